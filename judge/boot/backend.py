@@ -1,0 +1,76 @@
+"""What boot asks of whatever runs its services: child processes on one machine, systemd's units on real hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from judge.boot.plan import Process
+from judge.config import BootService
+
+
+@dataclass
+class Unit:
+    """One service as boot runs it: its settings, its rendered config, and a digest of everything it is started with."""
+
+    spec: BootService
+    config: Path
+    fingerprint: str = ""
+    command: Sequence[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The service's name."""
+        return self.spec.name
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a backend sees of one service.
+
+    `detail` is the last log line of one that ended, or who stands in the way of one that is ALIEN. `outdated`: it
+    was found running with another command or config. `found`: it was started by an earlier boot. `ready` and `status`
+    are the service's own word, where the backend hears it and boot does not (`ready` None: it does not hear it).
+    """
+
+    process: Process = Process.ABSENT
+    pid: int | None = None
+    code: int | None = None
+    detail: str = ""
+    outdated: bool = False
+    found: bool = False
+    ready: bool | None = None
+    status: str = ""
+
+
+class Backend(Protocol):
+    """Starts, watches and ends services. No call waits longer than about a second; none raises for one bad service."""
+
+    def adopt(self, unit: Unit) -> None:
+        """Look for what an earlier boot left running; `poll` then tells. Called once per service, before anything."""
+
+    def refresh(self) -> None:
+        """Look at all services at once, where that is cheaper; called before the `poll`s of each turn."""
+
+    def start(self, unit: Unit) -> None:
+        """Start it; a start that fails is seen by `poll` as EXITED with the reason."""
+
+    def poll(self, unit: Unit) -> Seen:
+        """What it does now."""
+
+    def stop(self, unit: Unit, *, force: bool) -> None:
+        """Ask it to end, or with `force` end it and everything that came from it."""
+
+    def clear(self, unit: Unit) -> None:
+        """End verified leftovers that keep the service from being started."""
+
+    def describe(self, unit: Unit) -> str:
+        """One line for people: where it runs and where its log is."""
+
+    def descriptors(self) -> list[int]:
+        """Descriptors that become readable when a service ends, so that boot need not wait for its next look."""
+
+    def close(self) -> None:
+        """Give descriptors back; services keep running."""

@@ -1,0 +1,117 @@
+"""What `systemctl show` says of a unit, and what that means to boot. Pure functions; nothing is run here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from judge.boot.backend import Seen
+from judge.boot.plan import Process
+from judge.errors import EXIT_FAILED
+
+# What `systemctl show` is asked for, and so the fields of Shown.
+PROPERTIES = (
+    "Id", "LoadState", "ActiveState", "Result", "ExecMainCode", "ExecMainStatus", "MainPID", "InvocationID",
+    "StatusText", "Job",
+)  # fmt: skip
+
+_EXITED, _SIGNALLED = "1", {"2", "3"}  # CLD_EXITED; CLD_KILLED, CLD_DUMPED
+_OWN_CODES = range(200, 256)  # systemd.exec(5): the process that should have become the program could not
+# Results that say more than the exit code does (systemd.service(5)).
+_RESULTS = {
+    "watchdog": "systemd's watchdog ended it, as its loop made no progress for WatchdogSec",
+    "timeout": "a time limit of its unit ended it",
+    "oom-kill": "the kernel killed it for want of memory",
+    "start-limit-hit": "systemd's start limit was hit; the unit needs StartLimitIntervalSec=0",
+    "resources": "systemd could not provide what its unit asks for; see systemctl status",
+    "protocol": "it ended before it said that it was ready",
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One unit. `job`: something is queued for it. `text` is its STATUS=. `code` and `status` as in waitid(2)."""
+
+    name: str
+    load: str = "loaded"
+    active: str = "inactive"
+    result: str = "success"
+    code: str = "0"
+    status: int = 0
+    pid: int | None = None
+    invocation: str = ""
+    text: str = ""
+    job: bool = False
+
+    @property
+    def lives(self) -> bool:
+        """Whether systemd has processes of it, or is about to."""
+        return self.job or self.active not in {"inactive", "failed"}
+
+
+def unit_name(service: str) -> str:
+    """The unit of a service of boot.yml."""
+    return f"judge-{service}.service"
+
+
+def parse(text: str) -> dict[str, Shown]:
+    """The output of `systemctl show --property=… UNIT…` by unit name; blocks without an Id are left out."""
+    found = {}
+    for block in text.split("\n\n"):
+        fields: dict[str, str] = {}
+        for line in block.split("\n"):
+            key, equals, value = line.partition("=")
+            if equals and key in PROPERTIES:
+                fields.setdefault(key, value)
+        if fields.get("Id"):
+            found[fields["Id"]] = _shown(fields)
+    return found
+
+
+def _shown(fields: Mapping[str, str]) -> Shown:
+    return Shown(
+        name=fields["Id"],
+        load=fields.get("LoadState", ""),
+        active=fields.get("ActiveState", ""),
+        result=fields.get("Result", ""),
+        code=fields.get("ExecMainCode", "0"),
+        status=_number(fields.get("ExecMainStatus", "")),
+        pid=_number(fields.get("MainPID", "")) or None,
+        invocation=fields.get("InvocationID", ""),
+        text=fields.get("StatusText", "")[:200],
+        job=_number(fields.get("Job", "")) > 0,
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def living(shown: Shown, *, outdated: bool, found: bool) -> Seen:
+    """What boot sees of a unit that lives. It is ready when it said so: all units are Type=notify."""
+    ready = {"active": True, "reloading": True, "refreshing": True, "activating": False}.get(shown.active)
+    if shown.job and ready is None:
+        ready = False
+    return Seen(
+        Process.RUNNING, shown.pid, outdated=outdated, found=found, ready=ready, status=shown.text if shown.pid else ""
+    )
+
+
+def exit_code(shown: Shown) -> int | None:
+    """As subprocess has it: the exit code, or minus the signal; None when systemd does not know (any more)."""
+    if shown.code == _EXITED:
+        return shown.status
+    if shown.code in _SIGNALLED:
+        return -shown.status
+    return None if shown.result == "success" else EXIT_FAILED
+
+
+def reason(shown: Shown) -> str:
+    """What systemd knows of an end beside the exit code; empty when only the service's own last line can tell."""
+    if shown.result in _RESULTS:
+        return _RESULTS[shown.result]
+    if shown.result == "exit-code" and shown.code == _EXITED and shown.status in _OWN_CODES:
+        return "systemd could not start its program (systemd.exec(5) explains the code); see systemctl status"
+    if shown.result in {"exit-code", "signal"} and shown.code not in {_EXITED, *_SIGNALLED}:
+        return "a command before its start failed (ExecStartPre=); see systemctl status"
+    return ""

@@ -1,0 +1,228 @@
+"""The `judge` command: starts daemons, runs the embedded cluster, checks configs. People's verbs are in `judgectl`."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import judge
+from judge import log as logs
+from judge.errors import EXIT_FAILED, JudgeError, UsageError
+
+EXIT_INTERRUPTED = 130  # as shells report SIGINT
+
+KINDS = {
+    "boot": "judge.boot.main",
+    "etcd": "judge.etcd.member",
+    "mongodb": "judge.mongodb.member",
+    "judicator": "judge.judicator.main",
+    "executor": "judge.executor.main",
+    "gateway": "judge.gateway.daemon",
+}
+
+app = typer.Typer(
+    name="judge",
+    help="Daemons of a judge cluster, the embedded cluster (judge up), and config checks. See judgectl for the rest.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+config_app = typer.Typer(help="Check configs, and print them with every default filled in.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+
+log = logging.getLogger("judge")
+
+ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The daemon's YAML config.", show_default=False)]
+KindOption = Annotated[
+    str | None, typer.Option("--kind", "-k", help="Kind of config; else told from the file's name, as in etcd.yml.")
+]
+
+
+def main() -> None:
+    """Entry point of `judge`: one sentence for every error that a person can cause, and its exit code."""
+    sys.exit(guarded(app))
+
+
+def guarded(command: Callable[..., Any]) -> int:
+    """Run a typer app; returns the exit code. JudgeError becomes its sentence, anything else one that says so."""
+    code = EXIT_FAILED
+    try:
+        result = command(standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+    except JudgeError as exc:
+        say(str(exc))
+        code = exc.exit_code
+    except typer.Exit as exc:
+        code = exc.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        code = EXIT_INTERRUPTED
+    except typer.TyperException as exc:
+        say(exc.format_message())
+        code = exc.exit_code
+    except BrokenPipeError:
+        # Whoever read our output has had enough; the interpreter must not complain about it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception as exc:
+        # The last place to catch: a traceback is for the log, not for people.
+        log.debug("unexpected error", exc_info=True)
+        say(f"unexpected error: {type(exc).__name__}: {exc}; log_level debug shows where")
+    return code
+
+
+def say(sentence: str) -> None:
+    """One line on stderr; under systemd with the priority that journald files it under."""
+    prefix = "<3>" if "JOURNAL_STREAM" in os.environ else ""
+    typer.echo(f"{prefix}judge: {sentence}", err=True)
+
+
+def run_daemon(kind: str, path: Path, **options: Any) -> int:
+    """Load a daemon's config, set up its log, and hand over to its `run`; returns its exit code."""
+    from judge.boot.pidfile import keep_private  # noqa: PLC0415 - a daemon loads only what it needs
+    from judge.config import MODELS, load  # noqa: PLC0415
+
+    keep_private()
+    config = load(MODELS[kind], path, options.pop("boot_overrides", ()))
+    logs.setup(config.log_level, journal="JOURNAL_STREAM" in os.environ)
+    run: Callable[..., int] = importlib.import_module(KINDS[kind]).run
+    return run(config, **options)
+
+
+@app.command()
+def boot(
+    config: ConfigOption = Path("/etc/judge/boot.yml"),
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="SERVICE.KEY=VALUE", help="Override one setting of a service's config, or boot's."
+        ),
+    ] = None,
+) -> int:
+    """Keep this host's services running: start in order, restart what fails, stop in reverse."""
+    from judge.boot.render import parse_overrides  # noqa: PLC0415
+    from judge.config import BootConfig, load  # noqa: PLC0415
+
+    items = settings or []
+    own = parse_overrides([item for item in items if item.startswith("boot.")], ["boot"]).get("boot", ())
+    names = [service.name for service in load(BootConfig, config, own).services]
+    overrides = parse_overrides(items, ["boot", *names])
+    return run_daemon("boot", config, boot_overrides=own, overrides=overrides)
+
+
+@app.command()
+def etcd(config: ConfigOption = Path("/etc/judge/etcd.yml")) -> int:
+    """Run this host's etcd member, or its local proxy."""
+    return run_daemon("etcd", config)
+
+
+@app.command()
+def mongodb(config: ConfigOption = Path("/etc/judge/mongodb.yml")) -> int:
+    """Run this host's MongoDB replica-set member."""
+    return run_daemon("mongodb", config)
+
+
+@app.command()
+def judicator(config: ConfigOption = Path("/etc/judge/judicator.yml")) -> int:
+    """Serve tasks to executors and gateways, and lead when elected."""
+    return run_daemon("judicator", config)
+
+
+@app.command()
+def executor(config: ConfigOption = Path("/etc/judge/executor.yml")) -> int:
+    """Judge tasks on this host's cores."""
+    return run_daemon("executor", config)
+
+
+@app.command()
+def gateway(config: ConfigOption = Path("/etc/judge/gateway.yml")) -> int:
+    """Serve the HTTP API and the web pages."""
+    return run_daemon("gateway", config)
+
+
+@app.command()
+def up(
+    directory: Annotated[Path, typer.Option("--dir", help="Where the cluster and its data live.")] = Path(".judge"),
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port of the web page; remembered; 0 takes a free one.", show_default="8080"
+        ),
+    ] = None,
+    slots: Annotated[int | None, typer.Option(min=1, help="Judge so many tasks at once; default: by cores.")] = None,
+    core: Annotated[list[int] | None, typer.Option(min=0, help="Pin a slot to this core; repeat per slot.")] = None,
+    allow_weak_sandbox: Annotated[
+        bool, typer.Option("--allow-weak-sandbox", help="Judge without cgroups; every result says so.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say only what goes wrong, and when it is ready.")
+    ] = False,
+    wait_file: Annotated[
+        Path | None, typer.Option(help="Write the address here once the cluster is ready.", show_default=False)
+    ] = None,
+) -> int:
+    """Run a whole cluster on this machine until Ctrl-C; starting it again finds all data."""
+    from judge.up import Options, run  # noqa: PLC0415
+
+    return run(
+        Options(
+            directory=directory,
+            port=port,
+            slots=slots,
+            cores=core or [],
+            allow_weak_sandbox=allow_weak_sandbox,
+            quiet=quiet,
+            wait_file=wait_file,
+        )
+    )
+
+
+@config_app.command("check")
+def config_check(
+    files: Annotated[
+        list[Path], typer.Argument(help="Configs to check; together they are checked against each other.")
+    ],
+    kind: KindOption = None,
+) -> None:
+    """Check configs; the first fault is printed as FILE:LINE: sentence, with exit code 2."""
+    from judge.boot.check import check_files  # noqa: PLC0415
+
+    for path, found in check_files(files, kind):
+        typer.echo(f"{path}: good ({found})")
+
+
+@config_app.command("print")
+def config_print(file: Annotated[Path, typer.Argument(help="The config to print.")], kind: KindOption = None) -> None:
+    """Print a config as the daemon sees it: checked, with every default filled in."""
+    from judge.boot.check import kind_of  # noqa: PLC0415
+    from judge.config import MODELS, dump, load  # noqa: PLC0415
+
+    if file.suffix == ".j2":
+        msg = f"{file} is a template; print the boot.yml that names it, or the file in boot's run directory"
+        raise UsageError(msg)
+    typer.echo(dump(load(MODELS[kind_of(file, kind)], file)), nl=False)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"judge {judge.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options before the command."""
+
+
+if __name__ == "__main__":
+    main()

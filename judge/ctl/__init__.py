@@ -1,0 +1,1 @@
+"""judgectl, the command line for people."""

@@ -1,0 +1,96 @@
+"""Judging a folder of examples and comparing every verdict with what its folder says; what `make demo` shows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from judge.ctl import show, submit
+from judge.ctl.api import Api
+from judge.problems.examples import Example, load_examples
+from judge.problems.package import Package
+from judge.rpc import messages as m
+
+
+@dataclass
+class Row:
+    """One example and its task."""
+
+    example: Example
+    task: m.Task
+
+    @property
+    def right(self) -> bool:
+        """Whether the verdict is one of those that its folder stands for."""
+        return self.task.verdict in self.example.expected
+
+    def as_json(self) -> dict[str, Any]:
+        """The row for programs."""
+        result = self.task.result or m.Result()
+        return {
+            "id": self.task.id,
+            "submission": self.example.file,
+            "language": self.example.language,
+            "verdict": self.task.verdict,
+            "expected": sorted(self.example.expected),
+            "right": self.right,
+            "cpu": result.cpu,
+            "memory": result.memory,
+            "executor": self.task.judged_by,
+            "latency": self.task.latency,
+        }
+
+
+def import_package(api: Api, package: Package) -> m.ProblemInfo:
+    """Upload what the cluster does not have yet, then register the problem; nothing is registered on a failure."""
+    for sha in package.blobs:
+        api.put_blob(sha, functools.partial(package.read, sha))
+    manifest = package.manifest.model_dump_json().encode()
+    body = m.ProblemImport(manifest=api.put_content(manifest))
+    return api.call(m.ProblemInfo, "POST", "/problems", body=body)
+
+
+def judge_examples(api: Api, directory: Path, *, quiet: bool) -> list[Row]:
+    """Import the folder's problems, hand in its submissions, and follow them all to their verdicts."""
+    examples = load_examples(directory)
+    for package in examples.packages:
+        import_package(api, package)
+    rows = [Row(example, api.submit(submit.keyed(example.submission))) for example in examples.examples]
+    by_id = {row.task.id: row for row in rows}
+
+    def live(tasks: Sequence[m.Task]) -> Table:
+        for task in tasks:
+            by_id[task.id].task = task
+        return table(rows)
+
+    for task in submit.follow_all(api, [row.task for row in rows], live, quiet=quiet):
+        by_id[task.id].task = task
+    return rows
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """Submission, language, verdict, expected, CPU, memory, executor, latency."""
+    grid = show.grid("submission", "language", "verdict", "expected", "", "cpu>", "memory>", "executor", "latency>")
+    for row in rows:
+        result = row.task.result
+        mark = Text("")
+        if row.task.done:
+            mark = Text("✓", style="green") if row.right else Text("✗", style="bold red")
+        grid.add_row(
+            row.example.file.replace("/submissions/", "/"),
+            row.example.language,
+            show.verdict_text(row.task),
+            row.example.says,
+            mark,
+            show.seconds(result.cpu) if result else "",
+            show.size(result.memory) if result and result.memory else "",
+            row.task.judged_by or row.task.executor or "",
+            show.seconds(row.task.latency),
+        )
+    return grid

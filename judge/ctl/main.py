@@ -1,0 +1,434 @@
+"""judgectl: the command line for people. Every command takes --output json; errors are one sentence on stderr."""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from judge import __version__
+from judge.boot import holds
+from judge.ctl import context as contexts
+from judge.ctl import examples as example_set
+from judge.ctl import show, submit
+from judge.ctl.api import Api
+from judge.errors import EXIT_FAILED, JudgeError, NotFoundError, UsageError
+from judge.problems import package
+from judge.rpc import messages as m
+
+app = typer.Typer(
+    help="Talk to a Judge cluster: hand in programs, follow verdicts, look after the cluster.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+problem_app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help=True)
+app.add_typer(problem_app, name="problem")
+
+Output = Annotated[show.Output, typer.Option("--output", "-o", help="A table for people, or JSON for programs.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; others see it in the status.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Submission ids.")]
+TABLE = show.Output.TABLE
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class _Options:
+    """The global options of this run, kept for the commands."""
+
+    context: Path | None = None
+    server: str | None = None
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"judgectl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _globals(
+    context: Annotated[
+        Path | None, typer.Option(help="A client.yml; default: $JUDGE_CONTEXT, ./.judge, ~/.config/judge, /etc/judge.")
+    ] = None,
+    server: Annotated[str | None, typer.Option(help="The gateway's URL, instead of the one in client.yml.")] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Find the cluster once for all commands."""
+    _Options.context, _Options.server = context, server
+
+
+def _api() -> Api:
+    return Api(contexts.find(_Options.context, _Options.server))
+
+
+def parse_size(text: str | None) -> int | None:
+    """`64M`, `1G`, `262144` as bytes; UsageError says what is expected."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+)\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
+    if not match:
+        msg = f"--memory: '{text}' is not a size; expected a number with K, M or G, such as 256M"
+        raise UsageError(msg)
+    return int(match[1]) * {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}[match[2].upper()]
+
+
+def parse_duration(text: str) -> int:
+    """`90s`, `30m`, `2h`, `1d` as seconds; UsageError says what is expected."""
+    match = re.fullmatch(r"(\d+)([smhd])", text.strip())
+    if not match or int(match[1]) == 0:
+        msg = f"--for: '{text}' is not a duration; expected a number with s, m, h or d, such as 30m"
+        raise UsageError(msg)
+    return int(match[1]) * _UNITS[match[2]]
+
+
+@app.command("submit")
+def submit_command(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Source files; - is standard input.")
+    ] = None,
+    problem: Annotated[str | None, typer.Option("--problem", "-p", help="Judge against this problem's tests.")] = None,
+    language: Annotated[
+        str | None, typer.Option("--language", "-l", help="Guessed from the suffix when not given.")
+    ] = None,
+    stdin: Annotated[Path | None, typer.Option(help="A file to run on, when there is no problem.")] = None,
+    command: Annotated[str | None, typer.Option(help="Run this shell command instead of a source file.")] = None,
+    compile_command: Annotated[
+        str | None, typer.Option("--compile", help="A shell command to run before --command.")
+    ] = None,
+    cpu: Annotated[float | None, typer.Option(help="CPU limit in seconds, without a problem.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory limit such as 256M, without a problem.")] = None,
+    priority: Annotated[str, typer.Option(help="high, normal or low.")] = "normal",
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="Repeating the same key gives the same submission.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow it until it is judged.")] = True,
+    full: Annotated[bool, typer.Option("--full", help="Show every test.")] = False,
+    output: Output = TABLE,
+) -> None:
+    """Hand in programs and follow them to their verdict.
+
+    Exit code: 0 AC (or not waited for), 10 WA, 11 TLE, 12 MLE, 13 OLE, 14 RTE, 15 CE, 16 SV, 17 JE, 18 cancelled;
+    with several files the largest. 1 the cluster failed, 2 bad input.
+    """
+    if bool(files) == bool(command):
+        msg = "give source files, or --command; expected exactly one of them"
+        raise UsageError(msg)
+    if priority not in {"high", "normal", "low"}:
+        msg = f"--priority: '{priority}' is not known; choose high, normal or low"
+        raise UsageError(msg)
+    common: dict[str, Any] = {
+        "problem": problem,
+        "priority": priority,
+        "stdin": submit.read_source(stdin) if stdin else None,
+        "limits": m.LimitsOverride(cpu=cpu, memory=parse_size(memory)),
+    }
+    if command:
+        handed = [m.Submission(command=command, compile=compile_command, idempotency_key=idempotency_key, **common)]
+    else:
+        handed = [
+            m.Submission(
+                source=submit.read_source(path),
+                language=submit.language_of(path, language),
+                filename=path.name if str(path) != "-" else None,
+                idempotency_key=f"{idempotency_key}-{index}" if idempotency_key and index else idempotency_key,
+                **common,
+            )
+            for index, path in enumerate(files or [])
+        ]
+    with _api() as api:
+        tasks = [api.submit(submit.keyed(one)) for one in handed]
+        if wait and len(tasks) == 1:
+            tasks = [submit.follow_live(api, tasks[0], quiet=output == show.Output.JSON)]
+        elif wait:
+            tasks = [submit.follow(api, task, lambda _: None) for task in tasks]
+    if output == show.Output.JSON:
+        show.print_json(tasks[0] if len(tasks) == 1 else tasks)
+    else:
+        for task in tasks:
+            show.print_task(task, full=full)
+    raise typer.Exit(max(submit.exit_code(task) for task in tasks) if wait else 0)
+
+
+@app.command()
+def get(
+    ids: Ids,
+    full: Annotated[bool, typer.Option("--full", help="Every test, the compile log, all attempts.")] = False,
+    source: Annotated[bool, typer.Option("--source", help="The source too.")] = False,
+    output: Output = TABLE,
+) -> None:
+    """Show submissions."""
+    with _api() as api:
+        tasks = [api.get(task) for task in ids]
+    if output == show.Output.JSON:
+        show.print_json(tasks[0] if len(tasks) == 1 else tasks)
+        return
+    for task in tasks:
+        show.print_task(task, full=full, source=source)
+
+
+@app.command()
+def search(
+    user: Annotated[str | None, typer.Option(help="Handed in by this user.")] = None,
+    problem: Annotated[str | None, typer.Option("--problem", "-p")] = None,
+    language: Annotated[str | None, typer.Option("--language", "-l")] = None,
+    status: Annotated[m.Status | None, typer.Option()] = None,
+    verdict: Annotated[m.Verdict | None, typer.Option()] = None,
+    executor: Annotated[str | None, typer.Option(help="Judged by, or on, this executor.")] = None,
+    done: Annotated[bool | None, typer.Option("--done/--open", help="Only finished, or only unfinished ones.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50,
+    before: Annotated[str | None, typer.Option(help="Page on: the id that the page before ended with.")] = None,
+    output: Output = TABLE,
+) -> None:
+    """List submissions, newest first."""
+    with _api() as api:
+        reply = api.search(
+            user=user,
+            problem=problem,
+            language=language,
+            status=status,
+            verdict=verdict,
+            executor=executor,
+            done=None if done is None else str(done).lower(),
+            limit=limit,
+            before=before,
+        )
+    if output == show.Output.JSON:
+        show.print_json(reply)
+        return
+    show.out.print(show.tasks_table(reply.tasks))
+    if reply.next:
+        show.err.print(f"more with --before {reply.next}", style="dim")
+
+
+@app.command()
+def cancel(ids: Ids, output: Output = TABLE) -> None:
+    """Cancel submissions, queued or running."""
+    with _api() as api:
+        tasks = [api.call(m.Task, "POST", f"/submissions/{task}/cancel") for task in ids]
+    if output == show.Output.JSON:
+        show.print_json(tasks)
+        return
+    for task in tasks:
+        show.print_task(task)
+
+
+def _services() -> list[dict[str, Any]]:
+    """What this host's boot says of its services; empty on a host without one."""
+    run_dir = contexts.find(_Options.context, _Options.server).run_dir
+    if run_dir is None or not (run_dir / "boot.json").exists():
+        return []
+    data = json.loads((run_dir / "boot.json").read_text(encoding="utf-8"))
+    services = data.get("services", data) if isinstance(data, dict) else data
+    return list(services.values()) if isinstance(services, dict) else list(services)
+
+
+@app.command()
+def status(output: Output = TABLE) -> None:
+    """The cluster at a glance: faults, queue, members, this host's services. Exit code 1 when it is unhealthy."""
+    services = _services()
+    with Api(contexts.find(_Options.context, _Options.server), timeout=5) as api:
+        try:
+            reply = api.call(m.StatusReply, "GET", "/status")
+        except JudgeError:
+            if services and output == TABLE:
+                show.out.print(show.services_table(services))
+            raise
+    if output == show.Output.JSON:
+        show.print_json({"cluster": reply.model_dump(mode="json"), "services": services})
+    else:
+        show.print_status(reply, services)
+    raise typer.Exit(EXIT_FAILED if reply.problems else 0)
+
+
+@app.command()
+def executors(output: Output = TABLE) -> None:
+    """The executors, their slots and languages."""
+    with _api() as api:
+        reply = api.call(m.ExecutorsReply, "GET", "/executors")
+    if output == show.Output.JSON:
+        show.print_json(reply)
+    else:
+        show.out.print(show.executors_table(reply.executors))
+
+
+@app.command()
+def judicators(output: Output = TABLE) -> None:
+    """The judicators and which of them leads."""
+    with _api() as api:
+        rows = api.request("GET", "/judicators").json()
+    if output == show.Output.JSON:
+        show.print_json(rows["judicators"])
+        return
+    table = show.grid("judicator", "address", "role")
+    for row in rows["judicators"]:
+        table.add_row(row["name"], row["address"], f"leader, epoch {row['epoch']}" if row["leader"] else "follower")
+    show.out.print(table)
+
+
+def _drain(executor: str, verb: str, reason: str, output: show.Output) -> None:
+    with _api() as api:
+        answer = api.request("POST", f"/executors/{executor}/{verb}", json={"reason": reason} if reason else {})
+        state = m.ExecutorState.model_validate_json(answer.content)
+    if output == show.Output.JSON:
+        show.print_json(state)
+    else:
+        show.out.print(show.executors_table([state]))
+
+
+@app.command()
+def drain(executor: str, reason: Reason = "", output: Output = TABLE) -> None:
+    """Let an executor finish what it has and take no more."""
+    _drain(executor, "drain", reason, output)
+
+
+@app.command()
+def resume(executor: str, output: Output = TABLE) -> None:
+    """Let a drained executor take work again."""
+    _drain(executor, "resume", "", output)
+
+
+def _run_dir(run_dir: Path | None) -> Path:
+    found = run_dir or contexts.find(_Options.context, _Options.server).run_dir
+    if found is None:
+        msg = "this context has no run_dir, so no boot to talk to; run this on the service's host, or name --run-dir"
+        raise UsageError(msg)
+    return found
+
+
+RunDir = Annotated[Path | None, typer.Option(help="boot's run directory on this host; default from client.yml.")]
+
+
+@app.command()
+def hold(
+    service: str,
+    reason: Annotated[str, typer.Option("--reason", help="Why; shown in the status.")],
+    duration: Annotated[str, typer.Option("--for", help="After this time boot takes over again: 30m, 2h, 1d.")] = "1h",
+    run_dir: RunDir = None,
+    output: Output = TABLE,
+) -> None:
+    """Keep boot away from a service of this host, for a reason and a time."""
+    held = holds.hold(_run_dir(run_dir), service, reason, parse_duration(duration), getpass.getuser())
+    if output == show.Output.JSON:
+        show.print_json([{"service": service, "reason": reason, "seconds": parse_duration(duration)}])
+    else:
+        until = datetime.timedelta(seconds=parse_duration(duration))
+        show.out.print(f"{service} is held for {until}: boot neither starts, restarts nor stops it ({held.reason})")
+
+
+@app.command()
+def release(service: str, run_dir: RunDir = None, output: Output = TABLE) -> None:
+    """Give a held (or FATAL) service back to boot."""
+    holds.release(_run_dir(run_dir), service)
+    if output == show.Output.JSON:
+        show.print_json([{"service": service, "released": True}])
+    else:
+        show.out.print(f"{service} is released: boot looks after it again")
+
+
+@app.command("languages")
+def languages_command(output: Output = TABLE) -> None:
+    """The languages that can be judged, with the versions that executors have."""
+    with _api() as api:
+        rows = api.request("GET", "/languages").json()["languages"]
+    if output == show.Output.JSON:
+        show.print_json(rows)
+        return
+    table = show.grid("language", "title", "suffixes", "version")
+    for row in rows:
+        table.add_row(row["name"], row.get("title", ""), " ".join(row.get("suffixes", [])), row.get("version") or "-")
+    show.out.print(table)
+
+
+@problem_app.command("import")
+def problem_import(
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")], output: Output = TABLE
+) -> None:
+    """Check problem packages and give them to the cluster."""
+    packages = [package.read_package(path) for path in paths]
+    with _api() as api:
+        infos = [example_set.import_package(api, one) for one in packages]
+    if output == show.Output.JSON:
+        show.print_json(infos)
+        return
+    show.out.print(_problems_table(infos))
+
+
+@problem_app.command("list")
+def problem_list(output: Output = TABLE) -> None:
+    """List the cluster's problems."""
+    with _api() as api:
+        reply = api.call(m.ProblemsReply, "GET", "/problems")
+    if output == show.Output.JSON:
+        show.print_json(reply)
+    else:
+        show.out.print(_problems_table(reply.problems))
+
+
+@problem_app.command("show")
+def problem_show(name: str, output: Output = TABLE) -> None:
+    """Show one problem."""
+    with _api() as api:
+        found = [one for one in api.call(m.ProblemsReply, "GET", "/problems").problems if one.name == name]
+    if not found:
+        msg = f"problem '{name}' does not exist; see 'judgectl problem list'"
+        raise NotFoundError(msg)
+    if output == show.Output.JSON:
+        show.print_json(found[0])
+    else:
+        show.out.print(_problems_table(found))
+
+
+def _problems_table(problems: list[m.ProblemInfo]) -> Any:
+    table = show.grid("problem", "title", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
+    for one in problems:
+        table.add_row(
+            one.name,
+            one.title,
+            str(one.tests),
+            f"{one.limits.cpu:g} s",
+            show.size(one.limits.memory),
+            one.hash[:12],
+            one.imported[:19].replace("T", " "),
+        )
+    return table
+
+
+@app.command()
+def examples(
+    directory: Annotated[Path, typer.Argument(help="A folder of example problems and commands.")] = Path("examples"),
+    output: Output = TABLE,
+) -> None:
+    """Judge a folder of problem packages' own submissions and compare with what their folders say.
+
+    Exit code 1 when any verdict differs.
+    """
+    with _api() as api:
+        rows = example_set.judge_examples(api, directory, quiet=output == show.Output.JSON)
+    if output == show.Output.JSON:
+        show.print_json([row.as_json() for row in rows])
+    else:
+        show.out.print(example_set.table(rows))
+        wrong = [row for row in rows if not row.right]
+        total = f"{len(rows)} submissions: " + (f"{len(wrong)} not as expected" if wrong else "all as expected")
+        show.out.print(total, style="bold red" if wrong else "bold green")
+    raise typer.Exit(EXIT_FAILED if any(not row.right for row in rows) else 0)
+
+
+def main() -> None:
+    """Entry point: run a command; a JudgeError becomes one sentence and its exit code."""
+    try:
+        app()
+    except JudgeError as exc:
+        show.err.print(f"judgectl: {exc}", style="red", markup=False, soft_wrap=True)
+        raise SystemExit(exc.exit_code) from None
+
+
+if __name__ == "__main__":
+    main()

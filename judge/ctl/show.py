@@ -1,0 +1,256 @@
+"""How judgectl shows things: rich tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from judge.rpc.messages import ExecutorState, Result, Status, StatusReply, Task, Verdict
+
+# Where there is no terminal to ask, tables get the room that they need: logs and pipes have no right edge.
+_PIPE_WIDTH = 160
+
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False)
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=_PIPE_WIDTH)
+
+
+out = _console(stderr=False)
+err = _console(stderr=True)
+
+COLOURS = {
+    Verdict.AC: "bold green",
+    Verdict.WA: "bold red",
+    Verdict.TLE: "bold yellow",
+    Verdict.MLE: "bold yellow",
+    Verdict.OLE: "bold yellow",
+    Verdict.RTE: "bold magenta",
+    Verdict.CE: "bold blue",
+    Verdict.SV: "bold red reverse",
+    Verdict.JE: "bold white on red",
+}
+
+
+class Output(enum.StrEnum):
+    """`--output`: a table for people, or JSON for programs."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def print_json(value: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
+    """One JSON document on stdout."""
+    data: Any = value
+    if isinstance(value, BaseModel):
+        data = value.model_dump(mode="json")
+    elif not isinstance(value, dict):
+        data = [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in value]
+    json.dump(data, sys.stdout, indent=2)
+    sys.stdout.write("\n")
+
+
+def seconds(value: float | None) -> str:
+    """A duration: `12 ms`, `1.25 s`."""
+    if value is None:
+        return ""
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def size(value: int) -> str:
+    """An amount of memory: `1.5 MiB`."""
+    if value >= 1024**3:
+        return f"{value / 1024**3:.1f} GiB"
+    return f"{value / 1024**2:.1f} MiB" if value >= 1024**2 else f"{value / 1024:.0f} KiB"
+
+
+def verdict_text(task: Task) -> Text:
+    """The verdict in its colour, or where the task is."""
+    if task.verdict is not None:
+        return Text(task.verdict.value, style=COLOURS[task.verdict])
+    if task.status == Status.CANCELLED:
+        return Text("cancelled", style="dim")
+    where = f" {task.progress}" if task.progress else ""
+    return Text(f"{task.status.value}{where}", style="cyan")
+
+
+def what(task: Task) -> str:
+    """What was handed in, in a few words."""
+    sub = task.submission
+    if sub.problem:
+        return sub.problem
+    if sub.command:
+        return sub.command if len(sub.command) <= 32 else sub.command[:31] + "…"
+    return sub.filename or "-"
+
+
+def grid(*columns: str, title: str | None = None) -> Table:
+    """An empty table in the house style; a column name with a trailing `>` is right-aligned."""
+    table = Table(
+        title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
+    for index, column in enumerate(columns):
+        justify: Literal["left", "right"] = "right" if column.endswith(">") else "left"
+        # On a narrow terminal the first column gives way, by folding.
+        table.add_column(column.rstrip(">"), justify=justify, no_wrap=index > 0, overflow="fold")
+    return table
+
+
+def tasks_table(tasks: Sequence[Task]) -> Table:
+    """A list of tasks."""
+    table = grid(
+        "id", "user", "what", "language", "verdict", "cpu>", "memory>", "latency>", "executor", "created (UTC)"
+    )
+    for task in tasks:
+        result = task.result
+        table.add_row(
+            task.id,
+            task.submission.user,
+            what(task),
+            task.submission.language or "",
+            verdict_text(task),
+            seconds(result.cpu) if result else "",
+            size(result.memory) if result and result.memory else "",
+            seconds(task.latency),
+            task.judged_by or task.executor or "",
+            task.created[:19].replace("T", " "),
+        )
+    return table
+
+
+def _headline(task: Task) -> Text:
+    head = Text.assemble(verdict_text(task), "  ", (task.id, "dim"), f"  {what(task)}")
+    result = task.result
+    parts = [
+        task.submission.language,
+        task.judged_by,
+        f"cpu {seconds(result.cpu)}" if result else None,
+        f"memory {size(result.memory)}" if result else None,
+        f"judged in {seconds(task.latency)}" if task.latency is not None else None,
+    ]
+    head.append("".join(f" · {part}" for part in parts if part))
+    return head
+
+
+def _tests_table(result: Result) -> Table:
+    table = grid("test", "verdict", "cpu>", "wall>", "memory>", "exit>", "message")
+    for test in result.tests:
+        end = f"signal {test.signal}" if test.signal else ("" if test.exit_code is None else str(test.exit_code))
+        said = (test.message or test.reason).splitlines()
+        table.add_row(
+            test.name,
+            Text(test.verdict.value, style=COLOURS[test.verdict]),
+            seconds(test.cpu),
+            seconds(test.wall),
+            size(test.memory),
+            end,
+            Text(said[0] if said else ""),
+        )
+    return table
+
+
+def _print_evidence(task: Task, result: Result) -> None:
+    out.print(_tests_table(result))
+    for attempt in task.history:
+        out.print(Text(f"attempt {attempt.attempt} on {attempt.executor}: {attempt.reason}", style="dim"))
+    if result.language_version:
+        out.print(Text(result.language_version, style="dim"))
+
+
+def print_task(task: Task, *, full: bool = False, source: bool = False) -> None:
+    """One task: verdict, reason, compile log, per-test results when asked, and the output of a plain run."""
+    out.print(_headline(task))
+    result = task.result or Result()
+    if result.reason:
+        out.print(Text(result.reason))
+    if result.weak_sandbox:
+        out.print(Text("judged in a weak sandbox: limits and isolation are not fully enforced", style="yellow"))
+    if result.compile_log and (full or task.verdict == Verdict.CE):
+        out.print(Text(result.compile_log.rstrip(), style="dim"))
+    if full:
+        _print_evidence(task, result)
+    if source and task.submission.source:
+        out.print(Text(task.submission.source))
+    if result.stdout:
+        out.print(Text(result.stdout), end="")
+
+
+def executors_table(executors: Sequence[ExecutorState]) -> Table:
+    """The executors."""
+    table = grid("executor", "state", "busy>", "slots>", "languages", "reported (UTC)", "notes")
+    for state in executors:
+        info = state.info
+        word = "down" if not state.alive else ("drained" if state.drain and not state.executing else "up")
+        if state.alive and state.drain and state.executing:
+            word = "draining"
+        style = {"up": "green", "down": "bold red"}.get(word, "yellow")
+        notes = [state.drain_reason] if state.drain_reason else []
+        if info and info.weak_sandbox:
+            notes.append("weak sandbox")
+        notes += info.checks[:1] if info else []
+        table.add_row(
+            state.name,
+            Text(word, style=style),
+            str(state.executing),
+            str(info.slots) if info else "",
+            ", ".join(sorted(info.languages)) if info else "",
+            state.reported[:19].replace("T", " "),
+            Text("; ".join(notes)),
+        )
+    return table
+
+
+def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> None:
+    """The cluster at a glance, faults first."""
+    if status.problems:
+        out.print(Text("unhealthy", style="bold red"))
+        for problem in status.problems:
+            out.print(Text(f"  ✗ {problem}", style="red"))
+    else:
+        out.print(Text("healthy", style="bold green"))
+    for warning in status.warnings:
+        out.print(Text(f"  ! {warning}", style="yellow"))
+    queued = sum(status.queued.values())
+    out.print(
+        f"queue {queued}  running {status.running}  finished {status.finished}  "
+        f"slots {status.slots - status.vacant}/{status.slots} busy"
+    )
+    table = grid("member", "kind", "address", "role", "state")
+    for judicator in status.judicators:
+        role = f"leader, epoch {status.epoch}" if judicator.leader else "follower"
+        table.add_row(judicator.name, "judicator", judicator.address, role, Text("up", style="green"))
+    for kind, members in (("etcd", status.etcd), ("mongodb", status.mongodb)):
+        for member in members:
+            state = Text("up", style="green") if member.healthy else Text("down", style="bold red")
+            table.add_row(member.name, kind, member.address, member.role, state)
+    for executor in status.executors:
+        slots = f"{executor.info.slots} slots" if executor.info else ""
+        state = Text("up", style="green") if executor.alive else Text("down", style="bold red")
+        table.add_row(executor.name, "executor", "", slots + (", drained" if executor.drain else ""), state)
+    out.print(table)
+    if services:
+        out.print(services_table(services))
+
+
+def services_table(services: Sequence[dict[str, Any]]) -> Table:
+    """What boot says of this host's services."""
+    table = grid("service", "state", "pid>", "restarts>", "reason")
+    for service in services:
+        state = str(service.get("state", ""))
+        style = {"RUNNING": "green", "FATAL": "bold red"}.get(state, "yellow")
+        table.add_row(
+            str(service.get("name", "")),
+            Text(state, style=style),
+            str(service.get("pid") or ""),
+            str(service.get("restarts", 0)),
+            Text(str(service.get("reason") or "")),
+        )
+    return table

@@ -1,0 +1,130 @@
+"""Handing in and following submissions until they are judged."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from judge.ctl import show
+from judge.ctl.api import Api
+from judge.errors import FieldError, UsageError
+from judge.problems import languages
+from judge.rpc.messages import Submission, Task, Verdict
+
+# What `judgectl submit` ends with; 1 and 2 are every command's own failure and bad usage.
+EXIT_CODES = {
+    Verdict.AC: 0,
+    Verdict.WA: 10,
+    Verdict.TLE: 11,
+    Verdict.MLE: 12,
+    Verdict.OLE: 13,
+    Verdict.RTE: 14,
+    Verdict.CE: 15,
+    Verdict.SV: 16,
+    Verdict.JE: 17,
+}
+EXIT_CANCELLED = 18
+POLL = 0.4
+
+
+def exit_code(task: Task) -> int:
+    """The exit code that tells a script the verdict."""
+    return EXIT_CODES[task.verdict] if task.verdict else EXIT_CANCELLED
+
+
+def read_source(path: Path) -> str:
+    """A source file (or `-`, standard input) as text; UsageError when it cannot be judged."""
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as exc:
+        msg = f"{path}: cannot be read: {exc.strerror}"
+        raise UsageError(msg) from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        msg = f"{path}: byte {exc.start} is not UTF-8; submissions are text files, save it as UTF-8"
+        raise UsageError(msg) from None
+    if "\0" in text:
+        msg = f"{path}: contains a NUL byte; submissions are source text, not programs"
+        raise UsageError(msg)
+    if not text.strip():
+        msg = f"{path}: is empty; expected the source of a program"
+        raise UsageError(msg)
+    return text
+
+
+def language_of(path: Path, language: str | None) -> str:
+    """The language asked for, or guessed from the file's suffix; FieldError names the choices."""
+    table = languages.load_table(None)
+    if language is not None:
+        if language not in table:
+            field = "language"
+            raise FieldError(field, f"'{language}' is not known; choose one of {', '.join(sorted(table))}")
+        return language
+    guessed = languages.guess(path.name, table) if str(path) != "-" else None
+    if guessed is None:
+        field = "language"
+        raise FieldError(
+            field, f"cannot be guessed from '{path}'; name it with --language (one of {', '.join(sorted(table))})"
+        )
+    return guessed
+
+
+def keyed(submission: Submission) -> Submission:
+    """The submission with an idempotency key, so that a repeated request never makes a second task."""
+    if submission.idempotency_key:
+        return submission
+    return submission.model_copy(update={"idempotency_key": f"ctl-{uuid.uuid4().hex}"})
+
+
+def follow(api: Api, task: Task, changed: Callable[[Task], None]) -> Task:
+    """Wait until one task is done; `changed` is told every state in between."""
+    while not task.done:
+        task = api.get(task.id, wait=20, version=task.version)
+        changed(task)
+    return task
+
+
+def follow_live(api: Api, task: Task, *, quiet: bool) -> Task:
+    """Wait for one task with a status line on a terminal."""
+    if quiet or not show.err.is_terminal:
+        return follow(api, task, lambda _: None)
+    with show.err.status("pending") as line:
+
+        def changed(now: Task) -> None:
+            line.update(show.verdict_text(now))
+
+        return follow(api, task, changed)
+
+
+def follow_all(api: Api, tasks: Sequence[Task], table: Callable[[Sequence[Task]], Table], *, quiet: bool) -> list[Task]:
+    """Wait for many tasks; on a terminal a live table, else one line for each verdict as it comes."""
+    by_id = {task.id: task for task in tasks}
+    live = Live(table(tasks), console=show.out, auto_refresh=False, transient=True)
+    if show.out.is_terminal and not quiet:
+        live.start()
+    try:
+        while True:
+            open_ids = [task.id for task in by_id.values() if not task.done]
+            if not open_ids:
+                break
+            first = by_id[open_ids[0]]
+            news = [api.get(first.id, wait=POLL, version=first.version)]
+            news += [api.get(task) for task in open_ids[1:9]]
+            for task in news:
+                if task.done and not by_id[task.id].done and not live.is_started and not quiet:
+                    done = sum(one.done for one in by_id.values()) + 1
+                    line = Text(f"[{done}/{len(by_id)}] ").append_text(show.verdict_text(task))
+                    show.out.print(line.append(f" {task.submission.language or 'command'} {show.what(task)}"))
+                by_id[task.id] = task
+            if live.is_started:
+                live.update(table(list(by_id.values())), refresh=True)
+    finally:
+        live.stop()
+    return list(by_id.values())

@@ -1,0 +1,1 @@
+"""etcd: client facade, member daemon, membership planner, election and service registry."""

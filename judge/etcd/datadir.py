@@ -1,0 +1,181 @@
+"""A member's directory on disk: etcd's own data in `data/`, the record of the membership beside it.
+
+The ids are read from the log that etcd itself wrote: swapped or foreign data is seen before a server runs on it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from judge.errors import RefusedError
+from judge.etcd.planner import Decision, Disk, Peer, Record
+
+_METADATA = 1  # walpb.Record.type of the record that names the member and the cluster
+_HEAD = 4096  # bytes; the metadata is the second record of every log file
+
+
+class _Stored(BaseModel):
+    """The record as JSON; ids in hexadecimal, as etcd's own tools print them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: str
+    name: str
+    peer: str
+    decision: Decision
+    initial: list[tuple[str, str]] = []
+    member_id: str = "0"
+    cluster_id: str = "0"
+    started: bool = False
+    left: bool = False
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _fields(data: bytes) -> dict[int, Any]:
+    """The varint and bytes fields of a protobuf message by number; IndexError or ValueError when it is none."""
+    found: dict[int, Any] = {}
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        if tag & 7 == 0:
+            found[tag >> 3], at = _varint(data, at)
+        elif tag & 7 == 2:
+            length, at = _varint(data, at)
+            found[tag >> 3] = data[at : at + length]
+            at += length
+        else:
+            msg = f"unexpected wire type {tag & 7}"
+            raise ValueError(msg)
+    return found
+
+
+def log_ids(head: bytes) -> tuple[int, int]:
+    """(member id, cluster id) from the first bytes of a log file of etcd 3.4 to 3.6; (0, 0) when it is not one.
+
+    Each record is an 8-byte little-endian length (its top byte tells the padding) and a `walpb.Record`.
+    """
+    at = 0
+    try:
+        while at + 8 <= len(head):
+            (raw,) = struct.unpack_from("<Q", head, at)
+            length = raw & ((1 << 56) - 1)
+            padding = (raw >> 56) & 7 if raw >> 63 else 0
+            if not length:
+                break
+            record = _fields(head[at + 8 : at + 8 + length])
+            if record.get(1) == _METADATA:
+                metadata = _fields(record[3])
+                return int(metadata[1]), int(metadata[2])
+            at += 8 + length + padding
+    except (IndexError, KeyError, ValueError, TypeError):
+        pass
+    return 0, 0
+
+
+class DataDir:
+    """The directory of one member; one process at a time uses it."""
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is made before something is written."""
+        self.path = path
+        self.data = path / "data"
+        self.old = path / "data.old"
+        self.record_file = path / "membership.json"
+
+    def read(self) -> Disk:
+        """What is there now; RefusedError when the record or the layout cannot be understood."""
+        if (self.path / "member").exists():
+            msg = f"{self.path}: holds the data of an etcd that judge did not start; set data_dir to another directory"
+            raise RefusedError(msg)
+        logs = sorted((self.data / "member" / "wal").glob("*.wal"))
+        ids = (0, 0)
+        if logs:
+            with logs[-1].open("rb") as file:
+                ids = log_ids(file.read(_HEAD))
+        return Disk(bool(logs), *ids, self._read_record())
+
+    def _read_record(self) -> Record | None:
+        try:
+            stored = _Stored.model_validate_json(self.record_file.read_text(encoding="utf-8"))
+            return Record(
+                stored.token,
+                stored.name,
+                stored.peer,
+                stored.decision,
+                tuple(Peer(name, url) for name, url in stored.initial),
+                int(stored.member_id, 16),
+                int(stored.cluster_id, 16),
+                stored.started,
+                stored.left,
+            )
+        except FileNotFoundError:
+            return None
+        except (OSError, ValidationError, ValueError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else "it is not a membership record"
+            msg = f"{self.record_file}: cannot be used: {why}; restore it, or move {self.path} away to join anew"
+            raise RefusedError(msg) from None
+
+    def write(self, record: Record) -> None:
+        """Replace the record; after this returns it survives a power cut."""
+        stored = {
+            "token": record.token,
+            "name": record.name,
+            "peer": record.peer,
+            "decision": record.decision.value,
+            "initial": [[peer.name, peer.url] for peer in record.initial],
+            "member_id": f"{record.member_id:x}",
+            "cluster_id": f"{record.cluster_id:x}",
+            "started": record.started,
+            "left": record.left,
+        }
+        fresh = self.record_file.with_suffix(".new")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with fresh.open("w", encoding="utf-8") as file:
+                json.dump(stored, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(self.record_file)
+            self._sync()
+        except OSError as exc:
+            msg = f"{self.record_file}: cannot be written: {exc.strerror}; give this user a writable data_dir"
+            raise RefusedError(msg) from None
+
+    def prepare(self) -> None:
+        """Make an empty data directory for a server that starts without data; what an interrupted start left goes."""
+        if self.data.exists():
+            shutil.rmtree(self.data)
+        self.data.mkdir(mode=0o700, parents=True)
+
+    def discard(self) -> None:
+        """Put the data aside as `data.old`; the one that was put aside before is deleted."""
+        if not self.data.exists():
+            return
+        if self.old.exists():
+            shutil.rmtree(self.old)
+        self.data.rename(self.old)
+        self._sync()
+
+    def _sync(self) -> None:
+        handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,355 @@
+"""The etcd daemon of a judicator: forms, joins, serves, promotes and leaves. Seeds: `Ectd daemon`, `Etcd` (run, check).
+
+All decisions are the planner's; this module carries its steps out, one at a time, and looks again after each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import signal
+import threading
+from pathlib import Path
+
+from judge import clock, metrics
+from judge.config import EtcdConfig
+from judge.errors import EXIT_FAILED, JudgeError, OutcomeUnknownError, RefusedError, UnavailableError, UsageError
+from judge.etcd import planner
+from judge.etcd.check import Check, answers
+from judge.etcd.client import Etcd
+from judge.etcd.datadir import DataDir
+from judge.etcd.discovery import host_port
+from judge.etcd.observe import alone, client_of, endpoints, observe
+from judge.etcd.planner import Peer, Step
+from judge.etcd.program import (
+    check_binary,
+    check_urls,
+    environment,
+    listens,
+    member_command,
+    parse_line,
+    wait_for_ports,
+)
+from judge.etcd.proxy import ProxyDaemon
+from judge.failpoint import hit
+from judge.notify import notify
+from judge.process import ChildProcess
+
+log = logging.getLogger(__name__)
+
+_TICK = 0.1  # seconds between two looks at the child
+_HOW: dict[type[Step], str] = {
+    planner.StartNew: "a first member of a new cluster",
+    planner.StartExisting: "a learner of an existing cluster",
+    planner.StartData: "on the data that is there",
+}
+
+
+def run(config: EtcdConfig) -> int:
+    """Run the member or the proxy until SIGTERM or SIGINT, or until its server ends; returns the exit code."""
+    stop = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+    try:
+        metrics.serve(config.metrics)
+        check_urls(config)
+        binary = check_binary(config)
+        if config.mode == "proxy":
+            return ProxyDaemon(config, binary, stop).run()
+        return _MemberDaemon(config, binary, stop).run()
+    except JudgeError as exc:
+        log.error("%s", exc)  # noqa: TRY400 - an expected end in one sentence; a traceback would hide it
+        notify(f"STATUS={exc}")
+        return exc.exit_code
+
+
+def data_dir(config: EtcdConfig) -> DataDir:
+    """The directory of a member's config; UsageError for a proxy, which has none."""
+    if config.data_dir is None:
+        msg = f"'{config.name}' is an etcd proxy and no member; name the config of a member"
+        raise UsageError(msg)
+    return DataDir(config.data_dir)
+
+
+def leave(config: EtcdConfig) -> str:
+    """Take this host's member out of the cluster for good and record it, so that it does not come back by itself.
+
+    The server, if it runs, ends then, and the daemon with it (refused). Returns a sentence for the person; RefusedError
+    when there is nothing to leave or nobody would be left. Called by `judgectl member leave`; safe to repeat.
+    """
+    directory = data_dir(config)
+    disk = directory.read()
+    record = disk.record
+    if record is None or not (disk.member_id or record.member_id):
+        msg = f"{directory.path}: no member has run here, so there is nothing to leave"
+        raise RefusedError(msg)
+    member_id = disk.member_id or record.member_id
+    addresses, _ = endpoints(config, running=True)
+    with client_of(config, addresses) as etcd:
+        cluster = etcd.cluster()
+        if all(member.id != member_id for member in cluster.members):
+            directory.write(dataclasses.replace(record, left=True))
+            return f"member '{config.name}' ({member_id:x}) is not in the cluster any more"
+        if alone(cluster, member_id):
+            msg = f"'{config.name}' is the last voting member of the cluster; stop it instead, or add others first"
+            raise RefusedError(msg)
+        # Recorded first: a server that finds itself removed must already know that it was meant.
+        directory.write(dataclasses.replace(record, left=True))
+        hit("etcd-leave-recorded")
+        try:
+            _remove_patiently(etcd, member_id, config.stop_grace)
+        except UnavailableError:
+            directory.write(record)
+            raise
+    return f"member '{config.name}' ({member_id:x}) has left the cluster of {len(cluster.members)}"
+
+
+def _remove_patiently(etcd: Etcd, member_id: int, seconds: float) -> None:
+    """Remove a member; for some seconds after any member has started, etcd calls its cluster unhealthy and refuses."""
+    deadline = clock.Deadline(seconds)
+    while True:
+        try:
+            etcd.member_remove(member_id)
+        except OutcomeUnknownError:
+            raise
+        except UnavailableError:
+            if deadline.over:
+                raise
+            clock.sleep(_TICK)
+        else:
+            return
+
+
+class _MemberDaemon:
+    """One run of the daemon."""
+
+    def __init__(self, config: EtcdConfig, binary: Path, stop: threading.Event) -> None:
+        self._config = config
+        self._binary = binary
+        self._stop = stop
+        self._directory = data_dir(config)
+        self._said = ""
+        self._left = False
+
+    def run(self) -> int:
+        """Plan and act until the server has served to its end, or something is refused."""
+        situation: planner.Situation | None = None
+        while not self._stop.is_set():
+            if situation is None:
+                situation = observe(self._config, self._directory.read(), running=False)
+            else:
+                situation = dataclasses.replace(situation, disk=self._directory.read())
+            step = planner.plan(situation)
+            if isinstance(step, planner.StartNew | planner.StartExisting | planner.StartData):
+                code = self._serve(step)
+                if code is not None:
+                    return code
+                situation = None
+                continue
+            try:
+                self._act(step, situation)
+            except UnavailableError as exc:
+                self._pause(f"will look again: {exc}")
+            if not isinstance(step, planner.Decide):  # a decision changes nothing outside this host
+                situation = None
+        return 0
+
+    def _act(self, step: Step, situation: planner.Situation) -> None:
+        """Carry out one step that is not a start."""
+        match step:
+            case planner.Refuse(why):
+                raise RefusedError(why)
+            case planner.Wait(why):
+                self._pause(why)
+            case planner.Decide(record):
+                log.info("decided to %s (cluster token %s)", record.decision, record.token)
+                self._directory.write(record)
+                hit("etcd-decided")
+            case planner.Discard(why):
+                log.warning("%s; its data is put aside as %s", why, self._directory.old)
+                self._directory.discard()
+                hit("etcd-discarded")
+            case planner.Remove(member_id, why):
+                log.warning("removing member %x: %s", member_id, why)
+                with self._others() as etcd:
+                    etcd.member_remove(member_id)
+                hit("etcd-removed")
+            case planner.Add():
+                self._add(situation)
+            case _:  # pragma: no cover - the planner answers the rest only for a running server
+                msg = f"{type(step).__name__} was planned for a server that does not run"
+                raise AssertionError(msg)
+
+    def _add(self, situation: planner.Situation) -> None:
+        record, seen = situation.disk.record, situation.seen
+        if record is None or not isinstance(seen, planner.Quorum):  # pragma: no cover - plan never adds otherwise
+            msg = "a member was to be added without a record or a quorum"
+            raise AssertionError(msg)
+        with self._others() as etcd:
+            added = etcd.member_add(self._config.peer, learner=True)
+        hit("etcd-added")
+        log.info("added to the cluster as learner %x", added.id)
+        self._directory.write(dataclasses.replace(record, member_id=added.id, cluster_id=seen.cluster_id))
+        hit("etcd-add-recorded")
+
+    def _others(self) -> Etcd:
+        addresses, _ = endpoints(self._config, running=False)
+        if not addresses:
+            msg = "etcd: no other member is known any more"
+            raise UnavailableError(msg)
+        return client_of(self._config, addresses)
+
+    def _pause(self, why: str) -> None:
+        """Say why nothing is done, once, and wait a moment."""
+        if why != self._said:
+            log.info("waiting: %s", why)
+            self._said = why
+        # A start that waits for others is not a hung start: systemd is told so as long as the loop turns.
+        notify(f"STATUS=waiting: {why}", "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=60000000")
+        self._stop.wait(self._config.check.interval)
+
+    # -- a running server --------------------------------------------------------------------------------------
+
+    def _start(self, step: Step) -> ChildProcess:
+        directory, config = self._directory, self._config
+        client, peer = listens(config)
+        wait_for_ports([host_port(url) for url in (*client, *peer)], config.stop_grace)
+        state = "existing"
+        initial: tuple[Peer, ...] = (Peer(config.name, config.peer),)
+        if isinstance(step, planner.StartNew):
+            state, initial = "new", step.initial
+            directory.prepare()
+        elif isinstance(step, planner.StartExisting):
+            initial = step.initial
+            record = directory.read().record
+            if record is not None:
+                directory.write(dataclasses.replace(record, started=True))
+            hit("etcd-start-recorded")
+            directory.prepare()
+        log.info("starting etcd as %s, %s", config.name, _HOW[type(step)])
+        command = member_command(config, self._binary, directory.data, state, initial)
+        child = ChildProcess("etcd", command, parse=parse_line, env=environment())
+        hit("etcd-started")
+        return child
+
+    def _serve(self, step: Step) -> int | None:
+        """Run the server to its end: the exit code of the daemon, or None when the reason has to be looked up."""
+        child = self._start(step)
+        config, timeout = self._config, max(1.0, self._config.check.interval)
+        check = Check(
+            child, config.check, lambda: answers(config.client, config.tls, timeout), lambda: self._excuse(check)
+        )
+        check.start()
+        try:
+            self._watch(child, check)
+            if self._stop.is_set():
+                notify("STOPPING=1")
+                if config.leave_on_stop and child.poll() is None:
+                    self._leave_on_stop()
+        finally:
+            check.end()
+            code = child.stop(config.stop_grace)
+        if self._stop.is_set():
+            self._after_stop()
+            return 0
+        return self._classify(child, check, code)
+
+    def _excuse(self, check: Check) -> str:
+        """Before a member has found a quorum it listens to its peers only; killing it then would help nobody."""
+        if check.ever_served:
+            return ""
+        timeout = max(1.0, self._config.check.interval)
+        if answers(self._config.peer, self._config.peer_tls, timeout):
+            return "it runs and waits for the other members to form a quorum"
+        return ""
+
+    def _watch(self, child: ChildProcess, check: Check) -> None:
+        """Until the server ends or the daemon is told to: note the ids, tell readiness, become a voter."""
+        known = settled = ready = False
+        beats, next_look = -1, 0.0
+        while not self._stop.wait(_TICK) and child.poll() is None:
+            known = known or self._note_ids()
+            if check.beats != beats:
+                beats = check.beats
+                state = "serving" if check.serving else "not serving"
+                notify("WATCHDOG=1", f"STATUS={state}", *([] if ready else ["EXTEND_TIMEOUT_USEC=60000000"]))
+            if not check.serving or not known:
+                continue
+            if not ready:
+                ready = True
+                log.info("%s serves at %s", self._config.name, self._config.client)
+                notify("READY=1")
+            if not settled and clock.monotonic() >= next_look:
+                settled = self._settle(child)
+                next_look = clock.monotonic() + self._config.check.interval
+
+    def _note_ids(self) -> bool:
+        """Write the ids down as soon as the log names them; from then on an empty disk is a lost one."""
+        disk = self._directory.read()
+        record = disk.record
+        if record is None or not disk.member_id:
+            return False
+        noted = dataclasses.replace(record, member_id=disk.member_id, cluster_id=disk.cluster_id, started=True)
+        if noted != record:
+            self._directory.write(noted)
+            hit("etcd-ids-recorded")
+        return True
+
+    def _settle(self, child: ChildProcess) -> bool:
+        """One look at a running member that may not be a voter yet; True when there is nothing more to do."""
+        step = planner.plan(observe(self._config, self._directory.read(), running=True))
+        match step:
+            case planner.Member(why):
+                log.info("%s is %s", self._config.name, why)
+                return True
+            case planner.Promote(member_id):
+                hit("etcd-before-promote")
+                try:
+                    with client_of(self._config, endpoints(self._config, running=True)[0]) as etcd:
+                        etcd.member_promote(member_id)
+                except (UnavailableError, UsageError) as exc:
+                    log.info("not promoted yet: %s", exc)
+                else:
+                    log.info("learner %x was promoted", member_id)
+            case planner.Gone(why) | planner.Refuse(why):
+                log.warning("stopping etcd: %s", why)
+                child.stop(self._config.stop_grace)
+            case planner.Wait(why):
+                log.debug("%s", why)
+            case _:  # pragma: no cover - the planner answers nothing else for a running server
+                msg = f"{type(step).__name__} was planned for a running server"
+                raise AssertionError(msg)
+        return False
+
+    def _classify(self, child: ChildProcess, check: Check, code: int) -> int | None:
+        """Why the server ended by itself: a removed member usually ends with 0, so the code says nothing."""
+        if check.killed:
+            return EXIT_FAILED
+        log.error("etcd ended with code %d: %s", code, child.last_line)
+        step = planner.plan(observe(self._config, self._directory.read(), running=False))
+        return None if isinstance(step, planner.Discard | planner.Refuse) else EXIT_FAILED
+
+    # -- leaving -----------------------------------------------------------------------------------------------
+
+    def _leave_on_stop(self) -> None:
+        """Leave the cluster before stopping, as a member of an elastic fleet does (seed: `remove_member`)."""
+        member_id = self._directory.read().member_id
+        try:
+            with client_of(self._config, endpoints(self._config, running=True)[0]) as etcd:
+                cluster = etcd.cluster()
+                if alone(cluster, member_id):
+                    log.info("%s is the last voting member and keeps its data", self._config.name)
+                    return
+                _remove_patiently(etcd, member_id, self._config.stop_grace)
+        except UnavailableError as exc:
+            log.warning("could not leave the cluster, %s stays a member: %s", self._config.name, exc)
+            return
+        log.info("%s has left the cluster", self._config.name)
+        hit("etcd-left")
+        self._left = True
+
+    def _after_stop(self) -> None:
+        """Data of a member that has left is of no use to anybody."""
+        if self._left:
+            self._directory.discard()

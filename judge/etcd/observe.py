@@ -1,0 +1,76 @@
+"""What a member can see of its cluster before it decides: turns servers' answers into the planner's `Situation`."""
+
+from __future__ import annotations
+
+from judge.config import EtcdClient, EtcdConfig
+from judge.errors import UnavailableError
+from judge.etcd.client import Cluster, Etcd, EtcdMember
+from judge.etcd.discovery import Found, find_others, host_port
+from judge.etcd.planner import Disk, Listed, NoQuorum, Peer, Quorum, Seen, Silent, Situation
+
+_SECONDS_EACH = 1.0  # how long one member may take to answer a question
+_SECONDS_ACT = 5.0  # how long a change of the membership may take
+
+
+def client_of(config: EtcdConfig, endpoints: list[str] | tuple[str, ...]) -> Etcd:
+    """A client of these members with this member's certificate, with time enough to change the membership."""
+    return _client(config, endpoints, max(_SECONDS_ACT, _SECONDS_EACH * len(endpoints)))
+
+
+def _client(config: EtcdConfig, endpoints: list[str] | tuple[str, ...], timeout: float) -> Etcd:
+    return Etcd(EtcdClient(endpoints=list(endpoints), tls=config.tls, timeout=timeout))
+
+
+def endpoints(config: EtcdConfig, *, running: bool) -> tuple[tuple[str, ...], Found]:
+    """Whom to ask: the others, and this host's own server while it runs."""
+    found = find_others(config)
+    own = (host_port(config.client),) if running else ()
+    return (*found.others, *own), found
+
+
+def observe(config: EtcdConfig, disk: Disk, *, running: bool) -> Situation:
+    """Look once; takes some seconds at most and never raises UnavailableError."""
+    addresses, found = endpoints(config, running=running)
+    listed = tuple(Peer(peer.name, peer.peer) for peer in config.cluster.members)
+    return Situation(
+        name=config.name,
+        peer=config.peer,
+        token=config.cluster.token,
+        bootstrap=config.cluster.bootstrap,
+        listed=listed,
+        registered=config.cluster.dns is not None or any(peer.name == config.name for peer in listed),
+        disk=disk,
+        seen=_look(config, addresses, found, running=running),
+        running=running,
+    )
+
+
+def _look(config: EtcdConfig, addresses: tuple[str, ...], found: Found, *, running: bool) -> Seen:
+    maybe_others = bool(found.others or found.failed)
+    if not addresses:
+        return Silent(maybe_others, found.failed or "no other member is known")
+    with _client(config, addresses, max(2.0, _SECONDS_EACH * len(addresses))) as etcd:
+        answering = [status.endpoint for status in etcd.status() if not status.error]
+        if not answering:
+            return Silent(maybe_others, found.failed or f"none of {', '.join(addresses)} answers")
+        try:
+            cluster = etcd.cluster()
+        except UnavailableError:
+            return NoQuorum(f"there is no quorum behind {', '.join(answering)}")
+    return Quorum(cluster.id, tuple(_listed(config, member, running=running) for member in cluster.members))
+
+
+def _listed(config: EtcdConfig, member: EtcdMember, *, running: bool) -> Listed:
+    """One entry; an identity that could be mine is asked whether a server stands behind it."""
+    mine = config.peer in member.peer_urls or member.name == config.name
+    answers = False
+    if mine and member.client_urls and not running:
+        urls = [host_port(url) for url in member.client_urls]
+        with _client(config, urls, max(2.0, _SECONDS_EACH * len(urls))) as etcd:
+            answers = any(status.member_id == member.id for status in etcd.status())
+    return Listed(member.id, member.name, member.peer_urls, bool(member.client_urls), member.learner, answers)
+
+
+def alone(cluster: Cluster, member_id: int) -> bool:
+    """Whether the cluster would have no voter left without this member; pure."""
+    return not any(member.id != member_id and not member.learner for member in cluster.members)

@@ -1,0 +1,125 @@
+"""The etcd daemon of executors and gateways: `etcd gateway`, a local address that reaches whichever member lives.
+
+Seed: executor `Ectd daemon` (`--proxy`). etcd's own `--proxy` is gone from 3.6, and `grpc-proxy` breaks lease refresh.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from judge import clock
+from judge.config import EtcdConfig
+from judge.errors import EXIT_FAILED
+from judge.etcd.check import Check, answers
+from judge.etcd.discovery import find_others
+from judge.etcd.program import RETRY_DELAY, environment, parse_line, proxy_command, wait_for_ports
+from judge.notify import notify
+from judge.process import ChildProcess
+
+log = logging.getLogger(__name__)
+
+_REDISCOVER = 30.0  # seconds between two looks at a DNS name; the proxy itself never looks again
+_TICK = 0.1
+
+
+class _Patience:
+    """Why a proxy that does not serve is not to blame."""
+
+    def __init__(self, direct: Callable[[], bool]) -> None:
+        """`direct`: whether any member answers without the proxy."""
+        self._direct = direct
+        self._since: float | None = None
+
+    def excuse(self) -> str:
+        """Empty only when the members have answered for so long that the proxy must have tried them again."""
+        if not self._direct():
+            self._since = None
+            return "no member of the cluster answers directly either"
+        now = clock.monotonic()
+        self._since = now if self._since is None else self._since
+        return "" if now - self._since > 2 * RETRY_DELAY else "the members answer, and it will try them again soon"
+
+
+class ProxyDaemon:
+    """One run of the proxy daemon."""
+
+    def __init__(
+        self, config: EtcdConfig, binary: Path, stop: threading.Event, rediscover: float = _REDISCOVER
+    ) -> None:
+        """`rediscover`: seconds between two looks at the DNS name, when there is one."""
+        self._config = config
+        self._binary = binary
+        self._stop = stop
+        self._rediscover = rediscover
+
+    def run(self) -> int:
+        """Serve until told to stop, or until the proxy ends by itself; returns the exit code."""
+        said = ""
+        while not self._stop.is_set():
+            found = find_others(self._config)
+            if found.others:
+                code = self._serve(found.others)
+                if code is not None:
+                    return code
+                continue
+            why = found.failed or "no member of the cluster is known"
+            if why != said:
+                log.info("waiting: %s", why)
+                said = why
+            notify(f"STATUS=waiting: {why}", "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=60000000")
+            self._stop.wait(self._config.check.interval)
+        return 0
+
+    def _serve(self, members: tuple[str, ...]) -> int | None:
+        """Run the proxy for these members; None when they have changed."""
+        config = self._config
+        wait_for_ports([config.proxy_listen], config.stop_grace)
+        timeout = max(1.0, config.check.interval)
+        scheme = "http" if config.tls is None else "https"
+
+        def reaches(address: str) -> bool:
+            return answers(f"{scheme}://{address}", config.tls, timeout)
+
+        log.info("forwarding %s to %s", config.proxy_listen, ", ".join(members))
+        child = ChildProcess(
+            "etcd-proxy", proxy_command(config, self._binary, members), parse=parse_line, env=environment()
+        )
+        patience = _Patience(lambda: any(reaches(address) for address in members))
+        check = Check(child, config.check, lambda: reaches(config.proxy_listen), patience.excuse)
+        check.start()
+        try:
+            changed = self._watch(child, check, members)
+        finally:
+            check.end()
+            ended = child.poll()
+            child.stop(config.stop_grace)
+        if self._stop.is_set():
+            return 0
+        if changed:
+            return None
+        if not check.killed:
+            log.error("the etcd proxy ended with code %s: %s", ended, child.last_line)
+        return EXIT_FAILED
+
+    def _watch(self, child: ChildProcess, check: Check, members: tuple[str, ...]) -> bool:
+        """Until the proxy ends or the daemon is told to; True when the members behind the DNS name have changed."""
+        notify("READY=1")
+        beats = -1
+        next_look = clock.monotonic() + self._rediscover
+        while not self._stop.wait(_TICK) and child.poll() is None:
+            if check.beats != beats:
+                beats = check.beats
+                state = "forwarding" if check.serving else "no member answers"
+                notify("WATCHDOG=1", f"STATUS={state}")
+            if self._config.cluster.dns and clock.monotonic() >= next_look:
+                next_look = clock.monotonic() + self._rediscover
+                found = find_others(self._config)
+                if found.others and not found.failed and set(found.others) != set(members):
+                    log.info("the members behind %s have changed", self._config.cluster.dns)
+                    return True
+        if self._stop.is_set():
+            notify("STOPPING=1")
+        return False

@@ -1,0 +1,276 @@
+"""Calls to etcd under one deadline over several endpoints: rotation, what a failure means, stale-member guard.
+
+It answers the one question that `etcd3` leaves open after a failure: was something done, or not, or can nobody know?
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from judge.clock import Deadline, monotonic
+from judge.config import Tls
+from judge.errors import ConfigError, DeadlineError, NotFoundError, OutcomeUnknownError, UnavailableError
+from judge.etcd.wire import Stubs, connect, grpc
+
+Call = Callable[[Stubs, float], Any]
+
+_MIN_SHARE = 0.5  # seconds; below this a try is more likely to fail for lack of time than for the endpoint's sake
+_FRESH = 1.0  # seconds; a connection that answered this recently is trusted with a write
+
+# Texts of UNAVAILABLE that prove that the request was not carried out; every other one leaves it open.
+_NOT_DONE = (
+    "failed to connect to all addresses",
+    "etcdserver: no leader",
+    "etcdserver: not capable",
+    "etcdserver: unhealthy cluster",
+    "etcdserver: rpc not supported for learner",
+)
+
+
+_PEER = re.compile(r"^(UNKNOWN: )?ipv[46]:\S+: ")  # gRPC's own prefix; our sentence names the endpoint already
+
+
+class RejectedError(UnavailableError):
+    """etcd refused the request as things are (not in sync, too few members up, full database); nothing was done."""
+
+    code = "etcd_rejected"
+
+
+class LeaseGoneError(NotFoundError):
+    """The lease has expired or was revoked; nothing was done."""
+
+    code = "etcd_lease_gone"
+
+
+class Failure(enum.Enum):
+    """What a failed try means for the request."""
+
+    NOT_DONE = "not done"
+    UNKNOWN = "unknown"
+    REJECTED = "rejected"
+    LEASE_GONE = "lease gone"
+
+
+def classify(code: Any, details: str) -> Failure:
+    """What a gRPC status code and its text say about the request; pure."""
+    if code == grpc.StatusCode.NOT_FOUND and "lease not found" in details:
+        return Failure.LEASE_GONE
+    if any(text in details for text in _NOT_DONE):
+        return Failure.NOT_DONE
+    if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return Failure.NOT_DONE if "too many requests" in details else Failure.REJECTED
+    if code in {
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.OUT_OF_RANGE,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.UNIMPLEMENTED,
+    }:
+        return Failure.REJECTED
+    return Failure.UNKNOWN
+
+
+def shares(timeout: float, endpoints: int) -> int:
+    """How many tries share a budget of `timeout` seconds; pure. One endpoint is tried twice: it may be a proxy."""
+    return max(1, min(max(2, endpoints), int(timeout / _MIN_SHARE)))
+
+
+class TermGuard:
+    """Remembers the highest raft term of each cluster: an answer with an older one comes from a member left behind."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._lock = threading.Lock()
+        self._highest: dict[int, int] = {}
+
+    def fresh(self, cluster_id: int, term: int) -> bool:
+        """Note the term; False when a newer one was already seen."""
+        with self._lock:
+            known = self._highest.get(cluster_id, 0)
+            self._highest[cluster_id] = max(known, term)
+            return term >= known
+
+
+class _Connection:
+    """One channel; closed when it is retired and nobody uses it any more."""
+
+    def __init__(self, endpoint: str, credentials: Any | None) -> None:
+        self._channel = connect(endpoint, credentials)
+        self.stubs = Stubs(self._channel)
+        self.users = 0
+        self.retired = False
+        self.answered = -_FRESH
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+def _credentials(tls: Tls | None) -> Any | None:
+    if tls is None:
+        return None
+    try:
+        return grpc.ssl_channel_credentials(tls.ca.read_bytes(), tls.key.read_bytes(), tls.cert.read_bytes())
+    except OSError as exc:
+        msg = f"{exc.filename}: cannot be read: {exc.strerror}; name the PEM files of this process under 'tls'"
+        raise ConfigError(msg) from None
+
+
+class Transport:
+    """Thread-safe; used by `Etcd` only."""
+
+    def __init__(self, endpoints: Sequence[str], tls: Tls | None, timeout: float) -> None:
+        """`endpoints` are `host:port`; `timeout` is the seconds that a whole call may take. Nothing connects yet."""
+        self.endpoints = tuple(endpoints)
+        self._credentials = _credentials(tls)
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._connections: dict[str, _Connection] = {}
+        self._preferred = 0
+        self._guard = TermGuard()
+        self._closed = False
+
+    def close(self) -> None:
+        """End all connections; calls in flight fail, later ones raise UnavailableError."""
+        with self._lock:
+            self._closed = True
+            connections = list(self._connections.values())
+            self._connections.clear()
+        for connection in connections:
+            connection.close()
+
+    def read(self, what: str, call: Call) -> Any:
+        """A call that may be repeated: tries every endpoint within the deadline."""
+        return self._run(what, call, repeat=True)
+
+    def write(self, what: str, call: Call) -> Any:
+        """A call that must not be sent twice: goes only over a connection that has just answered.
+
+        A frozen or vanished member is thereby found by a harmless question and not by the write itself.
+        OutcomeUnknownError when the write was sent and its answer is missing.
+        """
+        return self._run(what, call, repeat=False)
+
+    def each(self, call: Call) -> list[tuple[str, Any | None, str]]:
+        """Ask every endpoint once: (endpoint, reply or None, reason when None)."""
+        found: list[tuple[str, Any | None, str]] = []
+        share = max(self._timeout / len(self.endpoints), _MIN_SHARE)
+        for endpoint in self.endpoints:
+            try:
+                with self._use(endpoint) as connection:
+                    found.append((endpoint, call(connection.stubs, share), ""))
+            except grpc.RpcError as exc:
+                self._retire(endpoint, connection)
+                found.append((endpoint, None, _text(exc)))
+        return found
+
+    def _run(self, what: str, call: Call, *, repeat: bool) -> Any:
+        deadline = Deadline(self._timeout)
+        tries = shares(self._timeout, len(self.endpoints))
+        reasons: dict[str, str] = {}
+        late = False
+        first = self._preferred
+        for number in range(tries):
+            if deadline.over:
+                break
+            share = Deadline(deadline.left() / (tries - number))
+            index = (first + number) % len(self.endpoints)
+            endpoint = self.endpoints[index]
+            with self._use(endpoint) as connection:
+                sent = False
+                try:
+                    if not repeat and monotonic() - connection.answered > _FRESH:
+                        connection.stubs.alive(b"", timeout=share.left())
+                        connection.answered = monotonic()
+                    sent = True
+                    reply = call(connection.stubs, share.left() if repeat else deadline.left())
+                    self._check_term(reply, accept=not repeat)
+                except grpc.RpcError as exc:
+                    failure, reason = classify(exc.code(), exc.details() or ""), _text(exc)
+                    late = exc.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+                    if late or "etcdserver:" not in reason:
+                        self._retire(endpoint, connection)
+                    self._judge(what, failure, reason, sent=sent and not repeat)
+                except _StaleMemberError as exc:
+                    reason = str(exc)
+                except ValueError:  # grpc's answer to a call on a closed channel
+                    msg = f"etcd: {what}: this client is closed"
+                    raise UnavailableError(msg) from None
+                else:
+                    connection.answered = monotonic()
+                    self._preferred = index
+                    return reply
+            reasons[endpoint] = reason
+            self._preferred = (index + 1) % len(self.endpoints)
+        text = "; ".join(f"{endpoint}: {reason}" for endpoint, reason in reasons.items())
+        if late or deadline.over:
+            msg = f"etcd: {what} did not finish within {self._timeout:g} s ({text}); nothing was done"
+            raise DeadlineError(msg)
+        msg = f"etcd: {what}: no endpoint can do it ({text}); nothing was done"
+        raise UnavailableError(msg)
+
+    @staticmethod
+    def _judge(what: str, failure: Failure, reason: str, *, sent: bool) -> None:
+        """Raise when no other endpoint may be tried."""
+        if failure is Failure.LEASE_GONE:
+            msg = f"etcd: {what}: the lease is gone"
+            raise LeaseGoneError(msg) from None
+        if failure is Failure.REJECTED:
+            msg = f"etcd: {what}: refused: {reason}"
+            raise RejectedError(msg) from None
+        if failure is Failure.UNKNOWN and sent:
+            msg = f"etcd: {what}: no answer ({reason}); it may or may not have been done"
+            raise OutcomeUnknownError(msg) from None
+
+    def _check_term(self, reply: Any, *, accept: bool = False) -> None:
+        """Raise for an answer of a member left behind; a write that succeeded is true whoever says so."""
+        header = reply.header
+        if not self._guard.fresh(header.cluster_id, header.raft_term) and not accept:
+            msg = f"its raft term {header.raft_term} went back: it lags behind the other members"
+            raise _StaleMemberError(msg)
+
+    @contextlib.contextmanager
+    def _use(self, endpoint: str) -> Iterator[_Connection]:
+        with self._lock:
+            if self._closed:
+                msg = "etcd: this client is closed"
+                raise UnavailableError(msg)
+            connection = self._connections.get(endpoint)
+            if connection is None:
+                connection = self._connections[endpoint] = _Connection(endpoint, self._credentials)
+            connection.users += 1
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                connection.users -= 1
+                unused = connection.retired and connection.users == 0
+            if unused:
+                connection.close()
+
+    def _retire(self, endpoint: str, connection: _Connection) -> None:
+        """Never start another call on this connection; those of other threads may still finish."""
+        with self._lock:
+            connection.retired = True
+            if self._connections.get(endpoint) is connection:
+                del self._connections[endpoint]
+            unused = connection.users == 0
+        if unused:
+            connection.close()
+
+
+class _StaleMemberError(Exception):
+    """An answer with an older raft term than one already seen."""
+
+
+def _text(exc: Any) -> str:
+    """A gRPC error as a few words for a person."""
+    details = " ".join((exc.details() or "").split())
+    _, _, last = details.rpartition("last error: ")
+    return (_PEER.sub("", last or details) or exc.code().name)[:200]

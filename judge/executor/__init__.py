@@ -1,0 +1,1 @@
+"""The executor: one slot process per core compiles, runs and checks submissions."""

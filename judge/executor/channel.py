@@ -1,0 +1,183 @@
+"""How the executor's main process and a slot talk: length-prefixed JSON over a socket pair.
+
+Main sends a Job to an idle slot, and to a busy one nothing but Cancel: so the slot hands its end to the sandbox as the
+descriptor that becomes readable on cancellation, and the end of main looks the same.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from judge.errors import SandboxError
+from judge.rpc.messages import Assignment, Completed, Limits, Message, ProblemManifest, Status
+
+_LENGTH = struct.Struct("!I")
+# A submission travels whole (16 MiB by default at the gateway), and its inline tests with it.
+MAX_FRAME = 256 * 1024**2
+
+
+class Settings(Message):
+    """What a slot process is told at its start. `outputs` is where it puts outputs too big for a result."""
+
+    index: int
+    core: int | None
+    executor: str
+    outputs: Path
+    cgroup: str
+    languages: Path | None = None
+    weak: bool = False
+    log_level: str = "info"
+
+
+class Data(Message):
+    """A problem as a slot needs it: the manifest, and for every blob named in it a verified, pinned local file."""
+
+    manifest: ProblemManifest
+    files: dict[str, str]
+
+
+class Job(Message):
+    """Judge this."""
+
+    kind: Literal["job"] = "job"
+    assignment: Assignment
+    data: Data | None = None
+    blobs: dict[str, str] = Field(default_factory=dict, description="files of the blobs that inline tests name")
+    language_version: str = ""
+
+
+class Cancel(Message):
+    """Stop judging this claim and forget it; ignored when it is finished already."""
+
+    kind: Literal["cancel"] = "cancel"
+    claim: str
+
+
+class Ready(Message):
+    """The slot can take jobs: its sandbox works."""
+
+    kind: Literal["ready"] = "ready"
+
+
+class Progress(Message):
+    """How far a job is; `nearly`: the slot expects to be free within moments."""
+
+    kind: Literal["progress"] = "progress"
+    claim: str
+    status: Status
+    progress: str = ""
+    nearly: bool = False
+
+
+class Finished(Message):
+    """A job came to its end. `completed` is None when it was cancelled.
+
+    `output` is the file of a whole output that is too big to travel inside the result. `seconds` is the time the slot
+    needed, `overhead` what the sandbox took beside the programs it ran, `runs` how often it ran one. `no_space`: the
+    attempt failed because the work directory is full.
+    """
+
+    kind: Literal["finished"] = "finished"
+    claim: str
+    completed: Completed | None = None
+    output: str | None = None
+    seconds: float = 0.0
+    overhead: float = 0.0
+    runs: int = 0
+    no_space: bool = False
+
+
+class Broken(Message):
+    """The sandbox failed; the slot ends after this and its job was not judged."""
+
+    kind: Literal["broken"] = "broken"
+    reason: str
+
+
+ToSlot = Annotated[Job | Cancel, Field(discriminator="kind")]
+ToMain = Annotated[Ready | Progress | Finished | Broken, Field(discriminator="kind")]
+_TO_SLOT: TypeAdapter[Job | Cancel] = TypeAdapter(ToSlot)
+_TO_MAIN: TypeAdapter[Ready | Progress | Finished | Broken] = TypeAdapter(ToMain)
+
+
+def limits_of(job: Job) -> Limits:
+    """The limits of one run before the language's own additions: the problem's, else the submitter's wishes."""
+    if job.data is not None:
+        return job.data.manifest.limits
+    wished = job.assignment.submission.limits.model_dump(exclude_none=True)
+    return Limits(**wished)
+
+
+def send(sock: socket.socket, message: Message) -> None:
+    """Write one message whole; OSError when the other side is gone or (with a timeout) does not read."""
+    data = message.model_dump_json().encode()
+    sock.sendall(_LENGTH.pack(len(data)) + data)
+
+
+class Reader:
+    """Cuts the stream from one socket into messages."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        """Read from `sock`; whether reads block is the socket's own setting."""
+        self._sock = sock
+        self._buffer = bytearray()
+
+    def _length(self, header: bytes | bytearray) -> int:
+        (length,) = _LENGTH.unpack_from(header)
+        if length > MAX_FRAME:
+            msg = f"a message of {length} bytes came over a slot's channel, the limit is {MAX_FRAME}"
+            raise SandboxError(msg)
+        return int(length)
+
+    def _frame(self) -> bytes | None:
+        if len(self._buffer) < _LENGTH.size:
+            return None
+        end = _LENGTH.size + self._length(self._buffer)
+        if len(self._buffer) < end:
+            return None
+        frame = bytes(self._buffer[_LENGTH.size : end])
+        del self._buffer[:end]
+        return frame
+
+    def _exactly(self, count: int) -> bytes | None:
+        parts = bytearray()
+        while len(parts) < count:
+            part = self._sock.recv(min(count - len(parts), 1 << 20))
+            if not part:
+                return None
+            parts += part
+        return bytes(parts)
+
+    def for_slot(self) -> Job | Cancel | None:
+        """The slot's side: the next message, waiting for it; None when main is gone.
+
+        Never reads beyond one message: what follows a job is its cancellation, and must stay visible on the descriptor.
+        """
+        header = self._exactly(_LENGTH.size)
+        frame = self._exactly(self._length(header)) if header is not None else None
+        return _TO_SLOT.validate_json(frame) if frame is not None else None
+
+    def for_main(self) -> tuple[list[Ready | Progress | Finished | Broken], bool]:
+        """Main's side: all messages that have arrived, without waiting, and whether the slot is still there."""
+        alive = True
+        while True:
+            try:
+                part = self._sock.recv(1 << 20, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+            except ConnectionResetError:
+                alive = False
+                break
+            if not part:
+                alive = False
+                break
+            self._buffer += part
+        found = []
+        while (frame := self._frame()) is not None:
+            found.append(_TO_MAIN.validate_json(frame))
+        return found, alive

@@ -1,0 +1,92 @@
+"""Brings a task's test data to this machine, and big outputs away from it; runs in the crew's threads.
+
+Slots hold neither certificates nor connections: they get files by path, verified and pinned while the task runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from judge.errors import PackageError, UnavailableError
+from judge.executor.channel import Data
+from judge.executor.machine import for_want_of_space
+from judge.problems.blobs import BlobCache
+from judge.rpc.client import RpcClient
+from judge.rpc.messages import Assignment, ProblemManifest
+
+# How often a task's data is asked for while no judicator answers, before the task is given back.
+TRIES = 3
+
+
+@dataclass
+class Prepared:
+    """What a slot needs beside the assignment; `pins` keeps the files from being evicted until it is closed."""
+
+    data: Data | None = None
+    blobs: dict[str, str] = field(default_factory=dict)
+    pins: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+
+class Depot:
+    """The blobs of this executor: the local cache in front of the judicators."""
+
+    def __init__(self, cache: BlobCache, rpc: RpcClient) -> None:
+        """`rpc` uploads; the cache knows by itself how to fetch."""
+        self._cache = cache
+        self._rpc = rpc
+
+    def prepare(self, assignment: Assignment, wanted: Callable[[], bool]) -> Prepared:
+        """Fetch, verify and pin everything a task needs; `wanted` says whether anybody still wants it.
+
+        Raises PackageError when the manifest is none, UnavailableError when the data cannot be had now (no judicator
+        answers, the disk is full), and what the judicators say otherwise.
+        """
+        attempt = 1
+        while True:
+            try:
+                return self._prepare(assignment)
+            except UnavailableError as exc:
+                if attempt >= TRIES or for_want_of_space(exc) or not wanted():
+                    raise
+            attempt += 1
+
+    def _prepare(self, assignment: Assignment) -> Prepared:
+        found = Prepared()
+        with contextlib.ExitStack() as stack:
+            if assignment.problem is not None:
+                pinned = stack.enter_context(self._cache.pinned([assignment.problem.hash]))
+                manifest = read_manifest(pinned[assignment.problem.hash])
+                names = [name for test in manifest.tests for name in (test.input, test.answer)]
+                files = stack.enter_context(self._cache.pinned(names))
+                found.data = Data(manifest=manifest, files={sha: str(path) for sha, path in files.items()})
+            names = [
+                blob
+                for test in assignment.submission.tests
+                for blob in (test.input_blob, test.answer_blob)
+                if blob is not None
+            ]
+            if names:
+                files = stack.enter_context(self._cache.pinned(names))
+                found.blobs = {sha: str(path) for sha, path in files.items()}
+            found.pins = stack.pop_all()
+        return found
+
+    def upload(self, output: Path) -> str:
+        """Store a whole output as a blob and return its name; errors as RpcClient.put_blob, OSError for the file."""
+        return self._rpc.put_blob(output.read_bytes())
+
+
+def read_manifest(path: Path) -> ProblemManifest:
+    """The manifest in a verified blob; PackageError when it is none."""
+    try:
+        return ProblemManifest.model_validate_json(path.read_bytes())
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        msg = f"problem data {path.name[:12]} is not a manifest: {where}: {first['msg']}"
+        raise PackageError(msg) from None

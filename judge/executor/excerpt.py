@@ -1,0 +1,115 @@
+"""What of the programs' output goes into a result: short, readable, and bounded however many tests there are."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from judge.sandbox.types import Outcome
+
+EXCERPT = 1024
+LOG = 24 * 1024
+MESSAGE = 1024
+INLINE = 64 * 1024
+# Bytes of JSON that the excerpts of passing tests may take in one result; a failing test always gets its own.
+BUDGET = 640 * 1024
+
+_PIECE = 1 << 20
+_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+
+
+def text(data: bytes) -> str:
+    """Bytes as text for people; what is not UTF-8 becomes U+FFFD."""
+    return data.decode("utf-8", "replace")
+
+
+def clip(value: str, limit: int) -> str:
+    """At most `limit` characters of a text."""
+    return value if len(value) <= limit else value[: limit - 1] + "…"
+
+
+def json_size(value: str) -> int:
+    """Bytes that a text takes inside JSON: control characters grow to six."""
+    return len(json.dumps(value, ensure_ascii=False).encode())
+
+
+class Budget:
+    """The excerpts of one result, within BUDGET together."""
+
+    def __init__(self, total: int = BUDGET) -> None:
+        """Start with `total` bytes."""
+        self._left = total
+
+    def excerpts(self, outcome: Outcome, *, always: bool) -> tuple[str, str]:
+        """The first EXCERPT bytes of stdout and stderr; empty when the budget is used up, unless `always`."""
+        out = text(outcome.read_stdout(EXCERPT))
+        err = text(outcome.read_stderr(EXCERPT))
+        if not always:
+            need = json_size(out) + json_size(err)
+            if need > self._left:
+                return "", ""
+            self._left -= need
+        return out, err
+
+
+def build_log(outcome: Outcome) -> str:
+    """What a compiler printed, errors first, at most LOG characters."""
+    parts = (outcome.read_stderr(4 * LOG), outcome.read_stdout(4 * LOG))
+    joined = "\n".join(text(data) for data in parts if data)
+    if len(joined) <= LOG:
+        return joined
+    return joined[:LOG] + f"\n… cut after {LOG} characters\n"
+
+
+def sha256(data: bytes) -> str:
+    """The name of a blob with this content."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest(fd: int, count: int) -> str:
+    """SHA-256 of the first `count` bytes of a file, piece by piece."""
+    found = hashlib.sha256()
+    offset = 0
+    while offset < count:
+        part = os.pread(fd, min(_PIECE, count - offset), offset)
+        if not part:
+            break
+        found.update(part)
+        offset += len(part)
+    return found.hexdigest()
+
+
+def sealed(source: bytes | Path) -> int:
+    """A descriptor of a memory file with these contents, at its start, that nobody can change any more.
+
+    A test's input: a submission that opens its own stdin for writing gets an error, and the blob on disk is never
+    within its reach. The caller closes it.
+    """
+    fd = os.memfd_create("input", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        if isinstance(source, bytes):
+            view = memoryview(source)
+            while view:
+                view = view[os.write(fd, view) :]
+        else:
+            copy(source, fd)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def copy(source: Path, fd: int) -> None:
+    """Append a file's content to a descriptor."""
+    with source.open("rb") as file:
+        left = os.fstat(file.fileno()).st_size
+        while left > 0:
+            done = os.sendfile(fd, file.fileno(), None, left)
+            if done == 0:
+                break
+            left -= done

@@ -1,0 +1,482 @@
+"""The executor's main loop (seed: Main): reports, takes tasks, gives them to slots, delivers results.
+
+One thread, which never waits for the network or a disk cache: that is what the crew and the reporter are for. The
+report's logic is `state.Board`; this module carries out what it says.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import random
+import selectors
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from judge import clock
+from judge.config import ExecutorConfig
+from judge.errors import EXIT_FAILED, JudgeError, StaleError, UnavailableError
+from judge.executor import telemetry
+from judge.executor.channel import Broken, Finished, Job, Progress
+from judge.executor.data import Depot, Prepared
+from judge.executor.machine import Disk, for_want_of_space
+from judge.executor.slots import Event, Slot, Slots, SlotState
+from judge.executor.spool import Spool, Spooled
+from judge.executor.state import Board, Pending, given_back
+from judge.executor.workers import Answered, Crew, Done, Mail, Mailbox, Reporter, Unanswered
+from judge.notify import notify
+from judge.rpc.messages import Assignment, Completed, ExecutorInfo, ReportReply
+
+log = logging.getLogger(__name__)
+
+# After a report without an answer: 0.2, 0.4 … seconds, at most BACKOFF_MAX; well below the judicators' patience.
+BACKOFF_MIN = 0.2
+BACKOFF_MAX = 2.0
+# After an upload without an answer.
+UPLOAD_REST = 2.0
+# Results of an earlier life travel in the first report or not at all, so it waits for their uploads, but not for ever.
+FIRST_REPORT_WAIT = 10.0
+TICK = 1.0
+# An executor whose reports are older than others for this many times in a row has been replaced.
+STALE_REPORTS = 3
+STOPPING = "the executor is stopping"
+
+
+@dataclass
+class Parts:
+    """What the loop works with; made by `main.run`, real in the tests too."""
+
+    config: ExecutorConfig
+    board: Board
+    slots: Slots
+    spool: Spool
+    disk: Disk
+    depot: Depot
+    mailbox: Mailbox
+    crew: Crew
+    reporter: Reporter
+    outputs: Path
+    checks: list[str] = field(default_factory=list)
+    weak: bool = False
+    version: str = ""
+
+
+class Loop:
+    """The state of the main loop; `run` is the loop."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Nothing is started before `run`."""
+        self.p = parts
+        self.board = parts.board
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(parts.mailbox, selectors.EVENT_READ, None)
+        self.languages: Mapping[str, str] | None = None
+        self.prepared: dict[str, Prepared] = {}
+        self.stopping = False
+        self.exit_code = 0
+        self._in_flight = False
+        self._hurry = True
+        self._report_at = 0.0
+        self._failures = 0
+        self._stale = 0
+        self._connected: bool | None = None
+        self._first_until = clock.monotonic() + FIRST_REPORT_WAIT
+        self._upload_at = {claim: 0.0 for claim, one in self.board.completions.items() if one.upload is not None}
+        self._status = ""
+        self._was_drained = False
+
+    # --- the loop ----------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Ask the loop to end; called by signal handlers."""
+        self.stopping = True
+        self.p.mailbox.wake()
+
+    def run(self) -> int:
+        """Work until told to stop; returns the exit code."""
+        notify("READY=1")
+        while not self.stopping:
+            self._turn()
+        notify("STOPPING=1")
+        self._wind_up()
+        return self.exit_code
+
+    def _turn(self) -> None:
+        """One turn: wait for something to happen, take it in, act on it."""
+        now = clock.monotonic()
+        due = min(
+            self._report_at, self.p.slots.next_due(), self.board.next_overdue(), *self._upload_at.values(), now + TICK
+        )
+        self._take_events(max(0.0, due - now))
+        now = clock.monotonic()
+        for slot in self.p.slots.stuck(now):
+            log.warning("slot %d does not answer; it is killed", slot.index)
+            self.p.slots.kill(slot)
+        if not self.stopping:
+            self._start_slots(now)
+        self.p.disk.check(now)
+        self._deal_out(now)
+        self._upload_due(now)
+        self._report_due(now)
+        self._tell_status()
+
+    def _take_events(self, seconds: float) -> None:
+        """Wait up to `seconds` for mail or slots, and take in what came."""
+        for key, _ in self.selector.select(seconds):
+            if key.data is None:
+                for mail in self.p.mailbox.take():
+                    self._take_mail(mail)
+            else:
+                self._read_slot(key.data)
+
+    def _take_mail(self, mail: Mail) -> None:
+        if isinstance(mail, Answered):
+            self._answered(mail.reply)
+        elif isinstance(mail, Unanswered):
+            self._unanswered(mail.error)
+        elif isinstance(mail, Done):
+            mail.then()
+        else:
+            self._hurry = True
+
+    def know_languages(self, found: Mapping[str, str]) -> None:
+        """The languages of this machine are known, so tasks can be taken."""
+        self.languages = found
+        self._hurry = True
+
+    # --- slots -------------------------------------------------------------------------------------------------
+
+    def _start_slots(self, now: float) -> None:
+        for slot in self.p.slots.start_due(now):
+            if slot.sock is not None:
+                self.selector.register(slot.sock, selectors.EVENT_READ, slot)
+
+    def _read_slot(self, slot: Slot) -> None:
+        """Take in what a slot said, and its end."""
+        sock, claim = slot.sock, slot.claim
+        if sock is None:
+            return
+        now = clock.monotonic()
+        try:
+            events, alive = slot.read(now)
+        except (JudgeError, ValueError) as exc:
+            events, alive = [], False
+            slot.ended(f"it talks nonsense: {exc}", now)
+        for event in events:
+            self._take_event(slot, event, now)
+        if not alive:
+            self.selector.unregister(sock)
+            telemetry.RESTARTS.inc()
+            entry = self.board.tasks.get(claim) if claim is not None and slot.claim == claim else None
+            slot.claim = None
+            if entry is not None:
+                self._give_back(entry.assignment, f"slot {slot.index} ended while judging: {slot.last_reason}")
+            self._hurry = True
+
+    def _take_event(self, slot: Slot, event: Event, now: float) -> None:
+        if isinstance(event, Progress):
+            self.board.status(event.claim, event.status, event.progress)
+            if event.nearly and not self.stopping and not self.board.waiting():
+                self.board.nearly(event.claim, now)
+                self._hurry = True
+        elif isinstance(event, Finished):
+            self._finished(event, now)
+        elif isinstance(event, Broken):
+            log.error("slot %d: %s", slot.index, event.reason)
+        else:
+            log.info("slot %d is ready on core %s", slot.index, slot.settings.core)
+            self._hurry = True
+
+    def _finished(self, event: Finished, now: float) -> None:
+        """A slot is done with a task: keep its result for the next report, which follows at once."""
+        self._release(event.claim)
+        if event.no_space:
+            self.p.disk.failed(now)
+        if event.runs:
+            telemetry.OVERHEAD.observe(event.overhead / event.runs)
+        if event.completed is None:
+            entry = self.board.tasks.pop(event.claim, None)
+            if entry is not None and not entry.cancelled:
+                self.board.hold(given_back(entry.assignment, STOPPING, strike=False))
+            return
+        self._complete(event.completed, event.output, event.seconds)
+
+    def _complete(self, completed: Completed, output: str | None = None, seconds: float | None = None) -> None:
+        kept = self.board.finished(completed, upload=output)
+        if not kept:
+            if output is not None:
+                Path(output).unlink(missing_ok=True)
+            return
+        if completed.retry:
+            telemetry.GIVEN_BACK.inc()
+            log.warning("task %s is given back: %s", completed.id, completed.result.reason)
+        else:
+            telemetry.JUDGED.labels(str(completed.verdict)).inc()
+            log.info("task %s is %s (attempt %d)", completed.id, completed.verdict, completed.attempt)
+        if seconds is not None:
+            telemetry.SECONDS.observe(seconds)
+        if output is not None:
+            self._upload_at[completed.claim] = 0.0
+
+    def _give_back(self, assignment: Assignment, reason: str, *, strike: bool = True) -> None:
+        """Have an attempt made again: this executor could not judge it."""
+        self._release(assignment.claim)
+        self._complete(given_back(assignment, reason, strike=strike))
+
+    def _release(self, claim: str) -> None:
+        """Let go of a task's files (seed: clean_file)."""
+        prepared = self.prepared.pop(claim, None)
+        if prepared is not None:
+            prepared.pins.close()
+
+    # --- tasks -------------------------------------------------------------------------------------------------
+
+    def _accept(self, assignment: Assignment) -> None:
+        """A task was handed out (seed: add_list): fetch its data, or queue it when it needs none."""
+        log.info("task %s taken (attempt %d)", assignment.id, assignment.attempt)
+        submission = assignment.submission
+        if submission.language is not None and submission.language not in (self.languages or {}):
+            self._give_back(assignment, f"language '{submission.language}' is not installed on {self.p.config.name}")
+            return
+        blobs = any(test.input_blob or test.answer_blob for test in submission.tests)
+        if assignment.problem is None and not blobs:
+            self._prepared(assignment, Prepared())
+            return
+        claim = assignment.claim
+
+        def fetch() -> Callable[[], None]:
+            try:
+                found = self.p.depot.prepare(assignment, lambda: claim in self.board.tasks)
+            except (JudgeError, OSError) as exc:
+                return functools.partial(self._unprepared, assignment, exc)
+            except Exception as exc:
+                log.exception("fetching the data of task %s failed in an unforeseen way", assignment.id)
+                return functools.partial(self._unprepared, assignment, exc)
+            return functools.partial(self._prepared, assignment, found)
+
+        self.p.crew.do(fetch)
+
+    def _prepared(self, assignment: Assignment, prepared: Prepared) -> None:
+        if self.board.prepared(assignment.claim, clock.monotonic()):
+            self.prepared[assignment.claim] = prepared
+        else:
+            prepared.pins.close()
+
+    def _unprepared(self, assignment: Assignment, error: Exception) -> None:
+        """A task's data cannot be had here and now."""
+        if for_want_of_space(error):
+            self.p.disk.failed(clock.monotonic())
+        if assignment.claim in self.board.tasks:
+            strike = not isinstance(error, UnavailableError)
+            self._give_back(assignment, f"its test data could not be fetched: {error}", strike=strike)
+
+    def _deal_out(self, now: float) -> None:
+        """Give waiting tasks to idle slots, oldest first (seed: t.thread.run)."""
+        for claim in self.board.waiting():
+            slot = self.p.slots.idle()
+            if slot is None:
+                break
+            assignment = self.board.tasks[claim].assignment
+            prepared = self.prepared.get(claim, Prepared())
+            job = Job(
+                assignment=assignment,
+                data=prepared.data,
+                blobs=prepared.blobs,
+                language_version=(self.languages or {}).get(assignment.submission.language or "", ""),
+            )
+            self.board.started(claim, slot.index)
+            try:
+                slot.give(job, now)
+            except OSError as exc:
+                log.warning("slot %d does not take its task: %s", slot.index, exc)
+                self.p.slots.kill(slot)
+        for claim in self.board.overdue(now):
+            self._give_back(self.board.tasks[claim].assignment, "its slot was not free in time", strike=False)
+
+    # --- outputs that travel as blobs --------------------------------------------------------------------------
+
+    def _upload_due(self, now: float) -> None:
+        for claim, when in list(self._upload_at.items()):
+            pending = self.board.completions.get(claim)
+            if pending is None or pending.upload is None:
+                del self._upload_at[claim]
+            elif when <= now:
+                self._upload_at[claim] = float("inf")
+                self.p.crew.do(functools.partial(self._upload, claim, Path(pending.upload)))
+
+    def _upload(self, claim: str, output: Path) -> Callable[[], None]:
+        """In a thread: store one output."""
+        try:
+            blob = self.p.depot.upload(output)
+        except UnavailableError as exc:
+            return functools.partial(self._upload_failed, claim, exc)
+        except (JudgeError, OSError) as exc:
+            return functools.partial(self._uploaded, claim, None, f"the whole output could not be kept: {exc}")
+        return functools.partial(self._uploaded, claim, blob, "")
+
+    def _uploaded(self, claim: str, blob: str | None, reason: str) -> None:
+        if self.board.uploaded(claim, blob, reason):
+            self._hurry = True
+
+    def _upload_failed(self, claim: str, error: JudgeError) -> None:
+        log.debug("an output could not be uploaded: %s", error)
+        self._upload_at[claim] = clock.monotonic() + UPLOAD_REST
+        pending = self.board.completions.get(claim)
+        if pending is not None:
+            self._keep(pending)
+
+    # --- reports -----------------------------------------------------------------------------------------------
+
+    def vacant(self) -> int:
+        """How many tasks to ask for now."""
+        if self.stopping or self.languages is None or self.p.disk.full:
+            return 0
+        return self.board.vacant(self.p.slots.working, clock.monotonic())
+
+    def info(self) -> ExecutorInfo:
+        """What this executor tells about itself."""
+        full = self.p.disk.finding()
+        return ExecutorInfo(
+            slots=len(self.p.slots.slots),
+            languages=dict(self.languages or {}),
+            version=self.p.version,
+            weak_sandbox=self.p.weak,
+            checks=[*self.p.checks, *([full] if full else [])],
+        )
+
+    def _report_due(self, now: float) -> None:
+        """Send a report when it is time, or at once when there is something to tell or to ask for."""
+        if self._in_flight:
+            return
+        first = self.board.sequence == 0
+        if first and now < self._first_until and any(one.upload for one in self.board.completions.values()):
+            self._report_at = now + BACKOFF_MIN
+            return
+        urgent = self._failures == 0 and (self._hurry or self.board.urgent)
+        if not urgent and now < self._report_at:
+            return
+        self._hurry = False
+        self._in_flight = True
+        self._report_at = float("inf")
+        self.p.reporter.report(self.board.request(self.vacant(), self.info()))
+
+    def _answered(self, reply: ReportReply) -> None:
+        """Carry out a report's answer (seed: cancel_list, add_list)."""
+        now = clock.monotonic()
+        self._in_flight = False
+        self._failures = 0
+        self._stale = 0
+        self._report_at = now + self.p.config.report_interval
+        if self._connected is not True:
+            log.info("the judicators take reports%s", " again" if self._connected is False else "")
+            self._connected = True
+        orders = self.board.answered(reply)
+        if self.board.drained != self._was_drained:
+            self._was_drained = self.board.drained
+            log.info("drained: no more tasks are taken" if self.board.drained else "resumed: tasks are taken again")
+        for claim in orders.settled:
+            self.p.spool.remove(claim)
+            (self.p.outputs / f"{claim}.out").unlink(missing_ok=True)
+        for claim in orders.kill:
+            log.info("task %s is not wanted any more; it is killed", self.board.tasks[claim].assignment.id)
+            self._kill(claim, now)
+        for ref in reply.drop:
+            if ref.claim not in self.board.tasks:
+                self._release(ref.claim)
+        for assignment in orders.start:
+            self._accept(assignment)
+
+    def _kill(self, claim: str, now: float) -> None:
+        for slot in self.p.slots.slots:
+            slot.cancel(claim, now)
+
+    def _unanswered(self, error: JudgeError) -> None:
+        """Keep judging, keep what was finished safe, try again after a pause."""
+        now = clock.monotonic()
+        self._in_flight = False
+        self._failures += 1
+        telemetry.REPORTS_FAILED.labels(error.code).inc()
+        # One may be the echo of a report that overtook another.
+        self._stale = self._stale + 1 if isinstance(error, StaleError) else 0
+        if self._stale >= STALE_REPORTS:
+            log.error("this executor is out of date: %s; it ends, to start afresh", error)
+            self.exit_code = EXIT_FAILED
+            self.stopping = True
+            return
+        pause = min(BACKOFF_MAX, BACKOFF_MIN * 2 ** min(self._failures - 1, 10))
+        self._report_at = now + pause * random.uniform(0.8, 1.2)  # noqa: S311 - spreads executors, guards nothing
+        if self._connected is not False:
+            self._connected = False
+            log.warning("reports are not taken: %s; judging goes on, results are spooled", error)
+        for pending in self.board.unsafe():
+            self._keep(pending)
+
+    def _keep(self, pending: Pending) -> None:
+        """Write one completion to the spool, unless it is there."""
+        if pending.spooled or pending.completed.retry:
+            return
+        entry = Spooled(completed=pending.completed, upload=pending.upload)
+        try:
+            pending.spooled = self.p.spool.write(entry)
+        except OSError as exc:
+            if for_want_of_space(exc):
+                self.p.disk.failed(clock.monotonic())
+            log.warning("the result of task %s cannot be spooled: %s; it is kept in memory", entry.completed.id, exc)
+            return
+        if not pending.spooled:
+            log.error("the spool is full; the result of task %s is kept in memory", entry.completed.id)
+
+    # --- people, and the end -----------------------------------------------------------------------------------
+
+    def _tell_status(self) -> None:
+        """Watchdog, status line, metrics, and whether to park a Wait."""
+        slots = self.p.slots
+        # A wait is for slots that are free, not for those that nearly are: a wake-up spent here is missing elsewhere.
+        free = self.board.free(slots.working) if self.vacant() else 0
+        self.p.reporter.vacant(self._connected is True and free > 0 and not self._in_flight)
+        telemetry.SLOTS.labels("busy").set(slots.busy)
+        telemetry.SLOTS.labels("all").set(len(slots.slots))
+        telemetry.SPOOL.set(self.p.spool.bytes)
+        status = f"judging {slots.busy} of {len(slots.slots)} slots"
+        if self.board.drained:
+            status += ", drained"
+        if self.p.disk.full:
+            status += ", disk full"
+        if self._connected is False:
+            status += f", no judicator takes reports ({len(self.p.spool)} results spooled)"
+        notify("WATCHDOG=1", f"STATUS={status}")
+        if status != self._status:
+            log.debug("%s", status)
+            self._status = status
+
+    def _wind_up(self) -> None:
+        """Stop taking, kill what runs and give it back at once, deliver what is finished, within stop_grace."""
+        self.p.reporter.vacant(False)
+        deadline = clock.Deadline(self.p.config.stop_grace * 0.8)
+        now = clock.monotonic()
+        for claim, entry in list(self.board.tasks.items()):
+            if entry.slot is None:
+                self._give_back(entry.assignment, STOPPING, strike=False)
+            else:
+                self._kill(claim, now)
+        while any(slot.state is SlotState.BUSY for slot in self.p.slots.slots) and deadline.left() > 0.0:
+            self._take_events(min(0.1, deadline.left()))
+            for slot in self.p.slots.stuck(clock.monotonic()):
+                self.p.slots.kill(slot)
+        for entry in list(self.board.tasks.values()):
+            self._give_back(entry.assignment, STOPPING, strike=False)
+        self.p.slots.close()
+        if self.exit_code == 0:
+            self._last_report(deadline)
+        for pending in self.board.completions.values():
+            self._keep(pending)
+        log.info("stopped; %d results are spooled", len(self.p.spool))
+
+    def _last_report(self, deadline: clock.Deadline) -> None:
+        """Deliver what is finished and what is given back, unless no judicator answers."""
+        while self._in_flight and deadline.left() > 0.0:
+            self._take_events(deadline.left())
+        while self.board.urgent and self._failures == 0 and deadline.left() > 0.0:
+            self._report_due(clock.monotonic())
+            self._take_events(deadline.left())

@@ -1,0 +1,180 @@
+"""The executor daemon: checks the machine, makes the parts, and runs the loop (seed: Main)."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import signal
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import judge
+from judge import clock, metrics
+from judge import log as logs
+from judge.config import ExecutorConfig
+from judge.errors import ConfigError, RefusedError
+from judge.etcd.client import Etcd
+from judge.executor.channel import Settings
+from judge.executor.data import Depot
+from judge.executor.loop import Loop, Parts
+from judge.executor.machine import Disk, plan_slots, usable_cores
+from judge.executor.slots import Slots
+from judge.executor.spool import Spool
+from judge.executor.state import Board
+from judge.executor.workers import Crew, Mailbox, Reporter
+from judge.problems.blobs import BlobCache
+from judge.problems.languages import detect, load_table
+from judge.rpc.client import RpcClient, etcd_endpoints
+from judge.sandbox import Finding, Level, check_machine
+
+log = logging.getLogger(__name__)
+
+OUTPUT_SUFFIX = ".out"
+
+
+def lock_work_dir(work_dir: Path) -> int:
+    """Make the work directory and lock it for this process; the descriptor holds the lock.
+
+    RefusedError when another executor has it, ConfigError when it cannot be used.
+    """
+    try:
+        work_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(work_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        msg = f"work_dir {work_dir} cannot be used: {exc.strerror}; name a directory that this user may write"
+        raise ConfigError(msg) from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        msg = f"work_dir {work_dir} is in use by another executor; give each its own"
+        raise RefusedError(msg) from None
+    return fd
+
+
+def clean(outputs: Path, keep: set[str]) -> None:
+    """Remove what earlier lives left: outputs whose result is not in the spool. Other files are not touched."""
+    outputs.mkdir(exist_ok=True, mode=0o700)
+    for path in outputs.glob(f"*{OUTPUT_SUFFIX}"):
+        if path.name.removesuffix(OUTPUT_SUFFIX) not in keep:
+            path.unlink(missing_ok=True)
+
+
+def check_sandbox(findings: Sequence[Finding], *, allow_weak: bool) -> bool:
+    """Whether only a weak sandbox is possible here; RefusedError when that is not allowed."""
+    failed = next((one for one in findings if one.level is Level.FAIL), None)
+    if failed is None:
+        return False
+    reason = f"{failed.item}: {failed.text}"
+    if not allow_weak:
+        msg = f"no full sandbox is possible here: {reason}; fix it, or set allow_weak_sandbox to judge without it"
+        raise RefusedError(msg)
+    log.warning("judging in a weak sandbox: %s; every result says so", reason)
+    return True
+
+
+def keep_off(cores: list[int]) -> None:
+    """Keep this process off its slots' cores, when there are others."""
+    rest = os.sched_getaffinity(0) - set(cores)
+    if rest:
+        os.sched_setaffinity(0, rest)
+
+
+def _check_files(config: ExecutorConfig) -> None:
+    for path in (config.tls.ca, config.tls.cert, config.tls.key):
+        if not os.access(path, os.R_OK):
+            msg = f"tls: {path} cannot be read; name the PEM files of this executor's certificate"
+            raise ConfigError(msg)
+
+
+def make(config: ExecutorConfig, etcd: Etcd) -> Loop:
+    """All parts of a running executor, wired; the slots are planned, not started."""
+    checked = check_machine(config.cgroup, config.name)
+    weak = check_sandbox(checked, allow_weak=config.allow_weak_sandbox)
+    findings = [f"{one.level} {one.item}: {one.text}" for one in checked if one.level is not Level.PASS]
+    for finding in findings:
+        log.warning("machine check: %s", finding)
+    cores = plan_slots(config.slots, config.cores, usable_cores())
+    outputs = config.work_dir / "outputs"
+    spool = Spool(config.work_dir / "spool", config.spool_bytes)
+    board = Board(config.name, uuid.uuid4().hex)
+    for entry in spool.load():
+        board.hold(entry.completed, upload=entry.upload, spooled=True)
+        log.info("task %s: an earlier life's result is delivered with the first report", entry.completed.id)
+    clean(outputs, set(board.completions))
+    rpc = RpcClient(etcd_endpoints(etcd), config.tls, config.rpc_timeout)
+    cache = BlobCache(config.work_dir / "blobs", config.blob_cache_bytes, rpc.get_blob)
+    mailbox = Mailbox()
+    settings = [
+        Settings(
+            index=index,
+            core=core,
+            executor=config.name,
+            outputs=outputs,
+            cgroup=config.cgroup,
+            languages=config.languages,
+            weak=weak,
+            log_level=config.log_level,
+        )
+        for index, core in enumerate(cores)
+    ]
+    keep_off(cores)
+    log.info("executor %s, incarnation %s: %d slots on cores %s", config.name, board.incarnation, len(cores), cores)
+    return Loop(
+        Parts(
+            config=config,
+            board=board,
+            slots=Slots(settings),
+            spool=spool,
+            disk=Disk(config.work_dir, config.min_free_bytes),
+            depot=Depot(cache, rpc),
+            mailbox=mailbox,
+            crew=Crew(mailbox, len(cores) + 1),
+            reporter=Reporter(rpc, mailbox, config.name, board.incarnation),
+            outputs=outputs,
+            checks=findings,
+            weak=weak,
+            version=judge.__version__,
+        )
+    )
+
+
+def _detect(config: ExecutorConfig, loop: Loop) -> None:
+    """Find the languages in a thread; until then reports ask for no work."""
+    table = load_table(config.languages)
+
+    def work() -> Callable[[], None]:
+        begin = clock.monotonic()
+        found = detect(table)
+
+        def then() -> None:
+            log.info("languages, found in %.1f s: %s", clock.monotonic() - begin, ", ".join(found) or "none")
+            loop.know_languages(found)
+
+        return then
+
+    loop.p.crew.do(work)
+
+
+def run(config: ExecutorConfig) -> int:
+    """Run an executor until SIGTERM or SIGINT; returns the exit code.
+
+    Raises RefusedError where it must not run (no sandbox, the work directory is another's) and ConfigError for
+    settings that cannot be used.
+    """
+    logs.setup(config.log_level, journal="JOURNAL_STREAM" in os.environ)
+    _check_files(config)
+    load_table(config.languages)
+    lock = lock_work_dir(config.work_dir)
+    try:
+        metrics.serve(config.metrics)
+        with Etcd(config.etcd) as etcd:
+            loop = make(config, etcd)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: loop.stop())
+            _detect(config, loop)
+            return loop.run()
+    finally:
+        os.close(lock)

@@ -1,0 +1,214 @@
+"""The main process's side of the slots: start them, give them jobs, notice their end, start them again.
+
+All methods are called by the main thread: `setpriv --pdeathsig` ties a slot's life to the thread that started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import logging
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+from judge import clock
+from judge.executor.channel import Broken, Cancel, Finished, Job, Progress, Reader, Ready, Settings, limits_of, send
+from judge.executor.pipeline import COMPILE_LIMITS
+
+log = logging.getLogger(__name__)
+
+Event = Ready | Progress | Finished | Broken
+
+# After a slot's end: at once, then after 0.5, 1, 2 … seconds, at most RESTART_MAX; a finished job starts over.
+RESTART_MIN = 0.5
+RESTART_MAX = 30.0
+# A cancelled job that has not ended after this long is ended with its slot (DESIGN: killed within a second).
+CANCEL_GRACE = 0.7
+# A slot that does not come up, or says nothing for this long beyond what its limits allow, is stuck.
+START_GRACE = 60.0
+SILENCE = 120.0
+# A slot that does not read its job is stuck as well.
+SEND_TIMEOUT = 10
+
+
+class SlotState(enum.Enum):
+    """What a slot is doing."""
+
+    DOWN = "down"
+    STARTING = "starting"
+    IDLE = "idle"
+    BUSY = "busy"
+
+
+@dataclass
+class Slot:
+    """One slot process and what main knows of it."""
+
+    settings: Settings
+    state: SlotState = SlotState.DOWN
+    claim: str | None = None
+    process: subprocess.Popen[bytes] | None = None
+    sock: socket.socket | None = None
+    reader: Reader | None = None
+    failures: int = 0
+    start_at: float = 0.0
+    deadline: float = field(default=float("inf"))
+    last_reason: str = ""
+
+    @property
+    def index(self) -> int:
+        """Its number, from 0."""
+        return self.settings.index
+
+    def start(self, now: float) -> None:
+        """Start the process; it says Ready when its sandbox works."""
+        ours, theirs = socket.socketpair()
+        try:
+            self.process = subprocess.Popen(
+                [
+                    "setpriv", "--pdeathsig", "KILL", "--",
+                    sys.executable, "-m", "judge.executor.slot", str(theirs.fileno()), self.settings.model_dump_json(),
+                ],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                cwd="/",
+            )  # fmt: skip
+        except OSError as exc:
+            ours.close()
+            self.ended(f"it cannot be started: {exc}", now)
+            return
+        finally:
+            theirs.close()
+        # Not settimeout(): that would make reads without waiting wait.
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT, 0))
+        self.sock = ours
+        self.reader = Reader(ours)
+        self.state = SlotState.STARTING
+        self.deadline = now + START_GRACE
+
+    def give(self, job: Job, now: float) -> None:
+        """Hand an idle slot a job; OSError when the slot is gone or stuck, which `read` will say too."""
+        if self.sock is None:
+            msg = f"slot {self.index} is not running"
+            raise OSError(msg)
+        self.state = SlotState.BUSY
+        self.claim = job.assignment.claim
+        self.quiet_until(job, now)
+        send(self.sock, job)
+
+    def quiet_until(self, job: Job, now: float) -> None:
+        """Allow silence for as long as one step of this job can take."""
+        # Languages multiply a test's limits; 10 covers every row of the table with room to spare.
+        self.deadline = now + SILENCE + COMPILE_LIMITS.wall_seconds + 10 * limits_of(job).wall_seconds
+
+    def cancel(self, claim: str, now: float) -> None:
+        """Ask a busy slot to kill what it runs (seed: `tasks.t.proc.kill()`)."""
+        if self.state is SlotState.BUSY and self.claim == claim and self.sock is not None:
+            self.deadline = min(self.deadline, now + CANCEL_GRACE)
+            with contextlib.suppress(OSError):  # it is gone, and read() will say so
+                send(self.sock, Cancel(claim=claim))
+
+    def read(self, now: float) -> tuple[list[Event], bool]:
+        """What the slot has said since, and whether it still lives."""
+        if self.reader is None:
+            return [], False
+        events, alive = self.reader.for_main()
+        for event in events:
+            if isinstance(event, Ready):
+                self.state = SlotState.IDLE
+                self.deadline = float("inf")
+            elif isinstance(event, Finished):
+                self.state = SlotState.IDLE
+                self.claim = None
+                self.failures = 0
+                self.deadline = float("inf")
+            elif isinstance(event, Broken):
+                self.last_reason = event.reason
+        if not alive:
+            self.ended("", now)
+        return events, alive
+
+    def ended(self, reason: str, now: float) -> None:
+        """Join a process that is over or has to be, and plan its restart."""
+        if self.process is not None:
+            self.process.kill()
+            code = self.process.wait()
+            if not reason:
+                reason = self.last_reason or (
+                    f"it was killed by {signal.Signals(-code).name}" if code < 0 else f"it ended with exit code {code}"
+                )
+        if self.sock is not None:
+            self.sock.close()
+        self.process = self.sock = self.reader = None
+        self.state = SlotState.DOWN
+        delay = min(RESTART_MAX, RESTART_MIN * 2 ** (self.failures - 1)) if self.failures else 0.0
+        self.failures += 1
+        self.start_at = now + delay
+        self.deadline = float("inf")
+        self.last_reason = reason
+        log.error("slot %d ended: %s; it is started again in %.1f s", self.index, reason, delay)
+
+
+class Slots:
+    """All slots of this executor."""
+
+    def __init__(self, settings: list[Settings]) -> None:
+        """One slot per settings; nothing is started yet."""
+        self.slots = [Slot(one) for one in settings]
+
+    def start_due(self, now: float) -> list[Slot]:
+        """Start every slot that is down and whose back-off is over; returns those that came to life."""
+        due = [slot for slot in self.slots if slot.state is SlotState.DOWN and slot.start_at <= now]
+        for slot in due:
+            slot.start(now)
+        return [slot for slot in due if slot.sock is not None]
+
+    def stuck(self, now: float) -> list[Slot]:
+        """Slots that have been silent for too long, or did not end a cancelled job in time."""
+        return [slot for slot in self.slots if slot.deadline <= now]
+
+    def kill(self, slot: Slot) -> None:
+        """End a stuck slot's process; its end is then read like any other's."""
+        if slot.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(slot.process.pid, signal.SIGKILL)
+        slot.deadline = float("inf")
+
+    def next_due(self) -> float:
+        """Monotonic seconds at which `start_due` or `stuck` has something to do."""
+        starts = [slot.start_at for slot in self.slots if slot.state is SlotState.DOWN]
+        return min([*starts, *(slot.deadline for slot in self.slots)])
+
+    def idle(self) -> Slot | None:
+        """A slot that can take a job."""
+        return next((slot for slot in self.slots if slot.state is SlotState.IDLE), None)
+
+    @property
+    def working(self) -> int:
+        """How many slots can judge now: idle or busy."""
+        return sum(slot.state in {SlotState.IDLE, SlotState.BUSY} for slot in self.slots)
+
+    @property
+    def busy(self) -> int:
+        """How many slots are judging now."""
+        return sum(slot.state is SlotState.BUSY for slot in self.slots)
+
+    def close(self) -> None:
+        """End all slots at once and join them; their sandboxes end with them."""
+        for slot in self.slots:
+            if slot.sock is not None:
+                slot.sock.close()  # the slot sees the end of main, and kills what it runs
+        for slot in self.slots:
+            if slot.process is not None:
+                try:
+                    slot.process.wait(timeout=1.0)
+                except subprocess.TimeoutExpired:
+                    slot.process.kill()
+                    slot.process.wait()
+                slot.process = None
+        log.debug("all slots ended at %.3f", clock.monotonic())

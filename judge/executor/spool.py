@@ -1,0 +1,120 @@
+"""Finished results that no judicator has taken yet, kept over a crash: one fsynced file each (DESIGN 5, rule 8).
+
+A file is `CLAIM.json` and, for an output too big to travel inside a message, the blob `SHA.blob` beside it. Only files
+with such names are ever touched. Written by the executor's main loop when a report could not be delivered at once,
+read once at its start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from judge.rpc.messages import Completed, Message
+
+log = logging.getLogger(__name__)
+
+_ENTRY = re.compile(r"^[A-Za-z0-9._-]{1,128}\.json$")
+_PART = re.compile(r"^[A-Za-z0-9._-]{1,160}\.part$")
+
+
+class Spooled(Message):
+    """What one file holds: the completion, and the file of its whole output when that still has to be uploaded."""
+
+    completed: Completed
+    upload: str | None = None
+
+
+class Spool:
+    """A bounded directory of completions. Not thread-safe: the main loop alone uses it."""
+
+    def __init__(self, directory: Path, max_bytes: int) -> None:
+        """Make the directory if needed; `max_bytes` bounds the sum of the files."""
+        self._directory = directory
+        self._max = max_bytes
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._sizes: dict[str, int] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in use by entries; for the metric and the bound."""
+        return sum(self._sizes.values())
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def load(self) -> list[Spooled]:
+        """All entries left by earlier lives of this executor, oldest first; called once at start.
+
+        A half-written file is removed, a damaged one is renamed to `NAME.bad` and reported; both mean that the
+        judicators give the task to somebody again, so nothing is lost.
+        """
+        found: list[tuple[int, str, Spooled]] = []
+        for path in sorted(self._directory.iterdir()):
+            if _PART.match(path.name):
+                path.unlink(missing_ok=True)
+                continue
+            if not _ENTRY.match(path.name):
+                continue
+            try:
+                entry = Spooled.model_validate_json(path.read_bytes())
+            except (ValidationError, OSError) as exc:
+                first = str(exc).partition("\n")[0]
+                log.warning("spooled result %s cannot be read (%s); it is set aside as .bad", path, first)
+                with contextlib.suppress(OSError):
+                    path.rename(path.with_suffix(".bad"))
+                continue
+            stat = path.stat()
+            self._sizes[entry.completed.claim] = stat.st_size
+            found.append((stat.st_mtime_ns, path.name, entry))
+        return [entry for _, _, entry in sorted(found, key=lambda item: item[:2])]
+
+    def write(self, entry: Spooled) -> bool:
+        """Keep one completion so that it survives a crash; False when the bound forbids it.
+
+        Raises OSError when the disk does. Writing the same claim again does nothing.
+        """
+        claim = entry.completed.claim
+        if claim in self._sizes:
+            return True
+        path = self._path(claim)
+        data = entry.model_dump_json().encode()
+        if self.bytes + len(data) > self._max:
+            return False
+        part = path.with_suffix(".part")
+        try:
+            with part.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            part.rename(path)
+            self._sync()
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+        self._sizes[claim] = len(data)
+        return True
+
+    def remove(self, claim: str) -> None:
+        """Forget a settled completion; nothing happens when it was never spooled."""
+        if self._sizes.pop(claim, None) is not None:
+            self._path(claim).unlink(missing_ok=True)
+
+    def _path(self, claim: str) -> Path:
+        name = f"{claim}.json"
+        if not _ENTRY.match(name):
+            msg = f"claim {claim!r} cannot name a file"
+            raise OSError(msg)
+        return self._directory / name
+
+    def _sync(self) -> None:
+        fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -1,0 +1,276 @@
+"""What an executor has in hand and what it tells the judicators: the report loop without any I/O (seed: Main).
+
+The main loop feeds events in (a report's answer, a slot's event, a tick) and carries out what comes back. Everything is
+keyed by claim: the same task may come back under a new claim while the old one is still being killed.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from judge.rpc.messages import (
+    Assignment,
+    Completed,
+    Executing,
+    ExecutorInfo,
+    ReportReply,
+    ReportRequest,
+    Result,
+    Status,
+)
+
+# Completions of one report; the rest goes with the next. Well below the judicators' limit for a body.
+REPORT_BYTES = 8 * 1024**2
+# How long a slot counts as nearly free, and how long a task that was asked for ahead waits for it, in seconds.
+NEARLY = 0.25
+
+
+class Phase(enum.Enum):
+    """Where a task in hand is."""
+
+    PREPARING = "its test data is being fetched"
+    READY = "waits for a slot"
+    RUNNING = "in a slot"
+
+
+@dataclass
+class Entry:
+    """One task in hand (seed: t, with t.cancel)."""
+
+    assignment: Assignment
+    phase: Phase = Phase.PREPARING
+    status: Status = Status.COMPILING
+    progress: str = ""
+    slot: int | None = None
+    cancelled: bool = False
+    nearly_until: float = 0.0
+    ready_at: float = 0.0
+
+
+@dataclass
+class Pending:
+    """One finished attempt that the judicators have not settled yet."""
+
+    completed: Completed
+    size: int
+    upload: str | None = None
+    reported: bool = False
+    spooled: bool = False
+
+
+@dataclass
+class Orders:
+    """What a report's answer asks for: claims to kill, tasks to start, completions that are settled."""
+
+    kill: list[str] = field(default_factory=list)
+    start: list[Assignment] = field(default_factory=list)
+    settled: list[str] = field(default_factory=list)
+
+
+def given_back(assignment: Assignment, reason: str, *, strike: bool = True) -> Completed:
+    """A completion that asks for the attempt to be made again, somewhere.
+
+    `strike` False says that the attempt was nobody's fault and does not count against the task's cap.
+    """
+    return Completed(
+        id=assignment.id,
+        attempt=assignment.attempt,
+        claim=assignment.claim,
+        status=Status.RETRYING,
+        result=Result(reason=reason),
+        retry=True,
+        strike=strike,
+    )
+
+
+class Board:
+    """The tasks in hand, the completions to deliver, and the report that tells of both."""
+
+    def __init__(self, executor: str, incarnation: str) -> None:
+        """Start empty; `incarnation` is fresh for every start of the process."""
+        self.executor = executor
+        self.incarnation = incarnation
+        self.sequence = 0
+        self.drained = False
+        self.tasks: dict[str, Entry] = {}
+        self.completions: dict[str, Pending] = {}
+
+    # --- what happens here -------------------------------------------------------------------------------------
+
+    def take(self, assignment: Assignment) -> bool:
+        """Note a task that was handed out; False when this claim is in hand already (an answer came twice)."""
+        if assignment.claim in self.tasks or assignment.claim in self.completions:
+            return False
+        self.tasks[assignment.claim] = Entry(assignment)
+        return True
+
+    def prepared(self, claim: str, now: float) -> bool:
+        """Its data is here; False when nobody wants the task any more."""
+        entry = self.tasks.get(claim)
+        if entry is None:
+            return False
+        entry.phase = Phase.READY
+        entry.ready_at = now
+        return True
+
+    def started(self, claim: str, slot: int) -> None:
+        """It was given to a slot."""
+        entry = self.tasks[claim]
+        entry.phase = Phase.RUNNING
+        entry.slot = slot
+
+    def status(self, claim: str, status: Status, progress: str) -> None:
+        """A slot told how far it is; ignored when the task is gone."""
+        entry = self.tasks.get(claim)
+        if entry is not None:
+            entry.status = status
+            entry.progress = progress
+
+    def nearly(self, claim: str, now: float) -> None:
+        """A slot expects to be free within moments, so the next task may be asked for.
+
+        When it is still not free after NEARLY seconds the expectation was wrong, and is forgotten.
+        """
+        entry = self.tasks.get(claim)
+        if entry is not None and not entry.cancelled:
+            entry.nearly_until = now + NEARLY
+
+    def cancel(self, claim: str) -> Entry | None:
+        """Nobody wants it any more (seed: t.cancel = true); its entry when a slot still has to be told."""
+        entry = self.tasks.get(claim)
+        if entry is None:
+            return None
+        entry.cancelled = True
+        entry.nearly_until = 0.0
+        if entry.phase is not Phase.RUNNING:
+            del self.tasks[claim]
+            return None
+        return entry
+
+    def finished(self, completed: Completed, *, upload: str | None = None) -> bool:
+        """It has left its slot with a result; False when it had been cancelled, so that the result is dropped.
+
+        `upload` names the file of an output that goes to the blobs before the result may be reported.
+        """
+        entry = self.tasks.pop(completed.claim, None)
+        if entry is None or entry.cancelled:
+            return False
+        self.hold(completed, upload=upload)
+        return True
+
+    def hold(self, completed: Completed, *, upload: str | None = None, spooled: bool = False) -> None:
+        """Keep a completion until it is settled; also used for those of an earlier life, from the spool."""
+        size = len(completed.model_dump_json())
+        self.completions[completed.claim] = Pending(completed, size, upload=upload, spooled=spooled)
+
+    def uploaded(self, claim: str, blob: str | None, reason: str = "") -> bool:
+        """The output is in the blobs under `blob` (None: it was refused, for `reason`); False when it is unknown."""
+        pending = self.completions.get(claim)
+        if pending is None:
+            return False
+        result = pending.completed.result.model_copy(update={"stdout_blob": blob})
+        if blob is None:
+            result.reason = f"{result.reason}; {reason}" if result.reason else reason
+        pending.completed = pending.completed.model_copy(update={"result": result})
+        pending.upload = None
+        return True
+
+    # --- what the main loop asks -------------------------------------------------------------------------------
+
+    def waiting(self) -> list[str]:
+        """Claims whose data is here and that need a slot, in the order they came."""
+        return [claim for claim, entry in self.tasks.items() if entry.phase is Phase.READY]
+
+    def overdue(self, now: float) -> list[str]:
+        """Claims that were asked for ahead and still have no slot: somebody else may be free for them."""
+        return [claim for claim in self.waiting() if now >= self.tasks[claim].ready_at + NEARLY]
+
+    def next_overdue(self) -> float:
+        """When the first of them will be; infinity when nothing waits."""
+        return min((self.tasks[claim].ready_at + NEARLY for claim in self.waiting()), default=float("inf"))
+
+    def free(self, slots: int) -> int:
+        """How many of `slots` working slots have nothing to do."""
+        return 0 if self.drained else max(0, slots - len(self.tasks))
+
+    def vacant(self, slots: int, now: float) -> int:
+        """How many tasks to ask for: one for each of `slots` working slots that is free, or nearly free."""
+        nearly = sum(entry.nearly_until > now for entry in self.tasks.values())
+        return 0 if self.drained else max(0, slots + nearly - len(self.tasks))
+
+    @property
+    def urgent(self) -> bool:
+        """Whether something finished that was in no report yet."""
+        return any(not pending.reported and pending.upload is None for pending in self.completions.values())
+
+    def unsafe(self) -> list[Pending]:
+        """Completions that were sent in vain, and are not in the spool; a request to be made again is not kept."""
+        return [
+            pending
+            for pending in self.completions.values()
+            if pending.reported and not pending.spooled and not pending.completed.retry
+        ]
+
+    # --- the report --------------------------------------------------------------------------------------------
+
+    def request(self, vacant: int, info: ExecutorInfo | None) -> ReportRequest:
+        """The next report (seed: `rpc.report(this.address, content, vacant)`).
+
+        Judged tasks whose output is still on its way are listed as executing, so that nobody gives them to others.
+        A report without an answer needs no undoing: its completions go again with the next one.
+        """
+        self.sequence += 1
+        executing = [
+            Executing(
+                id=entry.assignment.id,
+                attempt=entry.assignment.attempt,
+                claim=claim,
+                status=entry.status,
+                progress=entry.progress,
+            )
+            for claim, entry in self.tasks.items()
+            if not entry.cancelled
+        ]
+        complete: list[Completed] = []
+        budget = REPORT_BYTES
+        for claim, pending in self.completions.items():
+            fits = not complete or pending.size <= budget
+            if pending.upload is None and fits:
+                budget -= pending.size
+                complete.append(pending.completed)
+                pending.reported = True
+            else:
+                done = pending.completed
+                executing.append(
+                    Executing(id=done.id, attempt=done.attempt, claim=claim, status=Status.RUNNING, progress="judged")
+                )
+        return ReportRequest(
+            executor=self.executor,
+            incarnation=self.incarnation,
+            sequence=self.sequence,
+            vacant=vacant,
+            executing=executing,
+            complete=complete,
+            info=info,
+        )
+
+    def answered(self, reply: ReportReply) -> Orders:
+        """Take a report's answer in (seed: cancel_list, add_list).
+
+        The order matters: a task that is dropped and handed out again in one answer comes under a new claim.
+        """
+        orders = Orders()
+        self.drained = reply.drain
+        for ref in reply.settled:
+            if self.completions.pop(ref.claim, None) is not None:
+                orders.settled.append(ref.claim)
+        for ref in reply.drop:
+            if self.completions.pop(ref.claim, None) is not None:
+                orders.settled.append(ref.claim)
+            if self.cancel(ref.claim) is not None:
+                orders.kill.append(ref.claim)
+        for assignment in reply.add:
+            if self.take(assignment):
+                orders.start.append(assignment)
+        return orders

@@ -1,0 +1,225 @@
+"""Which verdict a run, a test and a task get: pure functions, nothing else decides (DESIGN 6).
+
+Order for one run, first match wins (docs/executor.md gives the reasons):
+
+1. what made the sandbox end the run: forbidden act SV, memory MLE, CPU time TLE, wall time TLE, output OLE;
+2. a limit that the numbers show to be passed though nothing was killed: CPU time TLE, wall time TLE, memory MLE;
+3. the kernel's own signals for limits: SIGSYS SV, SIGXCPU TLE, SIGXFSZ OLE;
+4. an abnormal end with all of the memory used, or the exit code by which the language's runtime says that its heap is
+   full (`memory_exit` of the language table): MLE, never RTE;
+5. any other signal, or an exit code other than 0: RTE;
+6. the validator's word: AC or WA; without an answer to compare with, AC.
+
+The output limit is last of the limits because a program that loops while printing is, for its author, a loop.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from judge.rpc.messages import Limits, RunUsage, Status, Verdict
+from judge.sandbox.types import Killed
+
+
+class Facts(Protocol):
+    """What the verdict needs to know of a run; `judge.sandbox.types.Outcome` has it all."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, or None when a signal ended the program."""
+
+    @property
+    def signal(self) -> int | None:
+        """The number of the signal that ended the program, or None."""
+
+    @property
+    def killed(self) -> Killed:
+        """Why the sandbox ended the run."""
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds used."""
+
+    @property
+    def wall(self) -> float:
+        """Wall seconds used."""
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory used at the peak."""
+
+
+class Checked(Protocol):
+    """What the verdict needs to know of a validation; `judge.problems.validator.Validation` has it."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the output is right."""
+
+    @property
+    def message(self) -> str:
+        """What the validator has to say about it."""
+
+
+_SIGNALS = {
+    signal.SIGSEGV: "invalid memory access, or a stack deeper than its limit",
+    signal.SIGABRT: "abort: a failed assertion or an uncaught exception",
+    signal.SIGFPE: "arithmetic error such as a division by zero",
+    signal.SIGBUS: "invalid memory access",
+    signal.SIGILL: "illegal instruction",
+    signal.SIGPIPE: "wrote to a closed pipe",
+    signal.SIGKILL: "killed",
+    signal.SIGTRAP: "trap: a failed run-time check",
+}
+
+_STATUS = {
+    Verdict.AC: Status.SUCCESS,
+    Verdict.CE: Status.COMPILE_FAILED,
+    Verdict.JE: Status.INTERNAL_ERROR,
+}
+
+
+def signal_name(number: int) -> str:
+    """`SIGSEGV (invalid memory access …)`; a number without a name stays a number."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+    text = _SIGNALS.get(signal.Signals(number))
+    return f"{name} ({text})" if text else name
+
+
+def size(count: int) -> str:
+    """Bytes for people: `512 MiB`, `1.5 KiB`, `12 bytes`."""
+    for unit, name in ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB")):
+        if count >= unit:
+            return f"{count / unit:.4g} {name}"
+    return f"{count} bytes"
+
+
+def _cpu(facts: Facts, limits: Limits) -> tuple[Verdict, str]:
+    return Verdict.TLE, f"CPU time limit exceeded: used {facts.cpu:.3f} s, the limit is {limits.cpu:g} s"
+
+
+def _wall(facts: Facts, limits: Limits) -> tuple[Verdict, str]:
+    reason = (
+        f"wall time limit exceeded: ran for {facts.wall:.3f} s with {facts.cpu:.3f} s of CPU time, "
+        f"the limit is {limits.wall_seconds:g} s"
+    )
+    return Verdict.TLE, reason
+
+
+def _memory(facts: Facts, limits: Limits) -> tuple[Verdict, str]:
+    return Verdict.MLE, f"memory limit exceeded: used {size(facts.memory)}, the limit is {size(limits.memory)}"
+
+
+def _output(_: Facts, limits: Limits) -> tuple[Verdict, str]:
+    return Verdict.OLE, f"output limit exceeded: wrote more than {size(limits.output)}"
+
+
+def _forbidden(_: Facts, __: Limits) -> tuple[Verdict, str]:
+    return Verdict.SV, "did something that submissions must not do (a forbidden system call)"
+
+
+# What ended the run, for the sandbox (step 1) and for the kernel (step 3).
+_KILLED = {
+    Killed.FORBIDDEN: _forbidden,
+    Killed.MEMORY: _memory,
+    Killed.CPU: _cpu,
+    Killed.WALL: _wall,
+    Killed.OUTPUT: _output,
+}
+_LIMIT_SIGNALS: dict[int | None, Callable[[Facts, Limits], tuple[Verdict, str]]] = {
+    signal.SIGSYS: _forbidden,
+    signal.SIGXCPU: _cpu,
+    signal.SIGXFSZ: _output,
+}
+
+
+def run_fault(facts: Facts, limits: Limits, memory_exit: int | None = None) -> tuple[Verdict, str] | None:
+    """What is wrong with a run by itself, or None when it ended well; steps 1 to 5 of the order above.
+
+    Also used for compilations. `memory_exit` is the exit code with which a runtime says that its heap is full. A
+    cancelled run has no verdict: ValueError.
+    """
+    if facts.killed is Killed.CANCELLED:
+        msg = "a cancelled run has no verdict"
+        raise ValueError(msg)
+    if facts.killed in _KILLED:
+        return _KILLED[facts.killed](facts, limits)
+    for used, limit, fault in (
+        (facts.cpu, limits.cpu, _cpu),
+        (facts.wall, limits.wall_seconds, _wall),
+        (facts.memory, limits.memory, _memory),
+    ):
+        if used > limit:
+            return fault(facts, limits)
+    if facts.signal in _LIMIT_SIGNALS:
+        return _LIMIT_SIGNALS[facts.signal](facts, limits)
+    if facts.signal is None and facts.exit_code == 0:
+        return None
+    return _abnormal(facts, limits, memory_exit)
+
+
+def _abnormal(facts: Facts, limits: Limits, memory_exit: int | None) -> tuple[Verdict, str]:
+    """Steps 4 and 5: the program crashed, or said by its exit code that it failed."""
+    if facts.memory >= limits.memory:
+        return _memory(facts, limits)
+    if memory_exit is not None and facts.exit_code == memory_exit:
+        return Verdict.MLE, f"memory limit exceeded: the heap is full, the limit is {size(limits.memory)}"
+    if facts.signal is not None:
+        return Verdict.RTE, f"ended by {signal_name(facts.signal)}"
+    return Verdict.RTE, f"ended with exit code {facts.exit_code}"
+
+
+def run_verdict(
+    facts: Facts, limits: Limits, validation: Checked | None, memory_exit: int | None = None
+) -> tuple[Verdict, str]:
+    """The verdict of one test and its reason in one sentence (empty for AC).
+
+    `validation` is None when there is no answer to compare with (the seed's command task), or when the run failed.
+    """
+    fault = run_fault(facts, limits, memory_exit)
+    if fault is not None:
+        return fault
+    if validation is None or validation.accepted:
+        return Verdict.AC, ""
+    return Verdict.WA, validation.message or "wrong answer"
+
+
+def compile_verdict(facts: Facts, limits: Limits) -> tuple[Verdict, str] | None:
+    """CE with its reason, or None when the compilation went well. Every limit that a compiler passes is CE."""
+    fault = run_fault(facts, limits)
+    if fault is None:
+        return None
+    return Verdict.CE, f"compilation failed: {fault[1]}"
+
+
+def task_verdict(tests: Iterable[tuple[str, Verdict]]) -> tuple[Verdict, str | None]:
+    """The verdict of a task and the test that decided it: the first failing one in name order (Kattis, CCS rules).
+
+    No failing test means AC and None. The order in which tests were run does not matter.
+    """
+    failed = [(name, verdict) for name, verdict in tests if verdict is not Verdict.AC]
+    if not failed:
+        return Verdict.AC, None
+    name, verdict = min(failed)
+    return verdict, name
+
+
+def task_status(verdict: Verdict) -> Status:
+    """The final status that goes with a task's verdict (seed: success, compile_failed, run_failed)."""
+    return _STATUS.get(verdict, Status.RUN_FAILED)
+
+
+def usage(facts: Facts) -> RunUsage:
+    """The numbers of a run as they travel."""
+    return RunUsage(
+        cpu=round(facts.cpu, 6),
+        wall=round(facts.wall, 6),
+        memory=facts.memory,
+        exit_code=facts.exit_code,
+        signal=facts.signal,
+    )

@@ -1,0 +1,1 @@
+"""The gateway: HTTP API and web pages, served by uWSGI."""

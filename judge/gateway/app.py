@@ -1,0 +1,199 @@
+"""The WSGI app (seed: Gateway Server): the API and the pages in one Flask app, and what every answer has in common."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import uuid
+from collections.abc import Iterable
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from flask import Flask, Response, current_app, g, render_template, request
+from prometheus_client import Counter, Histogram
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+
+from judge import clock
+from judge.config import GatewayConfig
+from judge.errors import JudgeError, NotFoundError, TooLargeError, UsageError
+from judge.gateway import api, pages, routes
+from judge.gateway.auth import Tokens, read_session_key
+from judge.gateway.cluster import Cluster
+from judge.gateway.submit import size
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+log = logging.getLogger(__name__)
+
+REQUESTS = Counter("judge_gateway_requests_total", "HTTP requests by route and status", ["route", "status"])
+SECONDS = Histogram("judge_gateway_request_seconds", "Time to answer an HTTP request, long polls left out", ["route"])
+
+_FORM = 1024**2  # the parser's own buffer counts as well
+_SESSION = datetime.timedelta(days=7)
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class _Drained:
+    """WSGI middleware: reads what the app left of a request's body, after the answer has gone out.
+
+    A socket closed with unread data is reset, and the client never sees the 401 or 413 that it was sent.
+    """
+
+    def __init__(self, app: WSGIApplication) -> None:
+        self._app = app
+
+    def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        body: Any = environ["wsgi.input"]
+        length = environ.get("CONTENT_LENGTH") or "0"
+        left = _Counted(body, int(length) if length.isdigit() else 0)
+        environ["wsgi.input"] = left
+        environ.pop("wsgi.file_wrapper", None)  # uWSGI honours it only in what the outermost app returns
+        answer = self._app(environ, start)
+        try:
+            yield from answer
+        finally:
+            close = getattr(answer, "close", None)
+            if close is not None:
+                close()
+            left.drain()
+
+
+class _Counted:
+    """A request's body that knows how much of it is unread."""
+
+    def __init__(self, stream: IO[bytes], length: int) -> None:
+        self._stream = stream
+        self._left = length
+
+    def read(self, count: int = -1) -> bytes:
+        """At most `count` bytes, all for a negative one."""
+        return self._took(self._stream.read(self._left if count < 0 else min(count, self._left)))
+
+    def readline(self, count: int = -1) -> bytes:
+        """One line, or what there is of it."""
+        return self._took(self._stream.readline(self._left if count < 0 else min(count, self._left)))
+
+    def _took(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        return data
+
+    def drain(self) -> None:
+        """Read and forget the rest."""
+        try:
+            while self._left > 0 and self.read(64 * 1024):
+                pass
+        except (OSError, ValueError):
+            return  # the client has gone, or the server has closed the request already
+
+
+def create_app(config: GatewayConfig) -> Flask:
+    """The app for one worker process. ConfigError when tokens or session key cannot be used.
+
+    Nothing is connected before the first request, which is after uWSGI's fork.
+    """
+    app = Flask("judge.gateway", static_folder="static", template_folder="templates")
+    app.secret_key = read_session_key(config.session_key)
+    app.config.update(
+        MAX_CONTENT_LENGTH=config.limits.body_bytes,
+        MAX_FORM_MEMORY_SIZE=max(config.limits.body_bytes, _FORM),
+        PERMANENT_SESSION_LIFETIME=_SESSION,
+        SESSION_COOKIE_HTTPONLY=True,
+        SESSION_COOKIE_NAME="__Host-judge" if config.secure_cookies else "judge",
+        SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_COOKIE_SECURE=config.secure_cookies,
+        # A call that was held for a while must not bring back a session that has changed or ended meanwhile.
+        SESSION_REFRESH_EACH_REQUEST=False,
+        SEND_FILE_MAX_AGE_DEFAULT=86400,
+    )
+    services = routes.Services(config, Tokens(config.tokens), Cluster(config))
+    app.extensions["judge"] = services
+    routes.register(app, services, api.ROUTES)
+    pages.register(app, services)
+    app.before_request(_begin)
+    app.after_request(_finish)
+    app.register_error_handler(JudgeError, _known)
+    app.register_error_handler(HTTPException, _http)
+    app.register_error_handler(Exception, _unknown)
+    app.wsgi_app = _Drained(app.wsgi_app)  # type: ignore[method-assign,assignment]
+    return app
+
+
+def _begin() -> None:
+    g.started = clock.monotonic()
+
+
+def _finish(response: Response) -> Response:
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    if request.endpoint != "static":
+        response.headers["Cache-Control"] = "no-store"
+    route = request.endpoint or "unknown"
+    REQUESTS.labels(route, response.status_code).inc()
+    if "wait" not in request.args:
+        SECONDS.labels(route).observe(clock.monotonic() - g.started)
+    return response
+
+
+def _for_program() -> bool:
+    return request.path.startswith("/api/")
+
+
+def _answer(error: JudgeError) -> Response:
+    if _for_program():
+        return routes.error_response(error)
+    title = {400: "That did not work", 403: "Not allowed", 404: "Not found", 503: "Please wait", 504: "Please wait"}
+    response = Response(
+        render_template(
+            "error.html",
+            title=title.get(error.http_status, "That did not work"),
+            error=error,
+            retry=error.http_status in {503, 504},
+        ),
+        error.http_status,
+    )
+    if error.http_status in {503, 504}:
+        response.headers["Retry-After"] = "5"
+    return response
+
+
+def _known(error: Exception) -> Response:
+    return _answer(cast("JudgeError", error))
+
+
+def _http(error: Exception) -> Response:
+    """What Flask and Werkzeug refuse by themselves, in our own words."""
+    fault = cast("HTTPException", error)
+    if fault.code is not None and fault.code < 400:
+        return Response(fault.get_body(), fault.code, fault.get_headers())
+    known: JudgeError
+    if fault.code == 404:
+        known = NotFoundError(f"there is nothing at {request.path[:100]}")
+    elif isinstance(fault, MethodNotAllowed):
+        known = routes.MethodError(f"{request.path[:100]} does not take {request.method}")
+    elif fault.code == 413:
+        services: routes.Services = current_app.extensions["judge"]
+        known = TooLargeError(f"the body is too large; at most {size(services.config.limits.body_bytes)} are taken")
+    else:
+        known = UsageError(f"the request cannot be understood: {fault.description}")
+    response = _answer(known)
+    if isinstance(fault, MethodNotAllowed) and fault.valid_methods:
+        response.headers["Allow"] = ", ".join(sorted(fault.valid_methods))
+    return response
+
+
+def _unknown(error: Exception) -> Response:
+    """A fault of ours: the log has everything, the person a number to quote."""
+    trace = uuid.uuid4().hex[:12]
+    log.error("internal error %s in %s %s", trace, request.method, request.path, exc_info=error)
+    return _answer(JudgeError(f"internal error {trace}; the gateway's log has the details under this number"))

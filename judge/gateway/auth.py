@@ -1,0 +1,219 @@
+"""Who is asking: bearer tokens of the API, the signed session cookie of the pages, and CSRF tokens of their forms."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from flask import Request, session
+from pydantic import Field, StringConstraints
+
+from judge.config import Model, parse_text
+from judge.errors import ConfigError, UnauthorizedError
+from judge.rpc.messages import Sha256
+
+log = logging.getLogger(__name__)
+
+Role = Literal["admin", "user"]
+User = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]
+_KEY_BYTES = 32
+_TOKEN_CHARS = 512
+
+
+class Token(Model):
+    """One token that was given to somebody. The file holds its SHA-256 only."""
+
+    user: User
+    role: Role = "user"
+    sha256: Sha256
+
+
+class TokenFile(Model):
+    """tokens.yml."""
+
+    tokens: list[Token] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class Principal:
+    """A known person. `fingerprint` names the token they came with, without giving it away."""
+
+    user: str
+    role: Role
+    fingerprint: str
+
+    @property
+    def admin(self) -> bool:
+        """Whether they may see and do everything."""
+        return self.role == "admin"
+
+
+def token_digest(token: str) -> str:
+    """What tokens.yml stores for a token: the SHA-256 of its text, in hex."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _fingerprint(digest: str) -> str:
+    return hashlib.sha256(f"judge-session:{digest}".encode()).hexdigest()[:32]
+
+
+class Tokens:
+    """The tokens of tokens.yml, read again when the file changes; safe to use from many threads."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file; ConfigError says what is wrong with it and where."""
+        self._path = path
+        self._lock = threading.Lock()
+        self._stamp = self._stat()
+        self._tokens = self._read()
+
+    def find(self, token: str) -> Principal | None:
+        """Whose token this is. Takes the same time for any wrong one."""
+        if not token or len(token) > _TOKEN_CHARS:
+            return None
+        digest = token_digest(token)
+        found = None
+        for one in self._current():
+            if hmac.compare_digest(one.sha256, digest):
+                found = one
+        return self._principal(found) if found else None
+
+    def by_fingerprint(self, fingerprint: str) -> Principal | None:
+        """Whose session this is, while their token is still listed: taking a token away ends its sessions."""
+        for one in self._current():
+            if hmac.compare_digest(_fingerprint(one.sha256), fingerprint):
+                return self._principal(one)
+        return None
+
+    @staticmethod
+    def _principal(token: Token) -> Principal:
+        return Principal(token.user, token.role, _fingerprint(token.sha256))
+
+    def _current(self) -> list[Token]:
+        with self._lock:
+            stamp = self._stat()
+            if stamp != self._stamp:
+                self._stamp = stamp
+                try:
+                    self._tokens = self._read()
+                    log.info("the file of tokens has changed, it lists %d now", len(self._tokens))
+                except ConfigError as exc:
+                    # A slip in an edit must not lock everybody out; the last good list stays in force.
+                    log.warning("%s; the tokens read before stay in force", exc)
+            return self._tokens
+
+    def _stat(self) -> tuple[int, int, int]:
+        try:
+            stat = self._path.stat()
+        except OSError:
+            return (0, 0, 0)
+        return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+
+    def _read(self) -> list[Token]:
+        try:
+            text = self._path.read_text(encoding="utf-8")
+        except OSError as exc:
+            msg = f"{self._path}: cannot be read: {exc.strerror}; make it with at least one token"
+            raise ConfigError(msg) from None
+        except UnicodeDecodeError:
+            msg = f"{self._path}: is not UTF-8 text; expected a YAML file"
+            raise ConfigError(msg) from None
+        return parse_text(TokenFile, text, str(self._path)).tokens
+
+
+def read_session_key(path: Path) -> bytes:
+    """The key that signs session cookies; ConfigError when the file is missing or too short to be secret."""
+    try:
+        key = path.read_bytes().strip()
+    except OSError as exc:
+        msg = f"{path}: cannot be read: {exc.strerror}; put at least {_KEY_BYTES} random bytes there"
+        raise ConfigError(msg) from None
+    if len(key) < _KEY_BYTES:
+        msg = f"{path}: has {len(key)} bytes; a session key needs at least {_KEY_BYTES} random ones"
+        raise ConfigError(msg)
+    return key
+
+
+# --- the API ---------------------------------------------------------------------------------------------------
+
+
+def authenticate(request: Request, tokens: Tokens) -> Principal:
+    """Who makes this API call. UnauthorizedError says what to send.
+
+    The bearer token counts; without one the session cookie of the pages does, for reading only, so that no other site
+    can make a browser change anything here.
+    """
+    header = request.headers.get("Authorization", "")
+    if header:
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() != "bearer":
+            msg = f"the Authorization header has scheme '{scheme[:20]}'; send 'Authorization: Bearer TOKEN'"
+            raise UnauthorizedError(msg)
+        principal = tokens.find(token.strip())
+        if principal is None:
+            msg = "this token is not known here; ask the operator of the cluster for a new one"
+            raise UnauthorizedError(msg)
+        return principal
+    principal = current(tokens) if request.method in {"GET", "HEAD"} else None
+    if principal is None:
+        msg = "no token; send the header 'Authorization: Bearer TOKEN'"
+        raise UnauthorizedError(msg)
+    return principal
+
+
+# --- pages -----------------------------------------------------------------------------------------------------
+
+
+def current(tokens: Tokens) -> Principal | None:
+    """Who is logged in with the session cookie of this request."""
+    fingerprint = session.get("fp")
+    return tokens.by_fingerprint(fingerprint) if isinstance(fingerprint, str) else None
+
+
+def login(principal: Principal) -> None:
+    """Begin a session. Nothing of an earlier one stays, so a planted cookie gains nothing."""
+    session.clear()
+    session.permanent = True
+    session["fp"] = principal.fingerprint
+    csrf_token()
+
+
+def logout() -> None:
+    """End the session."""
+    session.clear()
+
+
+def csrf_token() -> str:
+    """The secret that every form of this session carries."""
+    if not isinstance(session.get("csrf"), str):
+        session["csrf"] = secrets.token_urlsafe(24)
+    return str(session["csrf"])
+
+
+def csrf_valid(request: Request) -> bool:
+    """Whether a form came from a page of ours and of this session."""
+    expected = session.get("csrf")
+    given = request.form.get("csrf", "")
+    return isinstance(expected, str) and hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+
+
+def new_token() -> str:
+    """A fresh token for a person, as `judge up` makes one."""
+    return secrets.token_urlsafe(32)
+
+
+def new_session_key(path: Path) -> None:
+    """Make a session key file (0600) unless there is one; what `judge up` calls."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(secrets.token_hex(_KEY_BYTES) + "\n")

@@ -1,0 +1,191 @@
+"""The cluster as the gateway sees it: typed calls to whichever judicator answers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TypeVar
+
+from judge import clock
+from judge.config import GatewayConfig
+from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnavailableError
+from judge.etcd.client import Etcd
+from judge.rpc import messages as m
+from judge.rpc.client import RpcClient, etcd_endpoints
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=m.Message)
+_HEALTH_AGE = 1.0
+_MANIFESTS = 256
+
+
+class Cluster:
+    """One per worker process, used by all its threads. Connects on the first call, which is after uWSGI's fork."""
+
+    def __init__(self, config: GatewayConfig) -> None:
+        """Nothing is opened yet."""
+        self._config = config
+        self._lock = threading.Lock()
+        self._rpc: RpcClient | None = None
+        self._asking = threading.Lock()
+        self._health: tuple[float, list[str]] = (-_HEALTH_AGE, ["the state of the cluster is not known yet"])
+        self._samples: OrderedDict[str, frozenset[str]] = OrderedDict()
+        # Long polls hold a thread each; some threads always stay free for everybody else.
+        self._waiters = threading.BoundedSemaphore(max(1, config.threads * 3 // 4))
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            if self._rpc is not None:
+                self._rpc.close()
+                self._rpc = None
+
+    # --- tasks -------------------------------------------------------------------------------------------------
+
+    def add(self, submission: m.Submission) -> m.AddReply:
+        """Hand in; acknowledged once it cannot be lost."""
+        return self._call("add", submission, m.AddReply)
+
+    def get(self, task: str) -> m.Task:
+        """One task as it is now; NotFoundError for an unknown id."""
+        return self._call("get", m.GetRequest(id=task), m.Task)
+
+    def wait(self, task: str, wait: float, version: int | None) -> tuple[m.Task, bool]:
+        """One task when its version has passed `version`, or it is done, or after `wait` seconds.
+
+        The second value is False when too many others wait already: then the answer is the task as it is now, and the
+        caller should pause before asking again.
+        """
+        if not self._waiters.acquire(blocking=False):
+            return self.get(task), False
+        try:
+            request = m.GetRequest(id=task, wait=wait, version=version)
+            return self._call("get", request, m.Task, timeout=wait + self._config.rpc_timeout), True
+        finally:
+            self._waiters.release()
+
+    def search(self, request: m.SearchRequest) -> m.SearchReply:
+        """Find tasks, newest first."""
+        return self._call("search", request, m.SearchReply)
+
+    def cancel(self, task: str) -> m.Task:
+        """Cancel; a finished task stays as it is."""
+        return self._call("cancel", m.TaskRef(id=task), m.Task)
+
+    # --- the machines ------------------------------------------------------------------------------------------
+
+    def status(self) -> m.StatusReply:
+        """The cluster at a glance."""
+        return self._call("status", m.Empty(), m.StatusReply)
+
+    def problems_of_cluster(self) -> list[str]:
+        """What is wrong with the cluster, up to a second old; one sentence when nobody answers.
+
+        For callers without a token, who must not be able to load the cluster: one of them asks, the others get what
+        is known.
+        """
+        when, known = self._health
+        if clock.monotonic() - when < _HEALTH_AGE or not self._asking.acquire(blocking=False):
+            return known
+        try:
+            try:
+                known = self.status().problems
+            except JudgeError as exc:
+                known = [str(exc)]
+            self._health = (clock.monotonic(), known)
+            return known
+        finally:
+            self._asking.release()
+
+    def executors(self) -> m.ExecutorsReply:
+        """All known executors."""
+        return self._call("executors", m.Empty(), m.ExecutorsReply)
+
+    def drain(self, executor: str, *, drain: bool, reason: str) -> m.ExecutorState:
+        """Drain or resume one executor."""
+        return self._call("drain", m.DrainRequest(executor=executor, drain=drain, reason=reason), m.ExecutorState)
+
+    # --- problems and blobs ------------------------------------------------------------------------------------
+
+    def problems(self) -> m.ProblemsReply:
+        """All problems."""
+        return self._call("problems", m.Empty(), m.ProblemsReply)
+
+    def problem_import(self, manifest: str) -> m.ProblemInfo:
+        """Register a problem whose blobs are all there."""
+        return self._call("problem_import", m.ProblemImport(manifest=manifest), m.ProblemInfo)
+
+    def samples(self, problem: m.ProblemRef) -> frozenset[str]:
+        """The names of a problem's sample tests, which its contestants may see; empty when that cannot be known."""
+        with self._lock:
+            known = self._samples.get(problem.hash)
+        if known is not None:
+            return known
+        try:
+            with self.blob(problem.hash) as file:
+                manifest = m.ProblemManifest.model_validate(json.load(file))
+        except (JudgeError, ValueError) as exc:
+            log.warning("the manifest of problem %s cannot be read: %s", problem.name, exc)
+            return frozenset()
+        names = frozenset(test.name for test in manifest.tests if test.sample)
+        with self._lock:
+            self._samples[problem.hash] = names
+            while len(self._samples) > _MANIFESTS:
+                self._samples.popitem(last=False)
+        return names
+
+    def has_blob(self, sha: str) -> bool:
+        """Whether the cluster stores this content."""
+        with self._sentences():
+            return self._client().has_blob(sha)
+
+    def put_blob(self, data: bytes) -> str:
+        """Store content; returns its SHA-256."""
+        with self._sentences():
+            return self._client().put_blob(data)
+
+    def blob(self, sha: str) -> IO[bytes]:
+        """Stored content as a file that is gone once closed; NotFoundError when nothing has this hash."""
+        with tempfile.TemporaryDirectory(prefix="judge-blob-") as directory:
+            target = Path(directory) / sha
+            with self._sentences():
+                self._client().get_blob(sha, target)
+            return target.open("rb")
+
+    # --- wiring ------------------------------------------------------------------------------------------------
+
+    def _client(self) -> RpcClient:
+        with self._lock:
+            if self._rpc is None:
+                endpoints = etcd_endpoints(Etcd(self._config.etcd))
+                self._rpc = RpcClient(endpoints, self._config.tls, self._config.rpc_timeout)
+            return self._rpc
+
+    def _call(self, method: str, request: m.Message, reply: type[M], timeout: float | None = None) -> M:
+        with self._sentences():
+            return self._client().call(method, request, reply, timeout=timeout)
+
+    @contextlib.contextmanager
+    def _sentences(self) -> Iterator[None]:
+        """Say what a person can do about a cluster that does not answer."""
+        try:
+            yield
+        except DeadlineError as exc:
+            msg = f"the judge's servers did not answer in time, try again in a few seconds ({exc})"
+            raise DeadlineError(msg) from exc
+        except OutcomeUnknownError as exc:
+            msg = (
+                "the judge's servers did not answer in time, so it may have been done or not; "
+                f"with the same Idempotency-Key it is safe to try again ({exc})"
+            )
+            raise OutcomeUnknownError(msg) from exc
+        except UnavailableError as exc:
+            msg = f"the judge's servers do not answer at the moment, try again in a few seconds ({exc})"
+            raise UnavailableError(msg) from exc

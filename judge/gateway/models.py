@@ -1,0 +1,74 @@
+"""Messages that only the HTTP API speaks; the others are those of judge.rpc.messages."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from judge.rpc import messages as m
+
+
+class Alive(m.Message):
+    """The gateway answers; says nothing about the cluster behind it."""
+
+    alive: bool = True
+    version: str
+
+
+class Health(m.Message):
+    """Whether the cluster takes and judges submissions. `problems` has one sentence for each reason why not."""
+
+    healthy: bool
+    problems: list[str] = Field(default_factory=list)
+
+
+class Whoami(m.Message):
+    """Whom the token belongs to."""
+
+    user: str
+    role: str
+
+
+class LanguageInfo(m.Message):
+    """One language that some executor of the cluster judges now."""
+
+    name: str
+    title: str
+    suffixes: list[str] = Field(default_factory=list)
+    version: str = Field(default="", description="as the executors report it; all of them when they differ")
+    executors: int = Field(default=0, description="how many live executors have it")
+
+
+class LanguagesReply(m.Message):
+    """All languages of the live executors, by name."""
+
+    languages: list[LanguageInfo]
+
+
+class JudicatorsReply(m.Message):
+    """The judicators and the members of the servers under them."""
+
+    leader: str | None
+    epoch: int | None
+    judicators: list[m.JudicatorState]
+    etcd: list[m.MemberState]
+    mongodb: list[m.MemberState]
+
+
+class TaskQuery(m.Message):
+    """How long to hold the answer to a get; see GetRequest."""
+
+    wait: float = Field(default=0.0, ge=0, le=30, description="seconds to wait for a change past `version`, or the end")
+    version: int | None = Field(default=None, description="the version that the caller has seen")
+
+
+class DrainBody(m.Message):
+    """Why an executor is drained; shown to people."""
+
+    reason: str = Field(default="", max_length=500)
+
+
+class BlobReply(m.Message):
+    """One stored blob."""
+
+    sha: m.Sha256
+    bytes: int = Field(ge=0)

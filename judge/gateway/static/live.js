@@ -1,0 +1,66 @@
+// Live updates. Everything else on these pages works without this file.
+"use strict";
+(() => {
+  const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+  const region = () => document.getElementById("live");
+  const typing = (node) => node.contains(document.activeElement) && /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
+
+  // The server renders; this takes the fresh region out of the same page and keeps what is unfolded.
+  async function refresh() {
+    const answer = await fetch(location.href, { credentials: "same-origin", cache: "no-store", headers: { "X-Live": "1" } });
+    if (answer.redirected) { location.reload(); return false; }
+    if (!answer.ok) return false;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.getElementById("live");
+    const old = region();
+    if (!fresh || !old || typing(old)) return false;
+    for (const node of old.querySelectorAll("details[id]")) {
+      const twin = fresh.querySelector(`#${CSS.escape(node.id)}`);
+      if (twin) twin.open = node.open;
+    }
+    if (fresh.outerHTML !== old.outerHTML) old.replaceWith(document.adoptNode(fresh));
+    document.title = page.title;
+    return true;
+  }
+
+  // One submission: hold a request until its version changes, then show the new state, until it is done.
+  async function follow() {
+    for (let wait = 500; region() && !region().dataset.done;) {
+      const { task, version } = region().dataset;
+      try {
+        const answer = await fetch(`/api/v1/submissions/${task}?wait=20&version=${version}`, { credentials: "same-origin" });
+        if (answer.status === 401) { location.reload(); return; }
+        if (!answer.ok) throw new Error(answer.status);
+        const state = await answer.json();
+        if (state.version !== Number(version) || state.done) await refresh();
+        await pause(Number(answer.headers.get("Retry-After") || 0) * 1000 + 50);
+        wait = 500;
+      } catch {
+        await pause(wait);
+        wait = Math.min(wait * 2, 8000);
+      }
+    }
+  }
+
+  // Lists and figures: look again every few seconds while somebody is looking.
+  async function repeat() {
+    while (region()) {
+      await pause(Number(region().dataset.every) * 1000);
+      const idle = region().dataset.whileOpen && !region().querySelector("[data-open=yes]");
+      if (document.visibilityState === "visible" && !idle) await refresh().catch(() => false);
+    }
+  }
+
+  if (region()?.dataset.task) follow();
+  else if (region()?.dataset.every) repeat();
+
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    if (!navigator.clipboard) continue;
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+  }
+})();

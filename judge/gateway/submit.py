@@ -1,0 +1,112 @@
+"""What is checked about a submission before a judicator sees it, for the API and the form alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from judge.config import SubmissionLimits
+from judge.errors import FieldError, ForbiddenError, TooLargeError
+from judge.gateway.auth import Principal
+from judge.rpc import messages as m
+
+
+def size(count: int) -> str:
+    """Bytes as people write limits: `128 KiB`."""
+    for unit, factor in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if count >= factor:
+            return f"{count / factor:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{count} byte{'s' if count != 1 else ''}"
+
+
+def _too_large(length: int, limits: SubmissionLimits) -> TooLargeError:
+    error = TooLargeError(f"source: is too large, {size(length)}; at most {size(limits.source_bytes)} are taken")
+    error.field = "source"
+    return error
+
+
+def check_source(source: str, limits: SubmissionLimits) -> None:
+    """FieldError or TooLargeError for a source that nobody can mean."""
+    length = len(source.encode())
+    if length > limits.source_bytes:
+        raise _too_large(length, limits)
+    if not source.strip():
+        raise FieldError("source", "is empty; hand in the text of a program")
+    if "\0" in source:
+        raise FieldError("source", "contains a NUL byte, so it is not the text of a program")
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A chosen file: its name, its length in bytes, and its first bytes (all of them unless it is too long)."""
+
+    name: str
+    length: int
+    data: bytes
+
+
+def decode_source(upload: Upload, limits: SubmissionLimits) -> str:
+    """An uploaded file as source text; FieldError when it is binary or not UTF-8, TooLargeError when too large."""
+    if upload.length > limits.source_bytes:
+        raise _too_large(upload.length, limits)
+    data = upload.data
+    if b"\0" in data:
+        raise FieldError("source", "is a binary file; hand in the text of a program, not what a compiler made of it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = data.count(b"\n", 0, exc.start) + 1
+        raise FieldError("source", f"is not UTF-8 text (line {line}); save the file as UTF-8") from None
+
+
+def admit(submission: m.Submission, principal: Principal, limits: SubmissionLimits, key: str | None) -> m.Submission:
+    """The submission as it goes to the judicators: with its user and idempotency key, and allowed to this person.
+
+    `key` is the Idempotency-Key header. Whether language, problem and tests fit together is the judicators' to say.
+    """
+    if submission.user and submission.user != principal.user and not principal.admin:
+        raise ForbiddenError(f"user: '{principal.user}' may not hand in for '{submission.user}'; leave the field out")
+    if not principal.admin:
+        _check_user_rights(submission)
+    if submission.source is not None:
+        check_source(submission.source, limits)
+    if key is not None and not 1 <= len(key) <= 128:
+        raise FieldError("Idempotency-Key", f"has {len(key)} characters; send 1 to 128")
+    if key and submission.idempotency_key and key != submission.idempotency_key:
+        raise FieldError("idempotency_key", "differs from the header Idempotency-Key; send one of them")
+    return submission.model_copy(
+        update={
+            "user": submission.user or principal.user,
+            "idempotency_key": key or submission.idempotency_key,
+        }
+    )
+
+
+def _check_user_rights(submission: m.Submission) -> None:
+    if submission.priority == "high":
+        raise ForbiddenError("priority: 'high' takes a token of role admin; use 'normal' or 'low'")
+    for index, test in enumerate(submission.tests):
+        # Whoever can name a blob as a test's input can print it: hidden test data would be one `cat` away.
+        if test.input_blob or test.answer_blob:
+            error = ForbiddenError(
+                f"tests.{index}: blobs take a token of role admin; send 'input' and 'answer' as text"
+            )
+            error.field = f"tests.{index}"
+            raise error
+
+
+def visible(task: m.Task, principal: Principal, samples: frozenset[str]) -> m.Task:
+    """The task as this person may see it.
+
+    Contestants see of a problem's hidden tests how they went, but not what was printed or compared: a program could
+    print its input, and the validator quotes the answer. `samples` are the tests without secrets.
+    """
+    if principal.admin or task.problem is None or task.result is None:
+        return task
+    tests = [
+        test
+        if test.name in samples
+        else test.model_copy(update={"output": "", "error": "", "message": "", "output_sha256": None})
+        for test in task.result.tests
+    ]
+    result = task.result.model_copy(update={"tests": tests, "stdout": None, "stdout_blob": None})
+    return task.model_copy(update={"result": result, "problem": task.problem})

@@ -1,0 +1,81 @@
+"""What uWSGI is told and what it says: its ini file and the levels of its output lines. Pure functions."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+from judge.config import GatewayConfig
+
+CONFIG_ENV = "JUDGE_GATEWAY_CONFIG"
+MAX_WAIT = 30.0
+
+# A request that outlives this is stuck: far above the longest poll plus its RPC, enough for a blob on a slow line.
+_HARAKIRI = 900
+_SOCKET_TIMEOUT = 30
+_OWN = re.compile(r"^\S+Z (DEBUG|INFO|WARNING|ERROR|CRITICAL) (.*)$")
+_LEVELS = (
+    # Before anything else: uWSGI shouts its own end between asterisks.
+    (logging.ERROR, ("game over", "traceback", "damn", "uaaa", "harakiri on", "segmentation fault")),
+    # The banner, with its advice about a root user and buffering, which the unit file and the app take care of.
+    (logging.DEBUG, ("***", "detected ", "running as root", "clock source", "compiled with", "page size", "os: ")),
+    (logging.ERROR, ("error", "cannot", "unable to", "bind()", "exception")),
+    (logging.WARNING, ("warning", "listen queue", "too big", "oops", "respawn", "failed", "invalid")),
+)
+
+
+def render_ini(config: GatewayConfig, backlog: int) -> str:
+    """The ini file (seed: write_ini_config).
+
+    It holds numbers and the address only: paths travel in the environment, because uWSGI expands `%` and `$` in values.
+    `backlog` is the length of the kernel's listen queue (at most net.core.somaxconn, or uWSGI refuses to start).
+    """
+    largest = max(config.limits.body_bytes, config.limits.blob_bytes)
+    settings: dict[str, object] = {
+        "strict": "true",
+        "http-socket": config.listen,
+        "listen": backlog,
+        "module": "judge.gateway.wsgi:application",
+        "master": "true",
+        "processes": config.processes,
+        "threads": config.threads,
+        "enable-threads": "true",
+        # Neither threads nor gRPC survive a fork, so each worker loads the app for itself.
+        "lazy-apps": "true",
+        "py-call-uwsgi-fork-hooks": "true",
+        "single-interpreter": "true",
+        "need-app": "true",
+        "die-on-term": "true",
+        "no-orphans": "true",
+        "vacuum": "true",
+        "thunder-lock": "true",
+        # Long polls may be under way when it is told to stop; they are safe to cut off.
+        "reload-mercy": 3,
+        "worker-reload-mercy": 3,
+        "disable-logging": "true",
+        "buffer-size": 32768,
+        # The app answers 413 with a sentence. uWSGI only drops the connection, so its own limit is the last resort.
+        "limit-post": 2 * largest,
+        "harakiri": _HARAKIRI,
+        "socket-timeout": _SOCKET_TIMEOUT,
+        "add-header": "Connection: close",
+        "ignore-sigpipe": "true",
+        "ignore-write-errors": "true",
+        "disable-write-exception": "true",
+        "auto-procname": "true",
+        "procname-prefix-spaced": "judge-gateway",
+    }
+    return "[uwsgi]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items())
+
+
+def parse_line(line: str) -> tuple[int, str]:
+    """One line of output as (logging level, text): the app's own lines keep theirs, uWSGI's are told by their words."""
+    own = _OWN.match(line)
+    if own:
+        return logging.getLevelNamesMapping()[own[1]], own[2]
+    text = line.strip()
+    low = text.lower()
+    for level, words in _LEVELS:
+        if any(word in low for word in words):
+            return level, text
+    return logging.INFO, text

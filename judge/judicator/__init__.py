@@ -1,0 +1,1 @@
+"""The judicator: hands out tasks, takes in results, and sweeps what dead executors left."""

@@ -1,0 +1,76 @@
+"""The change stream on the tasks: what other judicators did, as hints for this one's waiters (DESIGN 5, rule 5)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from pymongo.errors import PyMongoError
+
+from judge.judicator.database import Database, Document
+from judge.judicator.hub import Hub
+from judge.rpc.messages import Status
+
+log = logging.getLogger(__name__)
+
+_RETRY = 1.0
+_PIPELINE: list[Document] = [
+    {"$match": {"operationType": {"$in": ["insert", "update"]}}},
+    {
+        "$project": {
+            "operationType": 1,
+            "documentKey": 1,
+            "fullDocument.needs": 1,
+            "updateDescription.updatedFields.status": 1,
+            "updateDescription.updatedFields.version": 1,
+            "updateDescription.updatedFields.freed": 1,
+        }
+    },
+]
+
+
+class Follower:
+    """Follows the change stream; while it is away, wakes everyone each second instead."""
+
+    def __init__(self, database: Database, hub: Hub) -> None:
+        """Nothing is opened before `run`."""
+        self._db = database
+        self._hub = hub
+        self.alive = False
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            try:
+                await self._follow()
+            except PyMongoError as exc:
+                if self.alive:
+                    log.warning("the change stream broke off, waiters are woken each second meanwhile: %s", exc)
+            self.alive = False
+            self._hub.everyone()
+            await asyncio.sleep(_RETRY)
+
+    async def _follow(self) -> None:
+        async with await self._db.tasks.watch(_PIPELINE, max_await_time_ms=1000) as stream:
+            self.alive = True
+            self._hub.everyone()  # whatever happened before the stream was open
+            while stream.alive:
+                event = await stream.try_next()
+                if event is not None:
+                    await self.apply(event)
+
+    async def apply(self, event: Document) -> None:
+        """Turn one event into hints."""
+        task = event["documentKey"]["_id"]
+        if event["operationType"] == "insert":
+            self._hub.queued(task, 0, event["fullDocument"]["needs"])
+            return
+        fields = event.get("updateDescription", {}).get("updatedFields", {})
+        if fields.get("freed"):
+            self._hub.called(fields["freed"])
+        if fields.get("status") == Status.RETRYING:
+            doc = await self._db.tasks.find_one({"_id": task}, {"attempt": 1, "needs": 1})
+            if doc is not None:
+                self._hub.queued(task, doc["attempt"], doc["needs"])
+        if "version" in fields:
+            self._hub.changed(task)

@@ -1,0 +1,81 @@
+"""The judicator's collections and indexes, with the guarantees that DESIGN 5 asks for."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bson.codec_options import CodecOptions
+from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.asynchronous.mongo_client import AsyncMongoClient
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import ReadPreference
+from pymongo.write_concern import WriteConcern
+
+Document = dict[str, Any]
+Collection = AsyncCollection[Document]
+
+MAJORITY: Final = WriteConcern(w="majority", j=True)
+
+# The keys of the queue, in order (rule 3). `arrival` is the database's own logical clock, not anybody's wall clock.
+QUEUE: Final = [("rank", ASCENDING), ("order", ASCENDING), ("arrival", ASCENDING)]
+
+_WAITING = [("done", ASCENDING), ("executor", ASCENDING)]
+_NEWEST = ("_id", DESCENDING)
+_TASK_INDEXES: Final = [
+    IndexModel([*_WAITING, *QUEUE, ("needs", ASCENDING)], name="queue"),
+    IndexModel([("user", ASCENDING), *_WAITING, ("rank", ASCENDING), ("order", DESCENDING)], name="fair"),
+    IndexModel([("executor", ASCENDING), ("done", ASCENDING)], name="held"),
+    IndexModel([("key", ASCENDING)], name="key", unique=True, partialFilterExpression={"key": {"$exists": True}}),
+    IndexModel([("user", ASCENDING), _NEWEST], name="by_user"),
+    IndexModel([("problem.name", ASCENDING), _NEWEST], name="by_problem"),
+    IndexModel([("problem.hash", ASCENDING)], name="by_hash"),
+    IndexModel([("language", ASCENDING), _NEWEST], name="by_language"),
+    IndexModel([("status", ASCENDING), _NEWEST], name="by_status"),
+    IndexModel([("verdict", ASCENDING), _NEWEST], name="by_verdict"),
+    IndexModel([("judged_by", ASCENDING), _NEWEST], name="by_judge"),
+    IndexModel([("executor", ASCENDING), _NEWEST], name="by_executor"),
+    IndexModel([("done", ASCENDING), _NEWEST], name="by_done"),
+    IndexModel([("done", ASCENDING), ("finished", ASCENDING)], name="retention"),
+    IndexModel([("blobs", ASCENDING)], name="blobs"),
+]
+
+
+class Database:
+    """The collections of one database; all writes majority + journal, all reads what a majority has."""
+
+    def __init__(self, client: AsyncMongoClient[Document], name: str) -> None:
+        """`client` comes from judge.mongodb.store.connect; nothing is sent before the first operation."""
+        self.client = client
+        options: CodecOptions[Document] = CodecOptions(tz_aware=True)
+        self.raw: AsyncDatabase[Document] = client.get_database(
+            name,
+            codec_options=options,
+            read_preference=ReadPreference.PRIMARY,
+            write_concern=MAJORITY,
+            read_concern=ReadConcern("majority"),
+        )
+        self.tasks: Collection = self.raw.tasks
+        self.executors: Collection = self.raw.executors
+        self.problems: Collection = self.raw.problems
+        self.manifests: Collection = self.raw.manifests
+        self.meta: Collection = self.raw.meta
+
+    async def prepare(self) -> None:
+        """Make the indexes that are missing; raises PyMongoError while there is no primary."""
+        await self.tasks.create_indexes(_TASK_INDEXES)
+        await self.manifests.create_index("blobs", name="blobs")
+        await self.raw["fs.files"].create_index([("filename", ASCENDING), ("uploadDate", ASCENDING)])
+        await self.raw["fs.chunks"].create_index([("files_id", ASCENDING), ("n", ASCENDING)], unique=True)
+
+    async def latest(
+        self, collection: Collection, query: Document, projection: Document | None = None
+    ) -> Document | None:
+        """One document as the newest acknowledged write left it (linearizable; `query` must name it uniquely).
+
+        For reading again after a compare-and-set that matched nothing: a majority read may still show the state
+        before the write that made it fail.
+        """
+        strict = collection.with_options(read_concern=ReadConcern("linearizable"))
+        return await strict.find_one(query, projection)

@@ -1,0 +1,179 @@
+"""The executors collection (seed: Report's first lines): incarnations, sequence numbers, drain, life and death."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from prometheus_client import Counter
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from judge import clock
+from judge.errors import NotFoundError, StaleError
+from judge.judicator.database import Database, Document
+from judge.rpc.messages import ExecutorInfo, ExecutorState, ReportRequest
+
+log = logging.getLogger(__name__)
+
+STALE_REPORTS = Counter("judge_stale_reports_total", "Reports refused: an older incarnation or sequence number")
+
+# Incarnations that an executor name remembers as gone; an executor restarts rarely enough.
+_PAST = 200
+_CACHE = 1.0
+
+
+class Executors:
+    """What the cluster knows of its executors."""
+
+    def __init__(self, database: Database) -> None:
+        """Nothing is read before the first call."""
+        self._db = database
+        self._executors = database.executors
+        self._alive: dict[str, frozenset[str]] = {}
+        self._read: float | None = None
+
+    async def report(self, request: ReportRequest) -> Document:
+        """Note a report, or refuse it with StaleError; returns the executor's document after it.
+
+        The same sequence number twice is the same report again (its answer got lost) and is let through: what it
+        does is safe to repeat. An incarnation that is not known replaces the one before, for good.
+        """
+        fields: Document = {
+            "sequence": request.sequence,
+            "alive": True,
+            "executing": len(request.executing),
+            "vacant": request.vacant,
+            "reported": clock.wall(),
+        }
+        if request.info is not None:
+            fields["info"] = request.info.model_dump(mode="json")
+        while True:
+            same = {"_id": request.executor, "incarnation": request.incarnation}
+            doc = await self._update({**same, "sequence": {"$lte": request.sequence}}, {"$set": fields})
+            if doc is not None:
+                return doc
+            known = await self._db.latest(self._executors, {"_id": request.executor})
+            if known is None:
+                doc = await self._insert(request, fields)
+            elif known["incarnation"] == request.incarnation:
+                self._refuse(
+                    f"report {request.sequence} of executor '{request.executor}' is older than "
+                    f"report {known['sequence']}, which was heard already; send the next one"
+                )
+            elif request.incarnation in known["past"]:
+                self._refuse(
+                    f"incarnation {request.incarnation} of executor '{request.executor}' was replaced by "
+                    f"{known['incarnation']}; only one process may use this name, stop this one"
+                )
+            else:
+                doc = await self._replace(request, known, fields)
+            if doc is not None:
+                self._read = None
+                return doc
+
+    @staticmethod
+    def _refuse(sentence: str) -> None:
+        STALE_REPORTS.inc()
+        raise StaleError(sentence)
+
+    async def _update(self, query: Document, update: Document) -> Document | None:
+        return await self._executors.find_one_and_update(query, update, return_document=ReturnDocument.AFTER)
+
+    async def _insert(self, request: ReportRequest, fields: Document) -> Document | None:
+        doc = {
+            "_id": request.executor,
+            "incarnation": request.incarnation,
+            "generation": 1,
+            "past": [],
+            "drain": False,
+            "drain_reason": "",
+            "info": None,
+            **fields,
+        }
+        try:
+            await self._executors.insert_one(doc)
+        except DuplicateKeyError:
+            return None
+        log.info("executor '%s' is new: incarnation %s", request.executor, request.incarnation)
+        return doc
+
+    async def _replace(self, request: ReportRequest, known: Document, fields: Document) -> Document | None:
+        doc = await self._update(
+            {"_id": request.executor, "incarnation": known["incarnation"]},
+            {
+                "$set": {**fields, "incarnation": request.incarnation},
+                "$inc": {"generation": 1},
+                "$push": {"past": {"$each": [known["incarnation"]], "$slice": -_PAST}},
+            },
+        )
+        if doc is not None:
+            log.warning(
+                "executor '%s' has restarted: incarnation %s replaces %s",
+                request.executor,
+                request.incarnation,
+                known["incarnation"],
+            )
+        return doc
+
+    async def known(self, name: str, incarnation: str) -> Document | None:
+        """The document of an executor for its Wait; StaleError when another incarnation has replaced this one."""
+        doc = await self._executors.find_one({"_id": name})
+        if doc is not None and incarnation in doc["past"]:
+            self._refuse(f"incarnation {incarnation} of executor '{name}' was replaced; stop this process")
+        return doc
+
+    async def all(self) -> list[Document]:
+        """Every known executor, by name."""
+        return await self._executors.find(sort=[("_id", 1)]).to_list()
+
+    async def alive(self) -> dict[str, frozenset[str]]:
+        """The executors that take work, and their languages; up to a second old (it only decides who is preferred)."""
+        if self._read is None or clock.monotonic() - self._read > _CACHE:
+            found = self._executors.find({"alive": True, "drain": False}, {"info.languages": 1})
+            self._alive = {doc["_id"]: languages(doc) async for doc in found}
+            self._read = clock.monotonic()
+        return self._alive
+
+    async def drain(self, name: str, *, drain: bool, reason: str) -> Document:
+        """Set or clear the drain flag, which the executor hears with its next report; NotFoundError."""
+        doc = await self._update({"_id": name}, {"$set": {"drain": drain, "drain_reason": reason if drain else ""}})
+        if doc is None:
+            raise NotFoundError(f"there is no executor '{name}'; `judgectl executors` lists them")
+        self._read = None
+        log.info("executor '%s' %s", name, f"drains: {reason or 'no reason given'}" if drain else "takes work again")
+        return doc
+
+    async def declare_dead(self, doc: Document) -> bool:
+        """Mark an executor dead if it is still as silent as `doc` says (the leader's sweep)."""
+        same = {"_id": doc["_id"], "incarnation": doc["incarnation"], "sequence": doc["sequence"], "alive": True}
+        done = await self._executors.update_one(same, {"$set": {"alive": False, "vacant": 0}})
+        self._read = None
+        return bool(done.modified_count)
+
+    async def forget(self, doc: Document) -> bool:
+        """Delete a dead executor that was not heard since (seed: find_and_delete); a drained one is remembered."""
+        same = {"_id": doc["_id"], "incarnation": doc["incarnation"], "sequence": doc["sequence"]}
+        done = await self._executors.delete_one({**same, "alive": False, "drain": False})
+        return bool(done.deleted_count)
+
+
+def languages(doc: Document) -> frozenset[str]:
+    """What an executor's document says it can judge, besides commands."""
+    return frozenset((doc.get("info") or {}).get("languages", {}))
+
+
+def to_state(doc: Document, executing: int | None = None) -> ExecutorState:
+    """The message for people; `executing` is what the tasks say, when it is known."""
+    info: Any = doc["info"]
+    return ExecutorState(
+        name=doc["_id"],
+        alive=doc["alive"],
+        drain=doc["drain"],
+        drain_reason=doc["drain_reason"],
+        executing=doc["executing"] if executing is None else executing,
+        vacant=doc["vacant"],
+        incarnation=doc["incarnation"],
+        reported=doc["reported"].isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        info=None if info is None else ExecutorInfo.model_validate(info),
+    )

@@ -1,0 +1,132 @@
+"""Who waits for what in this judicator: parked executors and people's waiting Gets (DESIGN 5, rule 5).
+
+Everything here is a hint. Losing one costs at most the executor's heartbeat period, never a task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+
+from bson import ObjectId
+from prometheus_client import Gauge
+
+PARKED = Gauge("judge_waiters", "Calls that wait in this judicator", ["kind"])
+
+_REMEMBER = 4096
+
+
+@dataclass
+class _Parked:
+    """One executor's Wait."""
+
+    name: str
+    needs: frozenset[str]
+    free: int
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Hub:
+    """Wakes as many parked executors as there are new tasks, and everybody who watches a task that changed."""
+
+    def __init__(self) -> None:
+        """An empty hub; used from one event loop only."""
+        self._parked: dict[str, _Parked] = {}
+        self._called: set[str] = set()
+        self._watched: dict[ObjectId, set[asyncio.Event]] = {}
+        self._seen: OrderedDict[tuple[ObjectId, int], None] = OrderedDict()
+        self._closed = False
+        # How many tasks each executor could take after its last report to this judicator: (incarnation, sequence, n).
+        self.free: dict[str, tuple[str, int, int]] = {}
+
+    def queued(self, task: ObjectId, attempt: int, needs: str) -> None:
+        """A task waits: wake one executor that can take it, the one with the most free slots.
+
+        Told twice about the same queueing (by this judicator and by the change stream) it wakes only once.
+        """
+        key = (task, attempt)
+        if key in self._seen:
+            return
+        self._seen[key] = None
+        if len(self._seen) > _REMEMBER:
+            self._seen.popitem(last=False)
+        able = [one for one in self._parked.values() if one.free > 0 and needs in one.needs and not one.event.is_set()]
+        if able:
+            max(able, key=lambda one: one.free).event.set()
+
+    def changed(self, task: ObjectId) -> None:
+        """A task changed visibly: wake those who watch it."""
+        for event in self._watched.get(task, ()):
+            event.set()
+
+    def called(self, executor: str) -> None:
+        """An executor should report now (a cancelled task, a drain); remembered until it does."""
+        self._called.add(executor)
+        if executor in self._parked:
+            self._parked[executor].event.set()
+
+    def everyone(self) -> None:
+        """Wake all: nobody can tell who is meant while the change stream is away, or when this judicator stops."""
+        for one in self._parked.values():
+            one.event.set()
+        for events in self._watched.values():
+            for event in events:
+                event.set()
+
+    def close(self) -> None:
+        """Let everyone go, and nobody wait any more."""
+        self._closed = True
+        self.everyone()
+
+    def reported(self, executor: str) -> None:
+        """An executor's report is being answered: earlier calls are served by it."""
+        self._called.discard(executor)
+
+    async def park(
+        self, name: str, needs: frozenset[str], free: int, seconds: float, check: Callable[[], Awaitable[bool]]
+    ) -> bool:
+        """Park an executor's Wait for up to `seconds`; True when it should report now.
+
+        `needs` are the languages it has, and the empty one. `check` looks for work that was there before the
+        executor was parked. A second Wait of the same executor replaces the first one.
+        """
+        if name in self._parked:
+            self._parked[name].event.set()
+        if self._closed:
+            return False
+        if name in self._called:
+            self._called.discard(name)
+            return True
+        mine = self._parked[name] = _Parked(name, needs, free)
+        try:
+            with PARKED.labels("executor").track_inprogress(), contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    if free > 0 and await check():
+                        return True
+                    await mine.event.wait()
+            self._called.discard(name)
+            return mine.event.is_set() and not self._closed
+        finally:
+            if self._parked.get(name) is mine:
+                del self._parked[name]
+
+    @contextlib.contextmanager
+    def watching(self, task: ObjectId) -> Iterator[asyncio.Event]:
+        """An event that is set at every change of the task; whoever waits on it clears it."""
+        event = asyncio.Event()
+        self._watched.setdefault(task, set()).add(event)
+        try:
+            with PARKED.labels("people").track_inprogress():
+                yield event
+        finally:
+            self._watched[task].discard(event)
+            if not self._watched[task]:
+                del self._watched[task]
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody may wait any more."""
+        return self._closed

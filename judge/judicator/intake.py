@@ -1,0 +1,112 @@
+"""What may be handed in: every check of Add that a person is told about, and big texts made into blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final
+
+from judge.config import SubmissionLimits
+from judge.errors import FieldError, TooLargeError
+from judge.judicator.documents import check_text
+from judge.rpc.messages import LimitsOverride, Submission, Test
+
+# A document holds a submission's texts up to the first figure; above it, each text over the second becomes a blob.
+INLINE_BYTES: Final = 256 * 1024
+SMALL_BYTES: Final = 1024
+STDIN_BYTES: Final = 1024**2
+
+# What Linux's file systems take.
+_NAME_BYTES: Final = 255
+_NO_NUL: Final = ("source", "filename", "compile", "command", "user")
+
+
+def check(submission: Submission, limits: SubmissionLimits, *, languages: Collection[str], source_bytes: int) -> None:
+    """Refuse what cannot be judged, naming the field; raises FieldError or TooLargeError.
+
+    `languages` are the known ones, `source_bytes` is the problem's own limit of the source.
+    """
+    check_text(submission)
+    for name in _NO_NUL:
+        if "\0" in (getattr(submission, name) or ""):
+            raise FieldError(name, "contains a NUL byte: this is a binary file; hand in source text")
+    _check_program(submission, languages)
+    _check_source(submission, min(source_bytes, limits.source_bytes))
+    _check_input(submission, limits)
+
+
+def _check_program(submission: Submission, languages: Collection[str]) -> None:
+    if submission.language is not None:
+        if submission.command is not None:
+            raise FieldError("command", "is given together with a language; give one of the two")
+        if submission.compile is not None:
+            raise FieldError("compile", "is given together with a language, which knows its own; leave it out")
+        if submission.language not in languages:
+            known = ", ".join(sorted(languages))
+            raise FieldError("language", f"'{submission.language}' is unknown here; known are {known}")
+        if submission.source is None:
+            raise FieldError("source", "is missing; hand in the text of the program")
+    elif submission.command is None:
+        raise FieldError("language", "is missing; give 'language' and 'source', or a 'command'")
+    elif not submission.command.strip():
+        raise FieldError("command", "is empty; give a shell command")
+
+
+def _check_source(submission: Submission, limit: int) -> None:
+    source = submission.source
+    if source is None:
+        return
+    if not source.strip():
+        raise FieldError("source", "is empty; hand in the text of the program")
+    size = len(source.encode())
+    if size > limit:
+        raise TooLargeError(f"source: has {size} bytes, the limit is {limit}; hand in a shorter program")
+    name = submission.filename
+    if name is not None and ("/" in name or name in {"", ".", ".."}):
+        raise FieldError("filename", f"'{name}' is no plain file name; leave directories out")
+    if name is not None and len(name.encode()) > _NAME_BYTES:
+        raise FieldError("filename", f"is longer than {_NAME_BYTES} bytes; give it a shorter name")
+
+
+def _check_input(submission: Submission, limits: SubmissionLimits) -> None:
+    if submission.problem is not None:
+        if submission.tests:
+            raise FieldError("tests", "are given together with a problem, which has its own; give one of the two")
+        if submission.limits != LimitsOverride():
+            raise FieldError("limits", "are given together with a problem, which has its own; leave them out")
+    if submission.stdin is not None:
+        if submission.problem is not None or submission.tests:
+            raise FieldError("stdin", "is given together with a problem or tests; give one of them")
+        if len(submission.stdin.encode()) > STDIN_BYTES:
+            raise TooLargeError(
+                f"stdin: is larger than {STDIN_BYTES} bytes; upload it as a blob and give one test with 'input_blob'"
+            )
+    if len(submission.tests) > limits.tests:
+        raise FieldError("tests", f"there are {len(submission.tests)}, the limit is {limits.tests}")
+    seen: set[str] = set()
+    for index, test in enumerate(submission.tests):
+        _check_test(f"tests.{index}", test)
+        if test.name in seen:
+            raise FieldError(f"tests.{index}.name", f"'{test.name}' is the name of two tests; give each its own")
+        seen.add(test.name)
+
+
+def _check_test(place: str, test: Test) -> None:
+    for text, blob in (("input", "input_blob"), ("answer", "answer_blob")):
+        if getattr(test, text) is not None and getattr(test, blob) is not None:
+            raise FieldError(f"{place}.{blob}", f"is given together with '{text}'; give one of the two")
+
+
+async def store_texts(submission: Submission, put: Callable[[bytes], Awaitable[str]]) -> Submission:
+    """The submission with its big test texts stored as blobs, so that its document stays small."""
+    total = sum(len(text.encode()) for test in submission.tests for text in (test.input, test.answer) if text)
+    if total <= INLINE_BYTES:
+        return submission
+    tests = []
+    for test in submission.tests:
+        update: dict[str, str | None] = {}
+        for text, blob in (("input", "input_blob"), ("answer", "answer_blob")):
+            data = (getattr(test, text) or "").encode()
+            if len(data) > SMALL_BYTES:
+                update |= {text: None, blob: await put(data)}
+        tests.append(test.model_copy(update=update))
+    return submission.model_copy(update={"tests": tests})

@@ -1,0 +1,187 @@
+"""The judicator daemon (seed: judicator Main): RPC server, leader election and sweep, registration."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+from prometheus_client import Gauge
+from pymongo.errors import PyMongoError
+
+from judge import metrics
+from judge.config import JudicatorConfig
+from judge.errors import JudgeError
+from judge.etcd.client import Etcd
+from judge.judicator.blobs import Blobs
+from judge.judicator.changes import Follower
+from judge.judicator.database import Database
+from judge.judicator.executors import Executors
+from judge.judicator.hub import Hub
+from judge.judicator.lead import Lead
+from judge.judicator.problems import Problems
+from judge.judicator.register import Register
+from judge.judicator.retention import Retention
+from judge.judicator.service import Service
+from judge.judicator.status import StatusReader
+from judge.judicator.tasks import Tasks
+from judge.mongodb.store import connect, translate
+from judge.notify import notify
+from judge.rpc.pki import server_context
+from judge.rpc.server import Server
+
+log = logging.getLogger(__name__)
+
+QUEUE = Gauge("judge_queue", "Tasks that wait", ["priority"])
+RUNNING = Gauge("judge_running", "Tasks that executors have in hand")
+
+_BEAT = 1.0
+_COUNT = 5
+_RETRY = 1.0
+
+
+class Judicator:
+    """One judicator: its parts, wired. `start` and `stop` are for the daemon and for tests that run several."""
+
+    def __init__(self, config: JudicatorConfig) -> None:
+        """Nothing is connected yet. RefusedError, ConfigError: certificates or password files that cannot be read."""
+        self.config = config
+        self._context = server_context(config.tls)
+        self._client = connect(config.mongodb, asynchronous=True)
+        self._etcd = Etcd(config.etcd)
+        self.database = Database(self._client, config.mongodb.database)
+        self.hub = Hub()
+        self.follower = Follower(self.database, self.hub)
+        self.tasks = Tasks(self.database, self.hub, config.attempts)
+        self.executors = Executors(self.database)
+        self.blobs = Blobs(self.database)
+        self.retention = Retention(self.database, self.tasks, config.retention_days)
+        self.lead = Lead(config, self.database, self._etcd, self.tasks, self.executors, self.retention)
+        self.register = Register(config, self._etcd)
+        self._status = StatusReader(
+            config, self.database, self._etcd, self.executors, following=lambda: self.follower.alive
+        )
+        self.service = Service(
+            config,
+            self.hub,
+            tasks=self.tasks,
+            executors=self.executors,
+            blobs=self.blobs,
+            problems=Problems(self.database, self.blobs),
+            lead=self.lead,
+            status=self._status,
+        )
+        self.server = Server(
+            self.service.handlers(),
+            self.blobs,
+            body_bytes=config.limits.body_bytes,
+            blob_bytes=config.limits.blob_bytes,
+            translate=lambda exc: translate(exc) if isinstance(exc, PyMongoError) else None,
+        )
+        self._loops: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Listen, and begin all loops; does not wait for the databases. RefusedError when the port is in use."""
+        await self.server.start(self.config.listen, self._context, self.config.stop_grace)
+        log.info("judicator '%s' listens on %s", self.config.name, self.config.listen)
+        self._loop(self._prepare())
+        self._loop(self.lead.elect())
+        self._loop(self.lead.sweep())
+        self._loop(self._watch())
+
+    def _loop(self, work: Coroutine[Any, Any, None]) -> None:
+        self._loops.append(asyncio.create_task(work))
+
+    async def _prepare(self) -> None:
+        """Wait for the database, then serve, follow its changes and register."""
+        told = ""
+        while True:
+            try:
+                await self.database.prepare()
+                break
+            except PyMongoError as exc:
+                reason = str(translate(exc))
+                if reason != told:
+                    log.warning("waiting for the database: %s", reason)
+                told = reason
+                await asyncio.sleep(_RETRY)
+        self.service.ready = True
+        log.info("the database is ready: this judicator serves")
+        self._loop(self.follower.run())
+        self._loop(self.register.run())
+
+    async def _watch(self) -> None:
+        """Tell systemd that this event loop turns, and count the queue for the metrics."""
+        turn = 0
+        while True:
+            state = "serving" if self.service.ready else "waiting for the database"
+            role = f"leading with epoch {self.lead.epoch}" if self.lead.leading else "not leading"
+            notify("WATCHDOG=1", f"STATUS={state}, {role}")
+            if self.service.ready and turn % _COUNT == 0:
+                with contextlib.suppress(PyMongoError):  # a gauge may be late
+                    work = await self._status.work()
+                    RUNNING.set(work.running)
+                    for priority, count in work.queued.items():
+                        QUEUE.labels(priority).set(count)
+            turn += 1
+            await asyncio.sleep(_BEAT)
+
+    def crashed(self) -> BaseException | None:
+        """What ended a loop that should never end; None while all run."""
+        for loop in self._loops:
+            if loop.done() and not loop.cancelled() and (exc := loop.exception()) is not None:
+                return exc
+        return None
+
+    async def stop(self) -> None:
+        """Stop taking, withdraw, finish what is in flight, resign, close."""
+        self.server.refuse()
+        pending = set(self._loops)
+        while pending:
+            # More than once: the driver loses a cancellation that meets the end of what it waits for.
+            for loop in pending:
+                loop.cancel()
+            _, pending = await asyncio.wait(pending, timeout=_BEAT)
+        await self.register.withdraw()
+        self.hub.close()
+        await self.server.stop()
+        await self.lead.resign()
+        await asyncio.to_thread(self._etcd.close)
+        await self._client.close()
+
+
+async def _serve(config: JudicatorConfig) -> int:
+    """Run until SIGTERM or SIGINT; the exit code."""
+    judicator = Judicator(config)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    metrics.serve(config.metrics)
+    await judicator.start()
+    notify("READY=1")
+    crashed: BaseException | None = None
+    while not stop.is_set() and crashed is None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _BEAT)
+        crashed = judicator.crashed()
+    notify("STOPPING=1")
+    if crashed is not None:
+        log.critical("a loop of this judicator broke, stopping", exc_info=crashed)
+    else:
+        log.info("stopping")
+    await judicator.stop()
+    log.info("stopped")
+    return 1 if crashed is not None else 0
+
+
+def run(config: JudicatorConfig) -> int:
+    """The daemon `judge judicator`: serves until SIGTERM; returns the exit code (3: refused, see errors.py)."""
+    try:
+        return asyncio.run(_serve(config))
+    except JudgeError as exc:
+        log.critical("%s", exc)
+        return exc.exit_code

@@ -1,0 +1,40 @@
+"""Who is next: the order of the queue as pure functions (DESIGN 5, rule 3; docs/protocol.md has the formula)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+# The first key of the queue's order. What was given back goes before everything else: it has waited already.
+GIVEN_BACK: Final = 0
+RANKS: Final[dict[str, int]] = {"high": 1, "normal": 2, "low": 3}
+
+# What a hand-out without a verdict counts against the attempt cap, in tenths of an attempt: a full attempt; one that
+# neither the task nor the machine is to blame for (only a task that never finds its data ends by these); a lost reply.
+STRIKE: Final = 10
+LIGHT: Final = 1
+NO_STRIKE: Final = 0
+
+
+def fair_order(head: int | None, mine: int | None) -> int:
+    """The virtual time of a new task, the second key of the queue's order.
+
+    `head` is the smallest virtual time that waits in its priority class (None: nobody waits) and `mine` the largest
+    one of this user's waiting tasks there (None: the user has none waiting). A user's n-th waiting task is so
+    pushed back n steps from the head of the queue: of any other user at most one task goes before a newcomer's.
+    """
+    if mine is not None:
+        return mine + 1
+    return 1 if head is None else head
+
+
+def may_take(me: str, needs: str, failed: Iterable[str], alive: dict[str, frozenset[str]]) -> bool:
+    """Whether executor `me` may be given a task that came back from the executors in `failed`.
+
+    `alive` maps the executors that could take work to their languages, `needs` is the task's language or empty.
+    An executor that failed a task gets it again only when no other one is left that could try.
+    """
+    tried = set(failed)
+    if me not in tried:
+        return True
+    return not any(name not in tried and (not needs or needs in languages) for name, languages in alive.items())

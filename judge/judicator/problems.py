@@ -1,0 +1,99 @@
+"""The problems collection: each name's current manifest; older manifests stay while tasks refer to them."""
+
+from __future__ import annotations
+
+import logging
+
+from pydantic import ValidationError
+
+from judge import clock
+from judge.errors import FieldError, NotFoundError, PackageError, TooLargeError
+from judge.judicator.blobs import Blobs
+from judge.judicator.database import Database, Document
+from judge.rpc.messages import Limits, ProblemInfo, ProblemManifest
+
+log = logging.getLogger(__name__)
+
+_MANIFEST_BYTES = 8 * 1024**2
+
+
+class Problems:
+    """What can be judged against."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        """Nothing is read before the first call."""
+        self._db = database
+        self._blobs = blobs
+
+    async def get(self, name: str) -> Document:
+        """The document of a problem: hash, title, source_bytes …; NotFoundError."""
+        doc = await self._db.problems.find_one({"_id": name})
+        if doc is None:
+            raise NotFoundError(f"there is no problem '{name}'; `judgectl problem list` lists them")
+        return doc
+
+    async def all(self) -> list[ProblemInfo]:
+        """Every problem, by name."""
+        return [_info(doc) async for doc in self._db.problems.find(sort=[("_id", 1)])]
+
+    async def add(self, sha: str) -> ProblemInfo:
+        """Make an uploaded manifest the current one of its name. Repeating it changes nothing.
+
+        NotFoundError: no such manifest; PackageError: it cannot be judged; FieldError: blobs it names are missing.
+        """
+        size = await self._blobs.size(sha)
+        if size is None:
+            raise NotFoundError(f"there is no blob {sha}; upload the manifest first")
+        if size > _MANIFEST_BYTES:
+            raise TooLargeError(f"the manifest has {size} bytes; the limit is {_MANIFEST_BYTES}")
+        manifest = _parse(await self._blobs.get(sha))
+        needed = {blob for test in manifest.tests for blob in (test.input, test.answer)}
+        missing = await self._blobs.missing(needed)
+        if missing:
+            first = next(test.name for test in manifest.tests if test.input in missing or test.answer in missing)
+            raise FieldError(
+                "manifest", f"{len(missing)} of {len(needed)} blobs are not uploaded, first of test '{first}'"
+            )
+        now = clock.wall()
+        kept = {"name": manifest.name, "blobs": sorted({sha, *needed}), "imported": now}
+        await self._db.manifests.replace_one({"_id": sha}, kept, upsert=True)
+        doc = {
+            "hash": sha,
+            "title": manifest.title,
+            "tests": len(manifest.tests),
+            "limits": manifest.limits.model_dump(),
+            "source_bytes": manifest.source_bytes,
+            "imported": now,
+        }
+        await self._db.problems.replace_one({"_id": manifest.name}, doc, upsert=True)
+        log.info("problem '%s' imported: %d tests, manifest %s", manifest.name, len(manifest.tests), sha)
+        return _info({"_id": manifest.name, **doc})
+
+
+def _parse(data: bytes) -> ProblemManifest:
+    try:
+        manifest = ProblemManifest.model_validate_json(data)
+    except ValidationError as exc:
+        error = exc.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in error["loc"]) or "the manifest"
+        raise PackageError(
+            f"{where}: {error['msg']}; import the package again with `judgectl problem import`"
+        ) from None
+    names = [test.name for test in manifest.tests]
+    if not names:
+        raise PackageError(f"problem '{manifest.name}' has no tests; put some under data/sample or data/secret")
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise PackageError(f"problem '{manifest.name}' has two tests named '{twice[0]}'; give each its own name")
+    return manifest
+
+
+def _info(doc: Document) -> ProblemInfo:
+    return ProblemInfo(
+        name=doc["_id"],
+        title=doc["title"],
+        hash=doc["hash"],
+        tests=doc["tests"],
+        limits=Limits.model_validate(doc["limits"]),
+        imported=doc["imported"].isoformat(timespec="seconds").replace("+00:00", "Z"),
+    )

@@ -1,0 +1,286 @@
+"""The RPC methods (seed: start_rpc_server(Add, Cancel, Search, Get, Report)); docs/protocol.md describes each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from bson import ObjectId
+
+import judge
+from judge import clock
+from judge.config import JudicatorConfig
+from judge.errors import FieldError, UnavailableError
+from judge.judicator import documents, intake
+from judge.judicator.blobs import Blobs
+from judge.judicator.documents import Held
+from judge.judicator.executors import Executors, languages, to_state
+from judge.judicator.hub import Hub
+from judge.judicator.lead import Lead
+from judge.judicator.order import LIGHT, NO_STRIKE, STRIKE
+from judge.judicator.problems import Problems
+from judge.judicator.status import StatusReader
+from judge.judicator.tasks import STALE, Taker, Tasks
+from judge.problems.languages import load_table
+from judge.rpc import messages as m
+from judge.rpc.server import Handler, Peer, unhurried
+
+log = logging.getLogger(__name__)
+R = TypeVar("R", bound=m.Message)
+
+_NO_SOURCE_LIMIT = 2**63
+# While the change stream is away a waiting Get looks by itself this often; else this rarely. Seconds.
+_LOOK_OFTEN, _LOOK = 1.0, 5.0
+
+
+class Service:
+    """All methods over one database. `ready` is set once the indexes exist; before that every call is refused."""
+
+    def __init__(
+        self,
+        config: JudicatorConfig,
+        hub: Hub,
+        *,
+        tasks: Tasks,
+        executors: Executors,
+        blobs: Blobs,
+        problems: Problems,
+        lead: Lead,
+        status: StatusReader,
+    ) -> None:
+        """The parts are shared with the leader's loops."""
+        self._config = config
+        self._hub = hub
+        self._lead = lead
+        self._status = status
+        self.blobs = blobs
+        self.tasks = tasks
+        self.executors = executors
+        self.problems = problems
+        self.ready = False
+        self._languages = frozenset(load_table(None))
+
+    def handlers(self) -> dict[str, Handler]:
+        """The coroutine of each method, for the server."""
+        waiting: dict[str, Callable[[Any], Awaitable[m.Message]]] = {"wait": self.wait, "get": self.get}
+        writing: dict[str, Callable[[Any], Awaitable[m.Message]]] = {
+            "report": self.report,
+            "add": self.add,
+            "cancel": self.cancel,
+            "search": self.search,
+            "executors": self.list_executors,
+            "drain": self.drain,
+            "status": self.status,
+            "problems": self.list_problems,
+            "problem_import": self.problem_import,
+        }
+        found: dict[str, Handler] = {"ping": self._ping}
+        found |= {name: self._guarded(method) for name, method in waiting.items()}
+        found |= {name: self._guarded(_uncancelled(method)) for name, method in writing.items()}
+        return found
+
+    def _guarded(self, method: Callable[[Any], Awaitable[m.Message]]) -> Handler:
+        """Refuse before the database is ready."""
+
+        async def handler(request: Any, _: Peer) -> m.Message:
+            if not self.ready:
+                raise UnavailableError("this judicator has no database yet; ask another one, or again later")
+            return await method(request)
+
+        return handler
+
+    async def _ping(self, _: m.Empty, __: Peer) -> m.Pong:
+        """Answer, whatever the state of the databases."""
+        return m.Pong(name=self._config.name, version=judge.__version__, leader=self._lead.leading)
+
+    # --- people ------------------------------------------------------------------------------------------------
+
+    async def add(self, submission: m.Submission) -> m.AddReply:
+        """Check and queue a submission (rule 1)."""
+        # The key's digest is over what was handed in: two tries may differ in what is stored as blobs.
+        documents.check_text(submission)
+        digest = documents.digest(submission)
+        known = await self.tasks.known(submission, digest)
+        if known is not None:
+            return m.AddReply(task=documents.to_task(known), created=False)
+        problem, source_bytes = None, _NO_SOURCE_LIMIT
+        if submission.problem is not None:
+            doc = await self.problems.get(submission.problem)
+            problem, source_bytes = m.ProblemRef(name=doc["_id"], hash=doc["hash"]), doc["source_bytes"]
+        table = self._languages
+        if submission.language is not None and submission.language not in table:
+            # A site's executors may have a language of their own.
+            table = table.union(*(languages(doc) for doc in await self.executors.all()))
+        intake.check(submission, self._config.limits, languages=table, source_bytes=source_bytes)
+        missing = await self.blobs.missing(documents.blobs_of(submission))
+        if missing:
+            raise FieldError("tests", f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first")
+        stored = await intake.store_texts(submission, self.blobs.put)
+        doc, created = await self.tasks.add(stored, problem, digest)
+        return m.AddReply(task=documents.to_task(doc), created=created)
+
+    async def cancel(self, request: m.TaskRef) -> m.Task:
+        """End a task that is not done."""
+        return documents.to_task(await self.tasks.cancel(ObjectId(request.id)))
+
+    async def get(self, request: m.GetRequest) -> m.Task:
+        """One task; with `wait` hold the answer until it is done or its version passes `version`."""
+        task = ObjectId(request.id)
+        deadline = clock.Deadline(request.wait)
+        with self._hub.watching(task) as changed:
+            while True:
+                changed.clear()
+                doc = await self.tasks.get(task)
+                passed = request.version is not None and doc["version"] > request.version
+                if doc["done"] or passed or deadline.over or self._hub.closed:
+                    return documents.to_task(doc)
+                look = _LOOK if self._status.following() else _LOOK_OFTEN
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(deadline.left(), look)):
+                        await changed.wait()
+
+    async def search(self, request: m.SearchRequest) -> m.SearchReply:
+        """Tasks, newest first."""
+        # One more than asked for tells whether there is a next page.
+        docs = await self.tasks.search(request.model_copy(update={"limit": request.limit + 1}))
+        more = len(docs) > request.limit
+        tasks = [documents.to_task(doc) for doc in docs[: request.limit]]
+        return m.SearchReply(tasks=tasks, next=tasks[-1].id if more else None)
+
+    async def list_executors(self, _: m.Empty) -> m.ExecutorsReply:
+        """All known executors."""
+        return m.ExecutorsReply(executors=await self._status.executors())
+
+    async def drain(self, request: m.DrainRequest) -> m.ExecutorState:
+        """Drain or resume an executor; it hears of it at once."""
+        doc = await self.executors.drain(request.executor, drain=request.drain, reason=request.reason)
+        self._hub.called(request.executor)
+        return to_state(doc)
+
+    async def status(self, _: m.Empty) -> m.StatusReply:
+        """The cluster at a glance."""
+        return await self._status.read()
+
+    async def list_problems(self, _: m.Empty) -> m.ProblemsReply:
+        """All problems."""
+        return m.ProblemsReply(problems=await self.problems.all())
+
+    async def problem_import(self, request: m.ProblemImport) -> m.ProblemInfo:
+        """Register an uploaded manifest."""
+        return await self.problems.add(request.manifest)
+
+    # --- executors ---------------------------------------------------------------------------------------------
+
+    async def report(self, request: m.ReportRequest) -> m.ReportReply:
+        """The executor's loop (seed: Report): completions, beats, give-backs, hand-outs, in this order (rule 4)."""
+        doc = await self.executors.report(request)
+        self._hub.reported(request.executor)
+        held = await self.tasks.held_by(request.executor)
+        reply = m.ReportReply(drain=doc["drain"])
+        await asyncio.gather(*(self._complete(request, one, held, reply) for one in request.complete))
+        await asyncio.gather(*(self._beat(one, held, reply) for one in request.executing))
+        again = await self._give_back_unlisted(request, held)
+        reply.add += await self.tasks.again(again)
+        room = request.vacant - len(reply.add)
+        if room > 0 and not doc["drain"]:
+            taker, others = await self._taker(request.executor, request.incarnation, request.sequence, languages(doc))
+            reply.add += await self.tasks.hand_out(taker, room, others)
+        free = 0 if doc["drain"] else max(0, request.vacant - len(reply.add))
+        self._hub.free[request.executor] = (request.incarnation, request.sequence, free)
+        return reply
+
+    async def _taker(
+        self, name: str, incarnation: str, sequence: int, has: frozenset[str]
+    ) -> tuple[Taker, dict[str, frozenset[str]]]:
+        """The executor as one to hand out to, and the others that could take work instead."""
+        alive = await self.executors.alive()
+        others = {other: known for other, known in alive.items() if other != name}
+        return Taker(name, incarnation, sequence, has), others
+
+    async def _complete(
+        self, request: m.ReportRequest, done: m.Completed, held: dict[str, Held], reply: m.ReportReply
+    ) -> None:
+        """Commit one completion, or tell the executor to forget it."""
+        ref = m.ClaimRef(id=done.id, claim=done.claim)
+        reply.settled.append(ref)
+        one = held.get(done.id)
+        if one is not None and (one.claim, one.attempt) == (done.claim, done.attempt):
+            flaw = documents.flaw(done)
+            if done.retry or flaw is not None:
+                reason = flaw or done.result.reason or "the executor could not judge it"
+                weight = STRIKE if done.strike else LIGHT
+                if await self.tasks.give_back(one, "executor", reason, weight=weight):
+                    return
+            elif await self.tasks.complete(one, done):
+                return
+        if not await self.tasks.settled(request.executor, done):
+            STALE.inc()
+            log.warning(
+                "result of task %s attempt %d from %s is stale: not committed", done.id, done.attempt, request.executor
+            )
+            reply.drop.append(ref)
+
+    async def _beat(self, executing: m.Executing, held: dict[str, Held], reply: m.ReportReply) -> None:
+        """Note one sign of life, or tell the executor to stop."""
+        one = held.get(executing.id)
+        mine = one is not None and (one.claim, one.attempt) == (executing.claim, executing.attempt)
+        if one is None or not mine or not await self.tasks.beat(one, executing):
+            STALE.inc()
+            reply.drop.append(m.ClaimRef(id=executing.id, claim=executing.claim))
+
+    async def _give_back_unlisted(self, request: m.ReportRequest, held: dict[str, Held]) -> list[Held]:
+        """Return what the database says is this executor's and it does not list; the ones to be sent again instead."""
+        listed = {(one.id, one.claim) for one in request.complete} | {(one.id, one.claim) for one in request.executing}
+        again: list[Held] = []
+        backs: list[Awaitable[bool]] = []
+        for one in held.values():
+            if (str(one.id), one.claim) in listed:
+                continue
+            if one.incarnation != request.incarnation:
+                backs.append(self.tasks.give_back(one, "restarted", "the executor restarted"))
+            elif one.handed == request.sequence:
+                again.append(one)  # this very report was answered before, and the answer got lost
+            elif one.handed > request.sequence:
+                continue  # a later report is being answered at the same time; this one knows less
+            elif one.beat == 0:
+                backs.append(self.tasks.give_back(one, "lost", "the hand-out did not reach it", weight=NO_STRIKE))
+            else:
+                backs.append(self.tasks.give_back(one, "unlisted", "the executor no longer has it"))
+        await asyncio.gather(*backs)
+        return again
+
+    async def wait(self, request: m.WaitRequest) -> m.WaitReply:
+        """Park a free executor until a report is likely to be answered with work (rule 5)."""
+        name = request.executor
+        doc = await self.executors.known(name, request.incarnation)
+        if doc is None or doc["incarnation"] != request.incarnation:
+            return m.WaitReply(wake=True)  # it should introduce itself
+        has = languages(doc)
+        free = 0 if doc["drain"] else self._free(doc)
+
+        async def check() -> bool:
+            taker, others = await self._taker(name, request.incarnation, doc["sequence"], has)
+            return await self.tasks.waiting_for(taker, others)
+
+        timeout = min(request.timeout, self._config.wait_timeout)
+        return m.WaitReply(wake=await self._hub.park(name, has | {""}, free, timeout, check))
+
+    def _free(self, doc: Any) -> int:
+        """How many tasks an executor could take now, as well as this judicator can know."""
+        incarnation, sequence, free = self._hub.free.get(doc["_id"], ("", 0, 0))
+        # Its last report may have gone to another judicator; then what it said there is as near as we get.
+        return free if (incarnation, sequence) == (doc["incarnation"], doc["sequence"]) else int(doc["vacant"])
+
+
+def _uncancelled(method: Callable[[Any], Awaitable[m.Message]]) -> Callable[[Any], Awaitable[m.Message]]:
+    """A method that runs to its end although its caller hangs up."""
+
+    @functools.wraps(method)
+    async def run(request: Any) -> m.Message:
+        return await unhurried(method(request))
+
+    return run

@@ -1,0 +1,227 @@
+"""The cluster at a glance, and what is wrong with it in sentences (messages.StatusReply)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pymongo.errors import PyMongoError
+
+import judge
+from judge.config import EtcdClient, JudicatorConfig
+from judge.errors import JudgeError
+from judge.etcd.client import Etcd, EtcdMember
+from judge.etcd.election import read_holder
+from judge.etcd.registry import ServiceEntry, judicators
+from judge.judicator.database import Database, Document
+from judge.judicator.executors import Executors, languages, to_state
+from judge.judicator.lead import EPOCH, LEADER_KEY
+from judge.judicator.order import RANKS
+from judge.rpc.messages import ExecutorState, JudicatorState, MemberState, StatusReply
+
+log = logging.getLogger(__name__)
+
+# One silent etcd member must not hold up the answer.
+_PROBE: Final = 1.0
+_MEMBER_STATES: Final = {1: "primary", 2: "secondary", 7: "arbiter"}
+
+
+@dataclass
+class _EtcdState:
+    """What etcd says; `error` when it says nothing."""
+
+    leader: str | None = None
+    services: list[ServiceEntry] = field(default_factory=list)
+    members: list[MemberState] = field(default_factory=list)
+    versions: set[str] = field(default_factory=set)
+    error: str = ""
+
+
+@dataclass
+class Work:
+    """How many tasks wait and run, by what they need."""
+
+    queued: dict[str, int]
+    running: int
+    needs: dict[str, int]
+    holding: dict[str, int]
+
+
+class StatusReader:
+    """Reads everything that StatusReply shows."""
+
+    def __init__(
+        self,
+        config: JudicatorConfig,
+        database: Database,
+        etcd: Etcd,
+        executors: Executors,
+        following: Callable[[], bool],
+    ) -> None:
+        """`following` says whether the change stream is up."""
+        self._config = config
+        self._db = database
+        self._etcd = etcd
+        self._executors = executors
+        self.following = following
+
+    async def work(self) -> Work:
+        """Count the unfinished tasks."""
+        group = {"_id": {"priority": "$priority", "needs": "$needs", "executor": "$executor"}, "n": {"$sum": 1}}
+        found = Work(dict.fromkeys(RANKS, 0), 0, {}, {})
+        async for row in await self._db.tasks.aggregate([{"$match": {"done": False}}, {"$group": group}]):
+            kind, count = row["_id"], row["n"]
+            if kind["executor"] is None:
+                found.queued[kind["priority"]] += count
+                found.needs[kind["needs"]] = found.needs.get(kind["needs"], 0) + count
+            else:
+                found.running += count
+                found.holding[kind["executor"]] = found.holding.get(kind["executor"], 0) + count
+        return found
+
+    async def executors(self) -> list[ExecutorState]:
+        """Every known executor."""
+        work, docs = await asyncio.gather(self.work(), self._executors.all())
+        return [to_state(doc, work.holding.get(doc["_id"], 0)) for doc in docs]
+
+    async def read(self) -> StatusReply:
+        """Everything, side by side; raises PyMongoError when the database does not answer."""
+        etcd, mongodb, work, docs, meta, total = await asyncio.gather(
+            asyncio.to_thread(self._read_etcd),
+            self._read_mongodb(),
+            self.work(),
+            self._executors.all(),
+            self._db.meta.find_one({"_id": EPOCH}),
+            self._db.tasks.estimated_document_count(),
+        )
+        states = [to_state(doc, work.holding.get(doc["_id"], 0)) for doc in docs]
+        alive = [state for state in states if state.alive]
+        epoch = None if meta is None else int(meta["epoch"])
+        versions = {"judge": judge.__version__, "mongodb": mongodb[1], "etcd": ", ".join(sorted(etcd.versions))}
+        return StatusReply(
+            leader=etcd.leader,
+            epoch=epoch,
+            judicators=[
+                JudicatorState(
+                    name=one.name,
+                    address=one.address,
+                    leader=one.name == etcd.leader,
+                    epoch=epoch if one.name == etcd.leader else None,
+                )
+                for one in etcd.services
+            ],
+            etcd=etcd.members,
+            mongodb=mongodb[0],
+            executors=states,
+            queued=work.queued,
+            running=work.running,
+            finished=max(0, total - sum(work.queued.values()) - work.running),
+            slots=sum(state.info.slots for state in alive if state.info is not None),
+            vacant=sum(state.vacant for state in alive),
+            versions={name: version for name, version in versions.items() if version},
+            warnings=warnings(etcd.services, docs, work, following=self.following()),
+            problems=problems(etcd.error, etcd.leader, etcd.members, mongodb[0], states),
+        )
+
+    async def _read_mongodb(self) -> tuple[list[MemberState], str]:
+        """The replica set's members as its primary sees them, and the version."""
+        try:
+            reply: dict[str, Any] = await self._db.client.admin.command("replSetGetStatus")
+            build: dict[str, Any] = await self._db.client.admin.command("buildInfo")
+        except PyMongoError as exc:
+            log.warning("replSetGetStatus failed: %s", str(exc)[:200])
+            return [], ""
+        members = [
+            MemberState(
+                name=one["name"],
+                address=one["name"],
+                role=str(one["stateStr"]).lower(),
+                healthy=one["health"] == 1 and one["state"] in _MEMBER_STATES,
+            )
+            for one in reply["members"]
+        ]
+        return members, str(build["version"])
+
+    def _read_etcd(self) -> _EtcdState:
+        """Leader, services and members; in a thread."""
+        state = _EtcdState()
+        try:
+            holder = read_holder(self._etcd, LEADER_KEY)
+            state.leader = None if holder is None else holder.value
+            state.services = judicators(self._etcd)
+            for member in self._etcd.members():
+                state.members.append(self._probe(member, state.versions))
+        except JudgeError as exc:
+            state.error = str(exc)
+        return state
+
+    def _probe(self, member: EtcdMember, versions: set[str]) -> MemberState:
+        """Ask one member itself; the endpoints of the config may lead through a proxy to any of them."""
+        role = "learner" if member.learner else "voter"
+        name = member.name or f"{member.id:x} (not started)"
+        if not member.client_urls:
+            return MemberState(name=name, address=", ".join(member.peer_urls), role=role, healthy=False)
+        address = urlsplit(member.client_urls[0]).netloc
+        config = EtcdClient(
+            endpoints=[address], tls=self._config.etcd.tls, timeout=_PROBE, prefix=self._config.etcd.prefix
+        )
+        with Etcd(config) as probe:
+            said = probe.status()[0]
+        if said.version:
+            versions.add(said.version)
+        if not said.error and said.leader_id == said.member_id:
+            role = "leader"
+        healthy = not said.error and not said.errors and said.leader_id != 0
+        return MemberState(name=name, address=address, role=role, healthy=healthy)
+
+
+def problems(
+    etcd_error: str,
+    leader: str | None,
+    etcd: list[MemberState],
+    mongodb: list[MemberState],
+    executors: list[ExecutorState],
+) -> list[str]:
+    """What is broken, one sentence each; pure."""
+    found = []
+    if etcd_error:
+        found.append(f"etcd does not answer: {etcd_error}; judging goes on, but nobody leads or is found anew")
+    elif leader is None:
+        found.append("no judicator leads; silent executors are not noticed until one does")
+    found += [f"etcd member {one.name} ({one.address}) is not healthy" for one in etcd if not one.healthy]
+    if not mongodb:
+        found.append("the replica set does not tell its state; check that its user may run replSetGetStatus")
+    found += [f"mongod {one.address} is {one.role} and not healthy" for one in mongodb if not one.healthy]
+    if not any(one.alive for one in executors):
+        found.append("no executor is alive; nothing is judged until one reports")
+    found += [f"executor '{one.name}' does not report" for one in executors if not one.alive]
+    return found
+
+
+def warnings(services: list[ServiceEntry], executors: list[Document], work: Work, *, following: bool) -> list[str]:
+    """What a person should know although all works, one sentence each; pure."""
+    found = []
+    alive = [doc for doc in executors if doc["alive"]]
+    able = frozenset[str]().union(*(languages(doc) for doc in alive if not doc["drain"]))
+    for needs, count in sorted(work.needs.items()):
+        if needs and needs not in able:
+            found.append(f"{count} tasks wait for an executor with language '{needs}', which no live one has")
+    for doc in alive:
+        info = doc["info"] or {}
+        if doc["drain"]:
+            found.append(f"executor '{doc['_id']}' is drained: {doc['drain_reason'] or 'no reason given'}")
+        if info.get("weak_sandbox"):
+            found.append(f"executor '{doc['_id']}' judges in a weak sandbox")
+        found += [f"executor '{doc['_id']}': {check}" for check in info.get("checks", [])]
+    versions = sorted({one.version for one in services})
+    if len(versions) > 1:
+        found.append(f"judicators run different versions: {', '.join(versions)}; finish the upgrade")
+    if len(services) > 1 and len(services) % 2 == 0:
+        found.append(f"{len(services)} judicators are registered; an odd number survives as many failures with less")
+    if not following:
+        found.append("the change stream is away; work added elsewhere starts up to a second later")
+    return found

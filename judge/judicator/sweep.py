@@ -1,0 +1,90 @@
+"""What the leader's sweep does, as pure functions (seed: Lead's loops; DESIGN 5, rule 6).
+
+The leader compares marks that only grow (a task's attempt and beat, an executor's sequence number) with what it noted
+itself, on its own monotonic clock. No time that another host wrote is ever looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from judge.judicator.documents import Held
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long silence may last, in observed seconds."""
+
+    task_expiry: float
+    executor_expiry: float
+    executor_forget: float
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One executor as the database has it."""
+
+    name: str
+    incarnation: str
+    sequence: int
+    alive: bool
+
+
+@dataclass(frozen=True)
+class Note:
+    """A mark, and the observed time at which it was first seen."""
+
+    mark: tuple[object, ...]
+    since: float
+
+
+Notes = Mapping[tuple[str, str], Note]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`expired`: hand-outs without a beat; `orphaned`: hand-outs of a dead executor; both go back to the queue."""
+
+    notes: Notes
+    expired: list[Held] = field(default_factory=list)
+    orphaned: list[Held] = field(default_factory=list)
+    dead: list[Seen] = field(default_factory=list)
+    forgotten: list[Seen] = field(default_factory=list)
+
+
+def observed(before: float, gap: float, interval: float) -> float:
+    """The observed time after another `gap` seconds, of which at most two sweep intervals count.
+
+    A leader that was blind (its database stalled, its process was frozen) does not know who kept silent meanwhile.
+    """
+    return before + min(max(gap, 0.0), 2 * interval)
+
+
+def decide(notes: Notes, running: Iterable[Held], executors: Iterable[Seen], now: float, limits: Limits) -> Decision:
+    """Compare everything with the notes; `now` is the observed time. What is gone is forgotten from the notes."""
+    fresh: dict[tuple[str, str], Note] = {}
+
+    def silence(key: tuple[str, str], mark: tuple[object, ...]) -> float:
+        old = notes.get(key)
+        fresh[key] = old if old is not None and old.mark == mark else Note(mark, now)
+        return now - fresh[key].since
+
+    decision = Decision(fresh)
+    gone: set[str] = set()
+    for one in executors:
+        silent = silence(("executor", one.name), (one.incarnation, one.sequence))
+        if one.alive and silent < limits.executor_expiry:
+            continue
+        gone.add(one.name)
+        if one.alive:
+            decision.dead.append(one)
+        elif silent >= limits.executor_forget:
+            decision.forgotten.append(one)
+    for task in running:
+        silent = silence(("task", str(task.id)), (task.attempt, task.beat))
+        if task.executor in gone:
+            decision.orphaned.append(task)
+        elif silent >= limits.task_expiry:
+            decision.expired.append(task)
+    return decision

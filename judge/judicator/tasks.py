@@ -1,0 +1,408 @@
+"""The tasks: the only module that writes task documents (DESIGN 5, rules 1 to 4).
+
+Every transition is one compare-and-set on one document, acknowledged by a majority with journal, so it does not
+matter how many judicators (or leaders) act at once, or how often a request arrives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from bson import ObjectId, Timestamp
+from prometheus_client import Counter
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from judge import clock
+from judge.errors import ConflictError, NotFoundError
+from judge.judicator import documents
+from judge.judicator.database import QUEUE, Database, Document
+from judge.judicator.documents import HELD_FIELDS, Held
+from judge.judicator.order import GIVEN_BACK, RANKS, STRIKE, fair_order, may_take
+from judge.rpc.messages import Assignment, Completed, Executing, ProblemRef, SearchRequest, Status, Submission
+
+log = logging.getLogger(__name__)
+
+ADDED = Counter("judge_tasks_added_total", "Tasks acknowledged", ["priority"])
+HANDED = Counter("judge_tasks_handed_out_total", "Hand-outs", ["priority"])
+COMPLETED = Counter("judge_tasks_completed_total", "Tasks completed", ["verdict"])
+STALE = Counter("judge_stale_claims_total", "Reports about a hand-out that is no longer in force; none was committed")
+GIVEN = Counter("judge_tasks_given_back_total", "Hand-outs that ended without a verdict", ["why"])
+CANCELLED = Counter("judge_tasks_cancelled_total", "Tasks cancelled", ["state"])
+
+_QUEUED: Final[Document] = {"done": False, "executor": None}
+_HISTORY: Final = 50
+
+
+class Listener(Protocol):
+    """Who is told at once what this judicator changed (the change stream tells of all changes, a little later)."""
+
+    def queued(self, task: ObjectId, attempt: int, needs: str) -> None:
+        """A task waits for an executor."""
+
+    def changed(self, task: ObjectId) -> None:
+        """Something that people see has changed."""
+
+    def called(self, executor: str) -> None:
+        """An executor has a reason to report now."""
+
+
+@dataclass(frozen=True)
+class Taker:
+    """The executor that is to be handed work, and the report that asks for it."""
+
+    name: str
+    incarnation: str
+    sequence: int
+    languages: frozenset[str]
+
+
+class Tasks:
+    """The task documents of one cluster."""
+
+    def __init__(self, database: Database, listener: Listener, attempts: int) -> None:
+        """`attempts` is the cap after which a task ends as internal_error."""
+        self._db = database
+        self._tasks = database.tasks
+        self._listener = listener
+        self._attempts = attempts
+        self._adding: dict[tuple[str, int], list[int]] = {}
+        self._claiming: set[ObjectId] = set()
+
+    # --- people ------------------------------------------------------------------------------------------------
+
+    async def known(self, submission: Submission, digest: str, *, newest: bool = False) -> Document | None:
+        """The task that this idempotency key made before; ConflictError when it was made from other content."""
+        key = documents.key_of(submission)
+        if key is None:
+            return None
+        query = {"key": key}
+        doc = await (self._db.latest(self._tasks, query) if newest else self._tasks.find_one(query))
+        if doc is not None and doc["digest"] != digest:
+            raise ConflictError(
+                f"the idempotency key '{submission.idempotency_key}' was used for another submission "
+                f"({doc['_id']}); use a new key for new content"
+            )
+        return doc
+
+    async def add(self, submission: Submission, problem: ProblemRef | None, digest: str) -> tuple[Document, bool]:
+        """Queue a task (seed: Add); (document, whether it is new). A majority has it in its journal on return."""
+        doc = documents.new(submission, problem, digest, clock.wall())
+        doc["rank"] = RANKS[submission.priority]
+        doc["arrival"] = Timestamp(0, 0)  # mongod puts its logical clock in the place of an empty timestamp
+        mark = (submission.user, doc["rank"])
+        adding = self._adding.setdefault(mark, [])
+        adding.append(0)
+        try:
+            head, mine = await self._places(submission.user, doc["rank"])
+            # Adds of the same user that are on their way count as waiting, or a parallel crowd would get one place.
+            doc["order"] = fair_order(head, max(filter(None, (mine, *adding)), default=None))
+            adding.append(doc["order"])
+            await self._tasks.insert_one(doc)
+        except DuplicateKeyError:
+            known = await self.known(submission, digest, newest=True)
+            if known is None:
+                raise
+            return known, False
+        finally:
+            adding.remove(0)
+            if 0 not in adding:
+                del self._adding[mark]
+        ADDED.labels(submission.priority).inc()
+        log.info("task %s added: user '%s', %s, %s priority", doc["_id"], doc["user"], _what(doc), doc["priority"])
+        self._listener.queued(doc["_id"], 0, doc["needs"])
+        return doc, True
+
+    async def _places(self, user: str, rank: int) -> tuple[int | None, int | None]:
+        """The head of a class and the last place of this user in it."""
+        queue = {**_QUEUED, "rank": rank}
+        first, last = await asyncio.gather(
+            self._tasks.find_one(queue, {"order": 1}, sort=QUEUE),
+            self._tasks.find_one({**queue, "user": user}, {"order": 1}, sort=[("order", -1)]),
+        )
+        return (first or {}).get("order"), (last or {}).get("order")
+
+    async def get(self, task: ObjectId) -> Document:
+        """One task (seed: Get); NotFoundError."""
+        doc = await self._tasks.find_one({"_id": task})
+        if doc is None:
+            raise NotFoundError(f"there is no submission {task}")
+        return doc
+
+    async def search(self, request: SearchRequest) -> list[Document]:
+        """Up to `limit` tasks, newest first, without their big fields (seed: Search)."""
+        query: Document = {}
+        names = {"user": "user", "problem": "problem.name", "language": "language", "done": "done"}
+        for name, field in {**names, "status": "status", "verdict": "verdict"}.items():
+            value = getattr(request, name)
+            if value is not None:
+                query[field] = value
+        if request.executor is not None:
+            query["$or"] = [{"executor": request.executor}, {"judged_by": request.executor}]
+        if request.before is not None:
+            query["_id"] = {"$lt": ObjectId(request.before)}
+        found = self._tasks.find(query, documents.BRIEF, sort=[("_id", -1)], limit=request.limit)
+        return await found.to_list()
+
+    async def cancel(self, task: ObjectId) -> Document:
+        """End a task that is not done (seed: Cancel); one that is cancelled already is answered as it is.
+
+        A running one is dropped by its executor at its next report. ConflictError when there is a verdict.
+        """
+        while True:
+            doc = await self._db.latest(self._tasks, {"_id": task})
+            if doc is None:
+                raise NotFoundError(f"there is no submission {task}")
+            if doc["status"] == Status.CANCELLED:
+                return doc
+            if doc["done"]:
+                raise ConflictError(f"submission {task} is finished already ({doc['status']}); nothing to cancel")
+            same = {"_id": task, "done": False, "executor": doc["executor"], "claim": doc["claim"]}
+            after = await self._finish(
+                {**same, "attempt": doc["attempt"]},
+                doc["created"],
+                {"status": Status.CANCELLED.value, "freed": doc["executor"]},
+            )
+            if after is not None:
+                CANCELLED.labels("waiting" if doc["executor"] is None else "running").inc()
+                log.info(
+                    "task %s cancelled (%s)", task, f"running on {doc['executor']}" if doc["executor"] else "waiting"
+                )
+                if doc["executor"] is not None:
+                    self._listener.called(doc["executor"])
+                return after
+
+    # --- executors ---------------------------------------------------------------------------------------------
+
+    async def held_by(self, executor: str) -> dict[str, Held]:
+        """What the database says this executor has in hand, by id."""
+        found = self._tasks.find({"executor": executor, "done": False}, HELD_FIELDS)
+        return {str(doc["_id"]): documents.held(doc) async for doc in found}
+
+    async def running(self) -> list[Held]:
+        """Every hand-out in force; for the leader's sweep."""
+        found = self._tasks.find({"done": False, "executor": {"$gt": ""}}, HELD_FIELDS)
+        return [documents.held(doc) async for doc in found]
+
+    async def beat(self, one: Held, executing: Executing) -> bool:
+        """Note that an executor still works on a hand-out; False when it is no longer in force."""
+        status = executing.status if executing.status in _WORKING else Status.RUNNING
+        progress = documents.cut(executing.progress, 200)
+        update: Document = {"$inc": {"beat": 1}}
+        if (status, progress) != (one.status, one.progress):
+            update["$set"] = {"status": status.value, "progress": progress}
+            update["$inc"]["version"] = 1
+        done = await self._tasks.update_one(_force(one), update)
+        if done.matched_count and "$set" in update:
+            self._listener.changed(one.id)
+        return bool(done.matched_count)
+
+    async def complete(self, one: Held, completed: Completed) -> bool:
+        """Commit a verdict; True when it is committed now, False when nothing matched (ask `settled` then)."""
+        verdict = completed.verdict.value if completed.verdict is not None else None
+        end = documents.cut(completed.result.reason, 200)
+        after = await self._finish(
+            _force(one),
+            one.created,
+            {
+                "status": completed.status.value,
+                "verdict": verdict,
+                "judged_by": one.executor,
+                "result": documents.fit(completed.result),
+            },
+            _past(one, f"judged: {verdict}" + (f" ({end})" if end else "")),
+            blob=completed.result.stdout_blob,
+        )
+        if after is None:
+            return False
+        COMPLETED.labels(verdict).inc()
+        log.info("task %s is %s on %s (attempt %d)", one.id, verdict, one.executor, one.attempt)
+        return True
+
+    async def settled(self, executor: str, completed: Completed) -> bool:
+        """Whether this very completion was committed before (its answer got lost, and it came again)."""
+        doc = await self._db.latest(
+            self._tasks, {"_id": ObjectId(completed.id)}, {"done": 1, "judged_by": 1, "attempt": 1, "claim": 1}
+        )
+        mine = (True, executor, completed.attempt, completed.claim)
+        return doc is not None and (doc["done"], doc["judged_by"], doc["attempt"], doc["claim"]) == mine
+
+    async def give_back(self, one: Held, why: str, reason: str, *, weight: int = STRIKE, silent: bool = False) -> bool:
+        """Return a hand-out to the head of the queue, or end the task when its attempts are used up.
+
+        `why` is the metric's label, `reason` the sentence kept in the history, `weight` what it
+        counts against the cap (order.STRIKE …).
+        With `silent` only if no sign of life has come since `one` was read. False when it was no longer in force.
+        """
+        force = {**_force(one), "beat": one.beat} if silent else _force(one)
+        strikes = one.strikes + weight
+        past = _past(one, reason)
+        if strikes >= STRIKE * self._attempts:
+            result = documents.gave_up([*one.history, past])
+            end = {**documents.JUDGE_ERROR, "judged_by": one.executor, "result": result, "strikes": strikes}
+            after = await self._finish(force, one.created, end, past)
+            if after is not None:
+                COMPLETED.labels("JE").inc()
+                log.error("task %s is given up: %s", one.id, result["reason"])
+        else:
+            update: Document = {
+                "$set": {
+                    "status": Status.RETRYING.value,
+                    "executor": None,
+                    "incarnation": None,
+                    "claim": None,
+                    "rank": GIVEN_BACK,
+                    "strikes": strikes,
+                    "progress": "",
+                },
+                "$push": {"history": {"$each": [past], "$slice": -_HISTORY}},
+                "$inc": {"version": 1},
+            }
+            if weight == STRIKE:
+                update["$addToSet"] = {"failed": one.executor}
+            after = await self._tasks.find_one_and_update(
+                force, update, {"needs": 1, "attempt": 1}, return_document=ReturnDocument.AFTER
+            )
+            if after is not None:
+                log.warning("task %s given back by %s (attempt %d): %s", one.id, one.executor, one.attempt, reason)
+                self._listener.queued(one.id, one.attempt, after["needs"])
+                self._listener.changed(one.id)
+        if after is not None:
+            GIVEN.labels(why).inc()
+        return after is not None
+
+    async def hand_out(self, taker: Taker, count: int, alive: Mapping[str, frozenset[str]]) -> list[Assignment]:
+        """Claim up to `count` waiting tasks for an executor, in the order of the queue.
+
+        `alive` maps the other executors that could take work to their languages (see order.may_take).
+        """
+        taken: list[Assignment] = []
+        while len(taken) < count:
+            wanted = count - len(taken)
+            found = [one for one in await self._next(taker, wanted, alive) if one["_id"] not in self._claiming][:wanted]
+            if not found:
+                break
+            docs = await asyncio.gather(*(self._claim(taker, one) for one in found))
+            taken += [documents.to_assignment(doc) for doc in docs if doc is not None]
+        return taken
+
+    async def waiting_for(self, taker: Taker, alive: Mapping[str, frozenset[str]]) -> bool:
+        """Whether a report of this executor would be handed something now; the same choice as hand_out's."""
+        return any(one["_id"] not in self._claiming for one in await self._next(taker, 1, alive))
+
+    async def _next(self, taker: Taker, count: int, alive: Mapping[str, frozenset[str]]) -> list[Document]:
+        """The candidates for an executor, in order; more than `count` when others here are claiming some."""
+        query: Document = {**_QUEUED, "needs": {"$in": ["", *sorted(taker.languages)]}}
+        fields = {"attempt": 1, "needs": 1, "failed": 1}
+        limit = count + len(self._claiming)
+        if not alive:
+            return await self._tasks.find(query, fields, sort=QUEUE, limit=limit).to_list()
+        fresh = {**query, "failed": {"$ne": taker.name}}
+        found = await self._tasks.find(fresh, fields, sort=QUEUE, limit=limit).to_list()
+        if len(found) < limit:
+            again = self._tasks.find({**query, "failed": taker.name}, fields, sort=QUEUE, limit=limit)
+            found += [one async for one in again if may_take(taker.name, one["needs"], one["failed"], dict(alive))]
+        return found
+
+    async def _claim(self, taker: Taker, candidate: Document) -> Document | None:
+        """Compare-and-set one waiting task to this executor; None when somebody else was faster."""
+        task = candidate["_id"]
+        self._claiming.add(task)
+        try:
+            doc = await self._tasks.find_one_and_update(
+                {"_id": task, **_QUEUED, "attempt": candidate["attempt"]},
+                {
+                    "$set": {
+                        "status": Status.COMPILING.value,
+                        "executor": taker.name,
+                        "incarnation": taker.incarnation,
+                        "claim": uuid.uuid4().hex,
+                        "handed": taker.sequence,
+                        "beat": 0,
+                        "progress": "",
+                        "started": clock.wall(),
+                    },
+                    "$inc": {"attempt": 1, "version": 1},
+                },
+                return_document=ReturnDocument.AFTER,
+            )
+        finally:
+            self._claiming.discard(task)
+        if doc is not None:
+            HANDED.labels(doc["priority"]).inc()
+            log.info("task %s handed to %s (attempt %d)", task, taker.name, doc["attempt"])
+            self._listener.changed(task)
+        return doc
+
+    async def again(self, ones: Iterable[Held]) -> list[Assignment]:
+        """Hand-outs that are in force, as messages: the answer that carried them got lost."""
+        wanted = {one.id: one.claim for one in ones}
+        if not wanted:
+            return []
+        found = self._tasks.find({"_id": {"$in": list(wanted)}, "done": False})
+        return [documents.to_assignment(doc) async for doc in found if doc["claim"] == wanted[doc["_id"]]]
+
+    # --- both --------------------------------------------------------------------------------------------------
+
+    async def _finish(
+        self,
+        force: Document,
+        created: Any,
+        fields: Document,
+        past: Document | None = None,
+        *,
+        blob: str | None = None,
+    ) -> Document | None:
+        """Compare-and-set to an end; the document after it, None when nothing matched."""
+        now = clock.wall()
+        update: Document = {
+            "$set": {
+                **fields,
+                "done": True,
+                "executor": None,
+                "progress": "",
+                "finished": now,
+                # Two judicators' clocks may differ: a figure to look at, never below zero, in no decision.
+                "latency": max(0.0, (now - created).total_seconds()),
+            },
+            "$inc": {"version": 1},
+        }
+        if past is not None:
+            update["$push"] = {"history": {"$each": [past], "$slice": -_HISTORY}}
+        if blob is not None:
+            update["$addToSet"] = {"blobs": blob}
+        after = await self._tasks.find_one_and_update(force, update, return_document=ReturnDocument.AFTER)
+        if after is not None:
+            self._listener.changed(after["_id"])
+        return after
+
+    async def remove_finished(self, before: Any, count: int) -> int:
+        """Delete up to `count` finished tasks that ended before a moment of wall time (retention only)."""
+        old = self._tasks.find({"done": True, "finished": {"$lt": before}}, {"_id": 1}, limit=count)
+        ids = [doc["_id"] async for doc in old]
+        if not ids:
+            return 0
+        return (await self._tasks.delete_many({"_id": {"$in": ids}, "done": True})).deleted_count
+
+
+_WORKING = (Status.COMPILING, Status.RUNNING)
+
+
+def _force(one: Held) -> Document:
+    """The filter of rule 2: this hand-out, still in force."""
+    return {"_id": one.id, "done": False, "executor": one.executor, "attempt": one.attempt, "claim": one.claim}
+
+
+def _past(one: Held, reason: str) -> Document:
+    return {"attempt": one.attempt, "executor": one.executor, "reason": documents.cut(reason, 1000)}
+
+
+def _what(doc: Document) -> str:
+    """What kind of task this is, for the log."""
+    problem = doc["problem"]
+    return f"{doc['language'] or 'command'}" + (f", problem {problem['name']}" if problem else "")

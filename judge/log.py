@@ -1,0 +1,46 @@
+"""Logging of every daemon: one line per decision on stderr, in a form that journald and people both read."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+# sd-daemon(3) priority prefixes: journald files a line under its level without a wrapper.
+_SYSLOG = {
+    logging.DEBUG: "<7>",
+    logging.INFO: "<6>",
+    logging.WARNING: "<4>",
+    logging.ERROR: "<3>",
+    logging.CRITICAL: "<2>",
+}
+
+
+class _Formatter(logging.Formatter):
+    """`2026-01-31T12:00:00.123Z INFO judicator: sentence`, or journald's prefix under systemd."""
+
+    converter = staticmethod(time.gmtime)
+
+    def __init__(self, *, journal: bool) -> None:
+        super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+        self._journal = journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        if not self._journal:
+            return super().format(record)
+        prefix = _SYSLOG.get(record.levelno, "<6>")
+        text = f"{record.name}: {record.getMessage()}"
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        return "\n".join(prefix + line for line in text.splitlines())
+
+
+def setup(level: str, *, journal: bool = False) -> None:
+    """Send all loggers to stderr at `level` (debug, info, warning, error); called once by every daemon's main."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter(journal=journal))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for noisy in ("aiohttp.access", "httpx", "httpcore", "pymongo", "grpc", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,0 +1,1 @@
+"""MongoDB: member daemon, replica-set planner and the connection to the store."""

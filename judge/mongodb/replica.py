@@ -1,0 +1,276 @@
+"""The mongod of this host as a member of its replica set: what it says of itself, and the acts that a step asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pymongo
+from bson import Timestamp
+from pymongo import errors
+
+from judge import clock
+from judge.config import MongodbConfig
+from judge.errors import OutcomeUnknownError, RefusedError
+from judge.mongodb import store
+from judge.mongodb.planner import TAG, Kind, Member, Observed, Registered, Settings, Step, next_config
+from judge.mongodb.store import Client, Document, translate
+
+PRIMARY, SECONDARY = 1, 2
+_NOT_INITIALISED = 94
+_ALREADY_INITIALISED = 23
+_NOT_A_MEMBER = 93
+# Seconds of the primary's oplog that a member may lack and still count as in sync.
+_IN_SYNC = 10
+_CALL = 5.0
+_CATCH_UP = 3
+_BARRED = 60
+_POLL = 0.05
+_CLOSE = 0.1
+_ROLES = ("readWriteAnyDatabase", "clusterMonitor")
+
+
+def credentials(config: MongodbConfig) -> Document:
+    """The driver's options with which the daemon itself logs in: as a member, by the key file.
+
+    The members' own user exists on each of them at all times, also before the first sync has brought any other.
+    """
+    if config.key_file is None:
+        if config.username is not None:
+            msg = (
+                f"username '{config.username}' is set without 'key_file'; members of a replica set with users need one"
+            )
+            raise RefusedError(msg)
+        return {}
+    key = "".join(store.read_file(config.key_file, "key_file").decode(errors="replace").split())
+    return {
+        "username": "__system",
+        "password": key,
+        "authSource": "local",
+        "authMechanism": "SCRAM-SHA-256",
+    }
+
+
+def _client(config: MongodbConfig, hosts: list[str], timeout: float, **options: Any) -> Client:
+    milliseconds = int(timeout * 1000)
+    with store.tls_options(config.tls) as tls:
+        return pymongo.MongoClient(
+            hosts,
+            appname=f"judge-mongodb-{config.name}",
+            serverSelectionTimeoutMS=milliseconds,
+            connectTimeoutMS=milliseconds,
+            timeoutMS=milliseconds,
+            **options,
+            **credentials(config),
+            **tls,
+        )
+
+
+def _close(client: Client) -> None:
+    """Close a client whose server may be gone: the driver would look for it to end its sessions there."""
+    with pymongo.timeout(_CLOSE):
+        client.close()
+
+
+def incarnation_of(entry: Document) -> str:
+    """The incarnation that a member of a configuration document was added with; empty when somebody else added it."""
+    return str(entry.get("tags", {}).get(TAG, ""))
+
+
+class Replica:
+    """The local mongod, spoken to directly whatever its state; used by one thread at a time."""
+
+    def __init__(self, config: MongodbConfig, timeout: float = _CALL) -> None:
+        """Nothing is sent yet; `timeout` seconds bound each call."""
+        self._config = config
+        self._client = _client(config, [config.address], timeout, directConnection=True)
+
+    def close(self) -> None:
+        """Close the connections."""
+        _close(self._client)
+
+    def _command(self, command: Document) -> Document:
+        try:
+            return self._client.admin.command(command)
+        except errors.PyMongoError as exc:
+            raise translate(exc) from exc
+
+    def hello(self, timeout: float) -> Document | None:
+        """The answer to `hello`, or None when it does not serve within `timeout` seconds."""
+        try:
+            with pymongo.timeout(timeout):
+                return self._client.admin.command("hello")
+        except errors.PyMongoError:
+            return None
+
+    def configuration(self) -> Document | None:
+        """The replica set's configuration as this member has it, None before it has any."""
+        try:
+            return dict(self._client.admin.command("replSetGetConfig")["config"])
+        except errors.OperationFailure as exc:
+            if exc.code == _NOT_INITIALISED:
+                return None
+            raise translate(exc) from exc
+        except errors.PyMongoError as exc:
+            raise translate(exc) from exc
+
+    def rsid(self) -> str | None:
+        """The id of the replica set that this data belongs to, None before it has joined one."""
+        document = self.configuration()
+        return None if document is None else str(document["settings"]["replicaSetId"])
+
+    def only_member(self) -> tuple[str, str] | None:
+        """Address and incarnation of the only member of the configuration; None when there are others or none."""
+        members = (self.configuration() or {}).get("members", [])
+        return (str(members[0]["host"]), incarnation_of(members[0])) if len(members) == 1 else None
+
+    def wait_primary(self, timeout: float = _CALL) -> bool:
+        """Wait up to `timeout` seconds to become the primary; a set of one elects itself at once."""
+        deadline = clock.Deadline(timeout)
+        while True:
+            hello = self.hello(timeout)
+            if hello and hello.get("isWritablePrimary"):
+                return True
+            if deadline.over:
+                return False
+            clock.sleep(_POLL)
+
+    def initiate(self, incarnation: str) -> None:
+        """Make a replica set of this member alone; doing it again changes nothing (seed: init_replica_set)."""
+        config = self._config
+        document = {
+            "_id": config.replica_set,
+            "members": [{"_id": 0, "host": config.address, "tags": {TAG: incarnation}}],
+            "writeConcernMajorityJournalDefault": True,
+            "settings": {
+                "electionTimeoutMillis": config.election_timeout_ms,
+                "heartbeatIntervalMillis": config.heartbeat_ms,
+            },
+        }
+        try:
+            self._client.admin.command("replSetInitiate", document)
+        except errors.OperationFailure as exc:
+            if exc.code != _ALREADY_INITIALISED:
+                raise translate(exc) from exc
+        except errors.PyMongoError as exc:
+            raise translate(exc) from exc
+
+    def observe(self, registered: Iterable[Registered]) -> tuple[Document, Observed]:
+        """The configuration document and the planner's view of it; asked of a primary only.
+
+        The configuration is read before the states: a member that left in between is merely seen as unhealthy.
+        """
+        answer = self._command({"replSetGetConfig": 1, "commitmentStatus": True})
+        status = self._command({"replSetGetStatus": 1})
+        document = dict(answer["config"])
+        states = {state["_id"]: state for state in status["members"]}
+        primary = next((state for state in status["members"] if state["state"] == PRIMARY and state.get("self")), None)
+        newest = _seconds(primary)
+        settings = document["settings"]
+        config = self._config
+        seen = Observed(
+            me=config.address,
+            primary=config.address if primary else None,
+            registered=tuple(registered),
+            members=tuple(_member(entry, states.get(entry["_id"]), newest) for entry in document["members"]),
+            version=document["version"],
+            committed=bool(answer["commitmentStatus"]),
+            settings=Settings(settings["electionTimeoutMillis"], settings["heartbeatIntervalMillis"]),
+            wanted=Settings(config.election_timeout_ms, config.heartbeat_ms),
+        )
+        return document, seen
+
+    def carry_out(self, step: Step, document: Document, wanted: Settings) -> None:
+        """Do one step of the planner; an error says nothing of the outcome, so the next pass observes afresh."""
+        if step.kind is Kind.STEP_DOWN:
+            self.step_down(_BARRED)
+        elif step.kind is not Kind.NOTHING:
+            new = next_config(document, step, wanted)
+            # The client's timeout travels along as maxTimeMS, so the server gives up when this caller does.
+            self._command({"replSetReconfig": new})
+
+    def step_down(self, barred: int) -> None:
+        """Hand over to the most advanced voter and do not stand again for `barred` seconds."""
+        try:
+            self._command({"replSetStepDown": barred, "secondaryCatchUpPeriodSecs": min(_CATCH_UP, barred)})
+        except OutcomeUnknownError:
+            # A primary that steps down may close this very connection; whoever asks next sees what became of it.
+            return
+
+    def ensure_defaults(self) -> bool:
+        """Majority as the default of every client (store.ensure_defaults); True when it had to be set."""
+        return store.ensure_defaults(self._client)
+
+    def ensure_user(self) -> bool:
+        """The user that judicators log in as, with the password of the config file; True when it did not exist.
+
+        Called by each new primary, so a changed password is in force after a restart. Nothing without a username.
+        """
+        config = self._config
+        options = store.password_options(config.username, config.password_file)
+        if not options:
+            return False
+        wanted = {"pwd": options["password"], "roles": list(_ROLES), "writeConcern": {"w": "majority"}}
+        try:
+            exists = bool(self._client.admin.command("usersInfo", options["username"])["users"])
+            self._client.admin.command("updateUser" if exists else "createUser", options["username"], **wanted)
+        except errors.PyMongoError as exc:
+            raise translate(exc) from exc
+        return not exists
+
+    def is_member(self) -> bool:
+        """Whether the configuration that this mongod has still lists it; False also before it has any."""
+        try:
+            self._client.admin.command("replSetGetStatus")
+        except errors.OperationFailure as exc:
+            if exc.code in {_NOT_A_MEMBER, _NOT_INITIALISED}:
+                return False
+            raise translate(exc) from exc
+        except errors.PyMongoError as exc:
+            raise translate(exc) from exc
+        return True
+
+
+def _seconds(state: Document | None) -> int:
+    """The primary's clock at the last operation that a member has applied; one clock for all, so comparable."""
+    stamp = (state or {}).get("optime", {}).get("ts", Timestamp(0, 0))
+    return int(stamp.time)
+
+
+def _member(entry: Document, state: Document | None, newest: int) -> Member:
+    """One member of the configuration with its state joined in; unknown to the status means not healthy."""
+    state = state or {"state": 8, "stateStr": "unknown", "health": 0}
+    serving = state["health"] == 1 and state["state"] in {PRIMARY, SECONDARY}
+    return Member(
+        id=entry["_id"],
+        address=entry["host"],
+        votes=entry["votes"],
+        incarnation=incarnation_of(entry),
+        healthy=serving,
+        in_sync=serving and newest - _seconds(state) <= _IN_SYNC,
+        state=state["stateStr"],
+    )
+
+
+def blocking_entry(config: MongodbConfig, others: list[str], incarnation: str) -> str | None:
+    """Why an empty data directory must not start mongod yet, or None when it may.
+
+    Asks the primary, found through the `others`: while its configuration lists my address for another incarnation, a
+    mongod with an empty disk would vote under an identity that has acknowledged writes. The configuration is proven
+    to be the newest one by a linearizable read after it: a primary that was deposed cannot answer that.
+    UnavailableError when no primary answers.
+    """
+    client = _client(config, others, _CALL, replicaSet=config.replica_set, readPreference="primary")
+    try:
+        document = client.admin.command("replSetGetConfig")["config"]
+        client.admin.command({"find": "system.version", "limit": 1, "readConcern": {"level": "linearizable"}})
+    except errors.PyMongoError as exc:
+        raise translate(exc) from exc
+    finally:
+        _close(client)
+    for entry in document["members"]:
+        if entry["host"] == config.address and incarnation_of(entry) != incarnation:
+            return (
+                f"the replica set still lists {config.address} with its former data directory (member {entry['_id']})"
+            )
+    return None

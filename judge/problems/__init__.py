@@ -1,0 +1,1 @@
+"""Problem packages, validators and content-addressed data."""

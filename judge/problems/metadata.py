@@ -1,0 +1,339 @@
+"""What a problem's YAML and ini files say: models of problem.yaml, test_group.yaml, testdata.yaml and per-test files.
+
+Two formats of the Kattis/ICPC package are known: legacy (also called legacy-icpc) and 2025-09. Keys that do not
+change a verdict are accepted and left alone; a key that would change one, and that this version cannot honour, is
+refused with file and line, because a package must be judged as its author meant or not at all (DESIGN 6).
+"""
+
+from __future__ import annotations
+
+import configparser
+from typing import Annotated, Any, Self, TypeVar
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from judge import config
+from judge.errors import ConfigError, PackageError
+from judge.problems.tree import clean
+
+YAML_BYTES = 256 * 1024
+_DEPTH = 32
+
+LEGACY = ("legacy", "legacy-icpc")
+CURRENT = "2025-09"
+_TYPES = ("pass-fail", "scoring", "multi-pass", "interactive", "submit-answer")
+# What a package may ask of compilers at most: the format's own "typical system default".
+_COMPILE_SECONDS = 60
+_COMPILE_MIB = 2048
+
+T = TypeVar("T", bound=BaseModel)
+
+
+def _unsupported(what: str) -> ValueError:
+    return ValueError(f"{what}: this version cannot judge such a problem as its author meant")
+
+
+def _strings(value: Any) -> Any:
+    """A sequence where the format also allows one bare string."""
+    return [value] if isinstance(value, str) else value
+
+
+def _flags(value: Any) -> Any:
+    """Validator flags: a string of words (legacy), or a sequence (2025-09)."""
+    if isinstance(value, str):
+        return value.split()
+    if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
+        return [str(item) for item in value]
+    return value
+
+
+Text = Annotated[str, StringConstraints(max_length=4096)]
+Strings = Annotated[list[Text], BeforeValidator(_strings)]
+Flags = Annotated[list[Text], BeforeValidator(_flags)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LimitsSection(_Section):
+    """`limits` of both formats; seconds, MiB, KiB. Bounds are those of what executors enforce."""
+
+    time_limit: float | None = Field(default=None, gt=0, le=600, allow_inf_nan=False)
+    time_resolution: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    time_multipliers: Any = None
+    time_multiplier: float = Field(default=5.0, gt=0, allow_inf_nan=False)
+    time_safety_margin: float = Field(default=2.0, gt=0, allow_inf_nan=False)
+    memory: float | None = Field(default=None, ge=4, le=65536, allow_inf_nan=False)
+    output: float | None = Field(default=None, gt=0, le=1024, allow_inf_nan=False)
+    code: float | None = Field(default=None, gt=0, le=16384, allow_inf_nan=False)
+    compilation_time: float = Field(default=_COMPILE_SECONDS, gt=0, le=_COMPILE_SECONDS, allow_inf_nan=False)
+    compilation_memory: float = Field(default=_COMPILE_MIB, gt=0, le=_COMPILE_MIB, allow_inf_nan=False)
+    validation_time: float = Field(default=60, gt=0, allow_inf_nan=False)
+    validation_memory: float = Field(default=2048, gt=0, allow_inf_nan=False)
+    validation_output: float = Field(default=8, gt=0, allow_inf_nan=False)
+    validation_passes: Any = None
+
+    @field_validator("validation_passes")
+    @classmethod
+    def _passes(cls, value: Any) -> Any:
+        if value is not None:
+            raise _unsupported("limits.validation_passes: belongs to multi-pass problems")
+        return value
+
+
+class ProblemYaml(_Section):
+    """problem.yaml of both formats. What only describes the problem is not looked into."""
+
+    problem_format_version: str = "legacy"
+    type: Strings = Field(default_factory=lambda: ["pass-fail"])
+    name: str | dict[str, str] | None = None
+    uuid: Any = None
+    version: Any = None
+    author: Any = None
+    credits: Any = None
+    source: Any = None
+    source_url: Any = None
+    license: Any = None
+    rights_owner: Any = None
+    embargo_until: Any = None
+    keywords: Any = None
+    limits: LimitsSection = LimitsSection()
+    validation: str = "default"
+    validator_flags: Flags = Field(default_factory=list)
+    grading: Any = None
+    languages: Any = "all"
+    allow_file_writing: bool = False
+    constants: Any = None
+
+    @property
+    def legacy(self) -> bool:
+        """Whether this is the legacy format."""
+        return self.problem_format_version in LEGACY
+
+    @field_validator("problem_format_version")
+    @classmethod
+    def _version(cls, value: str) -> str:
+        if value not in (*LEGACY, CURRENT):
+            known = ", ".join((*LEGACY, CURRENT))
+            msg = f"problem_format_version: '{value[:40]}' is not known; expected one of {known}"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("type")
+    @classmethod
+    def _type(cls, value: list[str]) -> list[str]:
+        for kind in value or [""]:
+            if kind not in _TYPES:
+                msg = f"type: '{kind[:40]}' is not a type of problem; expected 'pass-fail'"
+                raise ValueError(msg)
+            if kind != "pass-fail":
+                raise _unsupported(f"type: '{kind}'")
+        return value
+
+    @field_validator("validation")
+    @classmethod
+    def _validation(cls, value: str) -> str:
+        if value.split() != ["default"]:
+            raise _unsupported(f"validation: '{value[:40]}'")
+        return value
+
+    @field_validator("languages")
+    @classmethod
+    def _languages(cls, value: Any) -> Any:
+        if value not in ("all", ["all"]):
+            raise _unsupported("languages: a restriction to some languages")
+        return value
+
+    @field_validator("constants")
+    @classmethod
+    def _constants(cls, value: Any) -> Any:
+        if value:
+            raise _unsupported("constants: substitution in files of the package")
+        return value
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if not self.legacy and self.name is None:
+            msg = "key 'name' is missing; format 2025-09 requires it"
+            raise ValueError(msg)
+        return self
+
+    def title(self) -> str:
+        """The problem's name for people: the English one, else the first by language; empty when there is none."""
+        if isinstance(self.name, dict):
+            name = self.name.get("en") or next((self.name[key] for key in sorted(self.name)), "")
+        else:
+            name = self.name or ""
+        return clean(name)
+
+
+class TestSettings(_Section):
+    """test_group.yaml and NAME.yaml of format 2025-09; what is not set is inherited."""
+
+    __test__ = False  # not a pytest class
+
+    max_score: Any = None
+    score_aggregation: Any = None
+    static_validation_score: Any = None
+    require_pass: Any = None
+    args: Flags = Field(default_factory=list)
+    input_validator_args: Any = None
+    static_validator_args: Any = None
+    output_validator_args: Flags | None = None
+    input_visualizer_args: Any = None
+    output_visualizer_args: Any = None
+    full_feedback: bool | None = None
+    hint: Any = None
+    description: Any = None
+
+    @field_validator("args")
+    @classmethod
+    def _args(cls, value: list[str]) -> list[str]:
+        if value:
+            raise _unsupported("args: command-line arguments for submissions")
+        return value
+
+    @field_validator("static_validation_score", "static_validator_args")
+    @classmethod
+    def _static(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None:
+            raise _unsupported(f"{info.field_name}: static validation")
+        return value
+
+    def flags(self) -> list[str] | None:
+        """The validator's arguments from here on down, or None to inherit them."""
+        return self.output_validator_args
+
+
+class LegacyTestSettings(_Section):
+    """testdata.yaml of the legacy format."""
+
+    on_reject: str = Field(default="break", pattern=r"^(break|continue)$")
+    grading: str = "default"
+    grader_flags: Flags = Field(default_factory=list)
+    input_validator_flags: Any = None
+    output_validator_flags: Any = None
+    accept_score: Any = None
+    reject_score: Any = None
+    range: Any = None
+
+    @field_validator("grading")
+    @classmethod
+    def _grading(cls, value: str) -> str:
+        if value != "default":
+            raise _unsupported(f"grading: '{value[:40]}'")
+        return value
+
+    @field_validator("grader_flags")
+    @classmethod
+    def _grader_flags(cls, value: list[str]) -> list[str]:
+        if set(value) - {"first_error"}:
+            raise _unsupported(f"grader_flags: '{' '.join(value)[:80]}'")
+        return value
+
+    @field_validator("output_validator_flags")
+    @classmethod
+    def _validator_flags(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, str):
+            raise _unsupported("output_validator_flags: flags for one validator of several")
+        return value
+
+    def flags(self) -> list[str] | None:
+        """The validator's flags from here on down, or None to inherit them."""
+        return None if self.output_validator_flags is None else str(self.output_validator_flags).split()
+
+
+def parse(model: type[T], data: bytes, where: str) -> T:
+    """One YAML file of a package as a model; PackageError `where:line: sentence` for the first fault.
+
+    Aliases, repeated keys and deep nesting are refused: they only occur by mistake or in attacks.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = data.count(b"\n", 0, exc.start) + 1
+        raise PackageError(f"{where}:{line}: is not UTF-8 text; save it as UTF-8") from None
+    try:
+        _check_events(text, where)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        _check_keys(node, where)
+        if node is None:
+            text = "{}"
+        return config.parse_text(model, text, where)
+    except ConfigError as exc:
+        raise PackageError(clean(str(exc), 400)) from None
+    except yaml.reader.ReaderError as exc:
+        line = text.count("\n", 0, exc.position) + 1
+        raise PackageError(f"{where}:{line}: not YAML: has a control character") from None
+    except yaml.YAMLError as exc:
+        mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
+        line = mark.line + 1 if mark else 1
+        raise PackageError(f"{where}:{line}: not YAML: {clean(str(getattr(exc, 'problem', None) or exc))}") from None
+    except (ValueError, OverflowError, RecursionError) as exc:
+        # A date that does not exist, a number of a million digits: the YAML library converts as it reads.
+        raise PackageError(f"{where}: has a value that cannot be read: {clean(str(exc))}") from None
+
+
+def _check_events(text: str, where: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.AliasEvent):
+            raise PackageError(f"{where}:{line}: uses a YAML alias; write the value out")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEPTH:
+                raise PackageError(f"{where}:{line}: is nested deeper than {_DEPTH} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _check_keys(node: yaml.Node | None, where: str) -> None:
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise PackageError(f"{where}:{line}: a key must be a word")
+            if key.value in seen:
+                raise PackageError(f"{where}:{line}: key '{clean(key.value, 80)}' occurs twice; keep one")
+            seen.add(key.value)
+            _check_keys(value, where)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _check_keys(value, where)
+
+
+def parse_ini(data: bytes, where: str) -> dict[str, str]:
+    """DOMjudge's domjudge-problem.ini: `key = value` lines without a section; values may be quoted."""
+    parser = configparser.ConfigParser(interpolation=None, strict=True, default_section="")
+    try:
+        parser.read_string("[problem]\n" + data.decode("utf-8-sig"))
+    except (configparser.Error, UnicodeDecodeError) as exc:
+        first = str(exc).splitlines()[0]
+        raise PackageError(f"{where}: is not a list of 'key = value' lines: {clean(first)}") from None
+    return {key: value.strip().strip("'\"") for key, value in parser["problem"].items()}
+
+
+def seconds(text: str, where: str) -> float:
+    """A time limit as some file spells it, in seconds."""
+    try:
+        value = float(text.strip()) if len(text) < 100 else float("nan")
+    except ValueError:
+        value = float("nan")
+    if not 0 < value <= 600:
+        raise PackageError(
+            f"{where}: the time limit must be a number of seconds from 0 to 600, found '{clean(text, 40)}'"
+        )
+    return value

@@ -1,0 +1,275 @@
+"""The default output validator of the Kattis problem package format, as a pure function (DESIGN 6).
+
+Output and answer are compared token by token; blank space only separates tokens unless `space_change_sensitive` is set,
+and ASCII case does not count unless `case_sensitive` is. With a tolerance, tokens of the answer that are decimal
+numbers are compared as numbers. Outputs are hostile: time and memory are linear in their size, and memory beside the
+two inputs is bounded by a window, whatever is in them (docs/problems.md has the figures).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from judge.errors import PackageError
+
+_WINDOW = 64 * 1024
+_EXCERPT = 40
+_SPACE = re.compile(rb"[ \t\n\r\v\f]")
+_WORD = re.compile(rb"[^ \t\n\r\v\f]+")
+# The format's own grammar of numbers: decimal, no hexadecimal, no infinities, no NaN.
+_NUMBER = re.compile(rb"[+-]?(?:[0-9]*\.[0-9]+|[0-9]+\.?)(?:[eE][+-]?[0-9]+)?")
+# Past this length a token is text: the format asks for 30 digits on either side of the point, this is 100 times that.
+_NUMBER_BYTES = 6000
+
+_TOLERANCES = ("float_tolerance", "float_relative_tolerance", "float_absolute_tolerance")
+_SWITCHES = ("case_sensitive", "space_change_sensitive")
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The validator's flags, checked. A tolerance of None is not set."""
+
+    case_sensitive: bool = False
+    space_change_sensitive: bool = False
+    relative: float | None = None
+    absolute: float | None = None
+
+    @property
+    def numbers(self) -> bool:
+        """Whether numbers are compared as numbers."""
+        return self.relative is not None or self.absolute is not None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The validator's judgement.
+
+    `message` says where the contestant's output differs and quotes only that, so that anyone may see it; `detail` also
+    quotes the answer and is for judges, and for samples. Both are empty for accepted output.
+    """
+
+    accepted: bool
+    message: str = ""
+    detail: str = ""
+
+
+_ACCEPTED = Validation(accepted=True)
+
+
+def parse_flags(flags: Sequence[str], *, strict: bool = False) -> Flags:
+    """Check a problem's validator flags; PackageError with one sentence for the first that cannot be.
+
+    `strict` adds the rules of format 2025-09: no tolerance twice, none beside `float_tolerance`.
+    """
+    return _parse_flags(tuple(flags), strict)
+
+
+def validate(output: bytes, answer: bytes, flags: Sequence[str] = ()) -> Validation:
+    """Compare one test's output with its answer; the executor calls this for each test that ran to its end.
+
+    Raises PackageError for flags that `parse_flags` refuses; never fails on any output or answer.
+    """
+    rules = parse_flags(flags)
+    if output == answer:
+        return _ACCEPTED
+    found = _compare(output, answer, rules)
+    if found is not None:
+        return found
+    if rules.space_change_sensitive and _skeleton(output) != _skeleton(answer):
+        return _space_difference(output, answer)
+    return _ACCEPTED
+
+
+def number(token: bytes) -> float | None:
+    """A token as the finite decimal number that it spells, else None."""
+    if len(token) > _NUMBER_BYTES or not _NUMBER.fullmatch(token):
+        return None
+    value = float(token)
+    return value if math.isfinite(value) else None
+
+
+@functools.lru_cache(maxsize=256)
+def _parse_flags(flags: tuple[str, ...], strict: bool) -> Flags:
+    switches: set[str] = set()
+    tolerances: dict[str, float] = {}
+    items = iter(flags)
+    for flag in items:
+        if flag in _SWITCHES:
+            switches.add(flag)
+        elif flag in _TOLERANCES:
+            value = next(items, None)
+            epsilon = None if value is None else number(value.encode("utf-8", "surrogateescape"))
+            if epsilon is None or epsilon < 0:
+                given = "nothing" if value is None else f"'{value[:_EXCERPT]}'"
+                msg = f"flag {flag} needs a tolerance such as 1e-6 after it, found {given}"
+                raise PackageError(msg)
+            if strict and (flag in tolerances or (tolerances and "float_tolerance" in {flag, *tolerances})):
+                msg = f"flag {flag} contradicts a tolerance given before it; give each tolerance once"
+                raise PackageError(msg)
+            tolerances[flag] = epsilon
+        else:
+            known = ", ".join((*_SWITCHES, *_TOLERANCES))
+            msg = f"the default validator has no flag '{flag[:_EXCERPT]}'; it has {known}"
+            raise PackageError(msg)
+    return _flags(switches, tolerances)
+
+
+def _flags(switches: set[str], tolerances: dict[str, float]) -> Flags:
+    """The flags in force; where tolerances overlap, as only the legacy format lets them, the later one holds."""
+    relative = absolute = None
+    for flag, epsilon in tolerances.items():
+        relative = epsilon if flag != "float_absolute_tolerance" else relative
+        absolute = epsilon if flag != "float_relative_tolerance" else absolute
+    return Flags(
+        case_sensitive="case_sensitive" in switches,
+        space_change_sensitive="space_change_sensitive" in switches,
+        relative=relative,
+        absolute=absolute,
+    )
+
+
+def _compare(output: bytes, answer: bytes, rules: Flags) -> Validation | None:
+    """The first difference between the two sequences of tokens, or None.
+
+    Both are walked in windows of whole tokens; equal stretches are compared as lists, at the speed of C.
+    """
+    ours = _Tokens(output, rules)
+    theirs = _Tokens(answer, rules)
+    while True:
+        left, right = ours.peek(), theirs.peek()
+        count = min(len(left), len(right))
+        if count == 0:
+            break
+        if left[:count] != right[:count]:
+            for index in range(count):
+                if left[index] != right[index] and not _close(left[index], right[index], rules):
+                    return _token_difference(ours, theirs, index, rules)
+        ours.advance(count)
+        theirs.advance(count)
+    if left:
+        place, token = ours.locate(0)
+        message = f"{place}: unexpected '{excerpt(token)}' after the end of the expected output"
+        return Validation(accepted=False, message=message, detail=message)
+    if right:
+        _, token = theirs.locate(0)
+        have = f"ends after token {ours.index}" if ours.index else "is empty" if not output else "has no tokens"
+        message = f"the output {have}, more is expected"
+        return Validation(accepted=False, message=message, detail=f"{message}: next is '{excerpt(token)}'")
+    return None
+
+
+class _Tokens:
+    """A walk over the tokens of a byte string, in windows whose size does not depend on the string's content."""
+
+    def __init__(self, data: bytes, rules: Flags) -> None:
+        self.index = 0
+        self._data = data
+        self._fold = not rules.case_sensitive
+        self._start = self._end = 0
+        self._tokens: list[bytes] = []
+        self._used = 0
+
+    def peek(self) -> list[bytes]:
+        """The tokens of this window that are not used up; empty only at the end of the data."""
+        while self._used == len(self._tokens) and self._end < len(self._data):
+            self._start = self._end
+            cut = _SPACE.search(self._data, min(self._start + _WINDOW, len(self._data)))
+            self._end = cut.end() if cut else len(self._data)
+            window = self._data[self._start : self._end]
+            self._tokens = (window.lower() if self._fold else window).split()
+            self._used = 0
+        return self._tokens[self._used :] if self._used else self._tokens
+
+    def advance(self, count: int) -> None:
+        """Use up the next `count` tokens of the window."""
+        self._used += count
+        self.index += count
+
+    def locate(self, ahead: int) -> tuple[str, bytes]:
+        """Where the token `ahead` of the next one is ("line 2, token 7"), and the token as it was written."""
+        words = _WORD.finditer(self._data, self._start, self._end)
+        match = next(itertools.islice(words, self._used + ahead, None))
+        line = self._data.count(b"\n", 0, match.start()) + 1
+        return f"line {line}, token {self.index + ahead + 1}", match.group()
+
+
+def _close(ours: bytes, theirs: bytes, rules: Flags) -> bool:
+    """Whether two different tokens are the same number within the tolerances."""
+    if not rules.numbers:
+        return False
+    expected = number(theirs)
+    given = number(ours) if expected is not None else None
+    if expected is None or given is None:
+        return False
+    difference = abs(expected - given)
+    return (rules.absolute is not None and difference <= rules.absolute) or (
+        rules.relative is not None and difference <= rules.relative * abs(expected)
+    )
+
+
+def _token_difference(ours: _Tokens, theirs: _Tokens, ahead: int, rules: Flags) -> Validation:
+    """Say why two tokens are not the same."""
+    place, got = ours.locate(ahead)
+    _, want = theirs.locate(ahead)
+    expected = number(want) if rules.numbers else None
+    given = number(got) if rules.numbers else None
+    if expected is None:
+        message = f"{place}: '{excerpt(got)}' is wrong"
+    elif given is None:
+        message = f"{place}: expected a number, found '{excerpt(got)}'"
+    else:
+        message = f"{place}: '{excerpt(got)}' is outside the tolerance"
+    return Validation(accepted=False, message=message, detail=f"{message}, expected '{excerpt(want)}'")
+
+
+def _skeleton(data: bytes) -> bytes:
+    """The data with every token shortened to one byte: what is left to compare when only blank space matters."""
+    parts = bytearray()
+    for window in _windows(data):
+        parts += _WORD.sub(b"x", window)
+    return bytes(parts)
+
+
+def _windows(data: bytes) -> Iterator[bytes]:
+    """The data cut into pieces of about the window's size, always after a blank."""
+    start = 0
+    while start < len(data):
+        cut = _SPACE.search(data, min(start + _WINDOW, len(data)))
+        end = cut.end() if cut else len(data)
+        yield data[start:end]
+        start = end
+
+
+def _space_difference(output: bytes, answer: bytes) -> Validation:
+    """Name the first line whose blank space differs; both have the same tokens."""
+    ours, theirs = _skeleton(output), _skeleton(answer)
+    # The longest common prefix, by halving: comparing slices is fast, looking at bytes one by one is not.
+    low, high = 0, min(len(ours), len(theirs))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if ours[low:middle] == theirs[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    message = f"line {ours.count(bytes([10]), 0, low) + 1}: the blank space differs"
+    got, want = (_blank(text[low : low + 1]) for text in (ours, theirs))
+    return Validation(accepted=False, message=message, detail=f"{message}: expected {want}, found {got}")
+
+
+def _blank(byte: bytes) -> str:
+    """The name of one byte of a skeleton."""
+    names = {b" ": "a space", b"\n": "the end of the line", b"\t": "a tab", b"\r": "a carriage return"}
+    names |= {b"": "the end", b"x": "a token"}
+    return names.get(byte, f"byte {byte[0] if byte else 0}")
+
+
+def excerpt(token: bytes, limit: int = _EXCERPT) -> str:
+    """The beginning of a token, safe to print: cut, with everything but printable characters escaped."""
+    text = token[: limit * 4].decode("utf-8", "backslashreplace")
+    safe = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[: limit + 1])
+    return safe[:limit] + "…" if len(safe) > limit else safe

@@ -1,0 +1,115 @@
+"""A server that a daemon runs as its child: etcd, mongod, uWSGI. The child dies with the daemon.
+
+Seeds: `subprocess.run(config)`, `log_output(process)`, `process.kill()`, `process.join()` of every daemon.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from judge.errors import RefusedError
+
+log = logging.getLogger(__name__)
+
+LineParser = Callable[[str], tuple[int, str]]
+
+
+def find_binary(name: str) -> Path:
+    """The absolute path of a server's program; RefusedError says what is missing and what to install."""
+    found = shutil.which(name)
+    if found is None:
+        msg = f"program '{name}' was not found; install it or set its full path under 'binary'"
+        raise RefusedError(msg)
+    return Path(found).resolve()
+
+
+class ChildProcess:
+    """One child whose output goes line by line to the log and which never outlives this process.
+
+    `setpriv --pdeathsig KILL` (util-linux) ties its life to the thread that starts it, so start it from the main
+    thread, or from one that lives as long as the daemon.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        parse: LineParser = lambda line: (logging.INFO, line),
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """Start the child; `parse` maps one line of its output to (logging level, text)."""
+        self.name = name
+        self.last_line = ""
+        self._parse = parse
+        self._log = logging.getLogger(f"judge.{name}.server")
+        self._process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=dict(env) if env is not None else None,
+            cwd=cwd,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        log.info("%s started as process %d", name, self._process.pid)
+        self._reader = threading.Thread(target=self._read, name=f"{name}-output", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        return self._process.poll()
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Wait up to `timeout` seconds; the exit code, or None when it still runs."""
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        """SIGKILL to the child's whole session: it does not serve, or its time is over."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def stop(self, grace: float, sig: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end, kill it after `grace` seconds, join it and its output; returns its exit code."""
+        if self._process.poll() is None:
+            self._process.send_signal(sig)
+            if self.wait(grace) is None:
+                log.warning("%s did not end within %.0f s of %s, killing it", self.name, grace, sig.name)
+                self.kill()
+        return self.join()
+
+    def join(self) -> int:
+        """Wait for the end of the child and of its output."""
+        code = self._process.wait()
+        self._reader.join(timeout=5)
+        return code
+
+    def _read(self) -> None:
+        stream = self._process.stdout
+        if stream is None:
+            return
+        with stream:
+            for raw in stream:
+                line = raw.rstrip("\n")
+                if line:
+                    level, text = self._parse(line)
+                    self.last_line = text
+                    self._log.log(level, "%s", text)

@@ -1,0 +1,465 @@
+"""What travels between hosts, and what the HTTP API speaks: pydantic models only, no behaviour (DESIGN 5).
+
+Units: seconds, bytes. Blobs are named by the SHA-256 of their content in lower-case hex.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+TaskId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{24}$")]
+Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$")]
+
+
+class Message(BaseModel):
+    """Base of every message; a message with unknown keys is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Status(enum.StrEnum):
+    """Where a task is (DESIGN 5)."""
+
+    PENDING = "pending"
+    COMPILING = "compiling"
+    RUNNING = "running"
+    RETRYING = "retrying"
+    SUCCESS = "success"
+    COMPILE_FAILED = "compile_failed"
+    RUN_FAILED = "run_failed"
+    CANCELLED = "cancelled"
+    INTERNAL_ERROR = "internal_error"
+
+    @property
+    def done(self) -> bool:
+        """Whether this is final."""
+        return self in FINAL
+
+
+FINAL = frozenset({Status.SUCCESS, Status.COMPILE_FAILED, Status.RUN_FAILED, Status.CANCELLED, Status.INTERNAL_ERROR})
+
+
+class Verdict(enum.StrEnum):
+    """What a finished task, or one test of it, came to (DESIGN 5)."""
+
+    AC = "AC"
+    WA = "WA"
+    TLE = "TLE"
+    MLE = "MLE"
+    OLE = "OLE"
+    RTE = "RTE"
+    CE = "CE"
+    SV = "SV"
+    JE = "JE"
+
+
+class Limits(Message):
+    """The limits of one run. Kattis format defaults where it has one."""
+
+    cpu: float = Field(default=2.0, gt=0, le=600, description="CPU seconds of all processes of one run")
+    wall: float | None = Field(default=None, gt=0, le=3600, description="wall seconds; default 2 * cpu + 1")
+    memory: int = Field(default=512 * 1024**2, ge=4 * 1024**2, le=64 * 1024**3, description="bytes")
+    output: int = Field(default=8 * 1024**2, ge=1, le=1024**3, description="bytes of stdout, of stderr, of any file")
+    processes: int = Field(default=64, ge=1, le=4096, description="processes and threads")
+    stack: int | None = Field(default=None, ge=64 * 1024, description="bytes; default: the memory limit")
+    files: int = Field(default=256, ge=8, le=65536, description="open files")
+
+    @property
+    def wall_seconds(self) -> float:
+        """The wall limit in force."""
+        return self.wall if self.wall is not None else 2 * self.cpu + 1
+
+
+class LimitsOverride(Message):
+    """Limits that a submitter without a problem may ask for; None keeps the default."""
+
+    cpu: float | None = Field(default=None, gt=0, le=60)
+    wall: float | None = Field(default=None, gt=0, le=120)
+    memory: int | None = Field(default=None, ge=4 * 1024**2, le=4 * 1024**3)
+    output: int | None = Field(default=None, ge=1, le=64 * 1024**2)
+    processes: int | None = Field(default=None, ge=1, le=1024)
+
+
+class Test(Message):
+    """One inline test: text, or a blob. Without an answer any output is right (the seed's command task)."""
+
+    __test__ = False  # not a pytest class
+
+    name: Identifier
+    input: str | None = None
+    input_blob: Sha256 | None = None
+    answer: str | None = None
+    answer_blob: Sha256 | None = None
+
+
+class Submission(Message):
+    """What a person hands in: `language` + `source`, or the seed's plain `command` (with optional `compile`).
+
+    Judged against `problem`, or inline `tests`, or else run once on `stdin`.
+    """
+
+    user: str = Field(default="", max_length=64, description="set by the gateway from the token")
+    language: Identifier | None = None
+    source: str | None = None
+    filename: str | None = Field(default=None, max_length=255)
+    compile: str | None = Field(default=None, max_length=4096, description="shell command, may leave files behind")
+    command: str | None = Field(default=None, max_length=4096, description="shell command, stdin to stdout")
+    stdin: str | None = None
+    problem: Identifier | None = None
+    tests: list[Test] = Field(default_factory=list)
+    limits: LimitsOverride = LimitsOverride()
+    priority: Literal["high", "normal", "low"] = "normal"
+    idempotency_key: str | None = Field(default=None, min_length=1, max_length=128)
+
+
+class ProblemRef(Message):
+    """A problem at one content: `hash` names the manifest blob that lists its tests."""
+
+    name: Identifier
+    hash: Sha256
+
+
+class RunUsage(Message):
+    """What one run used."""
+
+    cpu: float = 0.0
+    wall: float = 0.0
+    memory: int = 0
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+class TestResult(Message):
+    """One test of one submission, in judging order."""
+
+    __test__ = False  # not a pytest class
+
+    name: str
+    verdict: Verdict
+    cpu: float = 0.0
+    wall: float = 0.0
+    memory: int = 0
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str = ""
+    output_sha256: Sha256 | None = None
+    output_bytes: int = 0
+    output: str = Field(default="", description="the first bytes of stdout, for people")
+    error: str = Field(default="", description="the first bytes of stderr, for people")
+    message: str = Field(default="", description="what the validator said")
+
+
+class Result(Message):
+    """Everything known about a judged attempt."""
+
+    compile_log: str = ""
+    compile: RunUsage | None = None
+    tests: list[TestResult] = Field(default_factory=list)
+    cpu: float = Field(default=0.0, description="the largest of the tests")
+    wall: float = 0.0
+    memory: int = 0
+    reason: str = ""
+    stdout: str | None = Field(default=None, description="whole output of a task without answers, when small")
+    stdout_blob: Sha256 | None = None
+    language_version: str = ""
+    weak_sandbox: bool = False
+    failed_test: str | None = None
+
+
+class Attempt(Message):
+    """One hand-out that did not end in a verdict, or did; evidence for people."""
+
+    attempt: int
+    executor: str
+    reason: str
+
+
+class Task(Message):
+    """A submission and all that happened to it; the shape of the stored document, as Get and Search answer it."""
+
+    id: TaskId
+    submission: Submission
+    problem: ProblemRef | None = None
+    status: Status
+    done: bool
+    verdict: Verdict | None = None
+    attempt: int = 0
+    executor: str | None = Field(default=None, description="who has it now")
+    judged_by: str | None = None
+    progress: str = ""
+    result: Result | None = None
+    history: list[Attempt] = Field(default_factory=list)
+    created: str = Field(description="UTC, ISO 8601; for people only")
+    started: str | None = None
+    finished: str | None = None
+    latency: float | None = Field(default=None, description="seconds from submit to verdict, on the judicators' clocks")
+    version: int = Field(default=0, description="grows with every visible change; for waiting")
+
+
+# --- executor to judicator -------------------------------------------------------------------------------------
+
+
+class Assignment(Message):
+    """One hand-out: the task, and the claim under which alone its result is accepted."""
+
+    id: TaskId
+    attempt: int
+    claim: str
+    submission: Submission
+    problem: ProblemRef | None = None
+
+
+class Executing(Message):
+    """A task that this executor has in hand."""
+
+    id: TaskId
+    attempt: int
+    claim: str
+    status: Status = Status.COMPILING
+    progress: str = ""
+
+
+class Completed(Message):
+    """A finished attempt. `retry` means the executor could not judge it and the attempt should be made again.
+
+    `strike`: with `retry`, whether the attempt counts against the cap; False when neither task nor machine is to
+    blame (the executor was told to stop, its disk is full, no judicator had the data).
+    """
+
+    id: TaskId
+    attempt: int
+    claim: str
+    status: Status
+    verdict: Verdict | None = None
+    result: Result = Result()
+    retry: bool = False
+    strike: bool = True
+
+
+class ExecutorInfo(Message):
+    """What an executor tells about itself."""
+
+    slots: int
+    languages: dict[str, str] = Field(default_factory=dict, description="language to version")
+    version: str = ""
+    weak_sandbox: bool = False
+    checks: list[str] = Field(default_factory=list, description="findings of the machine check, WARN and FAIL only")
+
+
+class ReportRequest(Message):
+    """The executor's loop (seed: report). `sequence` grows by one with every report of one incarnation."""
+
+    executor: Identifier
+    incarnation: str
+    sequence: int
+    vacant: int = Field(ge=0)
+    executing: list[Executing] = Field(default_factory=list)
+    complete: list[Completed] = Field(default_factory=list)
+    info: ExecutorInfo | None = None
+
+
+class ClaimRef(Message):
+    """Names one hand-out."""
+
+    id: TaskId
+    claim: str
+
+
+class ReportReply(Message):
+    """`drop`: stop these, forget their results. `settled`: these completions are committed or void; forget them."""
+
+    drop: list[ClaimRef] = Field(default_factory=list)
+    settled: list[ClaimRef] = Field(default_factory=list)
+    add: list[Assignment] = Field(default_factory=list)
+    drain: bool = False
+
+
+class WaitRequest(Message):
+    """A free executor parks here until there is likely to be work."""
+
+    executor: Identifier
+    incarnation: str
+    timeout: float = Field(default=20.0, gt=0, le=60)
+
+
+class WaitReply(Message):
+    """A hint only: `wake` says that a report now may be answered with work (or with a cancellation)."""
+
+    wake: bool
+
+
+# --- people (through the gateway) to judicator -----------------------------------------------------------------
+
+
+class Empty(Message):
+    """No arguments, or nothing to answer."""
+
+
+class Pong(Message):
+    """Who answered."""
+
+    name: str
+    version: str
+    leader: bool
+
+
+class TaskRef(Message):
+    """Names one task."""
+
+    id: TaskId
+
+
+class AddReply(Message):
+    """`created` is False when the idempotency key had been used before with the same content."""
+
+    task: Task
+    created: bool
+
+
+class GetRequest(Message):
+    """Get one task; with `wait` hold the answer until it is done or its version passes `version`."""
+
+    id: TaskId
+    wait: float = Field(default=0.0, ge=0, le=30)
+    version: int | None = None
+
+
+class SearchRequest(Message):
+    """Find tasks, newest first. `before` pages: the `next` of the answer before."""
+
+    user: str | None = None
+    problem: Identifier | None = None
+    language: Identifier | None = None
+    status: Status | None = None
+    verdict: Verdict | None = None
+    executor: str | None = None
+    done: bool | None = None
+    limit: int = Field(default=50, ge=1, le=500)
+    before: TaskId | None = None
+
+
+class SearchReply(Message):
+    """Tasks without source, per-test results and logs; `next` is None on the last page."""
+
+    tasks: list[Task]
+    next: TaskId | None = None
+
+
+class ExecutorState(Message):
+    """One executor as the cluster sees it."""
+
+    name: str
+    alive: bool
+    drain: bool = False
+    drain_reason: str = ""
+    executing: int = 0
+    vacant: int = 0
+    incarnation: str = ""
+    reported: str = Field(default="", description="UTC, for people")
+    info: ExecutorInfo | None = None
+
+
+class ExecutorsReply(Message):
+    """All known executors, by name."""
+
+    executors: list[ExecutorState]
+
+
+class DrainRequest(Message):
+    """Drain (finish the work in hand, take no more) or resume one executor."""
+
+    executor: Identifier
+    drain: bool
+    reason: str = Field(default="", max_length=500)
+
+
+class JudicatorState(Message):
+    """One registered judicator."""
+
+    name: str
+    address: str
+    leader: bool = False
+    epoch: int | None = None
+
+
+class MemberState(Message):
+    """One member of etcd or of the replica set."""
+
+    name: str
+    address: str
+    role: str
+    healthy: bool
+
+
+class StatusReply(Message):
+    """The cluster at a glance. `problems` is empty when it is healthy; each is one sentence."""
+
+    leader: str | None
+    epoch: int | None
+    judicators: list[JudicatorState]
+    etcd: list[MemberState]
+    mongodb: list[MemberState]
+    executors: list[ExecutorState]
+    queued: dict[str, int] = Field(description="tasks waiting, by priority")
+    running: int
+    finished: int
+    slots: int
+    vacant: int
+    versions: dict[str, str] = Field(default_factory=dict)
+    warnings: list[str] = Field(default_factory=list)
+    problems: list[str] = Field(default_factory=list)
+
+
+class ProblemTest(Message):
+    """One test of a problem, in judging order (name order)."""
+
+    name: str
+    input: Sha256
+    answer: Sha256
+    sample: bool = False
+
+
+class ProblemManifest(Message):
+    """What the executor needs to judge a problem; stored as a blob, whose hash is the problem's content hash."""
+
+    name: Identifier
+    title: str = ""
+    limits: Limits = Limits()
+    validator_flags: list[str] = Field(default_factory=list)
+    tests: list[ProblemTest]
+    source_bytes: int = 128 * 1024
+
+
+class ProblemInfo(Message):
+    """One problem as people see it."""
+
+    name: Identifier
+    title: str = ""
+    hash: Sha256
+    tests: int
+    limits: Limits
+    imported: str = ""
+
+
+class ProblemsReply(Message):
+    """All problems, by name."""
+
+    problems: list[ProblemInfo]
+
+
+class ProblemImport(Message):
+    """Register a manifest whose blobs have all been uploaded."""
+
+    manifest: Sha256
+
+
+class ErrorBody(Message):
+    """Every non-2xx answer: the error's stable code, one sentence and, when known, the field."""
+
+    code: str
+    error: str
+    field: str | None = None

@@ -1,0 +1,320 @@
+"""The RPC server: HTTP/1.1 + JSON over mutual TLS (DESIGN 4, 5; docs/protocol.md).
+
+It knows transport, identity and errors; what a method does is the handlers' business (seed: start_rpc_server).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import ssl
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from aiohttp import web
+from prometheus_client import Counter, Histogram
+from pydantic import ValidationError
+
+from judge import clock
+from judge.errors import (
+    FieldError,
+    ForbiddenError,
+    JudgeError,
+    NotFoundError,
+    RefusedError,
+    TooLargeError,
+    UnavailableError,
+    UsageError,
+)
+from judge.rpc.messages import ErrorBody, Message
+from judge.rpc.methods import BLOB_ROLES, METHODS
+from judge.rpc.pki import peer_identity
+
+log = logging.getLogger(__name__)
+
+# A report carries the results of every slot of an executor, so it may be larger than one person's submission.
+REPORT_BYTES = 64 * 1024**2
+# At the end the last answers have this many looks, this many seconds apart, to leave.
+_TURNS, _TURN = 50, 0.02
+_OWN_NAME = frozenset({"report", "wait"})
+_SHA = re.compile(r"[0-9a-f]{64}")
+
+SECONDS = Histogram("judge_rpc_seconds", "Time to answer an RPC call", ["method"])
+ERRORS = Counter("judge_rpc_errors_total", "RPC calls answered with an error", ["method", "code"])
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Who is calling, by the certificate: its common name and its role."""
+
+    name: str
+    role: str
+
+
+Handler = Callable[[Any, Peer], Awaitable[Message]]
+Translate = Callable[[Exception], JudgeError | None]
+
+
+class BlobStore(Protocol):
+    """What the server needs of the place where blobs are kept."""
+
+    async def size(self, sha: str) -> int | None:
+        """Bytes of the blob, None when it is not there."""
+
+    def read(self, sha: str) -> AsyncIterator[bytes]:
+        """The content in pieces."""
+
+    async def write(self, sha: str, pieces: AsyncIterator[bytes]) -> None:
+        """Store the pieces if they are what the hash says; FieldError when not."""
+
+
+def error_response(exc: JudgeError) -> web.Response:
+    """The answer that carries an error of the tree; the client turns it back into its class."""
+    body = ErrorBody(code=exc.code, error=str(exc), field=getattr(exc, "field", None))
+    return web.Response(status=exc.http_status, text=body.model_dump_json(), content_type="application/json")
+
+
+def bad_request(exc: ValidationError) -> UsageError:
+    """The first fault of a body as one sentence; FieldError when it lies in a field."""
+    error = exc.errors(include_url=False, include_input=False, include_context=False)[0]
+    if error["type"] == "json_invalid":
+        return UsageError(f"the body is not JSON: {error['msg'].removeprefix('Invalid JSON: ')}; send one JSON object")
+    field = ".".join(str(part) for part in error["loc"])
+    if not field:
+        return UsageError(f"the body is not what this method takes: {error['msg']}")
+    if error["type"] == "extra_forbidden":
+        return FieldError(field, "is not a field of this message; remove it")
+    if error["type"] == "missing":
+        return FieldError(field, "is missing")
+    return FieldError(field, error["msg"].removeprefix("Value error, "))
+
+
+def _peer(request: web.Request) -> Peer:
+    """The caller's identity; TLS has already checked that our CA signed it."""
+    cert = request.get_extra_info("peercert")
+    name, role = peer_identity(cert) if cert else ("", "")
+    if not name or not role:
+        raise ForbiddenError("the certificate names no host (CN) and role (OU); use one that this cluster's CA issued")
+    return Peer(name, role)
+
+
+class _App:
+    """The routes over one set of handlers."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        blobs: BlobStore,
+        body_bytes: int,
+        blob_bytes: int,
+        translate: Translate,
+    ) -> None:
+        self.handlers = handlers
+        self.blobs = blobs
+        self.body_bytes = body_bytes
+        self.blob_bytes = blob_bytes
+        self.translate = translate
+        self.stopping = False
+
+    def build(self) -> web.Application:
+        app = web.Application(middlewares=[self.errors], client_max_size=max(self.body_bytes, REPORT_BYTES) + 1)
+        app.router.add_post("/rpc/{method}", self.call)
+        app.router.add_get("/blobs/{sha}", self.get_blob)  # HEAD comes with it
+        app.router.add_put("/blobs/{sha}", self.put_blob)
+        return app
+
+    @web.middleware
+    async def errors(self, request: web.Request, handler: Callable[..., Awaitable[web.StreamResponse]]) -> Any:
+        """Every failure becomes an ErrorBody; nothing of the inside gets out."""
+        method = request.match_info.get("method") or "blob"
+        label = method if method in METHODS or method == "blob" else "unknown"
+        started = clock.monotonic()
+        try:
+            if not self.stopping:
+                return await handler(request)
+            return error_response(UnavailableError("this judicator is stopping; ask another one"))
+        except JudgeError as exc:
+            ERRORS.labels(label, exc.code).inc()
+            return error_response(exc)
+        except web.HTTPException as exc:
+            error: JudgeError
+            if exc.status == NotFoundError.http_status:
+                error = NotFoundError(
+                    f"{request.path} does not exist here; methods are under /rpc/, blobs under /blobs/"
+                )
+            elif exc.status == TooLargeError.http_status:
+                error = TooLargeError(f"the body is larger than {self._limit(method)} bytes")
+            else:
+                error = UsageError(f"{request.method} {request.path}: {exc.reason}")
+            ERRORS.labels(label, error.code).inc()
+            return error_response(error)
+        except Exception as exc:
+            known = self.translate(exc)
+            if known is None:
+                trace = uuid.uuid4().hex[:12]
+                log.exception("internal error, trace %s, in %s %s", trace, request.method, request.path)
+                known = JudgeError(f"internal error (trace {trace}); the judicator's log has the details")
+            ERRORS.labels(label, known.code).inc()
+            return error_response(known)
+        finally:
+            SECONDS.labels(label).observe(clock.monotonic() - started)
+
+    def _limit(self, method: str) -> int:
+        return max(self.body_bytes, REPORT_BYTES) if method == "report" else self.body_bytes
+
+    async def call(self, request: web.Request) -> web.Response:
+        """POST /rpc/NAME."""
+        name = request.match_info["method"]
+        method = METHODS.get(name)
+        if method is None:
+            raise NotFoundError(f"there is no method '{name}'; there are: {', '.join(sorted(METHODS))}")
+        peer = _peer(request)
+        if peer.role not in method.roles:
+            raise ForbiddenError(f"a certificate of role '{peer.role}' may not call '{name}'")
+        limit = self._limit(name)
+        if (request.content_length or 0) > limit:
+            raise TooLargeError(f"the body has {request.content_length} bytes; '{name}' takes at most {limit}")
+        body = await request.read()
+        if len(body) > limit:
+            raise TooLargeError(f"the body has {len(body)} bytes; '{name}' takes at most {limit}")
+        try:
+            message: Any = method.request.model_validate_json(body)
+        except ValidationError as exc:
+            raise bad_request(exc) from None
+        if name in _OWN_NAME and message.executor != peer.name:
+            raise ForbiddenError(f"the certificate of '{peer.name}' may not speak for executor '{message.executor}'")
+        reply = await self.handlers[name](message, peer)
+        return web.Response(body=reply.model_dump_json().encode(), content_type="application/json")
+
+    def _sha(self, request: web.Request) -> str:
+        peer = _peer(request)
+        if peer.role not in BLOB_ROLES:
+            raise ForbiddenError(f"a certificate of role '{peer.role}' may not read or write blobs")
+        sha = request.match_info["sha"]
+        if not _SHA.fullmatch(sha):
+            raise FieldError("sha", "a blob is named by its SHA-256, 64 lower-case hexadecimal digits")
+        return sha
+
+    async def get_blob(self, request: web.Request) -> web.StreamResponse:
+        """GET and HEAD /blobs/SHA; damaged content never arrives whole."""
+        sha = self._sha(request)
+        size = await self.blobs.size(sha)
+        if size is None:
+            raise NotFoundError(f"there is no blob {sha}")
+        response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+        response.content_length = size
+        await response.prepare(request)
+        if request.method == "HEAD":
+            return response
+        digest, last = hashlib.sha256(), b""
+        try:
+            async for piece in self.blobs.read(sha):
+                digest.update(piece)
+                await response.write(last)
+                last = piece
+            if digest.hexdigest() == sha:
+                await response.write(last)
+                await response.write_eof()
+                return response
+            log.error("blob %s is damaged in the database: its content does not have this hash", sha)
+        except Exception as exc:
+            if self.translate(exc) is None and not isinstance(exc, JudgeError | OSError):
+                raise
+            log.warning("blob %s: reading broke off: %s", sha, exc)
+        # The status is sent, so the only way left to say "failed" is to break off before the end.
+        ERRORS.labels("blob", "damaged").inc()
+        if request.transport is not None:
+            request.transport.abort()
+        return response
+
+    async def put_blob(self, request: web.Request) -> web.Response:
+        """PUT /blobs/SHA; a blob that is there already is not written again."""
+        sha = self._sha(request)
+        if (request.content_length or 0) > self.blob_bytes:
+            raise TooLargeError(f"the blob has {request.content_length} bytes; the limit is {self.blob_bytes}")
+        pieces = self._pieces(request)
+        if await self.blobs.size(sha) is None:
+            await self.blobs.write(sha, pieces)
+        else:
+            async for _ in pieces:
+                pass
+        return web.Response(status=204)
+
+    async def _pieces(self, request: web.Request) -> AsyncIterator[bytes]:
+        total = 0
+        async for piece in request.content.iter_any():
+            total += len(piece)
+            if total > self.blob_bytes:
+                raise TooLargeError(f"the blob is larger than the limit of {self.blob_bytes} bytes")
+            yield piece
+
+
+class Server:
+    """One listening RPC server. `handlers` has one coroutine function per name of METHODS."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        blobs: BlobStore,
+        *,
+        body_bytes: int,
+        blob_bytes: int,
+        translate: Translate = lambda _: None,
+    ) -> None:
+        """Check that every method of the table is handled; sizes in bytes.
+
+        `translate` turns a foreign exception of the handlers (a database's) into one of ours, if it knows it.
+        """
+        if set(handlers) != set(METHODS):
+            msg = f"handlers and the table of methods differ: {sorted(set(handlers) ^ set(METHODS))}"
+            raise ValueError(msg)
+        self._app = _App(handlers, blobs, body_bytes, blob_bytes, translate)
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, listen: str, context: ssl.SSLContext, grace: float) -> None:
+        """Listen on `host:port`; `grace` seconds is what requests in flight get at stop. RefusedError: port in use."""
+        host, _, port = listen.rpartition(":")
+        # A caller that hangs up cancels its handler, so that nobody is woken for an executor that is gone.
+        self._runner = web.AppRunner(
+            self._app.build(), handler_cancellation=True, access_log=None, shutdown_timeout=grace, keepalive_timeout=75
+        )
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host.strip("[]"), int(port), ssl_context=context)
+        try:
+            await site.start()
+        except OSError as exc:
+            await self._runner.cleanup()
+            reason = exc.strerror or str(exc)
+            raise RefusedError(f"cannot listen on {listen}: {reason}; choose a free address under 'listen'") from None
+
+    def refuse(self) -> None:
+        """From now on answer every new request with 503, which sends clients to another judicator."""
+        self._app.stopping = True
+
+    async def stop(self) -> None:
+        """Stop taking, finish what is in flight within the grace, close."""
+        self.refuse()
+        if self._runner is None:
+            return
+        server = self._runner.server
+        connections = server.connections if server is not None else []
+        transports = [one.transport for one in connections if one.transport is not None]
+        await self._runner.cleanup()
+        # TLS says goodbye and then waits half a minute for an idle client to do the same. Nobody is owed more than
+        # the answers that are on their way.
+        for _ in range(_TURNS):
+            if not any(transport.get_write_buffer_size() for transport in transports):
+                break
+            await asyncio.sleep(_TURN)
+        for transport in transports:
+            transport.abort()
+        await asyncio.sleep(0)
+
+
+async def unhurried(work: Awaitable[Message]) -> Message:
+    """Let a write run to its end although its caller has hung up (handlers are cancelled then)."""
+    return await asyncio.shield(asyncio.ensure_future(work))

@@ -1,0 +1,18 @@
+"""bubblewrap, cgroups, seccomp and rlimits behind one call (DESIGN 6; docs/sandbox.md)."""
+
+from judge.sandbox.box import Sandbox
+from judge.sandbox.check import Finding, Level, available, check_machine
+from judge.sandbox.pool import SandboxPool
+from judge.sandbox.types import Command, Killed, Outcome
+
+__all__ = [
+    "Command",
+    "Finding",
+    "Killed",
+    "Level",
+    "Outcome",
+    "Sandbox",
+    "SandboxPool",
+    "available",
+    "check_machine",
+]

@@ -1,0 +1,575 @@
+/*
+ * The small static program inside every container: first the launcher, then process 1.
+ *
+ *   agent launch ...
+ *       see launcher.c; it ends in the execution of bwrap, and that in:
+ *   agent serve SOCKET FILTER UID BOX_OPTIONS TMP_OPTIONS BUILD_CGROUP RUN_CGROUP SHARED
+ *       process 1 of the container: answers the requests of its slot until the socket closes.
+ *
+ * Requests and answers are single packets (struct request, struct answer; judge/sandbox/agent.py is the other side).
+ * A run is: clone, give up every privilege, filter system calls, exec. After it, every process of it is killed and
+ * reaped before the answer is sent, and what it could have left behind (/scratch, /tmp, /dev/shm, System V and POSIX
+ * queues) is replaced before the next run.
+ *
+ * Under cgroups version 1 entering a group takes the kernel some 10 ms (it waits for a grace period of RCU), so it is
+ * done ahead: in each group waits a process (struct parent) that clones its runs into it, as children of process 1.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent.h"
+
+enum { PUT = 1, GET, RUN, KILL };                       /* requests */
+enum { READY = 1, STORED, FETCHED, EXITED };            /* answers */
+enum { WRITABLE = 1, INTO_CGROUP = 2 };                 /* flags of RUN */
+enum { SAW_SIGSYS = 1 };                                /* flags of EXITED */
+enum { MAX_PACKET = 160 * 1024, MAX_STRINGS = 8192, MAX_FDS = 8, MAX_CGROUPS = 4, MAX_FILTER = 4096 };
+
+struct request {
+    uint32_t kind, flags, argc, envc;
+    uint64_t cpu, fsize, stack, nofile;
+};
+
+struct answer {
+    uint32_t kind, flags;
+    int32_t status, error;
+    char stage[24];
+    uint64_t wall_ns, maxrss, cpu_us; /* CPU of everything reaped, for hosts without cgroups */
+};
+
+/* Version 1: cgroup.procs of each controller. Version 2 has no members here, its directory comes with each run. */
+struct cgroup {
+    int procs[MAX_CGROUPS], count;
+};
+
+struct fresh {
+    const char *path;
+    struct timespec changed; /* ctime of its empty root; still the same: nothing was ever made in it */
+};
+
+/* The page that slot, agent and, until it executes, the child share. */
+struct shared {
+    uint64_t began_ns; /* when the program was executed, CLOCK_MONOTONIC; the slot sets it to 0 before RUN */
+    int32_t error;
+    char stage[24];
+    int32_t size, fds[MAX_FDS], pid; /* from and to a parent: its request (in `packet`) and the process that it made */
+};
+
+/* A process in a version 1 cgroup, which shares the descriptors of process 1: eventfds for its orders. */
+struct parent {
+    int go, done;
+};
+
+struct call {
+    const struct request *request;
+    char *cwd, **argv, *env[MAX_STRINGS + 1];
+    int stdio[3], cgroup;
+};
+
+static char *packet; /* MAX_PACKET bytes that the parents see too */
+static char *strings[MAX_STRINGS + 2];
+static struct sock_filter filter[MAX_FILTER];
+static struct sock_fprog program = {0, filter};
+static struct cgroup build_cgroup, run_cgroup;
+static struct parent build_parent, run_parent;
+static struct call call;
+static struct fresh scratch[] = {{"/scratch", {0, 0}}, {"/tmp", {0, 0}}, {"/dev/shm", {0, 0}}};
+static struct shared *shared;
+static const char *tmp_options;
+static uid_t run_uid;
+static int channel, signals, null_fd, box_writable = 1;
+
+/* ---- process 1: set-up ---- */
+
+/* Not dumpable: nothing inside may look into /proc/1 or trace it. Dies with bwrap, and with the socket. */
+static void protect(void) {
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) die("prctl");
+}
+
+static void mount_scratch(struct fresh *dir) {
+    struct stat st;
+    if (mount("tmpfs", dir->path, "tmpfs", MS_NOSUID | MS_NODEV, tmp_options) < 0) die(dir->path);
+    if (stat(dir->path, &st) < 0) die(dir->path);
+    dir->changed = st.st_ctim;
+}
+
+/*
+ * A scratch directory in which nothing was ever made is as good as a new one, and much cheaper: the kernel takes 10 ms
+ * to unmount. After a writable run, an empty one will do as well: its time stamps tell the runs nothing that the
+ * compiler could not have told them in /box.
+ */
+static void renew_scratch(struct fresh *dir, int writable) {
+    struct stat st;
+    struct statfs fs;
+    if (stat(dir->path, &st) == 0 && statfs(dir->path, &fs) == 0 && fs.f_files - fs.f_ffree == 1 && st.st_uid == 0) {
+        if (writable) dir->changed = st.st_ctim;
+        if (st.st_ctim.tv_sec == dir->changed.tv_sec && st.st_ctim.tv_nsec == dir->changed.tv_nsec) return;
+    }
+    if (umount2(dir->path, MNT_DETACH) < 0) die("unmount");
+    mount_scratch(dir);
+}
+
+static void write_file(const char *path, const char *text) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
+    if (fd < 0 || write(fd, text, strlen(text)) < 0) die(path);
+    close(fd);
+}
+
+static void set_box_writable(int writable) {
+    unsigned long flags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | (writable ? 0 : MS_RDONLY);
+    if (box_writable == writable) return;
+    if (mount(NULL, "/box", NULL, flags, NULL) < 0) die("remount /box");
+    box_writable = writable;
+}
+
+static struct cgroup parse_cgroup(char *text) {
+    struct cgroup group = {{0}, 0};
+    if (strncmp(text, "procs:", 6) == 0)
+        for (char *part = strtok(text + 6, ","); part && group.count < MAX_CGROUPS; part = strtok(NULL, ","))
+            group.procs[group.count++] = number(part);
+    return group;
+}
+
+static void read_filter(int fd) {
+    ssize_t size = pread(fd, filter, sizeof filter, 0);
+    if (size <= 0 || (size_t)size == sizeof filter || size % (ssize_t)sizeof filter[0]) die("system call filter");
+    program.len = (unsigned short)(size / (ssize_t)sizeof filter[0]);
+    close(fd);
+}
+
+/* ---- process 1: packets ---- */
+
+static void reply(struct answer *answer, int fd) {
+    struct iovec part = {answer, sizeof *answer};
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd >= 0) {
+        message.msg_control = control.space;
+        message.msg_controllen = sizeof control.space;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &fd, sizeof(int));
+    }
+    if (sendmsg(channel, &message, MSG_NOSIGNAL) < 0) exit(0); /* the slot is gone */
+}
+
+/* One packet into `packet`; its descriptors into fds (the rest -1). Returns its size, 0 when the slot is gone. */
+static ssize_t receive(int *fds) {
+    struct iovec part = {packet, MAX_PACKET - 1};
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(MAX_FDS * sizeof(int))];
+    } control;
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space,
+                             .msg_controllen = sizeof control.space};
+    for (int i = 0; i < MAX_FDS; i++) fds[i] = -1;
+    ssize_t size = recvmsg(channel, &message, MSG_CMSG_CLOEXEC);
+    if (size <= 0) return 0;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header))
+        if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+            memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
+    packet[size] = '\0';
+    if ((size_t)size < sizeof(struct request) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+        errno = EPROTO;
+        die("request");
+    }
+    return size;
+}
+
+/* Points strings[] at the NUL-terminated strings after the header; returns how many there are. */
+static int split_strings(ssize_t size) {
+    int count = 0;
+    for (char *at = packet + sizeof(struct request); at < packet + size; at += strlen(at) + 1) {
+        if (count == MAX_STRINGS) {
+            errno = E2BIG;
+            die("request");
+        }
+        strings[count++] = at;
+    }
+    return count;
+}
+
+/* ---- process 1: files of /box, never through a symbolic link ---- */
+
+/* Opens the directory of a relative path below /box; *name becomes its last part. */
+static int open_parent(char *path, int create, char **name) {
+    int dir = open("/box", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char *part = path;
+    for (char *slash; dir >= 0 && (slash = strchr(part, '/')); part = slash + 1) {
+        *slash = '\0';
+        if (create && mkdirat(dir, part, 0755) == 0 && fchownat(dir, part, run_uid, run_uid, AT_SYMLINK_NOFOLLOW) < 0)
+            die("chown");
+        int next = openat(dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int error = errno;
+        close(dir);
+        errno = error;
+        dir = next;
+    }
+    *name = part;
+    return dir;
+}
+
+static void put_file(const struct request *request, char *path, int source) {
+    struct answer answer = {.kind = STORED};
+    struct stat st;
+    char *name;
+    set_box_writable(1);
+    int dir = open_parent(path, 1, &name), target = -1;
+    if (dir >= 0 && (unlinkat(dir, name, 0) == 0 || errno == ENOENT))
+        target = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (target < 0 || fstat(source, &st) < 0) {
+        answer.error = errno;
+    } else {
+        off_t offset = 0;
+        while (offset < st.st_size && !answer.error) {
+            ssize_t done = sendfile(target, source, &offset, (size_t)(st.st_size - offset));
+            if (done < 0) answer.error = errno;
+            if (done == 0) answer.error = EIO;
+        }
+        if (!answer.error && (fchown(target, run_uid, run_uid) < 0 || fchmod(target, request->flags & 0777) < 0))
+            answer.error = errno;
+        if (answer.error) unlinkat(dir, name, 0);
+    }
+    if (target >= 0) close(target);
+    if (dir >= 0) close(dir);
+    reply(&answer, -1);
+}
+
+static void get_file(char *path) {
+    struct answer answer = {.kind = FETCHED};
+    struct stat st;
+    char *name;
+    int dir = open_parent(path, 0, &name), fd = -1;
+    if (dir >= 0) fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0) {
+        answer.error = errno;
+    } else if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        answer.error = EINVAL;
+        close(fd);
+        fd = -1;
+    }
+    reply(&answer, fd);
+    if (fd >= 0) close(fd);
+    if (dir >= 0) close(dir);
+}
+
+/* ---- process 1: runs ---- */
+
+static void fail(const char *stage) {
+    shared->error = errno;
+    strncpy(shared->stage, stage, sizeof shared->stage - 1);
+    _exit(127);
+}
+
+static void limit(int resource, uint64_t value, const char *stage) {
+    struct rlimit old, new = {value, value};
+    if (getrlimit((__rlimit_resource_t)resource, &old) < 0) fail(stage);
+    if (new.rlim_max > old.rlim_max) new.rlim_cur = new.rlim_max = old.rlim_max;
+    if (setrlimit((__rlimit_resource_t)resource, &new) < 0) fail(stage);
+}
+
+static void drop_privileges(void) {
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0) fail("ambient set");
+    if (setresgid(run_uid, run_uid, run_uid) < 0 || setresuid(run_uid, run_uid, run_uid) < 0) fail("setresuid");
+    if (syscall(SYS_capset, &header, none) < 0) fail("capset");
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) fail("no_new_privs");
+}
+
+static void execute(char **argv, char **env) {
+    char candidate[4096];
+    const char *path = "/usr/local/bin:/usr/bin:/bin";
+    if (strchr(argv[0], '/')) {
+        execve(argv[0], argv, env);
+        fail("exec");
+    }
+    for (char **entry = env; *entry; entry++)
+        if (strncmp(*entry, "PATH=", 5) == 0) path = *entry + 5;
+    for (const char *end; *path; path = *end ? end + 1 : end) {
+        end = strchrnul(path, ':');
+        snprintf(candidate, sizeof candidate, "%.*s/%s", (int)(end - path), path, argv[0]);
+        execve(candidate, argv, env);
+        if (errno != ENOENT && errno != ENOTDIR) fail("exec");
+    }
+    fail("exec");
+}
+
+/* In the child, until its exec. Everything here is undone by nothing: order is from harmless to final. */
+static void become(void) {
+    const struct request *request = call.request;
+    int oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (oom >= 0 && write(oom, "1000", 4) < 0) fail("oom_score_adj");
+    setpriority(PRIO_PROCESS, 0, 0);
+    if (setsid() < 0) fail("setsid");
+    limit(RLIMIT_CORE, 0, "RLIMIT_CORE");
+    limit(RLIMIT_CPU, request->cpu, "RLIMIT_CPU");
+    limit(RLIMIT_FSIZE, request->fsize, "RLIMIT_FSIZE");
+    limit(RLIMIT_STACK, request->stack, "RLIMIT_STACK");
+    limit(RLIMIT_NOFILE, request->nofile, "RLIMIT_NOFILE");
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    umask(022);
+    if (unshare(CLONE_NEWIPC) < 0) fail("ipc namespace");
+    /* Received descriptors are all above 2: 0, 1 and 2 of process 1 are never closed. */
+    for (int i = 0; i < 3; i++)
+        if (dup2(call.stdio[i], i) < 0) fail("dup2");
+    if (close_range(3, ~0U, 0) < 0) fail("close_range");
+    drop_privileges();
+    if (chdir(call.cwd) < 0) fail("chdir");
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program) < 0) fail("seccomp");
+    execute(call.argv, call.env);
+}
+
+/* Takes the request in `packet` apart, wherever it is to be carried out. */
+static void read_call(ssize_t size, const int *fds) {
+    int count = split_strings(size), passed = 0;
+    const struct request *request = call.request = (const struct request *)packet;
+    while (passed < MAX_FDS && fds[passed] >= 0) passed++;
+    call.cgroup = request->flags & INTO_CGROUP && passed > 0 ? fds[--passed] : -1;
+    if ((int)(request->argc + request->envc) + 1 != count || request->argc == 0 || passed < 2 || passed > 3) {
+        errno = EPROTO;
+        die("run request");
+    }
+    call.stdio[0] = passed == 3 ? fds[0] : null_fd; /* two descriptors: the outputs; the input is empty */
+    call.stdio[1] = fds[passed - 2];
+    call.stdio[2] = fds[passed - 1];
+    call.cwd = strings[0];
+    call.argv = strings + 1;
+    memcpy(call.env, call.argv + request->argc, request->envc * sizeof *call.env);
+    call.env[request->envc] = NULL;
+    call.argv[request->argc] = NULL;
+}
+
+/* Like vfork, with memory of its own: returns when the child of process 1 has executed, or failed to. */
+static pid_t start(uint64_t flags, uint64_t exit_signal) {
+    struct clone_args args = {.flags = flags | CLONE_VFORK, .exit_signal = exit_signal};
+    if (call.cgroup >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)call.cgroup;
+    }
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    if (pid == 0) become();
+    return pid;
+}
+
+static void signal_event(int fd) {
+    uint64_t one = 1;
+    if (write(fd, &one, sizeof one) != sizeof one) die("eventfd");
+}
+
+static void wait_event(int fd) {
+    uint64_t count;
+    if (read(fd, &count, sizeof count) != sizeof count) die("eventfd");
+}
+
+/* Until the container ends: the pid namespace takes this process with it. */
+static void serve_parent(const struct cgroup *cgroup, const struct parent *self) {
+    for (int i = 0; i < cgroup->count; i++)
+        if (write(cgroup->procs[i], "0", 1) < 0) die("cgroup");
+    for (;;) {
+        signal_event(self->done);
+        wait_event(self->go);
+        read_call(shared->size, shared->fds);
+        shared->pid = start(CLONE_PARENT, 0); /* with CLONE_PARENT the signal is this process's own: none, until exec */
+    }
+}
+
+/* Its exit signal is none, so that a plain wait4 in process 1 passes it over. It joins while process 1 goes on. */
+static void make_parent(const struct cgroup *cgroup, struct parent *parent) {
+    struct clone_args args = {.flags = CLONE_FILES};
+    if (cgroup->count == 0) return;
+    parent->go = eventfd(0, EFD_CLOEXEC);
+    parent->done = eventfd(0, EFD_CLOEXEC);
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    if (pid < 0 || parent->go < 0 || parent->done < 0) die("parent");
+    if (pid == 0) serve_parent(cgroup, parent);
+}
+
+static uint64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000U + (uint64_t)time.tv_nsec;
+}
+
+/* Reaps what has ended (or, with WAIT, everything); notes the end of `main_pid` in the answer. Returns 1 once noted. */
+static int reap(pid_t main_pid, struct answer *answer, int flags) {
+    struct rusage usage;
+    int status, ended = 0;
+    pid_t pid;
+    while ((pid = wait4(-1, &status, flags, &usage)) > 0 || (pid < 0 && errno == EINTR)) {
+        if (pid < 0) continue;
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) answer->flags |= SAW_SIGSYS;
+        if ((uint64_t)usage.ru_maxrss * 1024 > answer->maxrss) answer->maxrss = (uint64_t)usage.ru_maxrss * 1024;
+        answer->cpu_us += (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000U;
+        answer->cpu_us += (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+        if (pid != main_pid) continue;
+        answer->status = status;
+        ended = 1;
+    }
+    return ended;
+}
+
+/* Everything but process 1 and the parents, at once: as the user of the runs, for whom those are not to be killed. */
+static void kill_runs(void) {
+    if (run_cgroup.count == 0) {
+        kill(-1, SIGKILL);
+        return;
+    }
+    if (setresuid(run_uid, run_uid, 0) < 0) die("setresuid");
+    kill(-1, SIGKILL);
+    if (setresuid(0, 0, 0) < 0) die("setresuid");
+    protect(); /* a change of user undoes it */
+}
+
+/* Until the main process has ended or the slot says KILL; then nothing but process 1 is left. */
+static void supervise(pid_t main_pid, struct answer *answer) {
+    struct pollfd sources[2] = {{signals, POLLIN, 0}, {channel, POLLIN, 0}};
+    struct signalfd_siginfo info;
+    int fds[MAX_FDS], ended = 0, killed = 0;
+    while (!ended && !killed) {
+        if (poll(sources, 2, -1) < 0 && errno != EINTR) die("poll");
+        if (sources[0].revents) {
+            if (read(signals, &info, sizeof info) < 0) die("signalfd");
+            ended = reap(main_pid, answer, WNOHANG);
+        }
+        if (sources[1].revents && !ended) {
+            if (receive(fds) == 0) exit(0);
+            killed = ((struct request *)packet)->kind == KILL;
+        }
+    }
+    answer->wall_ns = now() - shared->began_ns;
+    kill_runs();
+    reap(main_pid, answer, 0);
+}
+
+static void run(ssize_t size, const int *fds) {
+    struct answer answer = {.kind = EXITED}, ready = {.kind = READY};
+    read_call(size, fds);
+    int writable = (call.request->flags & WRITABLE) != 0;
+    const struct parent *parent = writable ? &build_parent : &run_parent;
+    pid_t pid;
+    set_box_writable(writable);
+    shared->error = 0;
+    memset(shared->stage, 0, sizeof shared->stage);
+    if (run_cgroup.count > 0) {
+        wait_event(parent->done); /* of its start, or of the run before */
+        shared->size = (int32_t)size;
+        memcpy(shared->fds, fds, sizeof shared->fds);
+        signal_event(parent->go);
+        wait_event(parent->done);
+        signal_event(parent->done);
+        pid = shared->pid;
+    } else {
+        pid = start(0, SIGCHLD);
+    }
+    if (pid < 0) die("clone");
+    shared->began_ns = now();
+    if (shared->error != 0) {
+        if (waitpid(pid, &answer.status, __WALL) < 0) die("waitpid"); /* not executed: it may signal nobody */
+    } else {
+        supervise(pid, &answer);
+    }
+    answer.error = shared->error;
+    memcpy(answer.stage, shared->stage, sizeof answer.stage);
+    reply(&answer, -1);
+    for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) renew_scratch(&scratch[i], writable);
+    reply(&ready, -1);
+}
+
+static int serve(char **argv) {
+    struct answer ready = {.kind = READY};
+    int fds[MAX_FDS];
+    sigset_t mask;
+    channel = number(argv[0]);
+    read_filter(number(argv[1]));
+    run_uid = (uid_t)number(argv[2]);
+    tmp_options = argv[4];
+    build_cgroup = parse_cgroup(argv[5]);
+    run_cgroup = parse_cgroup(argv[6]);
+    protect();
+    fcntl(channel, F_SETFD, FD_CLOEXEC);
+    umask(0);
+    packet = mmap(NULL, MAX_PACKET, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, number(argv[7]), 0);
+    close(number(argv[7]));
+    null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    /* What every run inherits: no capability to gain, no signal ignored (the slot's Python ignores SIGPIPE). */
+    for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) die("bounding set");
+    for (int sig = 1; sig < NSIG; sig++) signal(sig, SIG_DFL);
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    signals = sigprocmask(SIG_BLOCK, &mask, NULL) < 0 ? -1 : signalfd(-1, &mask, SFD_CLOEXEC);
+    if (shared == MAP_FAILED || packet == MAP_FAILED || null_fd < 0 || signals < 0) die("set-up");
+    write_file("/etc/passwd", "judge:x:1000:1000::/scratch:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n");
+    write_file("/etc/group", "judge:x:1000:\nnogroup:x:65534:\n");
+    write_file("/etc/hosts", "127.0.0.1 localhost box\n::1 localhost\n");
+    write_file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n");
+    if (mount("tmpfs", "/box", "tmpfs", MS_NOSUID | MS_NODEV, argv[3]) < 0) die("/box");
+    for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) mount_scratch(&scratch[i]);
+    if (mount(NULL, "/dev", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID, NULL) < 0) die("remount /dev");
+    if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) die("remount /");
+    if (mount("proc", "/proc", "proc", MS_REMOUNT | MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2") < 0)
+        die("remount /proc");
+    make_parent(&build_cgroup, &build_parent);
+    make_parent(&run_cgroup, &run_parent);
+    reply(&ready, -1);
+    for (ssize_t size; (size = receive(fds)) > 0;) {
+        struct request *request = (struct request *)packet;
+        int count = split_strings(size);
+        if (request->kind == PUT && count == 1 && fds[0] >= 0) {
+            put_file(request, strings[0], fds[0]);
+        } else if (request->kind == GET && count == 1) {
+            get_file(strings[0]);
+        } else if (request->kind == RUN && count > 1) {
+            run(size, fds);
+        } else if (request->kind != KILL) { /* a KILL that crossed the end of its run */
+            errno = EPROTO;
+            die("request");
+        }
+        for (int i = 0; i < MAX_FDS; i++)
+            if (fds[i] >= 0) close(fds[i]);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "launch") == 0) return launch(argc - 1, argv + 1);
+    if (argc == 10 && strcmp(argv[1], "serve") == 0) return serve(argv + 2);
+    fprintf(stderr, "agent: expected 'launch' or 'serve' with its arguments; only judge.sandbox starts this program\n");
+    return 64;
+}

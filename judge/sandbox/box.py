@@ -1,0 +1,270 @@
+"""One submission's sandbox: put files in, run commands under limits, get a true account of each (DESIGN 6)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import math
+import os
+import select
+import signal
+import stat
+from collections.abc import Iterator
+
+from judge import clock
+from judge.errors import SandboxError, UsageError
+from judge.sandbox.agent import EXITED, FETCHED, INTO_CGROUP, SAW_SIGSYS, STORED, WRITABLE, Answer, Rlimits
+from judge.sandbox.cgroup import Group, Usage
+from judge.sandbox.container import START_SECONDS, Container
+from judge.sandbox.types import Command, Killed, Outcome
+
+# How long the agent may take to kill and reap a run before the whole container is killed.
+KILL_SECONDS = 5.0
+PUT_SECONDS = 30.0
+# The shortest time between two looks at the CPU counter, in seconds; bounds both the overshoot and our own cost.
+SHORTEST = 0.001
+# How often to look where nothing rings when the memory limit is passed (weak sandboxes).
+WEAK_LOOK = 0.005
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+
+
+class Sandbox:
+    """From SandboxPool.take(); not thread-safe. After a SandboxError it is broken: close it and take another."""
+
+    def __init__(self, container: Container, cores: int) -> None:
+        """`cores`: on how many processors a run can burn CPU time at once."""
+        self._container = container
+        self._cores = cores
+
+    def put(self, name: str, data: bytes, mode: int = 0o644) -> None:
+        """Write `/box/<name>` (a relative path; directories are made). What is there is replaced, links not followed.
+
+        SandboxError when it does not fit. Called between runs, usually before the first.
+        """
+        _check_name(name)
+        self._container.ready()
+        fd = os.memfd_create("judge-put", os.MFD_CLOEXEC)
+        with os.fdopen(fd, "wb", buffering=0) as file:
+            for start in range(0, len(data), 1 << 24):
+                file.write(data[start : start + (1 << 24)])
+            with self._broken_on_error():
+                self._container.agent.put(name, fd, mode)
+                answer = self._container.expect(STORED, PUT_SECONDS)
+        if answer.error:
+            msg = f"/box/{name} could not be written in the sandbox: {os.strerror(answer.error)}"
+            raise SandboxError(msg)
+
+    def get(self, name: str) -> int | None:
+        """A descriptor of the regular file `/box/<name>`, or None when there is none; the caller closes it.
+
+        Links are never followed, and nothing is alive that could change the file. For what validators leave behind.
+        """
+        _check_name(name)
+        self._container.ready()
+        with self._broken_on_error():
+            self._container.agent.get(name)
+            answer = self._container.expect(FETCHED, PUT_SECONDS)
+        return answer.fd
+
+    def run(self, command: Command, cancel_fd: int | None = None) -> Outcome:
+        """Run one command to its end and account for it; when this returns no process of it is alive.
+
+        A `cancel_fd` that becomes readable ends the run (Killed.CANCELLED); it is not read. A program that cannot be
+        executed ends with 127 or 126 and a sentence on stderr, as in a shell. SandboxError: the sandbox failed, which
+        says nothing about the command.
+        """
+        if not command.argv or any("\0" in text for text in (*command.argv, *command.env, *command.env.values())):
+            msg = "argv: a command needs a program, and no NUL characters; give it as a list of words"
+            raise UsageError(msg)
+        with self._broken_on_error():
+            return self._run(command, cancel_fd)
+
+    def _run(self, command: Command, cancel_fd: int | None) -> Outcome:
+        limits = command.limits
+        group = self._container.build if command.writable else self._container.runs
+        self._container.ready()
+        stdin = None if command.stdin is None else _protected(command.stdin)
+        stdout = os.memfd_create("stdout", os.MFD_CLOEXEC)
+        stderr = os.memfd_create("stderr", os.MFD_CLOEXEC)
+        try:
+            group.begin(limits.memory, limits.processes)
+            rlimits = Rlimits(
+                cpu=math.ceil(limits.cpu) + 1,
+                fsize=limits.output + 1,  # one more than allowed: who writes it has passed the limit
+                stack=limits.stack if limits.stack is not None else limits.memory,
+                nofile=limits.files,
+            )
+            fds = [stdout, stderr] if stdin is None else [stdin, stdout, stderr]
+            flags = WRITABLE if command.writable else 0
+            if group.run_fd is not None:
+                fds.append(group.run_fd)
+                flags |= INTO_CGROUP
+            self._container.busy()
+            self._container.agent.run(command.argv, command.env, command.cwd, rlimits, fds, flags)
+            reason = _Watch(command, self._container, group, self._cores, (stdout, stderr)).wait(cancel_fd)
+            answer = self._container.expect(EXITED, KILL_SECONDS)
+            usage = _used(group, answer)
+            return _outcome(command, reason, answer, usage, (stdout, stderr))
+        except BaseException:
+            os.close(stdout)
+            os.close(stderr)
+            raise
+        finally:
+            if stdin is not None and stdin != command.stdin:
+                os.close(stdin)
+
+    def close(self) -> None:
+        """End the sandbox and everything in it: processes, mounts, files, cgroups."""
+        self._container.close()
+
+    def __enter__(self) -> Sandbox:
+        """Use as a context manager to have it closed."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    @contextlib.contextmanager
+    def _broken_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except SandboxError:
+            self._container.kill()
+            raise
+        except OSError as exc:
+            self._container.kill()
+            where = f" {exc.filename}" if exc.filename else ""
+            msg = f"the sandbox failed:{where} {exc.strerror}"
+            raise SandboxError(msg) from exc
+
+
+class _Watch:
+    """Waits for the end of a run and enforces what the kernel does not: CPU and wall time, output, cancelling."""
+
+    def __init__(
+        self, command: Command, container: Container, group: Group, cores: int, outputs: tuple[int, int]
+    ) -> None:
+        self._limits = command.limits
+        self._container = container
+        self._group = group
+        self._cores = cores
+        self._outputs = outputs
+        self._asked = clock.monotonic()
+
+    def wait(self, cancel_fd: int | None) -> Killed:
+        """Until the agent has its EXITED to say; kills when a limit is passed and says which."""
+        poll = select.poll()
+        channel = self._container.agent.channel.fileno()
+        poll.register(channel, select.POLLIN)
+        if cancel_fd is not None:
+            poll.register(cancel_fd, select.POLLIN)
+        if self._group.event_fd is not None:
+            poll.register(self._group.event_fd, select.POLLIN)
+        while True:
+            reason, pause = self._look()
+            if reason is Killed.NONE:
+                ready = {fd for fd, _ in poll.poll(pause * 1000)}
+                if channel in ready:
+                    return Killed.NONE
+                if cancel_fd in ready:
+                    reason = Killed.CANCELLED
+            if reason is not Killed.NONE:
+                self._container.agent.kill()
+                return reason
+
+    def _look(self) -> tuple[Killed, float]:
+        """The limit that is passed now, and how long nothing can pass one: all cores burn, at worst."""
+        limits = self._limits
+        cpu = self._group.cpu()
+        if self._group.over_memory():
+            return Killed.MEMORY, 0
+        if cpu > limits.cpu:
+            return Killed.CPU, 0
+        began = self._container.began()
+        now = clock.monotonic()
+        wall = limits.wall_seconds - (now - began if began is not None else 0)
+        if began is None and now > self._asked + START_SECONDS:
+            msg = f"the sandbox did not start the program within {START_SECONDS:g} s"
+            raise SandboxError(msg)
+        if wall <= 0:
+            return Killed.WALL, 0
+        if any(os.fstat(fd).st_size > limits.output for fd in self._outputs):
+            return Killed.OUTPUT, 0
+        pause = min(wall, max(SHORTEST, (limits.cpu - cpu) / self._cores))
+        return Killed.NONE, pause if self._group.exact else min(pause, WEAK_LOOK)
+
+
+def _used(group: Group, answer: Answer) -> Usage:
+    usage = group.finish()
+    if group.exact:
+        return usage
+    return Usage(max(usage.cpu, answer.cpu), max(usage.memory, answer.maxrss), usage.processes, usage.oom)
+
+
+def _outcome(command: Command, reason: Killed, answer: Answer, usage: Usage, outputs: tuple[int, int]) -> Outcome:
+    """Put the account together; the outputs are cut to their limit."""
+    limits = command.limits
+    stdout, stderr = outputs
+    signaled = os.WIFSIGNALED(answer.status)
+    number = os.WTERMSIG(answer.status) if signaled else None
+    code = None if signaled else os.WEXITSTATUS(answer.status)
+    if answer.error and not usage.oom and reason is not Killed.CANCELLED:
+        # Only what the submission's own programs did to /box can keep it out of there.
+        if answer.stage != "exec" and (answer.stage, answer.error) != ("chdir", errno.EACCES):
+            msg = f"the sandbox could not start '{command.argv[0]}': {answer.stage}: {os.strerror(answer.error)}"
+            raise SandboxError(msg)
+        code, number = (_NOT_FOUND if answer.error == 2 else _NOT_EXECUTABLE), None
+        os.write(stderr, f"{command.argv[0]}: {os.strerror(answer.error)}\n".encode())
+    over = [fd for fd in outputs if os.fstat(fd).st_size > limits.output]
+    for fd in over:
+        os.ftruncate(fd, limits.output)
+    killed = Killed.NONE
+    if reason is Killed.CANCELLED and number == signal.SIGKILL:
+        killed = Killed.CANCELLED
+    elif number == signal.SIGSYS or answer.flags & SAW_SIGSYS:
+        killed = Killed.FORBIDDEN
+    elif usage.oom:
+        killed = Killed.MEMORY
+    elif usage.cpu > limits.cpu or number == signal.SIGXCPU:
+        killed = Killed.CPU
+    elif answer.wall > limits.wall_seconds or (reason is Killed.WALL and number == signal.SIGKILL):
+        killed = Killed.WALL
+    elif over or number == signal.SIGXFSZ:
+        killed = Killed.OUTPUT
+    return Outcome(
+        exit_code=code,
+        signal=number,
+        killed=killed,
+        cpu=usage.cpu,
+        wall=answer.wall,
+        memory=usage.memory,
+        processes=usage.processes,
+        stdout=stdout,
+        stderr=stderr,
+    )
+
+
+def _protected(fd: int) -> int:
+    """The input itself, or a sealed copy of a file that anybody may write: /proc/self/fd/0 opens it again for that."""
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o022:
+        return fd
+    with contextlib.suppress(OSError):  # only memory files know seals
+        if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_WRITE:
+            return fd
+    copy = os.memfd_create("stdin", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    offset = 0
+    while offset < status.st_size and (done := os.sendfile(copy, fd, offset, status.st_size - offset)):
+        offset += done
+    fcntl.fcntl(copy, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    os.lseek(copy, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
+    return copy
+
+
+def _check_name(name: str) -> None:
+    parts = name.split("/")
+    if not name or "\0" in name or any(part in {"", ".", ".."} for part in parts):
+        msg = f"name: '{name}' is not a path below the submission's directory; use a relative path without '..'"
+        raise UsageError(msg)

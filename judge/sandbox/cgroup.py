@@ -1,0 +1,198 @@
+"""Control groups: what a run may use and what it used. One interface over version 1, version 2, and none at all.
+
+A pool of sandboxes owns one Tree, named after its process: `<root>/<pool>.<pid>.<start time>`. The agents live in the
+tree; the programs of each sandbox in two Groups under it, one for writable runs (compilers: their files in /box stay
+charged to it) and one for the others, so that a program's memory is counted from nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from judge import clock
+from judge.errors import SandboxError
+
+_OWNED = re.compile(r"^.+\.(\d+)\.(\d+)$")
+_CLEAN_SECONDS = 5.0
+# The kernel's counters lag behind by some pages per processor.
+_DUST = 1024**2
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """What a run used: CPU seconds, bytes, the highest number of processes; `oom` when the memory limit killed."""
+
+    cpu: float
+    memory: int
+    processes: int
+    oom: bool
+
+
+class Group(Protocol):
+    """Limits and counters of the runs of one kind in one sandbox.
+
+    `exact`: the counters miss nothing; else the agent's own sums have to be added to them.
+    """
+
+    exact: bool
+
+    def watch(self, pid: int) -> None:
+        """The container's first process, before any run."""
+
+    @property
+    def fds(self) -> Sequence[int]:
+        """Descriptors that the agent keeps, to put processes into the group (version 1)."""
+
+    @property
+    def run_fd(self) -> int | None:
+        """A descriptor that goes with the next run, which is cloned into it (version 2); asked for after `begin`."""
+
+    @property
+    def event_fd(self) -> int | None:
+        """Becomes readable when the memory limit struck; None when the kernel then ends the run by itself."""
+
+    def spec(self) -> str:
+        """How the agent is told about `fds`."""
+
+    def begin(self, memory: int, processes: int) -> None:
+        """Set the limits (bytes, processes and threads) and start counting; called before each run."""
+
+    def cpu(self) -> float:
+        """CPU seconds of all processes since `begin`."""
+
+    def over_memory(self) -> bool:
+        """Whether the memory limit has struck since `begin`."""
+
+    def finish(self) -> Usage:
+        """The counters since `begin`; called when every process of the run is dead."""
+
+    def close(self) -> None:
+        """Remove the group; its processes are dead."""
+
+
+class Tree(Protocol):
+    """Everything of one pool."""
+
+    @property
+    def joins(self) -> list[Path]:
+        """The `cgroup.procs` files that a container's launcher enters."""
+
+    @property
+    def namespace(self) -> bool:
+        """Whether containers may have a cgroup namespace of their own."""
+
+    def group(self, *, keeps: bool) -> Group:
+        """A new group for the runs of one sandbox; `keeps`: files that they make in /box stay, and stay charged."""
+
+    def close(self) -> None:
+        """Kill what is left in the tree and remove it."""
+
+
+class Driver(Protocol):
+    """How this machine does control groups."""
+
+    version: str
+
+    def tree(self, root: str, name: str) -> Tree:
+        """Make a pool's tree below `root` and remove those of dead processes; raises SandboxError."""
+
+
+def start_time(pid: int) -> int | None:
+    """The kernel's start time of a process (clock ticks since boot), which with the pid names it for ever."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    return int(stat[stat.rindex(b")") + 2 :].split()[19])
+
+
+def owned_name(name: str) -> str:
+    """The name of this process's tree."""
+    return f"{name}.{os.getpid()}.{start_time(os.getpid())}"
+
+
+def abandoned(directory: Path) -> Iterator[Path]:
+    """Trees below `directory` whose process is dead."""
+    with contextlib.suppress(FileNotFoundError):
+        for path in sorted(directory.iterdir()):
+            match = _OWNED.match(path.name)
+            if match and path.is_dir() and start_time(int(match[1])) != int(match[2]):
+                yield path
+
+
+def remove(directory: Path) -> None:
+    """Kill every process at and below a cgroup directory and remove it; SandboxError when it will not go."""
+    with contextlib.suppress(OSError):
+        directory.rmdir()  # nearly always empty
+        return
+    deadline = clock.Deadline(_CLEAN_SECONDS)
+    while directory.is_dir():
+        groups = sorted((path for path in directory.rglob("*") if path.is_dir()), reverse=True)
+        for group in [*groups, directory]:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                for pid in (group / "cgroup.procs").read_text().split():
+                    os.kill(int(pid), signal.SIGKILL)
+            with contextlib.suppress(OSError):
+                group.rmdir()
+        if directory.is_dir():
+            if deadline.over:
+                msg = f"cgroup {directory} could not be removed within {_CLEAN_SECONDS:g} s: it still has processes"
+                raise SandboxError(msg)
+            clock.sleep(0.002)
+
+
+def make(path: Path) -> None:
+    """Make a directory and its parents; survives a neighbour's tidy rmdir of the common parent."""
+    for _ in range(10):
+        with contextlib.suppress(FileNotFoundError):
+            path.mkdir(parents=True, exist_ok=True)
+            return
+    msg = f"cgroup {path} could not be made"
+    raise SandboxError(msg)
+
+
+def write(path: Path, text: str) -> None:
+    """Set a setting, in one system call."""
+    path.write_bytes(text.encode())
+
+
+def read(fd: int) -> bytes:
+    """The whole of a counter file that stays open."""
+    return os.pread(fd, 65536, 0)
+
+
+def field(text: bytes, key: bytes) -> int:
+    """The number after `key` in a flat-keyed file; 0 when the kernel does not know it."""
+    for line in text.splitlines():
+        if line.startswith(key) and line[len(key) : len(key) + 1] == b" ":
+            return int(line[len(key) + 1 :])
+    return 0
+
+
+def kept(stat: int, *, keeps: bool) -> int:
+    """Bytes of tmpfs that come on top of the next run's limit: what earlier runs left in /box.
+
+    Where no files are kept, only what dead runs left behind is still charged: the kernel frees their IPC namespaces
+    a little later. That is waited for, never added to a limit, or a run could raise the next one's.
+    """
+    if keeps:
+        return field(read(stat), b"shmem")
+    deadline = clock.Deadline(_CLEAN_SECONDS)
+    while field(read(stat), b"shmem") > _DUST:
+        if deadline.over:
+            msg = f"memory of dead runs was not freed within {_CLEAN_SECONDS:g} s"
+            raise SandboxError(msg)
+        clock.sleep(0.001)
+    return 0
+
+
+def cache(stat: bytes) -> int:
+    """Bytes of page cache that is not tmpfs, from memory.stat."""
+    return field(stat, b"active_file") + field(stat, b"inactive_file")

@@ -1,0 +1,165 @@
+"""Control groups version 1: one hierarchy per controller; the hosts that are booted that way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from judge.errors import SandboxError
+from judge.sandbox.cgroup import Usage, abandoned, cache, field, kept, make, owned_name, read, remove, write
+
+CONTROLLERS = ("memory", "pids", "cpuacct")
+_UNLIMITED = 1 << 62
+# The agent's process that waits in the group and clones the runs (agent.c, struct parent).
+_PARENT = 1
+
+
+class DriverV1:
+    """Version 1: one hierarchy per controller, mounted below /sys/fs/cgroup."""
+
+    version = "v1"
+
+    def __init__(self, mounts: dict[str, Path]) -> None:
+        """`mounts`: where each needed controller's hierarchy is mounted."""
+        self._mounts = mounts
+
+    def tree(self, root: str, name: str) -> TreeV1:
+        """Make `<controller>/<root>/<name>` in every hierarchy."""
+        return TreeV1({key: mount / root.strip("/") for key, mount in self._mounts.items()}, name)
+
+
+class TreeV1:
+    """A pool's directories, one per controller."""
+
+    namespace = True
+
+    def __init__(self, roots: dict[str, Path], name: str) -> None:
+        self._roots = roots
+        self._dirs = {key: root / owned_name(name) for key, root in roots.items()}
+        self._count = 0
+        try:
+            for key, root in roots.items():
+                for stale in abandoned(root):
+                    remove(stale)
+                make(self._dirs[key])
+        except OSError as exc:
+            msg = f"cgroup {exc.filename or root} cannot be used: {exc.strerror}; run as root or delegate it"
+            raise SandboxError(msg) from None
+
+    @property
+    def joins(self) -> list[Path]:
+        """One file per controller."""
+        return [directory / "cgroup.procs" for directory in self._dirs.values()]
+
+    def group(self, *, keeps: bool) -> GroupV1:
+        """Directories of their own in every hierarchy."""
+        self._count += 1
+        return GroupV1({key: directory / str(self._count) for key, directory in self._dirs.items()}, keeps=keeps)
+
+    def close(self) -> None:
+        """Remove the pool's directories, and the root when nobody else uses it."""
+        for key, directory in self._dirs.items():
+            remove(directory)
+            with contextlib.suppress(OSError):
+                self._roots[key].rmdir()
+
+
+class GroupV1:
+    """Descriptors stay open over the runs, so that a run costs a few reads and no path look-up."""
+
+    exact = True
+    run_fd = None
+
+    def __init__(self, dirs: dict[str, Path], *, keeps: bool) -> None:
+        self._dirs = dirs
+        self._keeps = keeps
+        for directory in dirs.values():
+            directory.mkdir()
+        memory, pids, cpuacct = (dirs[key] for key in CONTROLLERS)
+        self._swap = (memory / "memory.memsw.limit_in_bytes").exists()
+        self._open: list[int] = []
+        self.fds = [self._fd(directory / "cgroup.procs", os.O_WRONLY) for directory in dirs.values()]
+        self._peak = self._fd(memory / "memory.max_usage_in_bytes", os.O_RDWR)
+        self._stat = self._fd(memory / "memory.stat")
+        self._oom = self._fd(memory / "memory.oom_control")
+        self._cpu = self._fd(cpuacct / "cpuacct.usage")
+        self._procs_peak = self._peak_file(pids)
+        self.event_fd = self._listen(memory)
+        self._limits = (_UNLIMITED, 0)
+        self._cpu0 = self._files = self._oom0 = 0
+        self._struck = False
+
+    def _fd(self, path: Path, flags: int = os.O_RDONLY) -> int:
+        fd = os.open(path, flags | os.O_CLOEXEC)
+        self._open.append(fd)
+        return fd
+
+    def _peak_file(self, pids: Path) -> int | None:
+        path = pids / "pids.peak"  # since kernel 6.11
+        return self._fd(path) if path.exists() else None
+
+    def _listen(self, memory: Path) -> int:
+        """An eventfd that the kernel rings when the limit strikes (cgroup-v1/memory.rst, OOM control)."""
+        fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._open.append(fd)
+        write(memory / "cgroup.event_control", f"{fd} {self._oom}")
+        return fd
+
+    def watch(self, pid: int) -> None:
+        """The kernel watches."""
+
+    def spec(self) -> str:
+        """`procs:` and the descriptors."""
+        return "procs:" + ",".join(map(str, self.fds))
+
+    def _set(self, memory: int, processes: int) -> None:
+        """Raise with memsw first, lower with it last: it must never be below the other."""
+        directory, pids = self._dirs["memory"], self._dirs["pids"]
+        names = ["memory.memsw.limit_in_bytes", "memory.limit_in_bytes"] if self._swap else ["memory.limit_in_bytes"]
+        for name in names if memory > self._limits[0] else reversed(names):
+            write(directory / name, str(memory))
+        if processes != self._limits[1]:
+            write(pids / "pids.max", str(processes + _PARENT))
+        self._limits = (memory, processes)
+
+    def begin(self, memory: int, processes: int) -> None:
+        """Files that earlier runs left in /box come on top of the limit.
+
+        Page cache does not: the kernel gives it up before the limit strikes.
+        """
+        self._files = kept(self._stat, keeps=self._keeps)
+        limit = memory + self._files
+        if (limit, processes) != self._limits:
+            self._set(limit, processes)
+        os.pwrite(self._peak, b"0", 0)
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.event_fd)
+        self._struck = False
+        self._oom0 = field(read(self._oom), b"oom_kill")
+        self._cpu0 = int(read(self._cpu))
+
+    def cpu(self) -> float:
+        """From cpuacct: living, dead and unreaped alike."""
+        return (int(read(self._cpu)) - self._cpu0) / 1e9
+
+    def over_memory(self) -> bool:
+        """The eventfd rang, or the counter moved."""
+        with contextlib.suppress(BlockingIOError):
+            self._struck = os.eventfd_read(self.event_fd) > 0 or self._struck
+        return self._struck or field(read(self._oom), b"oom_kill") > self._oom0
+
+    def finish(self) -> Usage:
+        """Page cache that the run pulled in is the machine's, not the program's."""
+        cpu, oom = self.cpu(), self.over_memory()
+        used = int(read(self._peak)) - self._files - cache(read(self._stat))
+        processes = int(read(self._procs_peak)) - _PARENT if self._procs_peak is not None else 0
+        return Usage(cpu, max(0, used), processes, oom)
+
+    def close(self) -> None:
+        """Close the descriptors and remove the directories."""
+        for fd in self._open:
+            os.close(fd)
+        self._open.clear()
+        for directory in self._dirs.values():
+            remove(directory)

@@ -1,0 +1,202 @@
+"""What this machine can do for a sandbox, and what makes its timing unsteady (isolate-check-environment's list)."""
+
+from __future__ import annotations
+
+import enum
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from judge.errors import SandboxError
+from judge.rpc.messages import Limits
+from judge.sandbox import drivers
+from judge.sandbox.agent import BINARY
+from judge.sandbox.pool import SandboxPool
+from judge.sandbox.types import Command, Killed
+
+MIB = 1024**2
+_OLDEST_KERNEL = (5, 14)
+_KILLED_BY_MEMORY = ["/usr/bin/dd", "if=/dev/zero", "of=/dev/null", "bs=96M", "count=1"]
+_STOPPED_BY_PROCESSES = ["/bin/sh", "-c", "sleep 0 & sleep 0 & sleep 0 & sleep 0 & wait"]
+_BURNS_CPU = ["/bin/sh", "-c", "while :; do :; done"]
+
+
+class Level(enum.StrEnum):
+    """PASS: as it should be. WARN: works, but timing or safety suffers. FAIL: no full sandbox."""
+
+    PASS = "PASS"  # noqa: S105 - not a password
+    WARN = "WARN"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One checked item, and a sentence that says what was found and what to do."""
+
+    level: Level
+    item: str
+    text: str
+
+
+def available(root: str = "judge", name: str = "check") -> str | None:
+    """None when a full sandbox works here, tried for real (about 0.2 s); else the reason why it does not.
+
+    Called by the executor at its start. `root` is `config.cgroup`; `name` should be the executor's.
+    """
+    return next((f"{f.item}: {f.text}" for f in _sandbox(root, name) if f.level is Level.FAIL), None)
+
+
+def check_machine(root: str = "judge", name: str = "check", base: Path = Path("/")) -> list[Finding]:
+    """Every item, in the order to read them. `base` is where /proc and /sys are looked for, for tests."""
+    return [*_sandbox(root, name), *_timing(base)]
+
+
+def _sandbox(root: str, name: str) -> Iterable[Finding]:
+    """What a full sandbox needs; stops at the first thing without which the rest cannot be tried."""
+    release = platform.release()
+    version = tuple(int(part) for part in re.findall(r"\d+", release)[:2])
+    if version < _OLDEST_KERNEL:
+        oldest = ".".join(map(str, _OLDEST_KERNEL))
+        yield Finding(Level.FAIL, "kernel", f"{release} is too old; {oldest} or newer is needed")
+        return
+    yield Finding(Level.PASS, "kernel", release)
+    if os.geteuid() != 0:
+        yield Finding(Level.FAIL, "root", "the executor needs root to give each sandbox users and cgroups of its own")
+        return
+    bubblewrap = shutil.which("bwrap", path="/usr/bin")
+    if bubblewrap is None:
+        yield Finding(Level.FAIL, "bubblewrap", "/usr/bin/bwrap is missing; install the package bubblewrap")
+        return
+    said = subprocess.run([bubblewrap, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    yield Finding(Level.PASS, "bubblewrap", said)
+    if not BINARY.is_file():
+        yield Finding(Level.FAIL, "agent", f"{BINARY} is missing; install the package with pip or run make, with gcc")
+        return
+    driver = drivers.find()
+    if driver is None:
+        text = "the controllers memory, pids and CPU accounting are not all at hand; boot with cgroups (version 2)"
+        yield Finding(Level.FAIL, "cgroups", text)
+        return
+    if driver.version == "v1":
+        yield Finding(Level.WARN, "cgroups", "version 1 works, version 2 is what new kernels care for")
+    else:
+        yield Finding(Level.PASS, "cgroups", "version 2")
+    try:
+        yield from _probe(root, name)
+    except SandboxError as exc:
+        yield Finding(Level.FAIL, "sandbox", str(exc))
+
+
+def _probe(root: str, name: str) -> list[Finding]:
+    """Pass every limit once: some hosts accept limits and do not enforce them (containers with a read-only /sys)."""
+    pool = SandboxPool(f"{name}-probe", root)
+    try:
+        with pool.take() as sandbox:
+
+            def run(argv: Sequence[str], limits: Limits) -> tuple[Killed, bytes]:
+                with sandbox.run(Command(argv, limits)) as outcome:
+                    return outcome.killed, outcome.read_stderr(200)
+
+            memory, _ = run(_KILLED_BY_MEMORY, Limits(cpu=5, memory=32 * MIB))
+            _, refused = run(_STOPPED_BY_PROCESSES, Limits(cpu=5, processes=2))
+            cpu, _ = run(_BURNS_CPU, Limits(cpu=0.05, wall=10))
+    finally:
+        pool.close()
+    tried = {
+        "memory limit": memory is Killed.MEMORY,
+        "process limit": b"fork" in refused.lower(),
+        "CPU limit": cpu is Killed.CPU,
+    }
+    return [
+        Finding(Level.PASS, item, "enforced (a program over it was tried)")
+        if enforced
+        else Finding(Level.FAIL, item, "accepted but not enforced; give this host real cgroups (see docs/sandbox.md)")
+        for item, enforced in tried.items()
+    ]
+
+
+def _timing(base: Path) -> Iterable[Finding]:
+    """What makes two runs of one program differ."""
+
+    def text(path: str) -> str | None:
+        try:
+            return (base / path).read_text().strip()
+        except OSError:
+            return None
+
+    def chosen(path: str) -> str | None:
+        """The word in brackets of a sysfs choice."""
+        found = re.search(r"\[(\S+)\]", text(path) or "")
+        return found[1] if found else None
+
+    yield _rate(
+        "swap",
+        len((text("proc/swaps") or "").splitlines()) <= 1,
+        "off",
+        "is on; memory may hide there and timing suffers: swapoff -a",
+    )
+    yield _known(
+        "SMT", text("sys/devices/system/cpu/smt/active"), lambda v: v == "0", "is on: two slots share a core; set nosmt"
+    )
+    governors = {p.read_text().strip() for p in base.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")}
+    yield _known(
+        "frequency governor",
+        " ".join(sorted(governors)) or None,
+        lambda v: v == "performance",
+        "is in force; cpupower frequency-set -g performance",
+    )
+    turbo = text("sys/devices/system/cpu/intel_pstate/no_turbo")
+    boost = text("sys/devices/system/cpu/cpufreq/boost")
+    steady = None if turbo is None and boost is None else str(int(turbo == "1" or boost == "0"))
+    yield _known("turbo", steady, lambda v: v == "1", "is on: speed depends on temperature; switch it off")
+    yield _known(
+        "ASLR",
+        text("proc/sys/kernel/randomize_va_space"),
+        lambda v: v == "0",
+        "is on: some programs' speed varies with addresses; sysctl kernel.randomize_va_space=0",
+    )
+    for item, path, good in (
+        ("THP", "sys/kernel/mm/transparent_hugepage/enabled", ("madvise", "never")),
+        ("THP defrag", "sys/kernel/mm/transparent_hugepage/defrag", ("madvise", "never")),
+    ):
+        yield _known(item, chosen(path), good.__contains__, f"is in force; echo madvise > /{path}")
+    yield _known(
+        "khugepaged",
+        text("sys/kernel/mm/transparent_hugepage/khugepaged/defrag"),
+        lambda v: v == "0",
+        "defragments in the background; echo 0 to its defrag file",
+    )
+    yield _known(
+        "core pattern",
+        text("proc/sys/kernel/core_pattern"),
+        lambda v: not v.startswith("|"),
+        "starts a program at every crash; sysctl kernel.core_pattern=core",
+    )
+    yield _known(
+        "protected hardlinks",
+        text("proc/sys/fs/protected_hardlinks"),
+        lambda v: v == "1",
+        "is the setting; sysctl fs.protected_hardlinks=1",
+    )
+    speeds = {p.read_text().strip() for p in base.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq")} | {
+        p.read_text().strip() for p in base.glob("sys/devices/system/cpu/cpu[0-9]*/cpu_capacity")
+    }
+    yield _rate(
+        "equal cores", len(speeds) <= 1, "all cores are alike", "cores differ in speed; list equal ones under 'cores'"
+    )
+
+
+def _rate(item: str, good: bool, well: str, badly: str) -> Finding:
+    return Finding(Level.PASS, item, well) if good else Finding(Level.WARN, item, badly)
+
+
+def _known(item: str, value: str | None, good: Callable[[str], bool], badly: str) -> Finding:
+    """A setting that this machine may not have (virtual ones lack most), which is as good as a right one."""
+    if value is None:
+        return Finding(Level.PASS, item, "not present on this machine")
+    return Finding(Level.PASS, item, value) if good(value) else Finding(Level.WARN, item, f"'{value}' {badly}")

@@ -1,0 +1,235 @@
+"""One container: bwrap around an agent, made ahead of need, for one submission and then thrown away."""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import select
+import socket
+import struct
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from judge.errors import SandboxError
+from judge.sandbox import seccomp
+from judge.sandbox.agent import BINARY, READY, Agent, Answer
+from judge.sandbox.cgroup import Group, Tree
+
+RUN_UID = 1000
+START_SECONDS = 10.0
+STOP_SECONDS = 5.0
+# Every live container has two users of the host to itself: 1.9e9 + 2 * (pid of its bwrap), far from everybody's.
+_FIRST_UID = 1_900_000_000
+_UID_PAIRS = 4_194_304  # the kernel's highest pid
+_CAPABILITIES = ("SYS_ADMIN", "SETUID", "SETGID", "SETPCAP", "CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL")
+# What runtimes look up in /etc: the linker's cache, Debian's alternatives, Java's and Python's settings.
+_ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/java-*", "/etc/python3*")
+NICE = 5
+_BEGAN = struct.Struct("=Q")  # the head of agent.c's struct shared
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Upper bounds of the container's file systems; the memory limit counts what is in them anyway."""
+
+    box_bytes: int = 1024**3
+    box_inodes: int = 65536
+    scratch_bytes: int = 512 * 1024**2
+    scratch_inodes: int = 16384
+
+
+@functools.cache
+def filter_program() -> bytes:
+    """The system call filter, built once per process."""
+    return seccomp.build()
+
+
+def uid_window(uid_map: str) -> tuple[int, int]:
+    """First uid and number of pairs for containers, from the text of /proc/self/uid_map (inside, outside, length).
+
+    The usual window where it is mapped, else the end of the largest range.
+    """
+    ranges = [(int(line.split()[0]), int(line.split()[2])) for line in uid_map.splitlines()]
+    for start, length in ranges:
+        if start <= _FIRST_UID and start + length >= _FIRST_UID + 2 * _UID_PAIRS:
+            return _FIRST_UID, _UID_PAIRS
+    start, length = max(ranges, key=lambda item: item[1])
+    pairs = max(1, length // 8)
+    return start + length - 2 * pairs, pairs
+
+
+def visible(paths: Sequence[str]) -> list[str]:
+    """The host's paths that a container shows read-only, globs resolved, in the order of mounting."""
+    found: dict[str, None] = {}
+    for pattern in (*_ETC, *paths):
+        for path in sorted(Path("/").glob(pattern.lstrip("/"))):
+            found[str(path)] = None
+    return list(found)
+
+
+class Container:
+    """Starting does not wait: call `ready()` before use. Every error is a SandboxError."""
+
+    def __init__(self, tree: Tree, paths: Sequence[str], sizes: Sizes, *, privileged: bool) -> None:
+        """`paths`: what to show beside /usr; `privileged`: we are root, so the container gets users of its own."""
+        self.build: Group = tree.group(keeps=True)
+        self.runs: Group = tree.group(keeps=False)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 512 * 1024)
+        self.agent = Agent(ours)
+        self._said = os.memfd_create("judge-sandbox-log", os.MFD_CLOEXEC)
+        program = os.memfd_create("judge-seccomp", os.MFD_CLOEXEC)
+        page = os.memfd_create("judge-shared", os.MFD_CLOEXEC)
+        os.ftruncate(page, mmap.PAGESIZE)
+        self._page = mmap.mmap(page, mmap.PAGESIZE)
+        binary = -1
+        uid = RUN_UID if privileged else 0
+        try:
+            os.write(program, filter_program())
+            binary = os.open(BINARY, os.O_RDONLY | os.O_CLOEXEC)
+            inside = [*self.build.fds, *self.runs.fds, program, page, theirs.fileno(), binary]
+            command = [
+                *_launcher(tree, privileged=privileged),
+                *_bubblewrap(paths, privileged=privileged, cgroup=tree.namespace),
+                f"/proc/self/fd/{binary}", "serve", str(theirs.fileno()), str(program), str(uid),
+                f"size={sizes.box_bytes},nr_inodes={sizes.box_inodes},mode=0755,uid={uid},gid={uid}",
+                f"size={sizes.scratch_bytes},nr_inodes={sizes.scratch_inodes},mode=1777",
+                self.build.spec(), self.runs.spec(), str(page),
+            ]  # fmt: skip
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said, env={}, pass_fds=inside
+            )
+        except OSError as exc:
+            ours.close()
+            os.close(self._said)
+            self._page.close()
+            self._close_groups()
+            msg = (
+                f"the sandbox could not be started: {exc.filename or 'bwrap'}: {exc.strerror}; is all of it installed?"
+            )
+            raise SandboxError(msg) from None
+        finally:
+            theirs.close()
+            os.close(program)
+            os.close(page)
+            if binary >= 0:
+                os.close(binary)
+        self._pidfd = os.pidfd_open(self._process.pid)
+        for group in (self.build, self.runs):
+            group.watch(self._process.pid)
+        self._is_ready = False
+        self._closed = False
+
+    @property
+    def pid(self) -> int:
+        """The host's process id of bwrap, which lives exactly as long as the container."""
+        return self._process.pid
+
+    def ready(self) -> None:
+        """Wait until the agent is set up, or has tidied up after the last run."""
+        if self._closed:
+            msg = "this sandbox is closed, or was broken by an earlier error; take another one"
+            raise SandboxError(msg)
+        if not self._is_ready:
+            self.expect(READY, START_SECONDS)
+            self._is_ready = True
+
+    def busy(self) -> None:
+        """A run is about to be asked for: READY comes only after its end."""
+        self._is_ready = False
+        self._page[:8] = bytes(8)
+
+    def began(self) -> float | None:
+        """When the program of this run was executed (clock.monotonic), or None when it was not yet."""
+        nanoseconds: int = _BEGAN.unpack_from(self._page)[0]
+        return nanoseconds / 1e9 if nanoseconds else None
+
+    def expect(self, kind: int, timeout: float) -> Answer:
+        """The next answer, which must be of this kind."""
+        try:
+            answer = self.agent.receive(timeout)
+        except SandboxError as exc:
+            raise self._explained(str(exc)) from None
+        if answer is None:
+            raise self._explained(f"the sandbox did not answer within {timeout:g} s")
+        if answer.kind != kind:
+            if answer.fd is not None:
+                os.close(answer.fd)
+            raise self._explained(f"the sandbox answered {answer.kind} where {kind} was due")
+        return answer
+
+    def _explained(self, sentence: str) -> SandboxError:
+        """With the last line that bwrap or the agent wrote."""
+        self._ended(0.2)
+        lines = os.pread(self._said, 65536, 0).decode("utf-8", "replace").strip().splitlines()
+        return SandboxError(f"{sentence}: {lines[-1]}" if lines else sentence)
+
+    def close(self) -> None:
+        """End everything in the container and wait until it is gone; a container that will not go is killed."""
+        if self._closed:
+            return
+        self._closed = True
+        self.agent.channel.close()
+        if not self._ended(STOP_SECONDS):
+            self._process.kill()
+        self._process.wait()
+        os.close(self._pidfd)
+        os.close(self._said)
+        self._page.close()
+        self._close_groups()
+
+    def kill(self) -> None:
+        """The agent does not answer: SIGKILL to bwrap, whose end the kernel makes that of the whole pid namespace."""
+        self._process.kill()
+        self.close()
+
+    def _ended(self, timeout: float) -> bool:
+        """Whether bwrap ends within so many seconds (Popen.wait with a timeout would look every few milliseconds)."""
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(timeout * 1000))
+
+    def _close_groups(self) -> None:
+        for group in (self.build, self.runs):
+            group.close()
+
+
+def _launcher(tree: Tree, *, privileged: bool) -> list[str]:
+    """The agent's binary as launcher; see agent.c."""
+    command = [str(BINARY), "launch", "-n", str(NICE)]
+    for path in tree.joins:
+        command += ["-j", str(path)]
+    if privileged:
+        first, pairs = uid_window(Path("/proc/self/uid_map").read_text())
+        command += ["-m", str(first), "-s", str(pairs)]
+    return [*command, "--"]
+
+
+def _bubblewrap(paths: Sequence[str], *, privileged: bool, cgroup: bool) -> list[str]:
+    """The command line of bwrap, up to the program."""
+    command = ["/usr/bin/bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    if cgroup:
+        command.append("--unshare-cgroup")
+    if not privileged:
+        # One user is all that we may map. As 0, or bwrap adds a namespace in which the agent could not mount.
+        command += ["--unshare-user", "--uid", "0", "--gid", "0"]
+    command += ["--die-with-parent", "--as-pid-1", "--new-session", "--hostname", "box", "--clearenv"]
+    command += ["--cap-drop", "ALL"]
+    for name in _CAPABILITIES:
+        command += ["--cap-add", f"CAP_{name}"]
+    command += ["--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        path = Path("/") / name
+        if path.is_symlink():
+            command += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            command += ["--ro-bind", str(path), str(path)]
+    for made in ("/etc", "/box", "/scratch", "/tmp"):  # noqa: S108 - mount points inside, not files here
+        command += ["--perms", "0755", "--dir", made]
+    for shown in paths:
+        command += ["--ro-bind", shown, shown]
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    return [*command, "--"]

@@ -1,0 +1,85 @@
+"""The sandboxes of one slot, one being made ready while another is in use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+
+from judge.errors import SandboxError
+from judge.sandbox import cgroup as cgroups
+from judge.sandbox import drivers
+from judge.sandbox.box import Sandbox
+from judge.sandbox.container import NICE, Container, Sizes, visible
+from judge.sandbox.weak import WeakDriver
+
+
+class SandboxPool:
+    """One per slot process, which must have a single thread: the containers die with the thread that made them."""
+
+    def __init__(
+        self,
+        name: str,
+        cgroup: str = "judge",
+        *,
+        core: int | None = None,
+        paths: Sequence[str] = (),
+        weak: bool = False,
+        sizes: Sizes | None = None,
+    ) -> None:
+        """Raises SandboxError when a full sandbox is impossible and `weak` is not set; the text says why.
+
+        `name`: executor and slot; `cgroup`: the root of all pools (`config.cgroup`); `core`: pin this process and its
+        containers there, ahead of others; `paths`: what to show read-only beside /usr (globs); `weak`: do without
+        cgroups. Trees of pools whose process is dead are removed, with what still runs in them.
+        """
+        if core is not None:
+            os.sched_setaffinity(0, {core})
+            # Ahead of what it judges on this core, or it would end runs late; the programs start at 0 again.
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, 0, -NICE)
+        self._cores = len(os.sched_getaffinity(0))
+        self._paths = visible(paths)
+        self._sizes = sizes or Sizes()
+        self._privileged = os.geteuid() == 0
+        self.weak = weak
+        driver: cgroups.Driver | None = WeakDriver() if weak else drivers.find()
+        if driver is None or not (weak or self._privileged):
+            why = "not running as root" if driver else "no cgroups for memory, pids and CPU time"
+            msg = f"no full sandbox is possible here: {why}; allow_weak_sandbox accepts a weak one"
+            raise SandboxError(msg)
+        self._tree = driver.tree(cgroup, name)
+        self._next: Container | None = None
+
+    def prepare(self) -> None:
+        """Start the next container without waiting for it; for when the slot has nothing better to do."""
+        if self._next is None:
+            self._next = self._start()
+
+    def _start(self) -> Container:
+        return Container(self._tree, self._paths, self._sizes, privileged=self._privileged)
+
+    def take(self) -> Sandbox:
+        """A sandbox for one submission, usually prepared before; the caller closes it. SandboxError says why not."""
+        container, self._next = self._next or self._start(), None
+        try:
+            container.ready()
+        except SandboxError:
+            container.kill()
+            raise
+        return Sandbox(container, self._cores)
+
+    def close(self) -> None:
+        """End the prepared container and remove the cgroups; sandboxes taken before are closed by their takers."""
+        if self._next is not None:
+            self._next.close()
+            self._next = None
+        self._tree.close()
+
+    def __enter__(self) -> SandboxPool:
+        """Use as a context manager to have it closed."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()

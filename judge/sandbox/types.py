@@ -1,0 +1,92 @@
+"""What a sandbox is asked and what it answers. No behaviour here; shared with the pure verdict function."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from judge.rpc.messages import Limits
+
+
+class Killed(enum.StrEnum):
+    """Why the sandbox ended a run; NONE when the program ended by itself."""
+
+    NONE = ""
+    CPU = "cpu"
+    WALL = "wall"
+    MEMORY = "memory"
+    OUTPUT = "output"
+    FORBIDDEN = "forbidden"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command to run inside a sandbox.
+
+    Paths are the sandbox's: `/box` is the submission's directory (writable only when `writable`), `/scratch` the
+    current directory, a fresh tmpfs, like `/tmp` and `/dev/shm`. `stdin` is a descriptor of the caller, open for
+    reading from its start; None is an empty input.
+    """
+
+    argv: Sequence[str]
+    limits: Limits
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin: int | None = None
+    writable: bool = False
+    cwd: str = "/scratch"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run did and used. Times in seconds, memory in bytes (peak of all processes, tmpfs included).
+
+    `stdout` and `stderr` are descriptors of memory files that hold at most `limits.output` bytes each; whoever got
+    the outcome closes it (`with outcome:`). They are safe to read: everything that could write to them is dead.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    killed: Killed
+    cpu: float
+    wall: float
+    memory: int
+    processes: int
+    stdout: int
+    stderr: int
+
+    def close(self) -> None:
+        """Close both output descriptors."""
+        os.close(self.stdout)
+        os.close(self.stderr)
+
+    def __enter__(self) -> Outcome:
+        """Use as a context manager to have the descriptors closed."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close both output descriptors."""
+        self.close()
+
+    def read_stdout(self, limit: int | None = None) -> bytes:
+        """The first `limit` bytes of the output, or all of it."""
+        return _read(self.stdout, limit)
+
+    def read_stderr(self, limit: int | None = None) -> bytes:
+        """The first `limit` bytes of the error output, or all of it."""
+        return _read(self.stderr, limit)
+
+
+def _read(fd: int, limit: int | None) -> bytes:
+    size = os.fstat(fd).st_size
+    want = size if limit is None else min(size, limit)
+    parts, offset = [], 0
+    while offset < want:
+        part = os.pread(fd, want - offset, offset)
+        if not part:
+            break
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)
