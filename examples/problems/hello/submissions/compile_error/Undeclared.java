@@ -1,0 +1,5 @@
+public class Undeclared {
+    public static void main(String[] arguments) {
+        System.out.println(greeting);
+    }
+}
