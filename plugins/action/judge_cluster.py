@@ -1,0 +1,174 @@
+"""What is decided and made once for a cluster, on the controller: its token, who initialises it, its secrets.
+
+`cluster.yml` in the secrets directory records the decision (docs/etcd.md): while `formed` is false, exactly the
+`initial_members` may initialise etcd; afterwards everybody joins. No secret value is ever part of the result.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+RECORD = "cluster.yml"
+CLIENT = "client.yml"  # what judgectl on the controller reads
+PLANNED_TOKEN = "made-at-the-first-deployment"  # noqa: S105 - what check mode shows before there is one
+_KEY_BYTES = 32
+_KEYFILE_BYTES = 756  # base64 makes 1008 characters of it; mongod takes 6 to 1024
+
+
+def _key() -> str:
+    return secrets.token_urlsafe(_KEY_BYTES) + "\n"
+
+
+def _keyfile() -> str:
+    return base64.b64encode(secrets.token_bytes(_KEYFILE_BYTES)).decode() + "\n"
+
+
+SECRETS = {
+    "mongodb.keyfile": _keyfile,
+    "mongodb.password": _key,
+    "session.key": _key,
+    "admin.token": _key,
+}
+
+
+def plan(record: dict[str, Any] | None, name: str, judicators: list[str], targeted: list[str]) -> dict[str, Any]:
+    """The record as it should be: the old one, or a new decision. ValueError with a sentence when it cannot be."""
+    if record is None:
+        record = {"name": name, "token": secrets.token_hex(16), "initial_members": judicators, "formed": False}
+    if record["name"] != name:
+        msg = (
+            f"the secrets directory is that of cluster '{record['name']}', and judge_cluster_name is '{name}'; "
+            "set judge_secrets_dir to this cluster's own directory, or the name back"
+        )
+        raise ValueError(msg)
+    if record["formed"]:
+        return record
+    initial = record["initial_members"]
+    if initial != judicators:
+        msg = (
+            f"the first deployment was begun with judicators {', '.join(initial)} and is not finished, the inventory "
+            f"now has {', '.join(judicators) or 'none'}; finish it with those, then add or remove hosts"
+        )
+        raise ValueError(msg)
+    missing = sorted(set(initial) - set(targeted))
+    if missing and set(initial) & set(targeted):
+        msg = (
+            f"the cluster is not formed yet, which takes all its judicators at once, and {', '.join(missing)} "
+            "is not part of this run; run without --limit and see that every judicator is reachable"
+        )
+        raise ValueError(msg)
+    return record
+
+
+class ActionModule(ActionBase):
+    """`judge_cluster: {directory, name, judicators, targeted, formed, server, ca}`; once for all hosts (`run_once`)."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+    _supports_diff = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Make what is missing; returns token, formed, forming, initial_members, ready and admin_sha256."""
+        result = super().run(tmp, task_vars)
+        _, args = self.validate_argument_spec(
+            argument_spec={
+                "directory": {"type": "path", "required": True},
+                "name": {"type": "str", "required": True},
+                "judicators": {"type": "list", "elements": "str", "required": True},
+                "targeted": {"type": "list", "elements": "str", "required": True},
+                "formed": {"type": "bool", "default": False},
+                "server": {"type": "str", "default": ""},
+                "ca": {"type": "path", "default": "ca.crt"},
+            }
+        )
+        # Plain strings, as YAML can write them: Ansible's own ones carry where they came from.
+        args = json.loads(json.dumps(args))
+        directory = Path(args["directory"])
+        if self._task.check_mode:
+            return result | self._ensure(directory, args, write=False)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (directory / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return result | self._ensure(directory, args, write=True)
+
+    def _ensure(self, directory: Path, args: dict[str, Any], *, write: bool) -> dict[str, Any]:
+        found = self._read_record(directory / RECORD)
+        try:
+            wanted = plan(found, args["name"], sorted(args["judicators"]), args["targeted"])
+        except ValueError as exc:
+            raise AnsibleActionFail(str(exc)) from None
+        if args["formed"]:
+            wanted = wanted | {"formed": True}
+        changed = [RECORD] if wanted != found else []
+        client = {"server": args["server"], "token_file": "admin.token", "ca": args["ca"]} if args["server"] else None
+        if client and client != self._read_yaml(directory / CLIENT):
+            changed.append(CLIENT)
+        missing = [name for name in SECRETS if not (directory / name).exists()]
+        if write:
+            # The record comes last: what it promises is there.
+            for name in missing:
+                self._write(directory / name, SECRETS[name]())
+            if client and CLIENT in changed:
+                self._write(directory / CLIENT, yaml.safe_dump(client, sort_keys=False))
+            if RECORD in changed:
+                self._write(directory / RECORD, self._text(wanted))
+        return {
+            "changed": bool(changed or missing),
+            "made": [*missing, *changed],
+            "ready": write or not missing,
+            "token": wanted["token"] if write or found else PLANNED_TOKEN,
+            "formed": wanted["formed"],
+            "forming": not (found and found["formed"]),
+            "initial_members": wanted["initial_members"],
+            "admin_sha256": self._digest(directory / "admin.token"),
+        }
+
+    def _read_record(self, path: Path) -> dict[str, Any] | None:
+        record = self._read_yaml(path)
+        if record is None:
+            return None
+        fields = {"name": str, "token": str, "initial_members": list, "formed": bool}
+        if not isinstance(record, dict) or any(not isinstance(record.get(key), kind) for key, kind in fields.items()):
+            msg = f"{path}: is damaged; it must have {', '.join(fields)}; restore it from a backup"
+            raise AnsibleActionFail(msg)
+        return record
+
+    def _read_yaml(self, path: Path) -> Any:
+        return yaml.safe_load(self._plain(path)) if path.exists() else None
+
+    def _digest(self, path: Path) -> str:
+        """What gateways store of the admin token: its SHA-256. A planned one has the digest of nothing."""
+        text = self._plain(path).strip() if path.exists() else ""
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _plain(self, path: Path) -> str:
+        """The text of a file that may be encrypted by ansible-vault."""
+        return Path(self._loader.get_real_file(str(path))).read_text(encoding="utf-8")
+
+    @staticmethod
+    def _text(record: dict[str, Any]) -> str:
+        return (
+            "# What this cluster is, decided once by the first deployment. Keep it with the secrets beside it.\n"
+            + yaml.safe_dump(record, sort_keys=False)
+        )
+
+    @staticmethod
+    def _write(path: Path, text: str) -> None:
+        temporary = path.with_name(f".{path.name}.tmp")
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)

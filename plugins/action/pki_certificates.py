@@ -1,0 +1,116 @@
+"""Controller's half of pki_certificates: sign what a host asks for, when it holds nothing right."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+
+def _authority_code() -> ModuleType:
+    """plugins/module_utils/judge_ca.py, which Ansible itself hands to modules only."""
+    name = "judge_ca"
+    if name not in sys.modules:
+        path = Path(__file__).resolve().parents[1] / "module_utils/judge_ca.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            msg = f"{path} is missing; restore this project's files"
+            raise AnsibleActionFail(msg)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except ImportError as exc:
+            del sys.modules[name]
+            msg = f"{exc.name} is missing on the controller; install the Python package cryptography there"
+            raise AnsibleActionFail(msg) from None
+    return sys.modules[name]
+
+
+class ActionModule(ActionBase):
+    """One module call for a host whose certificates are right, two for one that needs any."""
+
+    _VALID_ARGS = frozenset({"authority", "path", "host", "certificates", "days", "renew_days", "force", "new_keys"})
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ansible's entry point."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _, given = self.validate_argument_spec(
+            {
+                "authority": {"type": "path", "required": True},
+                "path": {"type": "path", "required": True},
+                "host": {"type": "str", "required": True},
+                "days": {"type": "int", "required": True},
+                "renew_days": {"type": "int", "required": True},
+                "force": {"type": "bool", "default": False},
+                "new_keys": {"type": "bool", "default": False},
+                "certificates": {
+                    "type": "list",
+                    "elements": "dict",
+                    "required": True,
+                    "options": {
+                        "name": {"type": "str", "required": True},
+                        "role": {"type": "str", "required": True},
+                        "owner": {"type": "str", "required": True},
+                        "group": {"type": "str"},
+                        "sans": {"type": "list", "elements": "str", "required": True},
+                    },
+                },
+            }
+        )
+        code = _authority_code()
+        authority = code.Authority(Path(given["authority"]).expanduser())
+        wanted = [
+            code.Wanted(given["host"], each["role"], tuple(each["sans"]), given["days"], given["renew_days"])
+            for each in given["certificates"]
+        ]
+        files = [{key: each[key] for key in ("name", "owner", "group")} for each in given["certificates"]]
+        trusted = authority.cert_file.read_text(encoding="ascii") if authority.cert_file.is_file() else ""
+        request = {"path": given["path"], "certificates": files, "ca": trusted}
+        found = self._module({**request, "new_keys": given["new_keys"]}, task_vars)
+        result.update(changed=found.get("changed", False), reasons={})
+        if found.get("failed"):
+            result.update(found)
+            return result
+        if self._task.check_mode and not trusted:  # the authority itself is still to be made
+            result["reasons"] = {each["name"]: "there is none" for each in files}
+            return result
+        try:
+            decided = self._decide(code, authority, found["held"], wanted, given)
+        except code.CaError as exc:
+            raise AnsibleActionFail(str(exc)) from None
+        fresh = [{**file, "certificate": pem} for file, (pem, _) in zip(files, decided, strict=True)]
+        result["reasons"] = {file["name"]: why for file, (_, why) in zip(files, decided, strict=True) if why}
+        result["changed"] = result["changed"] or bool(result["reasons"])
+        if result["reasons"] and not self._task.check_mode:
+            done = self._module({**request, "certificates": fresh}, task_vars)
+            if done.get("failed"):
+                result.update(done)
+        return result
+
+    def _decide(
+        self, code: ModuleType, authority: Any, held: list[dict[str, str]], wanted: list[Any], given: dict[str, Any]
+    ) -> list[tuple[str, str]]:
+        """What to issue; in check mode a key that is still to be made counts as a certificate that is missing."""
+        if self._task.check_mode:
+            reasons = []
+            for have, want in zip(held, wanted, strict=True):
+                request = code.load_request(have["csr"], want) if have["csr"] else None
+                why = authority.reason_to_issue(have["certificate"], request, want) if request else "there is none"
+                reasons.append(("", why or ("asked for" if given["force"] else "")))
+            return reasons
+        decided: list[tuple[str, str]] = code.sign_all(
+            authority, held, wanted, force=given["force"] or given["new_keys"]
+        )
+        return decided
+
+    def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        done: dict[str, Any] = self._execute_module(
+            module_name="pki_certificates", module_args=arguments, task_vars=task_vars
+        )
+        return done

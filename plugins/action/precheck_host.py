@@ -1,0 +1,54 @@
+"""Controller's half of precheck_host: a host that cannot be looked at is an observation, not an end of the run."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    """Asks for the host's time first, by a bare command: the shortest way, so the least uncertainty."""
+
+    _VALID_ARGS = frozenset({"address", "ports", "paths", "etcd_path", "mongodb_path"})
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ansible's entry point; the result is never a failure."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        result["changed"] = False
+        try:
+            self._low_level_execute_command("true", sudoable=False)  # the connection's own time is not the clock's
+            before = time.time()
+            told = self._low_level_execute_command("date +%s.%N", sudoable=False)
+            after = time.time()
+        except AnsibleConnectionFailure as exc:
+            return {**result, "unreached": _first_line(exc)}
+        except AnsibleError as exc:
+            return {**result, "broken": _first_line(exc)}
+        clock = _clock(told.get("stdout", ""), before, after)
+        try:
+            seen = self._execute_module(module_name="precheck_host", module_args=self._task.args, task_vars=task_vars)
+        except AnsibleConnectionFailure as exc:
+            return {**result, "unreached": _first_line(exc)}
+        except AnsibleError as exc:
+            return {**result, "broken": _first_line(exc)}
+        if seen.get("failed") or "seen" not in seen:
+            why = seen.get("module_stderr") or seen.get("msg") or "the module gave no answer"
+            return {**result, "broken": _first_line(why)}
+        return {**result, "seen": {**seen["seen"], "clock": clock}}
+
+
+def _first_line(what: object) -> str:
+    lines = [line.strip() for line in str(what).splitlines() if line.strip()]
+    return lines[0] if lines else "no reason given"
+
+
+def _clock(text: str, before: float, after: float) -> dict[str, float]:
+    """How far the host's clock is ahead of the controller's, and how much of that may be the way there, in seconds."""
+    try:
+        told = float(text.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        return {}
+    return {"ahead": told - (before + after) / 2, "unsure": (after - before) / 2}

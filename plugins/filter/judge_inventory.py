@@ -1,0 +1,41 @@
+"""What templates need to know of other hosts: from the inventory only, sorted, so that its order means nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_IPV4 = re.compile(r"^\d{1,3}(\.\d{1,3}){3}$")
+
+
+def judge_addresses(hostvars: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+    """Address of each host by name, sorted by name: `judge_address`, else `ansible_host`, else the name itself."""
+    found = {}
+    for name in sorted(names):
+        host = hostvars[name]
+        found[name] = str(host.get("judge_address") or host.get("ansible_host") or name)
+    return found
+
+
+def judge_endpoints(addresses: Mapping[str, str], port: int, first: str = "") -> list[str]:
+    """`address:port` of each; that of host `first` leads, so that a host asks its own member before others."""
+    names = sorted(addresses, key=lambda name: (name != first, name))
+    return [f"{addresses[name]}:{port}" for name in names]
+
+
+def judge_listen(address: str) -> str:
+    """What a server with this address binds to: the address itself, or everything when it is a name."""
+    return address if _IPV4.match(address) else "0.0.0.0"
+
+
+class FilterModule:
+    """The filters, for Ansible."""
+
+    def filters(self) -> dict[str, Any]:
+        """By name."""
+        return {
+            "judge_addresses": judge_addresses,
+            "judge_endpoints": judge_endpoints,
+            "judge_listen": judge_listen,
+        }

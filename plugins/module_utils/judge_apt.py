@@ -1,0 +1,134 @@
+"""Installing Debian packages out of a bundle. Runs on hosts: standard library only."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+POLICY = Path("/usr/sbin/policy-rc.d")
+UNITS = Path("/etc/systemd/system")
+_MARK = "# judge: no service starts by being installed"
+_SIMULATED = re.compile(r"^Inst (\S+)", re.MULTILINE)
+
+
+class PackageError(Exception):
+    """Packages that cannot be installed; the text is one sentence for the person who runs the playbook."""
+
+
+def simulated(output: str) -> list[str]:
+    """The packages that `apt-get --simulate` says it would install or upgrade."""
+    return sorted(set(_SIMULATED.findall(output)))
+
+
+def not_installed(status: str, names: list[str]) -> list[str]:
+    """Of `names`, those that dpkg-query's `Package Status-Abbrev` lines do not show as installed."""
+    found = {line.split()[0] for line in status.splitlines() if line.split()[1:] == ["ii"]}
+    return sorted(set(names) - found)
+
+
+class BundleApt:
+    """apt-get with the bundle as its only archive; the host's own sources and lists are left as they are."""
+
+    def __init__(self, bundle: Path, state: Path) -> None:
+        """`state` is a directory for apt's lists of the bundle."""
+        self.bundle, self.state = bundle, state
+        self.environment = {
+            **os.environ,
+            "DEBIAN_FRONTEND": "noninteractive",
+            "NEEDRESTART_SUSPEND": "1",
+            "LC_ALL": "C.UTF-8",
+        }
+
+    def _run(self, *arguments: str) -> str:
+        options = {
+            "Dir::Etc::SourceList": f"{self.state}/sources.list",
+            "Dir::Etc::SourceParts": "/dev/null",
+            "Dir::State::Lists": f"{self.state}/lists",
+            # The cache of parsed lists must not be shared with the host's own lists.
+            "Dir::Cache::pkgcache": "",
+            "Dir::Cache::srcpkgcache": "",
+            "Acquire::Languages": "none",
+            "APT::Sandbox::User": "root",
+            "APT::Install-Recommends": "false",
+            "DPkg::Lock::Timeout": "120",
+        }
+        command = ["apt-get", "-q", "-y"]
+        for key, value in options.items():
+            command += ["-o", f"{key}={value}"]
+        command += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", *arguments]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("E:")] or [
+                f"exit code {done.returncode}"
+            ]
+            unmet = [line.strip() for line in done.stdout.splitlines() if "Depends:" in line][:1]
+            reason = "; ".join([*unmet, errors[0].removeprefix("E: ")])
+            msg = (
+                f"apt-get could not install from {self.bundle}: {reason}; "
+                "make a newer bundle, or see /var/log/apt/term.log"
+            )
+            raise PackageError(msg)
+        return done.stdout
+
+    def update(self) -> None:
+        """Read the bundle's index; it needs no signature, as every byte was compared with the manifest."""
+        (self.state / "lists/partial").mkdir(parents=True, exist_ok=True)
+        source = f"deb [trusted=yes] file:{self.bundle}/debs ./\n"
+        listed = self.state / "sources.list"
+        if not listed.is_file() or listed.read_text(encoding="utf-8") != source:
+            listed.write_text(source, encoding="utf-8")
+        self._run("update")
+
+    def plan(self, names: list[str], *, upgrade: bool) -> list[str]:
+        """The packages that an install would bring or change."""
+        return simulated(self._run("--simulate", *self._install(names, upgrade=upgrade)))
+
+    def install(self, names: list[str], *, upgrade: bool) -> None:
+        """Install; packages that are there stay at their version unless `upgrade`."""
+        self._run(*self._install(names, upgrade=upgrade))
+
+    @staticmethod
+    def _install(names: list[str], *, upgrade: bool) -> list[str]:
+        return ["install", *([] if upgrade else ["--no-upgrade"]), *names]
+
+
+def installed_status() -> str:
+    """The packages as dpkg has them, one `Package Status-Abbrev` per line."""
+    form = "${Package} ${db:Status-Abbrev}\n"
+    return subprocess.run(["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True).stdout
+
+
+@contextmanager
+def no_service_starts(policy: Path = POLICY) -> Iterator[None]:
+    """Keep Debian's packages from starting their services (invoke-rc.d asks this program), and put back what was there.
+
+    A policy that an interrupted run of ours left behind is recognised and goes.
+    """
+    kept = policy.with_name(policy.name + ".before-judge")
+    if policy.is_file() and _MARK not in policy.read_text(encoding="utf-8", errors="replace"):
+        policy.replace(kept)
+    policy.write_text(f"#!/bin/sh\n{_MARK}\nexit 101\n", encoding="utf-8")
+    policy.chmod(0o755)
+    try:
+        yield
+    finally:
+        if kept.is_file():
+            kept.replace(policy)
+        else:
+            policy.unlink()
+
+
+def unmasked(units: list[str], directory: Path = UNITS) -> list[str]:
+    """The units of the list that nobody has masked or replaced yet."""
+    return [unit for unit in units if not (directory / unit).is_symlink() and not (directory / unit).exists()]
+
+
+def mask(units: list[str], directory: Path = UNITS) -> None:
+    """Mask units, also those that are not installed yet: the packages' scripts then enable nothing."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for unit in units:
+        (directory / unit).symlink_to("/dev/null")

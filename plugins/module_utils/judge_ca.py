@@ -1,0 +1,270 @@
+"""The cluster's certificate authority. Runs on the controller, with the `cryptography` of its Python.
+
+A certificate's subject is what judge/rpc/pki.py reads: CN is the host's name in the inventory, OU its role.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_SLACK = datetime.timedelta(hours=1)
+_PEM = serialization.Encoding.PEM
+
+
+class CaError(Exception):
+    """An authority or a request that cannot be used; the text is one sentence for the person who runs the playbook."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a certificate has to say."""
+
+    name: str
+    role: str
+    sans: tuple[str, ...]
+    days: int
+    renew_days: int
+
+
+def now() -> datetime.datetime:
+    """The controller's time, in UTC."""
+    return datetime.datetime.now(datetime.UTC)
+
+
+def days_left(certificate: x509.Certificate, at: datetime.datetime) -> int:
+    """Whole days until a certificate expires; negative when it has."""
+    return (certificate.not_valid_after_utc - at).days
+
+
+def general_names(sans: tuple[str, ...]) -> list[x509.GeneralName]:
+    """Addresses and host names as they stand in a certificate, each once."""
+    names: list[x509.GeneralName] = []
+    for text in dict.fromkeys(sans):
+        try:
+            names.append(x509.IPAddress(ipaddress.ip_address(text)))
+        except ValueError:
+            names.append(x509.DNSName(text))
+    return names
+
+
+def subject(name: str, role: str) -> x509.Name:
+    """Who: the host, in its role."""
+    return x509.Name(
+        [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role), x509.NameAttribute(NameOID.COMMON_NAME, name)]
+    )
+
+
+def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file durably; a secret is never readable by others, not even while it is written."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+class Authority:
+    """`ca.crt`, `ca.key` (encrypted) and `ca.passphrase` in one directory that only its owner may enter."""
+
+    def __init__(self, directory: Path) -> None:
+        """Nothing is read or made yet."""
+        self.directory = directory
+        self.cert_file = directory / "ca.crt"
+        self.key_file = directory / "ca.key"
+        self.passphrase_file = directory / "ca.passphrase"
+
+    def exists(self) -> bool:
+        """Whether there is an authority. CaError when only a part of it is left: a new one would lock out all hosts."""
+        there = [path for path in (self.cert_file, self.key_file) if path.exists()]
+        if len(there) == 1:
+            lost = self.key_file if there == [self.cert_file] else self.cert_file
+            msg = f"{lost} is missing beside {there[0].name}; restore it from a backup of the secrets directory"
+            raise CaError(msg)
+        return bool(there)
+
+    def make(self, name: str, days: int) -> None:
+        """Make the authority; the certificate comes last, so an interrupted run is seen and repeated."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.directory.chmod(0o700)
+        passphrase = secrets.token_urlsafe(32).encode()
+        key = ec.generate_private_key(ec.SECP256R1())
+        whose = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Judge CA {name}")])
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(whose)
+            .issuer_name(whose)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now() - _SLACK)
+            .not_valid_after(now() + datetime.timedelta(days=days))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(_usage(signs=True), critical=True)
+            .sign(key, hashes.SHA256())
+        )
+        encrypted = key.private_bytes(
+            _PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(passphrase)
+        )
+        write_private(self.passphrase_file, passphrase + b"\n")
+        unfinished = self.key_file.with_name("ca.key.unfinished")
+        write_private(unfinished, encrypted)
+        write_private(self.cert_file.with_name("ca.crt.unfinished"), certificate.public_bytes(_PEM), 0o644)
+        unfinished.replace(self.key_file)
+        self.cert_file.with_name("ca.crt.unfinished").replace(self.cert_file)
+
+    def certificate(self) -> x509.Certificate:
+        """The authority's certificate; CaError when it cannot be read."""
+        try:
+            return x509.load_pem_x509_certificate(self.cert_file.read_bytes())
+        except OSError as exc:
+            msg = f"{self.cert_file} cannot be read: {exc.strerror}; make the authority with playbooks/pki.yml"
+            raise CaError(msg) from None
+        except ValueError:
+            msg = f"{self.cert_file} is not a certificate; restore it from a backup of the secrets directory"
+            raise CaError(msg) from None
+
+    def key(self) -> ec.EllipticCurvePrivateKey:
+        """The authority's key; CaError when it cannot be read, opened, or is another certificate's."""
+        for path in (self.key_file, self.passphrase_file):
+            if not path.is_file():
+                msg = f"{path} is missing; restore it from a backup of the secrets directory"
+                raise CaError(msg)
+            if path.stat().st_mode & 0o077:
+                msg = f"{path} may be read by others than its owner; run chmod 600 {path}"
+                raise CaError(msg)
+        try:
+            passphrase = self.passphrase_file.read_bytes().strip()
+            key = serialization.load_pem_private_key(self.key_file.read_bytes(), passphrase)
+        except (ValueError, TypeError):
+            msg = f"{self.key_file} does not open with {self.passphrase_file.name}; restore both from one backup"
+            raise CaError(msg) from None
+        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != self.certificate().public_key():
+            msg = f"{self.key_file} is not the key of {self.cert_file.name}; restore both from one backup"
+            raise CaError(msg)
+        return key
+
+    def problem(self, at: datetime.datetime) -> str:
+        """Why the authority cannot sign now; empty when it can."""
+        try:
+            if not self.exists():
+                return ""
+            certificate = self.certificate()
+            self.key()
+        except CaError as exc:
+            return str(exc)
+        if at >= certificate.not_valid_after_utc:
+            return (
+                f"the cluster's CA {self.cert_file} expired on {certificate.not_valid_after_utc:%Y-%m-%d}; "
+                "replace it as docs/pki.md says under 'A new authority'"
+            )
+        if at < certificate.not_valid_before_utc:
+            return f"the cluster's CA {self.cert_file} is not valid yet; correct this controller's clock"
+        return ""
+
+    def reason_to_issue(self, pem: str, request: x509.CertificateSigningRequest, wanted: Wanted) -> str:
+        """Why a host's certificate has to be replaced; empty when it is right and lasts."""
+        if not pem:
+            return "there is none"
+        try:
+            found = x509.load_pem_x509_certificate(pem.encode())
+            found.verify_directly_issued_by(self.certificate())
+        except (ValueError, TypeError, InvalidSignature):
+            return "it was not issued by this authority"
+        if found.public_key() != request.public_key():
+            return "its key is another"
+        if found.subject != subject(wanted.name, wanted.role):
+            return "its subject is another"
+        if set(_sans(found)) != set(general_names(wanted.sans)):
+            return "its names are others"
+        left = days_left(found, now())
+        return f"it expires in {left} days" if left < wanted.renew_days else ""
+
+    def issue(self, request: x509.CertificateSigningRequest, wanted: Wanted) -> str:
+        """A certificate for a request, as PEM. Of the request only its key counts, not what it says of itself."""
+        if not request.is_signature_valid:
+            msg = f"the request of {wanted.name} for role {wanted.role} is not signed by its own key; run it again"
+            raise CaError(msg)
+        authority, at = self.certificate(), now()
+        end = min(at + datetime.timedelta(days=wanted.days), authority.not_valid_after_utc)
+        public = request.public_key()
+        if not isinstance(public, ec.EllipticCurvePublicKey):
+            msg = (
+                f"{wanted.name} asked with a key that is not an elliptic-curve key; remove the host's key and run again"
+            )
+            raise CaError(msg)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(subject(wanted.name, wanted.role))
+            .issuer_name(authority.subject)
+            .public_key(public)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(max(at - _SLACK, authority.not_valid_before_utc))
+            .not_valid_after(end)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs=False), critical=True)
+            .add_extension(x509.SubjectAlternativeName(general_names(wanted.sans)), critical=False)
+            .add_extension(
+                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+                critical=False,
+            )
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key().public_key()), critical=False)
+            .sign(self.key(), hashes.SHA256())
+        )
+        return certificate.public_bytes(_PEM).decode()
+
+
+def _sans(certificate: x509.Certificate) -> list[x509.GeneralName]:
+    try:
+        return list(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    except x509.ExtensionNotFound:
+        return []
+
+
+def load_request(pem: str, wanted: Wanted) -> x509.CertificateSigningRequest:
+    """A host's request; CaError when it is none."""
+    try:
+        return x509.load_pem_x509_csr(pem.encode())
+    except ValueError:
+        msg = f"{wanted.name} sent no certificate request for role {wanted.role}; check the host's openssl"
+        raise CaError(msg) from None
+
+
+def sign_all(
+    authority: Authority, held: list[dict[str, str]], wanted: list[Wanted], *, force: bool
+) -> list[tuple[str, str]]:
+    """For each certificate of a host (the new certificate or '', why); `held` has `csr` and `certificate` of each."""
+    decided = []
+    for have, want in zip(held, wanted, strict=True):
+        request = load_request(have["csr"], want)
+        reason = authority.reason_to_issue(have["certificate"], request, want) or ("asked for" if force else "")
+        decided.append((authority.issue(request, want) if reason else "", reason))
+    return decided

@@ -1,0 +1,171 @@
+"""Debian packages for a bundle: which ones, out of which archive, and the index that apt reads. Runs on the controller.
+
+apt does the resolving, in a root of its own with an empty list of installed packages: the answer is the whole closure,
+the same on every controller, and this machine's own packages and lists are neither read nor touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from ansible.module_utils.judge_files import BundleError, describe, write_atomic
+
+_URI = re.compile(r"^'(?P<uri>[^']+)' (?P<name>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$")
+_INDEX = ("Packages", "Release")
+_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+@dataclass(frozen=True)
+class Deb:
+    """One package to fetch; `cached` is apt's name of the file, `file` the bundle's."""
+
+    cached: str
+    file: str
+    size: int
+    sha256: str
+
+
+def parse_uris(text: str) -> list[Deb]:
+    """The packages out of `apt-get --print-uris`; other lines are apt's talk."""
+    found = []
+    for line in text.splitlines():
+        match = _URI.match(line)
+        if match:
+            name = unquote(urlsplit(match["uri"]).path).rpartition("/")[2]
+            found.append(Deb(match["name"], name, int(match["size"]), match["sha256"]))
+    return sorted(found, key=lambda deb: deb.file)
+
+
+def own_release(os_release: str) -> str:
+    """The code name out of /etc/os-release's text."""
+    match = re.search(r"^VERSION_CODENAME=\"?(\w+)", os_release, re.MULTILINE)
+    return match[1] if match else ""
+
+
+def derive_sources(targets: str, own: str, release: str) -> list[str]:
+    """Lines for sources.list: this machine's own Debian archive, as apt tells it, for another release.
+
+    `targets` has one `REPO_URI|RELEASE|COMPONENT` per line. Only suites of the machine's own release count, so that
+    a third party's archive is never taken for Debian's. BundleError when there is none.
+    """
+    lines = []
+    for line in targets.splitlines():
+        uri, _, rest = line.partition("|")
+        suite, _, component = rest.partition("|")
+        if own and component == "main" and re.fullmatch(rf"{own}(-updates|-security)?", suite):
+            lines.append(f"deb [signed-by={_KEYRING}] {uri} {release}{suite.removeprefix(own)} main")
+    if not lines:
+        msg = "this controller's apt knows no Debian archive to take packages from; set bundle_apt_sources to its lines"
+        raise BundleError(msg)
+    return sorted(set(lines))
+
+
+class Apt:
+    """apt in a root of its own; its lists and archives stay there for the next run."""
+
+    def __init__(self, root: Path, architecture: str) -> None:
+        """Make the root's directories and its apt.conf."""
+        self.root = root
+        for name in ("state/lists/partial", "cache/archives/partial", "none/partial", "etc/apt.conf.d", "log"):
+            (root / name).mkdir(parents=True, exist_ok=True)
+        (root / "status").write_text("", encoding="utf-8")
+        conf = root / "apt.conf"
+        conf.write_text(
+            f'Dir "{root}/";\nDir::State "state"; Dir::State::status "{root}/status"; Dir::Cache "cache";\n'
+            f'Dir::Etc "etc"; Dir::Etc::sourcelist "{root}/sources.list"; Dir::Etc::sourceparts "/dev/null";\n'
+            'Dir::Etc::trusted "/dev/null"; Dir::Etc::trustedparts "/dev/null"; Dir::Etc::preferences "/dev/null";\n'
+            f'Dir::Etc::preferencesparts "/dev/null"; Dir::Log "log"; APT::Architecture "{architecture}";\n'
+            f'APT::Architectures {{ "{architecture}"; }}; APT::Sandbox::User ""; APT::Install-Recommends "false";\n'
+            'Acquire::Languages "none"; Acquire::ForceHash "SHA256"; Acquire::Retries "3";\n',
+            encoding="utf-8",
+        )
+        self.environment = {**os.environ, "APT_CONFIG": str(conf), "LC_ALL": "C.UTF-8"}
+
+    def _run(self, *arguments: str) -> str:
+        """apt-get's output; BundleError with its own first complaint."""
+        done = subprocess.run(
+            ["apt-get", "-q", *arguments], env=self.environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            complaints = [line for line in done.stderr.splitlines() if line.startswith(("E:", "W:"))]
+            errors = (
+                [line for line in complaints if line.startswith("E:")] or complaints or [f"exit code {done.returncode}"]
+            )
+            msg = f"apt-get {arguments[0]} could not make the bundle's packages: {errors[0].removeprefix('E: ')}"
+            raise BundleError(msg)
+        return done.stdout
+
+    def update(self, sources: list[str]) -> None:
+        """Fetch the archive's lists; a list that could not be fetched is an error, not a warning."""
+        (self.root / "sources.list").write_text("\n".join(sources) + "\n", encoding="utf-8")
+        self._run("update", "-o", "APT::Update::Error-Mode=any")
+
+    def resolve(self, packages: list[str]) -> list[Deb]:
+        """The closure of the packages; asked with an empty cache, as apt names only what it would have to fetch."""
+        told = self._run("install", "-y", "--print-uris", "-o", f"Dir::Cache::archives={self.root}/none", *packages)
+        found = parse_uris(told)
+        unknown = sum(line.startswith("'") for line in told.splitlines()) - len(found)
+        if unknown or not found:
+            msg = f"apt told no address and SHA-256 for {unknown or 'any'} of the packages; set bundle_apt_sources"
+            raise BundleError(msg)
+        return found
+
+    def fetch(self, packages: list[str], debs: list[Deb], target: Path) -> None:
+        """Put the packages that are wanted into `target`; apt has verified each one."""
+        self._run("install", "-y", "--download-only", *packages)
+        for deb in debs:
+            fresh = target / f".{deb.file}.new"
+            shutil.copyfile(self.root / "cache/archives" / deb.cached, fresh)
+            fresh.replace(target / deb.file)
+
+
+def is_right(path: Path, deb: Deb) -> bool:
+    """Whether the bundle has the package already, whole."""
+    return path.is_file() and describe(path) == {"size": deb.size, "sha256": deb.sha256}
+
+
+def index(directory: Path, debs: list[Deb], architecture: str) -> dict[str, str]:
+    """The texts of `Packages` and `Release` for the packages in a directory."""
+    stanzas = []
+    for deb in debs:
+        control = subprocess.run(
+            ["dpkg-deb", "--field", str(directory / deb.file)], capture_output=True, text=True, check=True
+        ).stdout.rstrip("\n")
+        stanzas.append(f"{control}\nFilename: ./{deb.file}\nSize: {deb.size}\nSHA256: {deb.sha256}\n")
+    packages = "\n".join(stanzas)
+    data = packages.encode()
+    release = (
+        "Origin: judge\nLabel: judge bundle\nSuite: bundle\n"
+        f"Architectures: {architecture} all\nSHA256:\n {hashlib.sha256(data).hexdigest()} {len(data)} Packages\n"
+    )
+    return {"Packages": packages, "Release": release}
+
+
+def versions(packages: str, names: list[str]) -> dict[str, str]:
+    """The version of each named package out of a `Packages` text; what only others provide is left out."""
+    found = dict(re.findall(r"^Package: (\S+)\n(?:(?!\n\n)[\s\S])*?^Version: (\S+)$", packages, re.MULTILINE))
+    return {name: found[name] for name in names if name in found}
+
+
+def publish(directory: Path, texts: dict[str, str]) -> bool:
+    """Write the index files that differ; True when one did."""
+    changed = False
+    for name in _INDEX:
+        path, data = directory / name, texts[name].encode()
+        if not path.is_file() or path.read_bytes() != data:
+            write_atomic(path, data, 0o644)
+            changed = True
+    return changed
+
+
+def prune(directory: Path, debs: list[Deb]) -> list[str]:
+    """The names in the directory that do not belong to the bundle."""
+    wanted = {deb.file for deb in debs} | set(_INDEX)
+    return sorted(path.name for path in directory.iterdir() if path.name not in wanted)

@@ -1,0 +1,96 @@
+"""Key pairs on a host, made by the openssl program; no key leaves it. Runs on hosts: standard library only."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import subprocess
+from pathlib import Path
+
+DIRECTORY_MODE = 0o755
+_KEY_MODE = 0o600
+
+
+class KeyPairError(Exception):
+    """A key or certificate that cannot be made; the text is one sentence for the person who runs the playbook."""
+
+
+def _openssl(*arguments: str) -> str:
+    """What openssl prints. Keys go by file, never as an argument or through the output."""
+    try:
+        done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, check=False, umask=0o077)
+    except FileNotFoundError:
+        msg = "openssl is missing on this host; install the package openssl (the bundle role does)"
+        raise KeyPairError(msg) from None
+    if done.returncode:
+        told = (done.stderr.strip().splitlines() or ["no reason given"])[0]
+        msg = f"openssl {arguments[0]} failed: {told}"
+        raise KeyPairError(msg)
+    return done.stdout
+
+
+def request_for(key: Path) -> str:
+    """A certificate request of a key (PEM). Its subject is empty: the authority decides what a certificate says."""
+    return _openssl("req", "-new", "-key", str(key), "-subj", "/CN=request", "-batch", "-config", os.devnull)
+
+
+def is_usable(key: Path) -> bool:
+    """Whether a file is an unencrypted P-256 key that openssl can use."""
+    if not key.is_file() or key.is_symlink():
+        return False
+    try:
+        told = _openssl("pkey", "-in", str(key), "-passin", "pass:", "-noout", "-text_pub")
+    except KeyPairError:
+        return False
+    return "prime256v1" in told
+
+
+def make(key: Path) -> None:
+    """Make a key; the file is its owner's alone from its first byte, and complete when it takes its place."""
+    fresh = key.with_name(f".{key.name}.new")
+    fresh.unlink(missing_ok=True)
+    os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _KEY_MODE))
+    _openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", str(fresh))
+    with fresh.open("rb") as file:
+        os.fsync(file.fileno())
+    fresh.replace(key)
+
+
+def ids(owner: str, group: str | None) -> tuple[int, int]:
+    """(uid, gid); KeyPairError when the host has no such user or group."""
+    try:
+        user = pwd.getpwnam(owner)
+        return user.pw_uid, user.pw_gid if group is None else grp.getgrnam(group).gr_gid
+    except KeyError:
+        msg = f"this host has no user '{owner}' or no group '{group}'; the role common makes them, run it first"
+        raise KeyPairError(msg) from None
+
+
+def settle(path: Path, uid: int, gid: int, mode: int, *, write: bool) -> bool:
+    """Give a file its owner and mode; True when it had others."""
+    state = path.stat()
+    wrong = (state.st_uid, state.st_gid, state.st_mode & 0o7777) != (uid, gid, mode)
+    if wrong and write:
+        os.chown(path, uid, gid)
+        path.chmod(mode)
+    return wrong
+
+
+def put(path: Path, text: str, mode: int = 0o644) -> None:
+    """Replace a file that is not secret so that a reader sees the old one or the new one."""
+    fresh = path.with_name(f".{path.name}.new")
+    with fresh.open("w", encoding="ascii") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def read(path: Path) -> str:
+    """A certificate file's text; empty when there is none that could be a certificate."""
+    try:
+        return path.read_text(encoding="ascii")
+    except (FileNotFoundError, UnicodeDecodeError):
+        return ""

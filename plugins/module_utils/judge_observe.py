@@ -1,0 +1,156 @@
+"""What a precheck looks at on a host; changes nothing. Runs on hosts: standard library only."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+_LISTEN = "0A"
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def os_release(text: str) -> dict[str, str]:
+    """`id` and `codename` out of /etc/os-release."""
+    found = dict(re.findall(r"^(ID|VERSION_CODENAME)=\"?([^\"\n]*)\"?$", text, re.MULTILINE))
+    return {"id": found.get("ID", ""), "codename": found.get("VERSION_CODENAME", "")}
+
+
+def listeners(text: str) -> dict[int, set[int]]:
+    """Inodes of listening sockets by port, out of /proc/net/tcp or tcp6."""
+    found: dict[int, set[int]] = {}
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) > 9 and fields[3] == _LISTEN:
+            found.setdefault(int(fields[1].rpartition(":")[2], 16), set()).add(int(fields[9]))
+    return found
+
+
+def unit_of(cgroup: str) -> str:
+    """The systemd unit out of /proc/PID/cgroup; empty when there is none."""
+    units = re.findall(r"/([^/\n]+\.(?:service|socket|scope))(?:/|$)", cgroup, re.MULTILINE)
+    return units[-1] if units else ""
+
+
+def _owners(inodes: Iterable[int]) -> dict[int, tuple[str, str]]:
+    """(program, unit) of the process that holds each socket."""
+    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    found: dict[int, tuple[str, str]] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            held = {str(link.readlink()) for link in (process / "fd").iterdir()} & wanted.keys()
+            if held:
+                name = (process / "comm").read_text(encoding="utf-8", errors="replace").strip()
+                unit = unit_of((process / "cgroup").read_text(encoding="utf-8"))
+                found.update((wanted[link], (name, unit)) for link in held)
+        except OSError:
+            continue  # it has ended meanwhile
+    return found
+
+
+def port_holders(ports: Iterable[int]) -> dict[str, dict[str, str]]:
+    """Who listens on each of these ports now: `program` and `unit`."""
+    sockets: dict[int, set[int]] = {}
+    for table in ("tcp", "tcp6"):
+        path = Path("/proc/net", table)
+        if path.exists():
+            for port, inodes in listeners(path.read_text(encoding="ascii")).items():
+                sockets.setdefault(port, set()).update(inodes)
+    taken = {port: sockets[port] for port in ports if port in sockets}
+    owners = _owners(inode for inodes in taken.values() for inode in inodes)
+    holders = {}
+    for port, inodes in taken.items():
+        program, unit = next((owners[inode] for inode in inodes if inode in owners), ("", ""))
+        holders[str(port)] = {"program": program, "unit": unit}
+    return holders
+
+
+def has_address(address: str) -> bool | None:
+    """Whether an address is this host's own; None when its name cannot be resolved here."""
+    try:
+        found = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)
+    except OSError:
+        return None
+    for family, kind, _, _, where in found:
+        with socket.socket(family, kind) as probe:
+            try:
+                probe.bind(where)
+            except OSError as exc:
+                if exc.errno == errno.EADDRNOTAVAIL:
+                    continue
+                raise
+            return True
+    return False
+
+
+def free_bytes(path: Path) -> dict[str, Any]:
+    """Free space where `path` is or will be, with the device, so that several paths on one disk are added up."""
+    here = path
+    while not here.exists():
+        here = here.parent
+    space = os.statvfs(here)
+    return {"free": space.f_bavail * space.f_frsize, "device": here.stat().st_dev}
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return "unreadable"
+
+
+def etcd_data(path: Path) -> dict[str, Any]:
+    """The record of an etcd member: its token and name; `data` when there is a database."""
+    record = _json(path / "membership.json")
+    data = any((path / place).is_dir() for place in ("data/member", "member"))
+    if record is None:
+        return {"data": data, "token": None, "name": None}
+    if not isinstance(record, dict):
+        return {"data": data, "token": "", "name": ""}
+    return {"data": data, "token": str(record.get("token", "")), "name": str(record.get("name", ""))}
+
+
+def mongodb_data(path: Path) -> dict[str, Any]:
+    """Whether there is a database, whether judge made it, and of which replica set it is."""
+    record = _json(path / "judge-member.json")
+    data = any((path / name).is_file() for name in ("storage.bson", "WiredTiger"))
+    known = isinstance(record, dict)
+    return {"data": data, "marked": known, "replica_set_id": record.get("replica_set_id") if known else None}
+
+
+def architecture() -> str:
+    """Debian's name of this machine's architecture."""
+    try:
+        return subprocess.run(
+            ["dpkg", "--print-architecture"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return _MACHINES.get(platform.machine(), platform.machine())
+
+
+def observe(*, address: str, ports: list[int], paths: list[str], etcd_path: str, mongodb_path: str) -> dict[str, Any]:
+    """Everything that a precheck wants to know of this host."""
+    system = Path("/etc/os-release")
+    python = Path("/usr/bin/python3")
+    return {
+        "os": os_release(system.read_text(encoding="utf-8") if system.is_file() else ""),
+        "architecture": architecture(),
+        "python": f"{sys.version_info[0]}.{sys.version_info[1]}" if python.exists() else "",
+        "systemd": Path("/run/systemd/system").is_dir(),
+        "root": os.geteuid() == 0,
+        "address": has_address(address) if address else None,
+        "ports": port_holders(ports),
+        "disks": {path: free_bytes(Path(path)) for path in paths},
+        "etcd": etcd_data(Path(etcd_path)),
+        "mongodb": mongodb_data(Path(mongodb_path)),
+    }

