@@ -1,0 +1,244 @@
+"""People at the pages: real browser, real uWSGI, real judicator; the executor is a client of the protocol."""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.by import By
+
+from judge.rpc import messages as m
+from tests.support.gateway import ADMIN, USER
+from tests.support.judicators import accepted
+from tests.support.servers import wait_for
+
+pytestmark = pytest.mark.browser
+
+PROGRAM = (
+    '#include <stdio.h>\nint main(void) {\n    int a, b;\n    scanf("%d %d", &a, &b);\n    printf("%d\\n", a + b);\n}\n'
+)
+
+
+@pytest.fixture(scope="module")
+def executor(world):
+    one = world.executor("executor-1", slots=2, languages=("c", "cpp", "python3"))
+    one.report(vacant=0)
+    return one
+
+
+def task_of(browser):
+    """The id of the submission that the browser comes to show."""
+    wait_for(lambda: "/submissions/" in browser.driver.current_url, what="the page of the submission")
+    return browser.driver.current_url.rstrip("/").rpartition("/")[2]
+
+
+def take(executor, task):
+    """Let the executor take a task; returns its assignment."""
+    wait_for(lambda: executor.report() and task in executor.work, what="the task at the executor")
+    return executor.work[task]
+
+
+def tell(executor, task, status, progress):
+    """Report how far a task is."""
+    request = executor.request(vacant=0)
+    for one in request.executing:
+        if one.id == task:
+            one.status, one.progress = status, progress
+    executor.send(request)
+
+
+def result(*verdicts):
+    tests = [
+        m.TestResult(
+            name=f"{'sample' if number == 1 else 'secret'}/{number}", verdict=verdict, cpu=0.0021 * number,
+            wall=0.004 * number, memory=1_600_000 + 90_000 * number, output="3\n", output_bytes=2,
+            message="" if verdict == "AC" else "token 1 on line 1: judge has 4, you have 3",
+        )
+        for number, verdict in enumerate(verdicts, 1)
+    ]  # fmt: skip
+    return m.Result(
+        tests=tests, cpu=max(one.cpu for one in tests), wall=max(one.wall for one in tests),
+        memory=max(one.memory for one in tests), language_version="gcc (Debian 12.2.0-14+deb12u1) 12.2.0",
+        compile_log="main.c:4:5: warning: ignoring return value of 'scanf' [-Wunused-result]\n",
+    )  # fmt: skip
+
+
+def wrong(one):
+    return accepted(one, status="run_failed", verdict="WA", result=result("AC", "AC", "WA"))
+
+
+def submit(browser, **fields):
+    """Hand in through the form; returns the id."""
+    browser.go("/submit")
+    browser.fill(**{"language": "c", "source": PROGRAM, **fields})
+    browser.press("Submit")
+    return task_of(browser)
+
+
+def test_a_submission_comes_to_its_verdict_before_ones_eyes(chrome, executor):
+    browser = chrome()
+    browser.login(USER)
+    browser.sees("The cluster", "#live")
+    task = submit(browser)
+    browser.sees("Waiting")
+    browser.driver.execute_script("window.sameDocument = true")
+    assignment = take(executor, task)
+    tell(executor, task, m.Status.RUNNING, "test 2 of 3")
+    browser.sees("Running Cancel test 2 of 3")
+    browser.shot("live-running")
+    executor.report(wrong(assignment), vacant=0)
+    browser.sees("WA Wrong answer", timeout=5)
+    assert "2 of 3 accepted" in browser.text()
+    assert "Cancel" not in browser.text()
+    assert browser.driver.title.startswith("WA")
+    assert browser.driver.execute_script("return window.sameDocument"), "the page was not loaded again"
+    browser.sees("judge has 4, you have 3")  # the details of the test that decided are open
+    browser.shot("live-verdict")
+    assert browser.complaints() == []
+
+
+def test_lists_follow_what_happens(chrome, executor):
+    browser, other = chrome(), chrome()
+    browser.login(USER)
+    other.login(USER)
+    task = submit(other)
+    browser.go("/submissions")
+    row = f"tr:has(a[title='{task}'])"
+    assert "Waiting" in browser.text(row)
+    executor.report(accepted(take(executor, task), result=result("AC")), vacant=0)
+    browser.sees("AC Accepted", row)
+    assert browser.complaints() == []
+
+
+def test_search_and_pages(chrome, executor):
+    browser = chrome()
+    browser.login(USER)
+    one = submit(browser)
+    executor.report(wrong(take(executor, one)), vacant=0)
+    two = submit(browser)
+    executor.report(accepted(take(executor, two), result=result("AC")), vacant=0)
+    browser.go("/submissions")
+    browser.fill(verdict="WA")
+    browser.press("Search")
+    found = [link.get_attribute("title") for link in browser.driver.find_elements(By.CSS_SELECTOR, "a.id")]
+    assert one in found and two not in found
+    browser.fill(problem="nothing-of-this-name")
+    browser.press("Search")
+    browser.sees("No submission matches")
+    browser.go("/submissions?limit=1")
+    browser.driver.find_element(By.LINK_TEXT, "Older").click()
+    browser.sees("Newest")
+    found = [link.get_attribute("title") for link in browser.driver.find_elements(By.CSS_SELECTOR, "a.id")]
+    assert found == [one]
+
+
+def test_cancel(chrome):
+    browser = chrome()
+    browser.login(USER)
+    submit(browser)
+    browser.sees("Waiting")
+    browser.press("Cancel")
+    browser.sees("Cancelled.", ".note")
+    browser.sees("Cancelled", ".headline")
+
+
+def test_drain_and_resume(chrome, executor):
+    browser = chrome()
+    browser.login(ADMIN)
+    browser.go("/executors")
+    browser.fill(reason="a new disk")
+    browser.press("Drain", ".executor")
+    browser.sees("Takes no more work: a new disk")
+    browser.shot("drained")
+    browser.press("Resume", ".executor")
+    browser.sees("executor-1 takes work again")
+    browser.sees("Drain", ".executor")
+
+
+def test_a_file_that_is_no_source_loses_nothing(chrome, tmp_path):
+    browser = chrome()
+    browser.login(USER)
+    (tmp_path / "prog.c").write_bytes(b"\x7fELF\0\0")
+    browser.go("/submit")
+    browser.one("details summary").click()
+    browser.fill(language="python3", source="typed before", stdin="1 2", cpu="1.5", file=str(tmp_path / "prog.c"))
+    browser.press("Submit")
+    assert "The source is a binary file" in browser.text(".field.wrong")
+    assert browser.one("[name=source]").get_attribute("value") == "typed before"
+    assert browser.one("[name=stdin]").get_attribute("value") == "1 2"
+    assert browser.one("[name=cpu]").get_attribute("value") == "1.5"
+    assert browser.one("[name=language]").get_attribute("value") == "python3"
+    browser.shot("submit-binary")
+
+
+def test_an_ended_session_asks_for_the_token_and_comes_back(chrome):
+    browser = chrome()
+    browser.login(USER)
+    browser.go("/executors")
+    browser.driver.delete_all_cookies()
+    browser.sees("You need the token", timeout=15)
+    browser.fill(token="wrong")
+    browser.press("Log in")
+    browser.sees("not known here")
+    browser.fill(token=USER)
+    browser.press("Log in")
+    browser.sees("executor-1")
+    browser.press("Log out", ".top")
+    browser.sees("You need the token")
+
+
+def test_everything_works_without_javascript(chrome, executor, tmp_path):
+    browser = chrome(javascript=False)
+    browser.login(ADMIN)
+    (tmp_path / "sum.c").write_text(PROGRAM)
+    browser.go("/submit")
+    browser.fill(file=str(tmp_path / "sum.c"))
+    browser.press("Submit")
+    task = task_of(browser)
+    browser.sees("Waiting")
+    executor.report(accepted(take(executor, task), result=result("AC", "AC")), vacant=0)
+    browser.sees("AC Accepted")
+    browser.shot("no-javascript")
+    browser.go("/submissions?verdict=AC")
+    assert task in [link.get_attribute("title") for link in browser.driver.find_elements(By.CSS_SELECTOR, "a.id")]
+    submit(browser)
+    browser.press("Cancel")
+    browser.sees("Cancelled")
+    browser.go("/executors")
+    browser.press("Drain", ".executor")
+    browser.sees("Takes no more work")
+    browser.press("Resume", ".executor")
+    browser.sees("executor-1 takes work again")
+
+
+@pytest.fixture(scope="module")
+def judged(executor, world):
+    """A few submissions in all states, so that the pages have something to show."""
+    rpc = world.client()
+    ids = []
+    for verdict in ("AC", "TLE", "MLE", "CE", "WA"):
+        status = {"AC": "success", "CE": "compile_failed"}.get(verdict, "run_failed")
+        one = rpc.call("add", m.Submission(user="ada", language="c", source=PROGRAM), m.AddReply).task.id
+        done = accepted(take(executor, one), status=status, verdict=verdict, result=result("AC", "AC", verdict))
+        executor.report(done, vacant=0)
+        ids.append(one)
+    return ids
+
+
+@pytest.mark.parametrize(
+    ("name", "look"),
+    [("desktop", {"width": 1280}), ("dark", {"width": 1280, "dark": True}), ("phone", {"width": 390})],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_page_fits_and_the_browser_has_no_complaints(chrome, judged, name, look):
+    browser = chrome(**look)
+    browser.go("/login")
+    browser.shot(f"{name}-login")
+    browser.login(ADMIN)
+    pages = ["/", "/submit", "/submissions", f"/submissions/{judged[-1]}", "/executors", "/judicators", "/problems"]
+    for page in pages:
+        browser.go(page)
+        width = browser.driver.execute_script("return document.documentElement.scrollWidth")
+        assert width <= browser.width, f"{page} is {width} pixels wide"
+        ground = browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert (ground == "rgb(15, 19, 26)") is look.get("dark", False)
+        browser.shot(f"{name}-{page.split('/')[1] or 'overview'}{'-one' if page.count('/') > 1 else ''}")
+    assert browser.complaints() == []

@@ -1,0 +1,2 @@
+char big[250 << 20] = {1};
+int main(void) { return big[5]; }

@@ -1,0 +1,1 @@
+cat found; test -s found || echo safe

@@ -1,0 +1,1 @@
+./object || echo "exit $?"

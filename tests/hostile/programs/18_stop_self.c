@@ -1,0 +1,6 @@
+#include "hostile.h"
+int main(void) {
+    finish();
+    raise(SIGSTOP);
+    return 0;
+}

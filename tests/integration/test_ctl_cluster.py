@@ -1,0 +1,195 @@
+"""judgectl against a whole embedded cluster: every command, as a person or a script uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import BIN, Cluster, processes_of, running
+from tests.support.servers import wait_for
+
+pytestmark = pytest.mark.root
+ROOT = Path(__file__).resolve().parents[2]
+HELLO = ROOT / "examples/problems/hello/submissions"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(tmp_path_factory.mktemp("ctl") / "cluster", "--slots", "2") as found:
+        yield found
+    assert processes_of(str(found.directory)) == {}
+
+
+def ctl(cluster: Cluster, *arguments: str, stdin: str = "", code: int = 0) -> str:
+    """Run judgectl; returns stdout (stderr when it was to fail with 1 or 2)."""
+    done = subprocess.run(
+        [str(BIN / "judgectl"), *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml")},
+        check=False,
+    )
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done.stderr if code in {1, 2} and not done.stdout else done.stdout
+
+
+def ctl_json(cluster: Cluster, *arguments: str, stdin: str = "", code: int = 0) -> Any:
+    return json.loads(ctl(cluster, *arguments, "--output", "json", stdin=stdin, code=code))
+
+
+def test_status_names_every_member(cluster: Cluster) -> None:
+    text = ctl(cluster, "status")
+    assert text.startswith("healthy")
+    for word in ("judicator", "etcd", "mongodb", "executor", "gateway", "leader", "RUNNING"):
+        assert word in text
+    status = ctl_json(cluster, "status")
+    assert status["cluster"]["problems"] == []
+    assert {service["name"] for service in status["services"]} >= {"etcd", "mongodb", "judicator", "gateway"}
+
+
+def test_import_then_submit_files_with_exit_codes_by_verdict(cluster: Cluster) -> None:
+    info = ctl_json(cluster, "problem", "import", str(ROOT / "examples/problems/hello"))
+    assert info[0]["name"] == "hello"
+    assert "hello" in ctl(cluster, "problem", "list")
+    assert ctl_json(cluster, "problem", "show", "hello")["hash"] == info[0]["hash"]
+    assert "AC" in ctl(cluster, "submit", "--problem", "hello", str(HELLO / "accepted/hello.c"))
+    assert "WA" in ctl(cluster, "submit", "-p", "hello", "--full", str(HELLO / "wrong_answer/lower_case.py"), code=10)
+    text = ctl(cluster, "submit", "-p", "hello", str(HELLO / "compile_error/missing_semicolon.c"), code=15)
+    assert "error:" in text, "the compiler's words are shown"
+    several = [str(HELLO / "accepted/hello.py"), str(HELLO / "run_time_error/null_pointer.c")]
+    assert ctl(cluster, "submit", "-p", "hello", *several, code=14).count("hello") >= 2
+
+
+def test_standard_input_and_free_runs(cluster: Cluster) -> None:
+    assert "42" in ctl(cluster, "submit", "-l", "python3", "-", stdin="print(6 * 7)\n")
+    task = ctl_json(cluster, "submit", "--command", "tr a-z A-Z", "--stdin", str(ROOT / "pyproject.toml"))
+    assert task["result"]["stdout"] == (ROOT / "pyproject.toml").read_text().upper()
+    assert task["verdict"] == "AC"
+    assert ctl_json(cluster, "submit", "--command", "sleep 60", "--cpu", "0.2", code=11)["verdict"] == "TLE"
+
+
+def test_the_same_key_gives_the_same_submission(cluster: Cluster) -> None:
+    arguments = ["submit", "--command", "true", "--idempotency-key", "once"]
+    assert ctl_json(cluster, *arguments)["id"] == ctl_json(cluster, *arguments)["id"]
+
+
+def test_get_search_and_paging(cluster: Cluster) -> None:
+    ids = [ctl_json(cluster, "submit", "--command", f"exit {code}", code=14)["id"] for code in (1, 2, 3)]
+    text = ctl(cluster, "get", ids[0], "--full")
+    assert "RTE" in text
+    assert "attempt 1" in text
+    first = ctl_json(cluster, "search", "--verdict", "RTE", "--limit", "2", "--done")
+    assert [task["id"] for task in first["tasks"]] == [ids[2], ids[1]]
+    second = ctl_json(cluster, "search", "--verdict", "RTE", "--limit", "2", "--before", first["next"])
+    assert second["tasks"][0]["id"] == ids[0]
+    assert "there is no submission" in ctl(cluster, "get", "0" * 24, code=2)
+    assert ids[0] in ctl(cluster, "search")
+
+
+def test_cancel_while_running(cluster: Cluster) -> None:
+    task = ctl_json(cluster, "submit", "--no-wait", "--command", "sleep 50", "--cpu", "60")
+    wait_for(lambda: ctl_json(cluster, "get", task["id"])["status"] == "running", what="running")
+    assert ctl_json(cluster, "cancel", task["id"])[0]["status"] == "cancelled"
+    wait_for(lambda: not _sleepers(), 10, "the end of the cancelled program")
+    assert "nothing to cancel" in ctl(cluster, "cancel", ctl_json(cluster, "submit", "--command", "true")["id"], code=2)
+
+
+def _sleepers() -> list[str]:
+    done = subprocess.run(["pgrep", "-x", "-f", "sleep 50"], capture_output=True, text=True, check=False)
+    return done.stdout.split()
+
+
+def test_drain_and_resume(cluster: Cluster) -> None:
+    name = ctl_json(cluster, "executors")["executors"][0]["name"]
+    assert "drained" in ctl(cluster, "drain", name, "--reason", "new disk")
+    assert "new disk" in ctl(cluster, "executors")
+    task = ctl_json(cluster, "submit", "--no-wait", "--command", "true")
+    assert ctl_json(cluster, "get", task["id"])["status"] == "pending"
+    ctl(cluster, "resume", name)
+    wait_for(lambda: ctl_json(cluster, "get", task["id"])["verdict"] == "AC", what="a verdict after resume")
+    assert "unknown-one" in ctl(cluster, "drain", "unknown-one", code=2)
+
+
+def test_judicators_and_languages(cluster: Cluster) -> None:
+    assert "leader, epoch" in ctl(cluster, "judicators")
+    rows = {row["name"]: row for row in ctl_json(cluster, "languages")}
+    assert {"c", "cpp", "python3", "java"} <= set(rows)
+    assert ".py" in ctl(cluster, "languages")
+
+
+def test_hold_keeps_boot_away_until_release(cluster: Cluster) -> None:
+    def state() -> dict[str, Any]:
+        services = ctl_json(cluster, "status")["services"]
+        return next(service for service in services if service["name"] == "executor")
+
+    before = state()
+    assert "is held for" in ctl(cluster, "hold", "executor", "--reason", "looking at it", "--for", "10m")
+    wait_for(lambda: state()["state"] == "HELD", what="HELD")
+    assert "looking at it" in ctl(cluster, "status")
+    ctl(cluster, "release", "executor")
+    wait_for(lambda: state()["state"] == "RUNNING", what="RUNNING")
+    assert state()["pid"] == before["pid"], "holding does not restart anything"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["submit", "-p", "absent", str(HELLO / "accepted/hello.c")], "absent"),
+        (["submit", "-l", "cobol", str(HELLO / "accepted/hello.c")], "'cobol' is not known"),
+        (["problem", "import", str(ROOT / "judge")], "problem.yaml"),
+        (["problem", "show", "absent"], "'absent' does not exist"),
+        (["get", "nonsense"], "'nonsense'"),
+        (["search", "--before", "nonsense"], "before"),
+        (["cancel", "0" * 24], "there is no submission"),
+        (["examples", "/nonexistent"], "nothing to judge"),
+    ],
+)
+def test_bad_input_is_one_sentence(cluster: Cluster, arguments: list[str], sentence: str) -> None:
+    text = ctl(cluster, *arguments, code=2)
+    assert sentence in text
+    assert text.startswith("judgectl: ")
+    assert len(text.strip().splitlines()) == 1
+
+
+def test_a_wrong_token_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_TOKEN", "wrong")
+    assert "token" in ctl(cluster, "executors", code=2)
+
+
+def test_examples_are_judged_as_their_folders_say(cluster: Cluster) -> None:
+    rows = ctl_json(cluster, "examples", str(ROOT / "examples"))
+    assert len(rows) >= 20
+    assert [row for row in rows if not row["right"]] == []
+    assert {"AC", "WA", "TLE", "MLE", "OLE", "RTE", "CE"} <= {row["verdict"] for row in rows}
+
+
+def test_a_wrong_folder_is_found_out(cluster: Cluster, tmp_path: Path) -> None:
+    target = tmp_path / "examples/problems/hello"
+    shutil.copytree(ROOT / "examples/problems/hello", target)
+    wrong = next((target / "submissions/wrong_answer").iterdir())
+    wrong.rename(target / "submissions/accepted" / wrong.name)
+    text = ctl(cluster, "examples", str(tmp_path / "examples"), code=1)
+    assert "✗" in text
+    assert "1 not as expected" in text
+
+
+def test_a_terminal_gets_a_live_table(cluster: Cluster) -> None:
+    done = subprocess.run(
+        ["script", "-qec", f"{BIN}/judgectl submit --command 'echo seen'", "/dev/null"],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml"), "TERM": "xterm"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "seen" in done.stdout

@@ -1,0 +1,58 @@
+"""The main job of the README, as a newcomer runs it: one command, one table, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import processes_of
+
+pytestmark = pytest.mark.root
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _cgroups(name: str) -> list[Path]:
+    return [path for path in Path("/sys/fs/cgroup").glob("**/judge*") if name in str(path)]
+
+
+def test_demo_judges_the_examples_and_leaves_nothing(tmp_path: Path) -> None:
+    directory = tmp_path / "demo"
+    mounts = Path("/proc/self/mountinfo").read_text()
+    done = subprocess.run(
+        [str(ROOT / "scripts/demo")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JUDGE_DEMO_DIR": str(directory), "JUDGE_BIN": str(Path(sys.executable).parent)},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "healthy" in done.stdout
+    assert "all as expected" in done.stdout
+    for word in ("submission", "language", "verdict", "expected", "cpu", "memory", "executor", "latency"):
+        assert word in done.stdout
+    for verdict in ("AC", "WA", "TLE", "MLE", "OLE", "RTE", "CE"):
+        assert f" {verdict} " in done.stdout
+    assert processes_of(str(directory)) == {}
+    assert Path("/proc/self/mountinfo").read_text() == mounts
+    name = next(line for line in (directory / "cluster.yml").read_text().splitlines() if line.startswith("name:"))
+    assert _cgroups(name.split()[1]) == []
+
+
+def test_demo_says_why_the_cluster_does_not_start(tmp_path: Path) -> None:
+    (tmp_path / "demo/pki").mkdir(parents=True)
+    done = subprocess.run(
+        [str(ROOT / "scripts/demo")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JUDGE_DEMO_DIR": str(tmp_path / "demo"), "JUDGE_BIN": str(Path(sys.executable).parent)},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "but no cluster.yml" in done.stderr
+    assert list((tmp_path / "demo/pki").iterdir()) == []

@@ -1,0 +1,319 @@
+"""The pipeline in the real sandbox: every verdict, in the languages that are always tested, and the plain command."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+
+import pytest
+
+from judge.executor import excerpt
+from judge.executor.channel import Data, Job
+from judge.executor.pipeline import Pipeline, cases
+from judge.problems.languages import detect, extra_paths, load_table
+from judge.rpc.messages import (
+    Assignment,
+    Limits,
+    LimitsOverride,
+    ProblemManifest,
+    ProblemTest,
+    Status,
+    Submission,
+    Test,
+    Verdict,
+)
+from judge.sandbox import SandboxPool
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
+]
+
+TABLE = load_table()
+SUM = [Test(name=str(n), input=f"{n} {n + 1}\n", answer=f"{2 * n + 1}\n") for n in range(1, 4)]
+C_SUM = '#include <stdio.h>\nint main(void){long a,b;if(scanf("%ld%ld",&a,&b)!=2)return 1;printf("%ld\\n",a+b);}'
+PY_SUM = "a, b = map(int, input().split())\nprint(a + b)\n"
+MIB = 1024**2
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with contextlib.closing(SandboxPool(f"test-pipeline-{os.getpid()}", paths=extra_paths(TABLE.values()))) as made:
+        yield made
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def pipeline(pool, told, work):
+    return Pipeline(take=pool.take, tell=told.append, table=TABLE, outputs=work)
+
+
+def job(**submission) -> Job:
+    given = Submission.model_validate(submission)
+    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=given), language_version="v1")
+
+
+def judge(pipeline, **submission):
+    finished = pipeline.execute(job(**submission))
+    assert finished.completed is not None
+    assert not finished.completed.retry, finished.completed.result.reason
+    return finished.completed
+
+
+LIMITS = LimitsOverride(cpu=0.3, wall=3.0, memory=64 * MIB, output=100_000)
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "verdict", "words"),
+    [
+        ("c", C_SUM, "AC", ""),
+        ("c", C_SUM.replace("a+b", "a+b+(a==2)"), "WA", "test 2: "),
+        ("c", "int main(void){for(;;);}", "TLE", "CPU time limit exceeded"),
+        ("c", "#include <unistd.h>\nint main(void){pause();}", "TLE", "wall time limit exceeded"),
+        (
+            "c",
+            "#include <stdlib.h>\n#include <string.h>\nint main(void){for(;;)memset(malloc(1<<20),1,1<<20);}",
+            "MLE",
+            "memory limit exceeded",
+        ),
+        ("c", '#include <stdio.h>\nint main(void){for(;;)puts("0123456789");}', "OLE", "output limit exceeded"),
+        ("c", "int main(void){return 7;}", "RTE", "exit code 7"),
+        ("c", "#include <stdlib.h>\nint main(void){abort();}", "RTE", "SIGABRT"),
+        ("c", "int main(void){return *(volatile int*)0;}", "RTE", "SIGSEGV"),
+        ("c", "int main(void){return undefined;}", "CE", "compilation failed: ended with exit code 1"),
+        (
+            "c",
+            '#include <sys/mount.h>\nint main(void){mount("a","/b","c",0,0);return 0;}',
+            "SV",
+            "forbidden system call",
+        ),
+        ("python3", PY_SUM, "AC", ""),
+        ("python3", "print(3)\n", "WA", "test 2: "),
+        ("python3", "while True: pass\n", "TLE", "CPU time limit exceeded"),
+        ("python3", "x = []\nwhile True: x.append(bytearray(1 << 20))\n", "MLE", "memory limit exceeded"),
+        ("python3", "while True: print('x' * 1000)\n", "OLE", "output limit exceeded"),
+        ("python3", "raise SystemExit(5)\n", "RTE", "exit code 5"),
+        ("python3", "print(\n", "CE", "compilation failed"),
+        ("cpp", "#include <iostream>\nint main(){long a,b;std::cin>>a>>b;std::cout<<a+b<<'\\n';}", "AC", ""),
+    ],
+)  # fmt: skip
+def test_verdicts(pipeline, language, source, verdict, words):
+    done = judge(pipeline, language=language, source=source, tests=SUM, limits=LIMITS)
+    result = done.result
+    assert done.verdict == verdict, result.model_dump()
+    assert words in result.reason
+    assert done.status is {"AC": Status.SUCCESS, "CE": Status.COMPILE_FAILED}.get(verdict, Status.RUN_FAILED)
+    assert result.language_version == "v1"
+    assert result.compile is not None
+    if verdict == "CE":
+        assert result.compile_log
+        assert not result.tests
+        return
+    assert result.tests[-1].verdict == verdict, "judging stops at the first failure"
+    assert all(test.verdict is Verdict.AC for test in result.tests[:-1])
+    assert len(result.tests) == (3 if verdict == "AC" else 2 if verdict == "WA" else 1)
+    assert result.failed_test == (None if verdict == "AC" else result.tests[-1].name)
+    assert result.cpu == max(test.cpu for test in result.tests)
+    assert result.memory == max(test.memory for test in result.tests) > 0
+
+
+@pytest.mark.skipif("java" not in detect({"java": TABLE["java"]}), reason="no Java: apt install default-jdk-headless")
+def test_java(pipeline):
+    source = (
+        "import java.util.*;\npublic class Sum { public static void main(String[] a) {"
+        " Scanner s = new Scanner(System.in); System.out.println(s.nextLong() + s.nextLong()); } }"
+    )
+    patient = LimitsOverride(cpu=30, wall=90)  # a virtual machine's start on a busy machine
+    assert judge(pipeline, language="java", source=source, tests=SUM, limits=patient).verdict is Verdict.AC
+    hungry = "class A { public static void main(String[] a) { var x = new java.util.ArrayList<int[]>();"
+    hungry += " for (;;) x.add(new int[1 << 20]); } }"
+    patient.memory = 64 * MIB
+    done = judge(pipeline, language="java", source=hungry, tests=SUM[:1], limits=patient)
+    assert done.verdict is Verdict.MLE, done.result
+
+
+def test_per_test_facts(pipeline):
+    source = "import sys\nprint('out', file=sys.stdout)\nprint('err', file=sys.stderr)\n"
+    done = judge(pipeline, language="python3", source=source, tests=[Test(name="t", answer="out\n")])
+    (test,) = done.result.tests
+    assert (test.name, test.output, test.error, test.exit_code) == ("t", "out\n", "err\n", 0)
+    assert test.output_sha256 == hashlib.sha256(b"out\n").hexdigest()
+    assert test.output_bytes == 4
+    assert done.result.stdout is None, "the whole output is for tasks without answers"
+
+
+def test_the_validator_forgives_blanks_and_speaks(pipeline):
+    tests = [Test(name="1", answer="a  b\n")]
+    assert judge(pipeline, language="python3", source="print('A b   ')", tests=tests).verdict is Verdict.AC
+    done = judge(pipeline, language="python3", source="print('a c')", tests=tests)
+    assert done.verdict is Verdict.WA
+    assert "c" in done.result.tests[0].message
+
+
+def test_tests_run_in_name_order(pipeline):
+    tests = [Test(name=name, answer="x" if name == "b" else "no") for name in "cba"]
+    done = judge(pipeline, language="python3", source="print('x')", tests=tests)
+    assert done.result.failed_test == "a"
+    assert [test.name for test in done.result.tests] == ["a"]
+
+
+def test_plain_command(pipeline, told):
+    done = judge(pipeline, compile="tr a-z A-Z <in.txt >out.txt", command="cat out.txt -", filename="in.txt",
+                 source="hello ", stdin="world")  # fmt: skip
+    assert done.status is Status.SUCCESS
+    assert done.verdict is Verdict.AC
+    assert done.result.stdout == "HELLO world"
+    assert [test.name for test in done.result.tests] == ["run"]
+    assert [(one.status, one.progress) for one in told] == [(Status.RUNNING, "0/1")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        ({"command": "exit 3"}, "RTE"),
+        ({"command": "true", "compile": "exit 1"}, "CE"),
+        ({"command": "no-such-program"}, "RTE"),
+        ({"command": "echo x > /box/new"}, "RTE"),
+        ({"command": "cat", "stdin": "x", "tests": []}, "AC"),
+    ],
+)
+def test_plain_command_failures(pipeline, fields, verdict):
+    assert judge(pipeline, **fields).verdict == verdict
+
+
+def test_compile_limits(pipeline, monkeypatch):
+    monkeypatch.setattr("judge.executor.pipeline.COMPILE_LIMITS", Limits(cpu=0.3, wall=2.0, memory=64 * MIB))
+    for source, words in (
+        ('#include "/dev/zero"\n', "limit exceeded"),
+        ('#include "/dev/random"\n', "limit exceeded"),
+        ("#define A(x) x x x x\n#define B(x) A(A(A(A(x))))\nB(B(B(B(B(int a;)))))", "limit exceeded"),
+    ):
+        done = judge(pipeline, language="c", source=source, tests=SUM)
+        assert done.verdict is Verdict.CE, done.result
+        assert words in done.result.reason
+    done = judge(pipeline, command="true", compile="sleep 60")
+    assert "wall time limit exceeded" in done.result.reason
+
+
+def test_a_flood_of_compiler_output_is_cut(pipeline):
+    done = judge(pipeline, language="c", source="\n".join(f"#warning {'x' * 100}" for _ in range(3000)), tests=SUM)
+    assert done.verdict is Verdict.CE
+    assert len(done.result.compile_log) <= excerpt.LOG + 100
+    assert done.result.compile_log.endswith("characters\n")
+
+
+def test_big_and_binary_outputs_go_into_a_file(pipeline, work):
+    for command, expected in (("head -c 100000 /dev/zero", b"\0" * 100000), ("printf '\\377'", b"\xff")):
+        finished = pipeline.execute(job(command=command))
+        assert finished.completed.verdict is Verdict.AC
+        assert finished.completed.result.stdout is None
+        assert finished.output == str(work / "c1.out")
+        assert (work / "c1.out").read_bytes() == expected
+
+
+def test_inputs_cannot_be_changed(pipeline):
+    source = "import os\nf = os.open('/proc/self/fd/0', os.O_RDWR)\nos.write(f, b'9')\n"
+    done = judge(pipeline, language="python3", source=source, tests=SUM)
+    assert done.verdict is Verdict.RTE
+    assert "not permitted" in done.result.tests[0].error or "denied" in done.result.tests[0].error
+
+
+def test_many_noisy_tests_stay_small(pipeline):
+    tests = [Test(name=f"{n:04d}", input="x" * 10) for n in range(400)]
+    source = "import os\nos.write(1, b'\\0' * 4000)\nos.write(2, b'\\377' * 4000)\n"
+    source = "int main(void){static char b[4000];write(1,b,4000);write(2,b,4000);return 0;}"
+    finished = pipeline.execute(job(language="c", source="#include <unistd.h>\n" + source, tests=tests))
+    done = finished.completed
+    assert done.verdict is Verdict.AC
+    assert len(done.result.tests) == 400
+    # At 1000 tests the fixed part of a test is 400 bytes; excerpts have their own budget.
+    assert len(done.model_dump_json()) < excerpt.BUDGET + 400 * 400 + 100_000
+    assert done.result.tests[0].output
+    assert not done.result.tests[-1].output
+
+
+def problem(work, answers, flags=(), sample=False):
+    files = {}
+
+    def blob(data: bytes) -> str:
+        sha = hashlib.sha256(data).hexdigest()
+        (work / sha).write_bytes(data)
+        files[sha] = str(work / sha)
+        return sha
+
+    tests = [
+        ProblemTest(name=name, input=blob(given.encode()), answer=blob(answer.encode()), sample=sample)
+        for name, (given, answer) in answers.items()
+    ]
+    manifest = ProblemManifest(name="p", tests=tests, validator_flags=list(flags), limits=Limits(cpu=1))
+    return Data(manifest=manifest, files=files)
+
+
+def test_problems(pipeline, work):
+    one = job(language="c", source=C_SUM)
+    one.data = problem(work, {"sample/1": ("1 2", "3"), "secret/01": ("5 5", "10.0")}, ["float_tolerance", "1e-6"])
+    done = pipeline.execute(one).completed
+    assert done.verdict is Verdict.AC
+    assert [test.name for test in done.result.tests] == ["sample/1", "secret/01"]
+
+
+def test_secret_answers_stay_secret(pipeline, work):
+    one = job(language="c", source=C_SUM)
+    one.data = problem(work, {"secret/01": ("5 5", "4711")})
+    done = pipeline.execute(one).completed
+    assert done.verdict is Verdict.WA
+    assert "4711" not in done.model_dump_json()
+    one.data = problem(work, {"sample/1": ("5 5", "4711")}, sample=True)
+    assert "4711" in pipeline.execute(one).completed.result.tests[0].message
+
+
+def test_a_broken_validator_is_the_judges_error(pipeline, work):
+    one = job(language="c", source=C_SUM)
+    one.data = problem(work, {"1": ("5 5", "11")}, ["no_such_flag"])
+    done = pipeline.execute(one).completed
+    assert (done.verdict, done.status) == (Verdict.JE, Status.INTERNAL_ERROR)
+    assert "validator" in done.result.reason
+
+
+def test_blob_tests(pipeline, work):
+    data = problem(work, {"1": ("5 5", "10")})
+    shas = data.manifest.tests[0]
+    one = job(language="c", source=C_SUM, tests=[Test(name="1", input_blob=shas.input, answer_blob=shas.answer)])
+    one.blobs = data.files
+    assert pipeline.execute(one).completed.verdict is Verdict.AC
+
+
+def test_a_test_without_input_reads_nothing():
+    (case,) = cases(job(command="cat", tests=[Test(name="1")]))
+    assert (case.input, case.answer) == (b"", None)
+
+
+def test_an_unknown_language_is_given_back(pipeline):
+    done = pipeline.execute(job(language="cobol", source="x")).completed
+    assert done.retry
+    assert "'cobol' is not in this executor's table" in done.result.reason
+
+
+def test_no_room_for_the_output_is_given_back(pool, told, work):
+    full = Pipeline(take=pool.take, tell=told.append, table=TABLE, outputs=work / "missing")
+    done = full.execute(job(command="head -c 100000 /dev/zero"))
+    assert done.completed.retry
+    assert "No such file" in done.completed.result.reason
+    assert not done.no_space
+
+
+def test_cancel_before_and_between(pool, told, work):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        pipeline = Pipeline(take=pool.take, tell=told.append, table=TABLE, outputs=work, cancel_fd=theirs.fileno())
+        assert pipeline.execute(job(command="true")).completed.verdict is Verdict.AC
+        ours.send(b"x")
+        finished = pipeline.execute(job(command="sleep 60", limits={"wall": 90}))
+        assert finished.completed is None
+        assert finished.seconds < 5

@@ -1,0 +1,184 @@
+"""Real slot processes under their main-side handle: jobs, cancelling, crashes, back-off."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from judge import clock
+from judge.executor import slots as slots_module
+from judge.executor.channel import Broken, Finished, Job, Progress, Ready, Settings
+from judge.executor.slots import RESTART_MAX, RESTART_MIN, Slots, SlotState
+from judge.rpc.messages import Assignment, Submission, Verdict
+from tests.support.servers import wait_for
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
+]
+
+
+def settings(work, **fields) -> Settings:
+    core = max(os.sched_getaffinity(0))
+    given = {"index": 0, "core": core, "executor": f"test-{os.getpid()}", "outputs": work, "cgroup": "judge"}
+    return Settings.model_validate({**given, **fields})
+
+
+def job(claim: str = "c1", **submission) -> Job:
+    given = Submission.model_validate(submission)
+    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim=claim, submission=given))
+
+
+@pytest.fixture
+def slots(work):
+    made = Slots([settings(work)])
+    yield made
+    made.close()
+
+
+def until(slots: Slots, kind: type, timeout: float = 20.0):
+    """Read the only slot until an event of this kind comes."""
+    slot = slots.slots[0]
+    deadline = clock.Deadline(timeout)
+    while True:
+        assert slot.sock is not None, slot.last_reason
+        assert select.select([slot.sock], [], [], deadline.check("the slot"))[0] or True
+        for event in slot.read(clock.monotonic())[0]:
+            if isinstance(event, kind):
+                return event
+
+
+def ready(slots: Slots):
+    assert slots.start_due(clock.monotonic())
+    until(slots, Ready)
+    return slots.slots[0]
+
+
+def test_a_job(slots):
+    slot = ready(slots)
+    assert slots.idle() is slot
+    assert (slots.working, slots.busy) == (1, 0)
+    assert os.sched_getaffinity(slot.process.pid) == {slot.settings.core}
+    slot.give(job(command="echo hello"), clock.monotonic())
+    assert (slots.idle(), slots.busy) == (None, 1)
+    assert until(slots, Progress).progress == "0/1"
+    finished = until(slots, Finished)
+    assert finished.completed.result.stdout == "hello\n"
+    assert finished.runs == 1
+    assert 0 < finished.overhead <= finished.seconds
+    assert slots.idle() is slot
+    assert slots.next_due() == float("inf")
+
+
+def test_cancel(slots):
+    slot = ready(slots)
+    slot.give(job(command="sleep 60", limits={"wall": 90}), clock.monotonic())
+    until(slots, Progress)
+    slot.cancel("another", clock.monotonic())
+    began = clock.monotonic()
+    slot.cancel("c1", began)
+    finished = until(slots, Finished)
+    assert finished.completed is None
+    assert clock.monotonic() - began < 1
+    # A cancellation that comes too late is ignored.
+    slot.state, slot.claim = SlotState.BUSY, "c1"
+    slot.cancel("c1", clock.monotonic())
+    slot.give(job("c2", command="echo next"), clock.monotonic())
+    assert until(slots, Finished).completed.result.stdout == "next\n"
+
+
+def test_a_cancelled_job_that_does_not_end_is_killed_with_its_slot(slots):
+    slot = ready(slots)
+    slot.give(job(command="sleep 60", limits={"wall": 90}), clock.monotonic())
+    until(slots, Progress)
+    os.kill(slot.process.pid, signal.SIGSTOP)
+    now = clock.monotonic()
+    slot.cancel("c1", now)
+    assert slots.stuck(now) == []
+    assert slots.stuck(now + 1) == [slot]
+    slots.kill(slot)
+    wait_for(lambda: not slot.read(clock.monotonic())[1], what="the end of the slot")
+    assert slot.state is SlotState.DOWN
+    assert slot.last_reason == "it was killed by SIGKILL"
+
+
+def test_back_off(slots):
+    slot = ready(slots)
+    now = 1000.0
+    delays = []
+    for _ in range(9):
+        slot.ended("test", now)
+        delays.append(slot.start_at - now)
+    assert delays[:4] == [0.0, RESTART_MIN, 2 * RESTART_MIN, 4 * RESTART_MIN]
+    assert delays[-1] == RESTART_MAX
+    assert slots.start_due(now) == []
+    assert slots.next_due() == slot.start_at
+    assert slots.start_due(slot.start_at) == [slot]
+    until(slots, Ready)
+    slot.give(job(command="true"), clock.monotonic())
+    until(slots, Finished)
+    assert slot.failures == 0
+
+
+def test_a_sandbox_that_cannot_be_made(work, monkeypatch):
+    monkeypatch.setenv("PYTHONWARNINGS", "ignore")
+    slots = Slots([settings(work, languages=work / "missing.yml")])
+    try:
+        slots.start_due(clock.monotonic())
+        assert "missing.yml: cannot be read" in until(slots, Broken).reason
+        slot = slots.slots[0]
+        wait_for(lambda: not slot.read(clock.monotonic())[1], what="the end of the slot")
+        assert "missing.yml" in slot.last_reason
+        assert slot.read(clock.monotonic()) == ([], False)
+        with pytest.raises(OSError, match="not running"):
+            slot.give(job(), 0.0)
+    finally:
+        slots.close()
+
+
+def test_a_program_that_cannot_be_started(work, monkeypatch):
+    slots = Slots([settings(work)])
+    monkeypatch.setattr(slots_module.subprocess, "Popen", lambda *_, **__: (_ for _ in ()).throw(OSError("no setpriv")))
+    assert slots.start_due(0.0) == []
+    assert "cannot be started: no setpriv" in slots.slots[0].last_reason
+
+
+def test_the_end_of_main_ends_the_job(slots):
+    slot = ready(slots)
+    slot.give(job(command="sleep 61.5", limits={"wall": 90}), clock.monotonic())
+    until(slots, Progress)
+    process = slot.process
+    began = clock.monotonic()
+    slots.close()
+    assert process.poll() == 0
+    assert clock.monotonic() - began < 1
+
+
+def test_signals_of_the_terminal_do_not_end_a_slot(slots):
+    slot = ready(slots)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(slot.process.pid, number)
+    slot.give(job(command="true"), clock.monotonic())
+    assert until(slots, Finished).completed.verdict is Verdict.AC
+
+
+def test_a_weak_sandbox_says_so_in_every_result(work):
+    slots = Slots([settings(work, weak=True)])
+    try:
+        slot = ready(slots)
+        slot.give(job(command="echo weak"), clock.monotonic())
+        result = until(slots, Finished).completed.result
+        assert (result.stdout, result.weak_sandbox) == ("weak\n", True)
+    finally:
+        slots.close()
+
+
+def test_usage():
+    done = subprocess.run([sys.executable, "-m", "judge.executor.slot"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "started by the executor" in done.stderr

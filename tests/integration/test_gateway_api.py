@@ -1,0 +1,530 @@
+"""The HTTP API over a real judicator, etcd and mongod; the executor is a client of the real protocol."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from judge.gateway import openapi
+from judge.gateway.api import ROUTES
+from judge.gateway.routes import PREFIX
+from judge.rpc import messages as m
+from tests.support.gateway import ADMIN, ID, OTHER, USER, Person, make_config, serving_app
+from tests.support.judicators import World, accepted
+from tests.support.servers import wait_for
+
+SOURCE = {"language": "c", "source": "int main(){}"}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, etcd_endpoint, mongod_address):
+    one = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    try:
+        one.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+        yield one
+    finally:
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def app(world, tmp_path_factory):
+    settings = make_config(
+        tmp_path_factory.mktemp("gw"),
+        world.etcd_config,
+        world.tls("gateway-1", "gateway"),
+        threads=4,
+        limits={"body_bytes": 300_000, "blob_bytes": 400_000, "source_bytes": 1000},
+    )
+    with serving_app(settings) as made:
+        yield made
+
+
+@pytest.fixture
+def admin(app):
+    return Person(app.test_client(), ADMIN)
+
+
+@pytest.fixture
+def ada(app):
+    return Person(app.test_client(), USER)
+
+
+@pytest.fixture
+def bob(app):
+    return Person(app.test_client(), OTHER)
+
+
+@pytest.fixture
+def nobody(app):
+    return Person(app.test_client(), None)
+
+
+@pytest.fixture(scope="module")
+def executor(world):
+    one = world.executor(slots=50)
+    one.report(vacant=0)
+    return one
+
+
+DOCUMENT = openapi.document(ROUTES)
+
+
+def check(answer, status, name):
+    """The answer has this status and is what the OpenAPI document says of this operation."""
+    assert answer.status_code == status, answer.text
+    operation = next(one for path in DOCUMENT["paths"].values() for one in path.values() if one["operationId"] == name)
+    schema = operation["responses"][str(status)]["content"]["application/json"]["schema"]
+    jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(answer.json)
+    return answer.json
+
+
+def error(answer, status, code, text, field=None):
+    """The answer is this error, as JSON."""
+    assert answer.status_code == status, answer.text
+    body = m.ErrorBody.model_validate_json(answer.data)
+    assert (body.code, body.field) == (code, field), body
+    assert re.search(text, body.error), body.error
+    return answer
+
+
+def judge_all(executor):
+    """Judge whatever waits as AC."""
+    while executor.report().add or executor.work:
+        executor.report(*[accepted(one) for one in list(executor.work.values())], vacant=0)
+
+
+# --- submissions -----------------------------------------------------------------------------------------------
+
+
+def test_from_submit_to_verdict(ada, executor):
+    task = check(ada("POST", "/submissions", json=SOURCE), 201, "submit")
+    assert task["status"] == "pending" and task["submission"]["user"] == "ada"
+    judge_all(executor)
+    done = check(ada("GET", f"/submissions/{task['id']}"), 200, "get")
+    assert (done["status"], done["verdict"], done["done"]) == ("success", "AC", True)
+    assert done["version"] > task["version"]
+
+
+def test_submit_says_where_the_task_is(ada, executor):
+    answer = ada("POST", "/submissions", json=SOURCE)
+    assert answer.headers["Location"] == f"/api/v1/submissions/{answer.json['id']}"
+    assert ada("GET", answer.headers["Location"].removeprefix(PREFIX)).json["id"] == answer.json["id"]
+    judge_all(executor)
+
+
+def test_the_same_key_gives_the_same_task(ada, bob):
+    key = {"Idempotency-Key": "once"}
+    first = check(ada("POST", "/submissions", json=SOURCE, headers=key), 201, "submit")
+    again = check(ada("POST", "/submissions", json=SOURCE, headers=key), 200, "submit")
+    assert again["id"] == first["id"]
+    error(ada("POST", "/submissions", json={**SOURCE, "source": "other"}, headers=key), 409, "conflict", "once")
+    assert bob("POST", "/submissions", json=SOURCE, headers=key).json["id"] != first["id"], "each has keys of their own"
+
+
+def test_wait_answers_as_soon_as_the_task_is_done(ada, executor):
+    task = ada("POST", "/submissions", json=SOURCE).json
+    answers = []
+    waiting = threading.Thread(
+        target=lambda: answers.append(ada("GET", f"/submissions/{task['id']}?wait=30&version={task['version'] + 50}"))
+    )
+    waiting.start()
+    judge_all(executor)
+    waiting.join(20)
+    assert check(answers[0], 200, "get")["verdict"] == "AC"
+
+
+def test_wait_ends_in_time_and_notices_an_old_version_at_once(ada, executor):
+    task = ada("POST", "/submissions", json=SOURCE).json
+    version = task["version"]
+    assert ada("GET", f"/submissions/{task['id']}?wait=0.3&version={version}").json["version"] == version
+    assert ada("GET", f"/submissions/{task['id']}?wait=30&version={version - 1}").json["version"] == version
+    judge_all(executor)
+    assert ada("GET", f"/submissions/{task['id']}?wait=30").json["done"]
+
+
+def test_too_many_who_wait_do_not_block_the_others(app, ada, executor):
+    task = ada("POST", "/submissions", json=SOURCE).json
+    path = f"/submissions/{task['id']}?wait=30&version={task['version']}"
+
+    def follow():
+        person = Person(app.test_client(), USER)
+        while not person("GET", path).json["done"]:
+            pass
+
+    waiting = [threading.Thread(target=follow) for _ in range(3)]
+    for one in waiting:
+        one.start()
+    wait_for(lambda: ada("GET", f"{path}".replace("wait=30", "wait=0.05")).headers.get("Retry-After") == "1")
+    assert ada("GET", f"/submissions/{task['id']}").status_code == 200
+    judge_all(executor)
+    for one in waiting:
+        one.join(20)
+        assert not one.is_alive()
+
+
+def test_cancel(ada, bob, executor):
+    task = ada("POST", "/submissions", json=SOURCE).json
+    error(bob("POST", f"/submissions/{task['id']}/cancel"), 404, "not_found", "there is no submission")
+    assert check(ada("POST", f"/submissions/{task['id']}/cancel"), 200, "cancel")["status"] == "cancelled"
+    assert ada("POST", f"/submissions/{task['id']}/cancel").json["status"] == "cancelled"
+
+
+def test_users_see_their_own(ada, bob, admin, executor):
+    task = ada("POST", "/submissions", json=SOURCE).json
+    judge_all(executor)
+    error(bob("GET", f"/submissions/{task['id']}"), 404, "not_found", "there is no submission")
+    assert admin("GET", f"/submissions/{task['id']}").status_code == 200
+    found = check(bob("GET", "/submissions"), 200, "search")["tasks"]
+    assert {one["submission"]["user"] for one in found} <= {"bob"}
+    error(bob("GET", "/submissions?user=ada"), 403, "forbidden", "their own")
+    assert task["id"] in {one["id"] for one in admin("GET", "/submissions?user=ada").json["tasks"]}
+
+
+def test_search_pages_through_all(ada, executor):
+    for _ in range(5):
+        ada("POST", "/submissions", json=SOURCE)
+    judge_all(executor)
+    seen, before = [], ""
+    while True:
+        page = check(ada("GET", f"/submissions?limit=2&done=true&verdict=AC&before={before}"), 200, "search")
+        seen += [one["id"] for one in page["tasks"]]
+        assert all(one["verdict"] == "AC" and not one["submission"]["source"] for one in page["tasks"])
+        before = page["next"]
+        if before is None:
+            break
+    assert seen == sorted(seen, reverse=True) and len(seen) == len(set(seen)) >= 5
+
+
+def test_the_whole_output(ada, executor):
+    task = ada("POST", "/submissions", json=SOURCE).json
+    error(ada("GET", f"/submissions/{task['id']}/output"), 404, "not_found", "has no output")
+    executor.report()
+    executor.report(accepted(executor.work[task["id"]], result=m.Result(stdout="4\u00b2\n")), vacant=0)
+    answer = ada("GET", f"/submissions/{task['id']}/output")
+    assert answer.data == "4\u00b2\n".encode()
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+    other = ada("POST", "/submissions", json={**SOURCE, "stdin": "big"}).json
+    sha = executor.rpc.put_blob(b"x" * 300_000)
+    executor.report()
+    executor.report(accepted(executor.work[other["id"]], result=m.Result(stdout_blob=sha)), vacant=0)
+    assert ada("GET", f"/submissions/{other['id']}/output").data == b"x" * 300_000
+
+
+# --- bad input -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "field", "text"),
+    [
+        ({**SOURCE, "source": ""}, 400, "field", "source", "is empty"),
+        ({**SOURCE, "source": "a\0b"}, 400, "field", "source", "NUL"),
+        ({**SOURCE, "source": "x" * 1001}, 413, "too_large", "source", "too large, 1001 bytes; at most 1000"),
+        ({**SOURCE, "source": 7}, 400, "field", "source", "should be a valid string, not 7"),
+        ({**SOURCE, "langauge": "c"}, 400, "field", "langauge", "did you mean 'language'"),
+        ({**SOURCE, "priority": "top"}, 400, "field", "priority", "should be 'high', 'normal' or 'low', not 'top'"),
+        ({**SOURCE, "priority": "high"}, 403, "forbidden", None, "role admin"),
+        ({**SOURCE, "language": "klingon"}, 400, "field", "language", "'klingon' is unknown"),
+        ({**SOURCE, "problem": "nothing"}, 404, "not_found", None, "nothing"),
+        ({**SOURCE, "tests": [{"name": "1", "input": 5}]}, 400, "field", "tests.0.input", "valid string"),
+        ({**SOURCE, "tests": [{}]}, 400, "field", "tests.0.name", "is missing"),
+        ({**SOURCE, "user": "bob"}, 403, "forbidden", None, "may not hand in for 'bob'"),
+        ({"source": "x"}, 400, "field", "language", "is missing"),
+        ([], 400, "usage", None, "the body must be a JSON object"),
+        (None, 400, "usage", None, "the body must be a JSON object"),
+    ],
+)
+def test_submissions_that_are_refused(ada, body, status, code, field, text):
+    before = len(ada("GET", "/submissions?limit=500").json["tasks"])
+    answer = ada("POST", "/submissions", data=json.dumps(body), content_type="application/json")
+    error(answer, status, code, text, field)
+    assert len(ada("GET", "/submissions?limit=500").json["tasks"]) == before, "everything is as it was"
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "status", "code", "text"),
+    [
+        (b'{"language": "c",', "application/json", 400, "usage", "the body is not JSON: EOF"),
+        (b'{"language": "\xff"}', "application/json", 400, "usage", "the body is not JSON"),
+        (b'{"source": "\\ud800"}', "application/json", 400, "usage", "the body is not JSON"),
+        (b"[" * 100_000, "application/json", 400, "usage", "the body is not JSON: recursion"),
+        (b"language=c", "application/x-www-form-urlencoded", 415, "media_type", "this call takes application/json"),
+        (b"{}", None, 415, "media_type", "'not set'"),
+        (b"x" * 300_001, "application/json", 413, "too_large", "the body is too large; at most 293 KiB"),
+    ],
+)
+def test_bodies_that_are_no_submission(ada, data, kind, status, code, text):
+    error(ada("POST", "/submissions", data=data, content_type=kind), status, code, text)
+
+
+def test_an_empty_body_is_an_empty_submission(ada):
+    error(ada("POST", "/submissions"), 400, "field", "is missing", "language")
+    error(
+        ada("POST", "/submissions", data=b"", content_type="application/json"), 400, "field", "is missing", "language"
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "text"),
+    [
+        ("verdict=XX", "verdict", "should be 'AC'"),
+        ("limit=0", "limit", "greater than or equal to 1"),
+        ("limit=many", "limit", "valid integer"),
+        ("done=perhaps", "done", "valid boolean"),
+        ("before=x", "before", "pattern"),
+        ("verdit=AC", "verdit", "did you mean 'verdict'"),
+        ("verdict=AC&verdict=WA", "verdict", "more than once"),
+    ],
+)
+def test_searches_that_are_refused(ada, query, field, text):
+    error(ada("GET", f"/submissions?{query}"), 400, "field", text, field)
+
+
+@pytest.mark.parametrize("wait", ["-1", "31", "nan", "x"])
+def test_waits_that_are_refused(ada, wait):
+    error(ada("GET", f"/submissions/{ID}?wait={wait}"), 400, "field", "wait", "wait")
+
+
+@pytest.mark.parametrize(
+    "path", [f"/submissions/{ID}", "/submissions/x", "/submissions/%00", "/problems/none", "/none"]
+)
+def test_what_does_not_exist(ada, path):
+    error(ada("GET", path), 404, "not_found", "there is no")
+
+
+def test_chunked_bodies_are_refused_in_words(ada):
+    error(
+        ada("POST", "/submissions", headers={"Transfer-Encoding": "chunked", "Content-Type": "application/json"}),
+        411, "length", "has no Content-Length",
+    )  # fmt: skip
+    error(ada("GET", "/none", headers={"Transfer-Encoding": "chunked"}), 404, "not_found", "there is no")
+
+
+def test_methods_that_a_path_does_not_have(ada):
+    answer = error(ada("DELETE", "/submissions"), 405, "method", "does not take DELETE")
+    assert set(answer.headers["Allow"].split(", ")) >= {"GET", "POST"}
+    error(ada("OPTIONS", "/submissions"), 405, "method", "does not take OPTIONS")
+
+
+# --- who -------------------------------------------------------------------------------------------------------
+
+
+def test_whoami(ada, admin):
+    assert check(ada("GET", "/whoami"), 200, "whoami") == {"user": "ada", "role": "user"}
+    assert check(admin("GET", "/whoami"), 200, "whoami") == {"user": "root", "role": "admin"}
+
+
+@pytest.mark.parametrize("route", [one for one in ROUTES if one.role != "none"], ids=lambda one: one.name)
+def test_every_call_takes_a_token(app, route):
+    path = re.sub(r"<\w+>", ID, route.path)
+    client = app.test_client()
+    for header in (
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Basic {USER}"},
+        {"Authorization": "Bearer"},
+    ):
+        answer = client.open(f"/api/v1{path}", method=route.method, headers=header)
+        assert answer.status_code == 401
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+        if route.method != "HEAD":
+            error(answer, 401, "unauthorized", "Authorization: Bearer TOKEN|not known here")
+
+
+@pytest.mark.parametrize("route", [one for one in ROUTES if one.role == "admin"], ids=lambda one: one.name)
+def test_what_takes_an_admin(ada, route):
+    answer = ada(route.method, re.sub(r"<\w+>", "a" * 64, route.path))
+    assert answer.status_code == 403
+    if route.method != "HEAD":
+        error(answer, 403, "forbidden", "takes a token of role admin")
+
+
+def test_answers_are_not_cached_and_carry_security_headers(nobody):
+    headers = nobody("GET", "/alive").headers
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+
+
+# --- machines --------------------------------------------------------------------------------------------------
+
+
+def test_executors_drain_and_resume(admin, ada, executor):
+    found = check(ada("GET", "/executors"), 200, "executors")["executors"]
+    assert [one["name"] for one in found] == ["e1"]
+    state = check(admin("POST", "/executors/e1/drain", json={"reason": "new disk"}), 200, "drain")
+    assert state["drain"] and state["drain_reason"] == "new disk"
+    assert check(admin("POST", "/executors/e1/drain"), 200, "drain")["drain"], "the reason may be left out"
+    state = check(admin("POST", "/executors/e1/resume"), 200, "resume")
+    assert not state["drain"]
+    error(admin("POST", "/executors/e1/drain", json={"reasno": ""}), 400, "field", "did you mean 'reason'", "reasno")
+    error(admin("POST", "/executors/e9/drain"), 404, "not_found", "e9")
+    error(admin("POST", "/executors/%20/drain"), 404, "not_found", "there is no executor")
+
+
+def test_status_judicators_languages_health(ada, nobody, executor, world):
+    wait_for(lambda: ada("GET", "/status").json["leader"] == "j1", what="a leader")
+    status = check(ada("GET", "/status"), 200, "status")
+    assert status["slots"] == 50
+    members = check(ada("GET", "/judicators"), 200, "judicators")
+    assert [(one["name"], one["leader"]) for one in members["judicators"]] == [("j1", True)]
+    assert members["mongodb"] and members["etcd"]
+    (language,) = check(ada("GET", "/languages"), 200, "languages")["languages"]
+    assert language == {"name": "c", "title": "C", "suffixes": [".c"], "version": "1.0", "executors": 1}
+    healthy = check(nobody("GET", "/health"), 200 if not status["problems"] else 503, "health")
+    assert healthy == {"healthy": not status["problems"], "problems": status["problems"]}
+    assert check(nobody("GET", "/alive"), 200, "alive")["alive"]
+
+
+# --- problems and blobs ----------------------------------------------------------------------------------------
+
+
+def put(person, data):
+    sha = hashlib.sha256(data).hexdigest()
+    return sha, person("PUT", f"/blobs/{sha}", data=data)
+
+
+def test_import_a_problem_and_judge_it_without_showing_its_secrets(admin, ada, executor):
+    blobs = {}
+    for data in (b"1\n", b"one\n", b"2\n", b"two\n"):
+        blobs[data], answer = put(admin, data)
+        assert check(answer, 201, "put_blob") == {"sha": blobs[data], "bytes": len(data)}
+    manifest = m.ProblemManifest(
+        name="count",
+        title="Counting",
+        tests=[
+            m.ProblemTest(name="sample/1", input=blobs[b"1\n"], answer=blobs[b"one\n"], sample=True),
+            m.ProblemTest(name="secret/1", input=blobs[b"2\n"], answer=blobs[b"two\n"]),
+        ],
+    )
+    sha, _ = put(admin, manifest.model_dump_json().encode())
+    info = check(admin("POST", "/problems", json={"manifest": sha}), 201, "import_problem")
+    assert (info["name"], info["tests"], info["hash"]) == ("count", 2, sha)
+    assert check(ada("GET", "/problems"), 200, "problems")["problems"] == [info]
+    assert check(ada("GET", "/problems/count"), 200, "problem") == info
+
+    task = ada("POST", "/submissions", json={**SOURCE, "problem": "count"}).json
+    executor.report()
+    tests = [
+        m.TestResult(name="sample/1", verdict="AC", output="one"),
+        m.TestResult(name="secret/1", verdict="WA", output="2", message="judge has two"),
+    ]
+    completed = accepted(executor.work[task["id"]], status="run_failed", verdict="WA", result=m.Result(tests=tests))
+    executor.report(completed, vacant=0)
+    seen = ada("GET", f"/submissions/{task['id']}").json["result"]["tests"]
+    assert [one["output"] for one in seen] == ["one", ""] and seen[1]["message"] == ""
+    whole = admin("GET", f"/submissions/{task['id']}").json["result"]["tests"]
+    assert [one["output"] for one in whole] == ["one", "2"] and whole[1]["message"] == "judge has two"
+
+
+def test_blobs(admin):
+    data = b"some data" * 1000
+    sha, answer = put(admin, data)
+    assert answer.status_code == 201
+    head = admin("HEAD", f"/blobs/{sha}")
+    assert (head.status_code, head.data) == (200, b"")
+    got = admin("GET", f"/blobs/{sha}")
+    assert got.data == data and got.content_length == len(data)
+    assert got.mimetype == "application/octet-stream"
+    assert admin("HEAD", f"/blobs/{'0' * 64}").status_code == 404
+    error(admin("GET", f"/blobs/{'0' * 64}"), 404, "not_found", "0000")
+    error(admin("GET", "/blobs/xyz"), 400, "field", "64 lower-case hex", "sha")
+    error(admin("PUT", f"/blobs/{'0' * 64}", data=b"x"), 400, "field", "arrived damaged", "sha")
+    assert put(admin, b"x" * 350_000)[1].status_code == 201, "blobs may be larger than other bodies"
+    error(put(admin, b"x" * 400_001)[1], 413, "too_large", "at most 400000")
+    error(admin("POST", "/problems", json={"manifest": "x"}), 400, "field", "pattern", "manifest")
+    assert admin("POST", "/problems", json={"manifest": "0" * 64}).status_code in {400, 404}
+    assert admin("POST", "/problems", json={"manifest": sha}).status_code == 400, "not a manifest"
+
+
+def test_a_put_without_a_length_is_refused(admin):
+    error(admin("PUT", f"/blobs/{'0' * 64}", headers={"Transfer-Encoding": "chunked"}), 411, "length", "Content-Length")
+
+
+# --- no judicator ----------------------------------------------------------------------------------------------
+
+
+def test_without_judicators_each_call_says_so(tmp_path, world):
+    lonely = world.etcd_config.model_copy(update={"prefix": "/nobody/"})
+    settings = make_config(tmp_path, lonely, world.tls("gateway-1", "gateway"), rpc_timeout=0.3)
+    with serving_app(settings) as app:
+        ada, nobody = Person(app.test_client(), USER), Person(app.test_client(), None)
+        for method, path, body in [
+            ("POST", "/submissions", SOURCE),
+            ("GET", "/status", None),
+            ("GET", "/problems", None),
+        ]:
+            answer = error(ada(method, path, json=body), 503, "unavailable", "do not answer at the moment, try again")
+            assert int(answer.headers["Retry-After"]) > 0
+        health = check(nobody("GET", "/health"), 503, "health")
+        assert not health["healthy"] and "do not answer" in health["problems"][0]
+        assert nobody("GET", "/alive").status_code == 200
+
+
+def test_health_costs_the_cluster_one_question_at_a_time(tmp_path, world):
+    settings = make_config(tmp_path, world.etcd_config, world.tls("gateway-1", "gateway"))
+    with serving_app(settings) as app:
+        cluster = app.extensions["judge"].cluster
+        with cluster._asking:
+            assert cluster.problems_of_cluster() == ["the state of the cluster is not known yet"]
+        known = cluster.problems_of_cluster()
+        assert cluster.problems_of_cluster() is known
+
+
+def test_an_internal_error_is_a_number_and_not_a_traceback(app, ada, monkeypatch, caplog):
+    monkeypatch.setattr(app.extensions["judge"].cluster, "status", lambda: 1 / 0)
+    answer = error(ada("GET", "/status"), 500, "error", r"internal error [0-9a-f]{12}; the gateway's log")
+    assert "ZeroDivision" not in answer.text
+    assert re.search(r"[0-9a-f]{12}", answer.text)[0] in caplog.text
+
+
+# --- OpenAPI ---------------------------------------------------------------------------------------------------
+
+
+def test_the_document_is_served_without_a_token(nobody):
+    answer = nobody("GET", "/openapi.json")
+    assert answer.status_code == 200 and answer.mimetype == "application/json"
+    assert answer.json == json.loads(json.dumps(DOCUMENT))
+
+
+def test_every_route_is_in_the_document_and_the_other_way_round(app):
+    served = set()
+    for rule in app.url_map.iter_rules():
+        if rule.rule.startswith(PREFIX):
+            path = re.sub(r"<(\w+)>", r"{\1}", rule.rule)
+            methods = rule.methods - {"HEAD"} if "GET" in rule.methods else rule.methods
+            served |= {(path, method.lower()) for method in methods}
+    documented = {(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods}
+    assert documented == served
+    assert len(documented) == len(ROUTES)
+
+
+def test_the_document_is_sound():
+    assert DOCUMENT["openapi"].startswith("3.1")
+    text = json.dumps(DOCUMENT)
+    for ref in set(re.findall(r'"#/components/schemas/([^"]+)"', text)):
+        assert ref in DOCUMENT["components"]["schemas"], ref
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
+    names = []
+    for path, methods in DOCUMENT["paths"].items():
+        for operation in methods.values():
+            names.append(operation["operationId"])
+            given = {one["name"] for one in operation["parameters"] if one["in"] == "path"}
+            assert given == set(re.findall(r"{(\w+)}", path))
+            assert all(one["required"] for one in operation["parameters"] if one["in"] == "path")
+            assert operation["summary"] and operation["responses"]
+    assert len(names) == len(set(names))
+
+
+def test_the_page_about_the_api_names_every_route():
+    text = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+    for route in ROUTES:
+        path = re.sub(r"<(\w+)>", lambda found: found[1].upper(), route.path)
+        assert re.search(rf"`{route.method} {re.escape(path)}[?`]", text), f"{route.method} {path}"

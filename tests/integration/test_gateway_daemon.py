@@ -1,0 +1,309 @@
+"""The uWSGI daemon with the real uWSGI (seed: Uwsgi.run)."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client import REGISTRY
+
+from judge.config import Check
+from judge.errors import ConfigError, RefusedError
+from judge.gateway import daemon
+from judge.process import ChildProcess
+from tests.support.gateway import ADMIN, USER, Prepared, healthy, make_config, make_task, running_gateway, write_config
+from tests.support.servers import free_port, wait_for
+
+
+@pytest.fixture(scope="module")
+def judicator(tmp_path_factory, etcd_endpoint):
+    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
+        one.answers |= {"status": healthy(), "cancel": make_task(status="cancelled", done=True)}
+        one.tasks(make_task())
+        yield one
+
+
+@pytest.fixture
+def settings(judicator, work):
+    # A directory with every character that uWSGI's ini would expand or split at.
+    return make_config(
+        work / "a %d $(HOME) b:c",
+        judicator.etcd_config,
+        judicator.tls("gateway-1", "gateway"),
+        threads=4,
+        limits={"body_bytes": 2_000_000, "blob_bytes": 4_000_000},
+        check=Check(interval=0.2, tries=50),
+    )
+
+
+@contextlib.contextmanager
+def handlers_kept():
+    """daemon.run() takes the signals of this process; give them back."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def run_with(settings, action):
+    """daemon.run() in this thread and `action(base address)` in another, which then stops it; returns both results."""
+    results = []
+
+    def other():
+        try:
+            wait_for(lambda: _alive(settings), what="a serving gateway")
+            results.append(action(f"http://{settings.listen}"))
+        except BaseException as exc:  # noqa: BLE001 - it is raised below, in the test's own thread
+            results.append(exc)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=other)
+    with handlers_kept():
+        thread.start()
+        code = daemon.run(settings)
+        thread.join()
+    if isinstance(results[0], BaseException):
+        raise results[0]
+    return code, results[0]
+
+
+def _alive(settings):
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(f"http://{settings.listen}/api/v1/alive", trust_env=False).status_code == 200
+    return False
+
+
+def children_of(pid):
+    """Process ids of the children of a process."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                    found.append(int(entry.name))
+    return found
+
+
+def running(pid):
+    with contextlib.suppress(OSError):
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def test_run_serves_and_leaves_nothing(settings, work):
+    metrics = free_port()
+    settings = settings.model_copy(update={"metrics": f"127.0.0.1:{metrics}"})
+
+    def action(base):
+        ini = settings.run_dir / "gateway-uwsgi.ini"
+        assert stat.S_IMODE(ini.stat().st_mode) == 0o600
+        app = settings.run_dir / "gateway-app.yml"
+        assert stat.S_IMODE(app.stat().st_mode) == 0o600
+        with httpx.Client(base_url=base, headers={"Authorization": f"Bearer {ADMIN}"}, trust_env=False) as http:
+            assert http.get("/api/v1/status").json()["leader"] == "judicator-1"
+            assert http.get("/api/v1/status").headers["connection"] == "close"
+            assert http.head("/api/v1/blobs/" + "0" * 64).status_code == 404
+            answer = http.post("/api/v1/submissions", content=b"x" * 3_000_000)
+            assert answer.status_code == 415, "the whole body is read before the connection closes"
+            answer = http.post(
+                "/api/v1/submissions", content=b"{" * 3_000_000, headers={"Content-Type": "application/json"}
+            )
+            assert answer.status_code == 413 and "too large" in answer.json()["error"]
+            answer = http.post("/api/v1/submissions", content=b"x" * 3_000_000, headers={"Authorization": "Bearer no"})
+            assert answer.status_code == 401
+            answer = http.post(
+                "/api/v1/submissions", content=iter([b"{}"]), headers={"Content-Type": "application/json"}
+            )
+            assert answer.status_code == 411
+            sha = http.put("/api/v1/blobs/" + "0" * 64, content=b"y" * 3_500_000)
+            assert sha.status_code == 400 and "arrived damaged" in sha.json()["error"]
+            assert http.get("/static/app.css").text.startswith("/*")
+        return httpx.get(f"http://127.0.0.1:{metrics}/metrics", trust_env=False).text
+
+    before = set(children_of(os.getpid()))
+    code, counted = run_with(settings, action)
+    assert code == 0
+    assert 'judge_gateway_requests_total{route="api.status",status="200"} 2.0' in counted
+    assert "judge_gateway_serving 1.0" in counted
+    assert set(children_of(os.getpid())) <= before
+    assert list(settings.run_dir.iterdir()) == []
+    assert not _alive(settings)
+    for collector in list(REGISTRY._collector_to_names):
+        if type(collector).__name__ == "MultiProcessCollector":
+            REGISTRY.unregister(collector)
+
+
+def test_waiting_calls_do_not_hold_up_the_end(settings, judicator):
+    held = threading.Event()
+
+    def action(base):
+        def wait():
+            held.set()
+            with contextlib.suppress(httpx.TransportError):
+                httpx.get(
+                    f"{base}/api/v1/submissions/{make_task().id}?wait=30",
+                    headers={"Authorization": f"Bearer {USER}"}, timeout=40, trust_env=False,
+                )  # fmt: skip
+
+        release.clear()
+        threading.Thread(target=wait, daemon=True).start()
+        wait_for(lambda: [one for one in judicator.asked if one[0] == "get" and one[1].wait], what="a held call")
+
+    release = threading.Event()
+    release.set()
+    code, _ = run_with(settings, action)
+    assert code == 0
+
+
+def test_a_port_in_use_is_refused_in_one_sentence(settings, work):
+    with socket.socket() as taken:
+        host, _, port = settings.listen.partition(":")
+        taken.bind((host, int(port)))
+        taken.listen()
+        with pytest.raises(RefusedError, match=f"address {settings.listen} cannot be used: Address already in use"):
+            daemon.check_port(settings.listen, wait=0.3)
+        path = write_config(settings, work / "gateway.yml")
+        code = subprocess.run(
+            [sys.executable, "-m", "judge.cli", "gateway", "--config", str(path)],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert code.returncode == 3
+    assert "cannot be used" in code.stderr and "Traceback" not in code.stderr
+
+
+def test_a_port_that_becomes_free_is_waited_for(settings):
+    taken = socket.socket()
+    host, _, port = settings.listen.partition(":")
+    taken.bind((host, int(port)))
+    taken.listen()
+    timer = threading.Timer(0.5, taken.close)
+    timer.start()
+    daemon.check_port(settings.listen)
+    timer.join()
+
+
+def test_a_uwsgi_that_dies_ends_the_daemon(settings):
+    def action(_):
+        (master,) = [pid for pid in children_of(os.getpid()) if b"uwsgi" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        os.kill(master, signal.SIGKILL)
+        wait_for(lambda: not _alive(settings), what="the end of uWSGI")
+
+    with handlers_kept():
+        results = []
+        thread = threading.Thread(target=lambda: (wait_for(lambda: _alive(settings)), results.append(action(None))))
+        thread.start()
+        assert daemon.run(settings) == 1
+        thread.join()
+    assert results == [None]
+
+
+def test_a_uwsgi_that_hangs_is_killed(settings, caplog):
+    """The check thread: not serving for `tries` times `interval` means kill it, and the daemon ends for boot to see."""
+    settings = settings.model_copy(update={"check": Check(interval=0.3, tries=20)})
+
+    def freeze():
+        wait_for(lambda: _alive(settings))
+        mine = children_of(os.getpid())
+        for pid in [*mine, *(child for one in mine for child in children_of(one))]:
+            if b"uwsgi" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGSTOP)
+
+    with handlers_kept():
+        thread = threading.Thread(target=freeze)
+        thread.start()
+        assert daemon.run(settings) == 1
+        thread.join()
+    assert "has not answered for 6 s, killing it" in caplog.text
+
+
+def test_kill_dash_nine_of_the_daemon_leaves_no_uwsgi_and_a_new_one_can_start(settings, work):
+    path = write_config(settings, work / "gateway.yml")
+    command = [sys.executable, "-m", "judge.cli", "gateway", "--config", str(path)]
+    first = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: _alive(settings))
+        masters = children_of(first.pid)
+        workers = [pid for one in masters for pid in children_of(one)]
+        assert masters and workers
+    finally:
+        first.kill()
+        first.wait()
+    with running_gateway(settings, work) as base:
+        assert httpx.get(f"{base}/api/v1/alive", trust_env=False).status_code == 200
+        wait_for(lambda: not any(running(pid) for pid in [*masters, *workers]), what="no old uWSGI")
+
+
+def test_a_second_gateway_on_the_same_port_does_not_harm_the_first(settings, work, judicator):
+    with running_gateway(settings, work) as base:
+        other = settings.model_copy(update={"name": "second"})
+        with pytest.raises(RefusedError):
+            daemon.check_port(other.listen, wait=0.1)
+        assert httpx.get(f"{base}/api/v1/alive", trust_env=False).status_code == 200
+
+
+def test_what_cannot_be_used_is_said_before_uwsgi_starts(settings, work):
+    with handlers_kept():
+        with pytest.raises(ConfigError, match=r"none\.yml: cannot be read"):
+            daemon.run(settings.model_copy(update={"tokens": work / "none.yml"}))
+        with pytest.raises(ConfigError, match="none: cannot be read"):
+            daemon.run(settings.model_copy(update={"session_key": work / "none"}))
+        with pytest.raises(RefusedError, match="program '/no/uwsgi' was not found"):
+            daemon.run(settings.model_copy(update={"binary": "/no/uwsgi"}))
+        (work / "file").write_text("")
+        with pytest.raises(ConfigError, match=r"run_dir .* cannot be written"):
+            daemon.run(settings.model_copy(update={"run_dir": work / "file"}))
+
+
+def test_a_binary_of_ones_own_is_used_as_it_is(work):
+    own = work / "my-uwsgi"
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    assert daemon.find_uwsgi(str(own)) == own
+    assert daemon.find_uwsgi("uwsgi") == Path(sys.executable).parent / "uwsgi"
+
+
+def test_checker_knows_a_server_that_does_not_speak_http(work):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        child = ChildProcess("sleep", ["sleep", "60"])
+        try:
+            checker = daemon.Checker(child, f"0.0.0.0:{silent.getsockname()[1]}", Check())
+
+            def babble():
+                connection, _ = silent.accept()
+                with connection:
+                    connection.sendall(b"hello\r\n\r\n")
+
+            thread = threading.Thread(target=babble)
+            thread.start()
+            assert not checker.serving()
+            thread.join()
+        finally:
+            child.kill()
+            child.join()
+    assert http.client.HTTPException is not None
+
+
+def test_an_unchecked_sudden_port_conflict_is_told_by_uwsgis_own_words(settings, monkeypatch):
+    """Between the check of the port and uWSGI's bind another process may take it."""
+    with socket.socket() as taken, handlers_kept():
+        host, _, port = settings.listen.partition(":")
+        taken.bind((host, int(port)))
+        taken.listen()
+        monkeypatch.setattr(daemon, "check_port", lambda _: None)
+        with pytest.raises(RefusedError, match="is in use; stop what has it"):
+            daemon.run(settings)

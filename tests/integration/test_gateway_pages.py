@@ -1,0 +1,495 @@
+"""The pages in states that are prepared (see tests.support.gateway), without a browser; tests/browser has the rest."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+
+import pytest
+
+from judge.errors import ConflictError, FieldError
+from judge.gateway import views
+from judge.rpc import messages as m
+from tests.support.gateway import (
+    ADMIN,
+    ID,
+    PEOPLE,
+    USER,
+    Browser,
+    Prepared,
+    executor_state,
+    healthy,
+    make_config,
+    make_task,
+    serving_app,
+    write_tokens,
+)
+
+PAGES = ["/", "/submit", "/submissions", f"/submissions/{ID}", "/executors", "/judicators", "/problems"]
+NASTY = "</pre><script>alert('x')</script>&"
+
+
+@pytest.fixture(scope="module")
+def judicator(tmp_path_factory, etcd_endpoint):
+    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def settings(judicator, tmp_path_factory):
+    limits = {"source_bytes": 1000, "body_bytes": 50_000, "blob_bytes": 200_000}
+    tls = judicator.tls("gateway-1", "gateway")
+    return make_config(tmp_path_factory.mktemp("gw"), judicator.etcd_config, tls, rpc_timeout=1.0, limits=limits)
+
+
+@pytest.fixture(scope="module")
+def app(settings):
+    with serving_app(settings) as made:
+        yield made
+
+
+@pytest.fixture
+def prepared(judicator):
+    judicator.answers.clear()
+    judicator.asked.clear()
+    judicator.answers |= {
+        "status": healthy(),
+        "executors": m.ExecutorsReply(executors=[executor_state()]),
+        "problems": m.ProblemsReply(
+            problems=[m.ProblemInfo(name="hello", title="Hello, you!", hash="a" * 64, tests=3, limits=m.Limits())]
+        ),
+        "add": lambda one: m.AddReply(task=make_task(submission=one), created=True),
+    }
+    judicator.tasks(make_task())
+    return judicator
+
+
+@pytest.fixture
+def admin(app, prepared):
+    return Browser(app.test_client(), ADMIN)
+
+
+@pytest.fixture
+def ada(app, prepared):
+    return Browser(app.test_client(), USER)
+
+
+def text_of(page):
+    """What a person reads."""
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", page.text)))
+
+
+# --- in and out ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_asks_who_you_are(app, page):
+    answer = app.test_client().get(page)
+    assert answer.status_code == 303
+    assert answer.headers["Location"].startswith("/login?next=%2F")
+
+
+def test_a_login_leads_to_where_one_wanted_to_go(app, prepared):
+    browser = Browser(app.test_client())
+    answer = browser.post("/login?next=/executors", "/login", token=USER, next="/executors")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/executors")
+    assert browser.get("/login?next=//evil.example").headers["Location"] == "/"
+
+
+def test_login_refuses(app, prepared):
+    browser = Browser(app.test_client())
+    answer = browser.post("/login", "/login", token="wrong")
+    assert answer.status_code == 401 and "not known here" in answer.text
+    answer = browser.client.post("/login", data={"token": USER})
+    assert answer.status_code == 400 and "too old" in answer.text
+    answer = browser.client.post("/login", data={"token": USER, "csrf": "\u00e9"})
+    assert answer.status_code == 400
+    assert browser.get("/").status_code == 303, "still nobody"
+
+
+def test_logout(ada):
+    assert ada.get("/").status_code == 200
+    assert ada.post("/", "/logout").status_code == 303
+    assert ada.get("/").status_code == 303
+
+
+def test_a_call_that_was_held_does_not_bring_back_a_session(ada):
+    """Its answer sets no cookie, so it cannot overwrite a logout or a message that came in between."""
+    assert "Set-Cookie" not in ada.client.get(f"/api/v1/submissions/{ID}?wait=0.1").headers
+    assert "Set-Cookie" not in ada.get("/").headers
+
+
+def test_a_live_update_leaves_the_message_to_the_page(ada, prepared):
+    prepared.answers["cancel"] = make_task(status="cancelled", done=True)
+    ada.post(f"/submissions/{ID}", f"/submissions/{ID}/cancel")
+    assert "Cancelled." not in ada.client.get("/", headers={"X-Live": "1"}).text
+    assert "Cancelled." in ada.get("/").text
+
+
+def test_taking_a_token_away_ends_its_sessions(app, settings, ada):
+    try:
+        write_tokens(settings.tokens, PEOPLE[:1])
+        assert ada.get("/").status_code == 303
+    finally:
+        write_tokens(settings.tokens, PEOPLE)
+    assert ada.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_the_session_cookie(settings, prepared, secure):
+    with serving_app(settings.model_copy(update={"secure_cookies": secure})) as app:
+        answer = app.test_client().get("/login", base_url="https://localhost" if secure else None)
+    cookie = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and "Path=/" in cookie
+    assert ("Secure" in cookie) is secure and cookie.startswith("__Host-judge=") is secure
+
+
+def test_the_session_reads_the_api_and_changes_nothing_there(ada):
+    assert ada.client.get(f"/api/v1/submissions/{ID}").status_code == 200
+    assert ada.client.get("/api/v1/whoami").json["user"] == "ada"
+    assert ada.client.post("/api/v1/submissions", json={"language": "c", "source": "x"}).status_code == 401
+    assert ada.client.get("/api/v1/whoami", headers={"Authorization": "Bearer wrong"}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "action", [f"/submissions/{ID}/cancel", "/executors/e/drain", "/executors/e/resume", "/logout"]
+)
+def test_forms_of_other_sites_do_nothing(admin, prepared, action):
+    prepared.asked.clear()
+    answer = admin.client.post(action, data={"csrf": "guess"})
+    assert answer.status_code == 400 and "too old" in answer.text
+    assert not prepared.asked
+    assert admin.get("/").status_code == 200
+
+
+# --- every page ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", [*PAGES, "/none"])
+def test_pages_load_nothing_from_elsewhere_and_run_nothing_inline(admin, page):
+    answer = admin.get(page)
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert answer.headers["X-Frame-Options"] == "DENY" and answer.headers["Cache-Control"] == "no-store"
+    assert not re.search(r"<[^>]+\s(style|on\w+)=", answer.text), "the policy would forbid it"
+    assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", answer.text))
+    for address in re.findall(r'(?:src|href|action)="([^"]*)"', answer.text):
+        assert address.startswith(("/", "?", "#")) and not address.startswith("//"), address
+    assert '<html lang="en">' in answer.text and 'name="viewport"' in answer.text
+
+
+def test_static_files_are_kept_by_browsers_until_they_change(app, admin):
+    for address in set(re.findall(r'"(/static/[^"]+)"', admin.get("/").text)):
+        answer = app.test_client().get(address)
+        assert answer.status_code == 200 and "max-age" in answer.headers["Cache-Control"]
+        assert re.search(r"\?v=[0-9a-f]{8}$", address)
+    assert app.test_client().get("/favicon.ico").status_code == 301
+    assert app.test_client().get("/static/../pages.py").status_code == 404
+
+
+def test_overview(admin, prepared):
+    page = text_of(admin.get("/"))
+    assert "The cluster is healthy" in page and "judicator-1 leads, epoch 3" in page
+    assert "1,284 judged" in page and "2 /2 slots free" in page
+    prepared.answers["status"] = healthy(
+        problems=["no executor is alive"], queued={"high": 1, "normal": 2}, warnings=["etcd is old"], leader=None
+    )
+    page = text_of(admin.get("/"))
+    assert "The cluster has a problem no executor is alive" in page
+    assert "3 waiting 1 high, 2 normal" in page and "etcd is old" in page
+
+
+def test_overview_of_a_new_cluster(admin, prepared):
+    prepared.answers["search"] = m.SearchReply(tasks=[], next=None)
+    prepared.answers["status"] = healthy(leader=None, epoch=None, executors=[])
+    page = text_of(admin.get("/"))
+    assert "Nothing has been handed in yet" in page and "No leader at the moment" in page
+
+
+def test_executors_and_judicators(admin, ada, prepared):
+    info = m.ExecutorInfo(slots=4, languages={"c": "gcc 12"}, weak_sandbox=True, checks=["WARN swap is on"])
+    prepared.answers["executors"] = m.ExecutorsReply(
+        executors=[
+            executor_state("e1", alive=False),
+            executor_state("e2", drain=True, drain_reason="new disk", executing=1, info=info),
+            executor_state("e3", info=None, vacant=0),
+        ]
+    )
+    page = text_of(admin.get("/executors"))
+    for words in (
+        "silent",
+        "draining",
+        "Takes no more work: new disk",
+        "1 of 4 slots busy",
+        "Weak sandbox",
+        "swap is on",
+    ):
+        assert words in page
+    assert "Drain" in page and "Resume" in page
+    page = text_of(ada.get("/executors"))
+    assert "Resume" not in page
+    prepared.answers["executors"] = m.ExecutorsReply(executors=[])
+    assert "No executor has reported yet" in text_of(admin.get("/executors"))
+
+    prepared.answers["status"] = healthy(leader=None, mongodb=[], versions={"etcd": "3.4.23"})
+    page = text_of(admin.get("/judicators"))
+    assert "No judicator leads" in page and "Nothing is known about them" in page and "3.4.23" in page
+
+
+def test_drain_and_resume(admin, ada, prepared):
+    prepared.answers["drain"] = lambda one: executor_state(one.executor, drain=one.drain)
+    answer = admin.post("/executors", "/executors/executor-1/drain", reason="new disk")
+    assert answer.status_code == 303
+    assert ("drain", m.DrainRequest(executor="executor-1", drain=True, reason="new disk")) in prepared.asked
+    assert "executor-1 takes no more work." in admin.get("/executors").text
+    admin.post("/executors", "/executors/executor-1/resume")
+    assert "executor-1 takes work again." in admin.get("/executors").text
+    answer = ada.post("/submit", "/executors/executor-1/drain")
+    assert answer.status_code == 403 and "role admin" in answer.text
+
+
+def test_problems(ada, prepared):
+    page = text_of(ada.get("/problems"))
+    assert "Hello, you! hello" in page and "2.00 s" in page
+    prepared.answers["problems"] = m.ProblemsReply(problems=[])
+    assert "There are no problems yet" in text_of(ada.get("/problems"))
+
+
+# --- submissions -----------------------------------------------------------------------------------------------
+
+
+def test_search(admin, prepared):
+    prepared.answers["search"] = lambda one: m.SearchReply(tasks=[make_task()], next=ID)
+    page = admin.get("/submissions?verdict=WA&language=klingon&problem=hello&user=")
+    assert prepared.asked[-2][1] == m.SearchRequest(verdict="WA", language="klingon", problem="hello", limit=25)
+    assert '<option value="WA" selected>' in page.text and '<option value="klingon" selected>' in page.text
+    assert f"verdict=WA&amp;language=klingon&amp;problem=hello&amp;before={ID}" in page.text
+    page = admin.get(f"/submissions?verdict=WA&before={ID}")
+    assert 'href="?verdict=WA">Newest' in page.text
+
+
+@pytest.mark.parametrize("query", ["verdict=XX", "before=x", "odd=1", "limit=0", "problem=a%20b"])
+def test_searches_that_make_no_sense(ada, query):
+    answer = ada.get(f"/submissions?{query}")
+    assert answer.status_code == 400
+    assert query.partition("=")[0] in text_of(answer).lower()
+    assert 'role="search"' in answer.text, "the form is still there"
+
+
+def test_a_search_without_a_find(ada, prepared):
+    prepared.answers["search"] = m.SearchReply(tasks=[], next=None)
+    assert "No submission matches" in text_of(ada.get("/submissions?verdict=AC"))
+    assert "There are no older ones" in text_of(ada.get(f"/submissions?before={ID}"))
+    assert "Nothing has been handed in yet" in text_of(ada.get("/submissions"))
+    assert ada.get("/submissions?user=bob").status_code == 400
+
+
+@pytest.mark.parametrize("verdict", list(m.Verdict))
+def test_every_verdict_is_told_by_words(ada, prepared, verdict):
+    status = m.Status.SUCCESS if verdict is m.Verdict.AC else m.Status.RUN_FAILED
+    prepared.tasks(make_task(status=status, done=True, verdict=verdict, result=m.Result(), latency=0.25))
+    page = ada.get(f"/submissions/{ID}")
+    assert f"{verdict.value} {views.look(verdict).text}" in text_of(page)
+    assert "http-equiv" not in page.text and ">Cancel<" not in page.text
+
+
+def test_a_running_submission_reloads_itself_without_javascript(ada, prepared):
+    prepared.tasks(make_task(status=m.Status.RUNNING, progress="test 3 of 10", executor="e7", version=5))
+    page = ada.get(f"/submissions/{ID}")
+    assert '<noscript><meta http-equiv="refresh" content="2"></noscript>' in page.text
+    assert '<progress value="3" max="10">' in page.text and 'data-version="5"' in page.text
+    assert ">Cancel<" in page.text and "e7" in page.text
+
+
+def _full(**changes):
+    tests = [
+        m.TestResult(name="sample/1", verdict="AC", cpu=0.01, memory=2**20, output="fine"),
+        m.TestResult(
+            name="secret/1", verdict="WA", output=NASTY, error=NASTY, message=NASTY, output_bytes=9999, exit_code=3
+        ),
+    ]
+    result = m.Result(
+        tests=tests, compile_log=NASTY, cpu=0.5, memory=2**20, language_version="gcc 12", failed_test="secret/1",
+        weak_sandbox=True, reason="wrong answer",
+    )  # fmt: skip
+    values = {
+        "submission": m.Submission(user="ada", language="cpp", source=NASTY, filename=NASTY[:50]),
+        "status": "run_failed",
+        "done": True,
+        "verdict": "WA",
+        "result": result,
+        "problem": m.ProblemRef(name="hello", hash="a" * 64),
+        "attempt": 2,
+        "judged_by": "e7",
+        "latency": 1.5,
+        "history": [m.Attempt(attempt=1, executor="e6", reason="silent")],
+        **changes,
+    }
+    return make_task(**values)
+
+
+def test_a_judged_submission_in_full(admin, prepared):
+    prepared.tasks(_full())
+    page = admin.get(f"/submissions/{ID}")
+    words = text_of(page)
+    for text in (
+        "Wrong answer (test secret/1)", "1 of 2 accepted", "exit code 3", "gcc 12", "1.50 s", "e6 silent",
+        "weak sandbox", "the beginning of 9.8 KiB",
+    ):  # fmt: skip
+        assert text in words, text
+    assert "<script>alert" not in page.text and page.text.count("&lt;script&gt;alert") >= 5
+    assert 'title="2026-01-31 12:00:05 UTC"' in page.text
+
+
+def test_users_do_not_see_what_hidden_tests_print(ada, prepared):
+    manifest = m.ProblemManifest(
+        name="hello",
+        tests=[
+            m.ProblemTest(name="sample/1", input="b" * 64, answer="c" * 64, sample=True),
+            m.ProblemTest(name="secret/1", input="d" * 64, answer="e" * 64),
+        ],
+    )
+    sha = prepared.put(manifest.model_dump_json().encode())
+    prepared.tasks(_full(problem=m.ProblemRef(name="hello", hash=sha), submission=m.Submission(user="ada", source="x")))
+    page = ada.get(f"/submissions/{ID}")
+    assert "fine" in page.text and "secret/1" in page.text
+    assert page.text.count("&lt;script&gt;alert") == 1, "the compiler's messages only"
+    prepared.tasks(_full(problem=m.ProblemRef(name="hello", hash="f" * 64)))
+    assert "fine" not in ada.get(f"/submissions/{ID}").text, "an unknown problem shows nothing"
+
+
+def test_free_runs_and_commands(ada, prepared):
+    result = m.Result(stdout="", tests=[m.TestResult(name="run", verdict="AC")])
+    free = make_task(status="success", done=True, verdict="AC", result=result)
+    prepared.tasks(free)
+    assert "(nothing)" in ada.get(f"/submissions/{ID}").text
+    prepared.tasks(free.model_copy(update={"result": m.Result(stdout_blob="a" * 64)}))
+    assert "too large to show" in ada.get(f"/submissions/{ID}").text
+    command = m.Submission(user="ada", command="sort -n", compile="true", stdin="3 1", priority="low")
+    prepared.tasks(make_task(submission=command))
+    page = text_of(ada.get(f"/submissions/{ID}"))
+    assert "shell command" in page and "sort -n" in page and "3 1" in page and "low" in page
+    prepared.tasks(make_task(submission=m.Submission(user="ada", tests=[m.Test(name="1")])))
+    assert "own tests" in text_of(ada.get(f"/submissions/{ID}"))
+
+
+def test_cancel(ada, prepared):
+    prepared.answers["cancel"] = make_task(status="cancelled", done=True)
+    answer = ada.post(f"/submissions/{ID}", f"/submissions/{ID}/cancel")
+    assert answer.headers["Location"] == f"/submissions/{ID}"
+    assert "Cancelled." in ada.get(f"/submissions/{ID}").text
+    prepared.tasks(make_task(status="success", done=True, verdict="AC"))
+    prepared.answers["cancel"] = make_task(status="success", done=True, verdict="AC")
+    ada.post("/submit", f"/submissions/{ID}/cancel")
+    assert "its verdict stays" in ada.get(f"/submissions/{ID}").text
+
+
+@pytest.mark.parametrize("task", ["x", "f" * 24, "%3Cscript%3E"])
+def test_submissions_that_do_not_exist(ada, task):
+    answer = ada.get(f"/submissions/{task}")
+    assert answer.status_code == 404 and "There is no submission" in text_of(answer)
+    assert "<script>" not in answer.text
+
+
+# --- handing in ------------------------------------------------------------------------------------------------
+
+
+def test_submit(ada, prepared):
+    page = ada.get("/submit?problem=hello&language=cpp").text
+    assert '<option value="hello" selected>' in page and '<option value="cpp" selected>' in page
+    answer = ada.post("/submit", "/submit", language="cpp", problem="hello", source="int main() {}\r\n", key="k" * 20)
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/submissions/{ID}")
+    assert prepared.asked[-1] == (
+        "add",
+        m.Submission(user="ada", language="cpp", problem="hello", source="int main() {}\n", idempotency_key="k" * 20),
+    )
+
+
+def test_submit_a_file(ada, prepared):
+    ada.post("/submit", "/submit", language="", source="", file=(io.BytesIO(b"print(1)\n"), "a.py"), stdin="1\r\n")
+    sent = prepared.asked[-1][1]
+    assert (sent.language, sent.source, sent.filename, sent.stdin) == ("python3", "print(1)\n", "a.py", "1\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\x7fELF\0\1\2", "The source is a binary file"),
+        (b"caf\xe9\n", "The source is not UTF-8 text (line 1); save the file as UTF-8."),
+        (b"", "The source is empty"),
+        (b"x" * 1001, "The source is too large, 1001 bytes; at most 1000 bytes are taken."),
+        (b"x" * 150_000, "The source is too large, 146.5 KiB; at most 1000 bytes are taken."),
+    ],
+    ids=["binary", "latin-1", "empty", "large", "larger-than-a-body"],
+)
+def test_files_that_are_no_source_come_back_with_all_that_was_typed(ada, prepared, data, text):
+    typed = {"language": "java", "problem": "hello", "stdin": "7 8", "cpu": "1.5", "memory": "64", "source": ""}
+    answer = ada.post("/submit", "/submit", **typed, file=(io.BytesIO(data), "a.py"))
+    assert answer.status_code == 400
+    place = answer.text[answer.text.index('id="source"') :]
+    assert text in html.unescape(place[: place.index('type="file"')]), "the message stands beside the field"
+    for value in ('value="java" selected', 'value="hello" selected', "7 8</textarea>", 'value="1.5"', 'value="64"'):
+        assert value in answer.text
+    assert not [one for one in prepared.asked if one[0] == "add"]
+
+
+def test_an_upload_beyond_all_limits_is_refused_in_words(ada):
+    answer = ada.post("/submit", "/submit", language="c", file=(io.BytesIO(b"x" * 300_000), "a.c"))
+    assert answer.status_code == 413 and "too large" in answer.text
+
+
+def test_what_the_cluster_refuses_stands_beside_the_field(ada, prepared):
+    def refuse(_):
+        raise FieldError("language", "'zz' is unknown here; known are c")
+
+    prepared.answers["add"] = refuse
+    answer = ada.post("/submit", "/submit", language="zz", problem="gone", source="x")
+    assert answer.status_code == 400
+    assert "'zz' is unknown here; known are c." in html.unescape(answer.text)
+    assert "<option selected>zz</option>" in answer.text and "<option selected>gone</option>" in answer.text
+
+
+def test_a_page_that_was_open_for_too_long_loses_nothing(ada, prepared):
+    answer = ada.client.post("/submit", data={"csrf": "old", "language": "c", "source": "int x;"})
+    assert answer.status_code == 400
+    assert "open for too long" in answer.text and "int x;</textarea>" in answer.text
+    assert not [one for one in prepared.asked if one[0] == "add"]
+
+
+def test_a_cluster_that_is_away_loses_nothing_that_was_typed(ada, prepared):
+    csrf = ada.csrf("/submit")
+    prepared.answers.clear()
+    answer = ada.client.post("/submit", data={"csrf": csrf, "language": "c", "source": "int x;"})
+    assert answer.status_code in {503, 504}
+    assert "int x;</textarea>" in answer.text and "again" in answer.text
+
+
+def test_the_same_page_sent_again_with_another_text_is_another_submission(ada, prepared):
+    keys = []
+
+    def add(one):
+        keys.append(one.idempotency_key)
+        if one.idempotency_key == "k" * 20:
+            raise ConflictError("the key was used")
+        return m.AddReply(task=make_task(), created=True)
+
+    prepared.answers["add"] = add
+    assert ada.post("/submit", "/submit", language="c", source="y", key="k" * 20).status_code == 303
+    assert len(keys) == 2 and keys[1] != keys[0]
+
+
+# --- errors ----------------------------------------------------------------------------------------------------
+
+
+def test_error_pages(app, ada, prepared, monkeypatch):
+    answer = ada.get("/none")
+    assert answer.status_code == 404 and "There is nothing at /none" in text_of(answer)
+    assert ada.client.delete("/submit").status_code == 405
+    prepared.answers.clear()
+    answer = ada.get("/")
+    assert answer.status_code in {503, 504} and answer.headers["Retry-After"]
+    assert "Please wait" in answer.text and 'http-equiv="refresh"' in answer.text
+    monkeypatch.setattr(app.extensions["judge"].cluster, "status", lambda: 1 / 0)
+    answer = ada.get("/")
+    assert answer.status_code == 500 and "Internal error" in answer.text and "ZeroDivision" not in answer.text

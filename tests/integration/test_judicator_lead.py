@@ -1,0 +1,225 @@
+"""Election, epochs, the sweep, and life without etcd (DESIGN 5, rules 6 and 7); real etcd and mongod."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.config import EtcdClient
+from judge.etcd.client import Etcd
+from judge.judicator.lead import LEADER_KEY
+from judge.rpc import messages as m
+from judge.rpc.client import RpcClient, etcd_endpoints
+from tests.support.judicators import FAST, Executor, Running, World, accepted, source
+from tests.support.servers import etcd_server, wait_for
+
+
+@pytest.fixture
+def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    made = World(tmp_path, etcd_endpoint, mongod_address)
+    yield made
+    made.close()
+
+
+def leaders(world: World) -> list[Running]:
+    return [one for one in world.judicators if one.judicator.lead.leading]
+
+
+class Alive:
+    """Keeps an executor reporting from a thread."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        while not self.stop.wait(0.2):
+            self.executor.report(vacant=0)
+
+    def __enter__(self) -> Alive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self.thread.join()
+
+
+def test_one_leads_and_another_takes_over_with_a_larger_epoch(world: World) -> None:
+    for name in ("j1", "j2", "j3"):
+        world.judicator(name, **FAST)
+    wait_for(lambda: leaders(world), what="a leader")
+    first = leaders(world)[0]
+    assert leaders(world) == [first]
+    assert first.judicator.lead.epoch == 1
+    first.stop()
+    wait_for(lambda: [one for one in leaders(world) if one is not first], what="another leader")
+    second = next(one for one in leaders(world) if one is not first)
+    assert second.judicator.lead.epoch == 2
+    assert first.judicator.lead.epoch is None
+
+
+def test_a_silent_executors_task_is_judged_elsewhere(world: World) -> None:
+    world.judicator(**FAST)
+    people, silent, other = world.client(), world.executor("e1"), world.executor("e2")
+    task = people.call("add", source(), m.AddReply).task.id
+    silent.report()
+    silent.report()
+    late = accepted(silent.work[task])
+    started = time.monotonic()
+
+    def taken() -> bool:
+        other.report()
+        return task in other.work
+
+    wait_for(taken, timeout=15, what="the task at another executor")
+    assert time.monotonic() - started < 6
+    executors = {one.name: one.alive for one in people.call("executors", m.Empty(), m.ExecutorsReply).executors}
+    assert executors == {"e1": False, "e2": True}
+    problems = people.call("status", m.Empty(), m.StatusReply).problems
+    assert "executor 'e1' does not report" in problems
+    assert silent.report(late, vacant=0).drop
+    other.report(accepted(other.work[task]))
+    found = people.call("get", m.GetRequest(id=task), m.Task)
+    assert (found.verdict, found.judged_by) == ("AC", "e2")
+    assert "dead" in found.history[0].reason
+    alive = {one.name: one.alive for one in people.call("executors", m.Empty(), m.ExecutorsReply).executors}
+    assert alive["e1"]
+
+
+def test_a_task_without_beats_expires_though_its_executor_reports(world: World) -> None:
+    """A report that lists the task at another attempt keeps the executor alive, not the task."""
+    running = world.judicator(**FAST)
+    people, executor = world.client(), world.executor()
+    task = people.call("add", source(), m.AddReply).task.id
+    executor.report()
+    world.db.tasks.update_one({}, {"$set": {"executor": "ghost"}})
+    with Alive(world.executor("e2")):
+        wait_for(
+            lambda: people.call("get", m.GetRequest(id=task), m.Task).status == "retrying", timeout=15, what="expiry"
+        )
+    found = people.call("get", m.GetRequest(id=task), m.Task)
+    assert found.history[0].reason == "no sign of life for 1.5 s"
+    assert running.judicator.lead.leading
+
+
+def test_a_live_executor_keeps_its_task_for_long(world: World) -> None:
+    running = world.judicator(**FAST)
+    people, executor = world.client(), world.executor()
+    task = people.call("add", source(), m.AddReply).task.id
+    executor.report()
+    wait_for(lambda: running.judicator.lead.leading, what="a leader")
+    with Alive(executor):
+        assert people.call("get", m.GetRequest(id=task, wait=4), m.Task).attempt == 1
+    assert people.call("get", m.GetRequest(id=task), m.Task).executor == "e1"
+
+
+def test_the_dead_are_forgotten_except_the_drained(world: World) -> None:
+    world.judicator(**{**FAST, "executor_forget": 2.5})
+    people = world.client()
+    for name in ("e1", "e2"):
+        world.executor(name).report()
+    people.call("drain", m.DrainRequest(executor="e2", drain=True), m.ExecutorState)
+
+    def names() -> list[str]:
+        return [one.name for one in people.call("executors", m.Empty(), m.ExecutorsReply).executors]
+
+    wait_for(lambda: names() == ["e2"], timeout=20, what="forgetting")
+
+
+def test_losing_etcd_stops_leading_and_nothing_else(world: World, tmp_path: Path) -> None:
+    with etcd_server(tmp_path / "mortal") as endpoint:
+        etcd = EtcdClient(endpoints=[endpoint], timeout=0.5, prefix="/x/")
+        running = world.judicator(**FAST, etcd=etcd)
+        wait_for(lambda: running.judicator.lead.leading, what="a leader")
+        wait_for(lambda: running.judicator.register.registered, what="registration")
+        people, executor = world.client(), world.executor()
+        before = people.call("add", source(), m.AddReply).task.id
+        executor.report()
+    wait_for(lambda: not running.judicator.lead.leading, timeout=15, what="the end of leading")
+    assert executor.report(accepted(executor.work[before])).settled
+    after = people.call("add", source(), m.AddReply).task.id
+    executor.report()
+    executor.report(accepted(executor.work[after]))
+    assert people.call("get", m.GetRequest(id=after), m.Task).verdict == "AC"
+    assert running.judicator.crashed() is None
+
+
+def test_serving_without_any_etcd(world: World) -> None:
+    nothing = EtcdClient(endpoints=["127.0.0.1:9"], timeout=0.3)
+    world.judicator(etcd=nothing)
+    people, executor = world.client(), world.executor()
+    task = people.call("add", source(), m.AddReply).task.id
+    executor.report()
+    executor.report(accepted(executor.work[task]))
+    assert people.call("get", m.GetRequest(id=task), m.Task).verdict == "AC"
+
+
+def test_a_deposed_leader_does_not_sweep(world: World) -> None:
+    """Its epoch is no longer the newest: the pass ends before it reads anything, and a new epoch is taken."""
+    running = world.judicator(**{**FAST, "sweep_interval": 0.7})
+    lead = running.judicator.lead
+    wait_for(lambda: lead.leading, what="a leader")
+    world.db.meta.update_one({"_id": "leader"}, {"$set": {"epoch": 41}})
+    assert running.do(lead.sweep_once()) is None
+    wait_for(lambda: lead.epoch == 42, what="a new epoch")
+
+
+def test_a_deleted_leader_key_ends_the_leadership(world: World) -> None:
+    running = world.judicator(**FAST)
+    lead = running.judicator.lead
+    wait_for(lambda: lead.leading, what="a leader")
+    with Etcd(world.etcd_config) as etcd:
+        etcd.delete(LEADER_KEY)
+    wait_for(lambda: lead.epoch == 2, what="a new leadership")
+
+
+def test_a_blind_spell_does_not_count_as_silence(world: World) -> None:
+    """The database stalls for longer than every expiry; afterwards nobody is declared dead."""
+    running = world.judicator(**FAST)
+    lead = running.judicator.lead
+    people, executor = world.client(), world.executor()
+    task = people.call("add", source(), m.AddReply).task.id
+    executor.report()
+    executor.report(vacant=0)
+    wait_for(lambda: lead.leading and lead._notes, what="a sweep")
+    observed = lead._observed
+    jump = 1000.0
+    lead._monotonic = lambda: time.monotonic() + jump
+    decision = running.do(lead.sweep_once())
+    assert decision is not None
+    assert decision.expired == []
+    assert lead._observed - observed < 5
+    executor.report(vacant=0)
+    assert people.call("get", m.GetRequest(id=task), m.Task).executor == "e1"
+
+
+def test_clients_find_judicators_in_etcd_and_follow_them(world: World) -> None:
+    one = world.judicator("j1", **FAST)
+    wait_for(lambda: one.judicator.register.registered, what="registration")
+    etcd = world.stack.enter_context(Etcd(world.etcd_config))
+    endpoints = etcd_endpoints(etcd)
+    client = world.stack.enter_context(RpcClient(endpoints, world.tls("gw", "gateway"), 10.0))
+    assert client.call("ping", m.Empty(), m.Pong).name == "j1"
+    two = world.judicator("j2", **FAST)
+    wait_for(lambda: two.judicator.register.registered, what="registration")
+    one.stop()
+    assert client.call("ping", m.Empty(), m.Pong).name == "j2"
+    assert endpoints() == [two.address]
+    # etcd gone: the last known ones stay in use.
+    etcd.close()
+    endpoints.refresh()
+    assert client.call("ping", m.Empty(), m.Pong).name == "j2"
+
+
+def test_a_warned_status_with_two_judicators(world: World) -> None:
+    for name in ("j1", "j2"):
+        running = world.judicator(name, **FAST)
+        wait_for(lambda one=running: one.judicator.register.registered, what="registration")
+    warnings = world.client().call("status", m.Empty(), m.StatusReply).warnings
+    assert any("odd number" in one for one in warnings)

@@ -1,0 +1,130 @@
+"""The daemon as a process: start without its servers, signals, exit codes, metrics."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.config import JudicatorConfig, MongodbClient, dump
+from judge.judicator import main
+from judge.rpc import messages as m
+from tests.support.judicators import World
+from tests.support.servers import free_port, port_open, wait_for
+
+DAEMON = """
+import sys
+from pathlib import Path
+from judge import config, log
+from judge.judicator.main import run
+log.setup("info")
+sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1]))))
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    made = World(tmp_path, etcd_endpoint, mongod_address)
+    yield made
+    made.close()
+
+
+class Daemon:
+    """`run(config)` in a process of its own."""
+
+    def __init__(self, world: World, directory: Path, config: JudicatorConfig) -> None:
+        self.config = config
+        path = directory / "judicator.yml"
+        path.write_text(dump(config))
+        self.log = directory / "judicator.log"
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen([sys.executable, "-c", DAEMON, str(path)], stdout=out, stderr=out)
+        world.stack.callback(self.process.wait)
+        world.stack.callback(self.process.kill)
+
+    def said(self, text: str) -> bool:
+        return text in self.log.read_text()
+
+
+def test_it_serves_and_ends_on_sigterm(world: World, tmp_path: Path) -> None:
+    port = free_port()
+    config = world.config(metrics=f"127.0.0.1:{port}", leader_ttl=2, register_ttl=2)
+    daemon = Daemon(world, tmp_path, config)
+    world.judicators.append(type("Known", (), {"address": config.listen})())
+    wait_for(lambda: daemon.said("the database is ready"), what="the database")
+    people = world.client()
+    assert people.call("ping", m.Empty(), m.Pong).name == "j1"
+    wait_for(lambda: people.call("ping", m.Empty(), m.Pong).leader, what="a leader")
+    people.call("add", m.Submission(command="cat"), m.AddReply)
+
+    def queue() -> bool:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            return b'judge_queue{priority="normal"} 1.0' in answer.read()
+
+    wait_for(queue, what="the queue among the metrics")
+    daemon.process.send_signal(signal.SIGTERM)
+    assert daemon.process.wait(15) == 0
+    text = daemon.log.read_text()
+    for words in ("stopped", "gave the leadership up", "withdrawn"):
+        assert words in text
+    assert "Traceback" not in text
+    assert "ERROR" not in text
+
+
+def test_it_waits_for_the_database_and_answers_meanwhile(world: World, tmp_path: Path) -> None:
+    nothing = MongodbClient(seeds=["127.0.0.1:9"], timeout=0.5)
+    config = world.config(mongodb=nothing)
+    daemon = Daemon(world, tmp_path, config)
+    wait_for(lambda: daemon.said("waiting for the database"), what="a word about the database")
+    world.judicators.append(type("Known", (), {"address": config.listen})())
+    assert world.client().call("ping", m.Empty(), m.Pong).name == "j1"
+    daemon.process.send_signal(signal.SIGINT)
+    assert daemon.process.wait(15) == 0
+    assert daemon.log.read_text().count("waiting for the database") == 1
+
+
+def test_a_port_in_use_is_one_sentence_and_exit_code_3(world: World, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        for settings in ({"listen": address}, {"metrics": address}):
+            daemon = Daemon(world, tmp_path, world.config(**settings))
+            assert daemon.process.wait(20) == 3
+            text = daemon.log.read_text()
+            assert "Traceback" not in text
+            assert f"{address}" in text.splitlines()[-1]
+
+
+def test_run_returns_the_exit_code_of_a_refusal(world: World) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main.run(world.config(listen=f"127.0.0.1:{taken.getsockname()[1]}")) == 3
+
+
+def test_run_serves_until_a_signal(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, where coverage sees it: the signal comes once it listens."""
+    config = world.config()
+    told: list[str] = []
+
+    def notify(*lines: str) -> None:
+        told.extend(lines)
+        if any("serving" in line for line in lines):
+            assert port_open(int(config.listen.split(":")[1]))
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(main, "notify", notify)
+    assert main.run(config) == 0
+    assert "READY=1" in told
+    assert told[-1] == "STOPPING=1"
+
+
+def test_a_broken_loop_ends_the_daemon_with_1(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_: object) -> None:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr("judge.judicator.lead.Lead.sweep", broken)
+    assert main.run(world.config()) == 1

@@ -1,0 +1,340 @@
+"""What people ask for through the gateway: Add, Search, problems, executors, status; over the wire, real database."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import datetime
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.errors import ConflictError, FieldError, JudgeError, NotFoundError, PackageError, TooLargeError
+from judge.rpc import messages as m
+from judge.rpc.client import RpcClient
+from tests.support.judicators import World, accepted, source
+from tests.support.servers import wait_for
+
+
+@pytest.fixture
+def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    made = World(tmp_path, etcd_endpoint, mongod_address)
+    yield made
+    made.close()
+
+
+def add(people: RpcClient, **fields: object) -> m.AddReply:
+    return people.call("add", source(**fields), m.AddReply)
+
+
+def test_the_same_key_gives_the_same_task(world: World) -> None:
+    world.judicator("j1")
+    world.judicator("j2")
+    people = world.client()
+    first = add(people, idempotency_key="k")
+    again = add(people, idempotency_key="k")
+    assert (first.created, again.created) == (True, False)
+    assert again.task == first.task
+    with pytest.raises(ConflictError, match="another submission"):
+        add(people, idempotency_key="k", source="other")
+    assert add(people, idempotency_key="k", user="bob").created
+    assert world.db.tasks.count_documents({}) == 2
+
+
+def test_a_hundred_adds_with_one_key_at_once_make_one_task(world: World) -> None:
+    world.judicator("j1")
+    world.judicator("j2")
+    clients = [world.client(timeout=30.0) for _ in range(4)]
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        replies = list(pool.map(lambda n: add(clients[n % 4], idempotency_key="k"), range(100)))
+    assert len({reply.task.id for reply in replies}) == 1
+    assert sum(reply.created for reply in replies) == 1
+    assert world.db.tasks.count_documents({}) == 1
+
+
+def test_parallel_adds_of_one_user_keep_their_places(world: World) -> None:
+    world.judicator()
+    people = world.client(timeout=30.0)
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda _: add(people), range(60)))
+    assert sorted(doc["order"] for doc in world.db.tasks.find()) == list(range(1, 61))
+    arrivals = [doc["arrival"] for doc in world.db.tasks.find()]
+    assert len(set(arrivals)) == 60
+    assert all(one.time for one in arrivals)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ({"source": ""}, FieldError, "source: is empty"),
+        ({"source": "x" * 200_000}, TooLargeError, "limit is 131072"),
+        ({"source": "a\0b"}, FieldError, "binary"),
+        ({"language": "cobol"}, FieldError, "'cobol' is unknown here; known are c"),
+        ({"problem": "nothing"}, NotFoundError, "no problem 'nothing'"),
+        ({"tests": [m.Test(name="1", input_blob="0" * 64)]}, FieldError, "not uploaded"),
+    ],
+)
+def test_bad_submissions_change_nothing(
+    world: World, fields: dict[str, object], error: type[JudgeError], words: str
+) -> None:
+    world.judicator()
+    with pytest.raises(error, match=words) as caught:
+        add(world.client(), **fields)
+    assert type(caught.value) is error
+    assert world.db.tasks.count_documents({}) == 0
+
+
+def test_a_language_that_only_a_sites_executor_knows(world: World) -> None:
+    world.judicator()
+    people = world.client()
+    world.executor("e1", languages=("brainfuck",)).report()
+    assert add(people, language="brainfuck", source="+").created
+
+
+def test_search_filters_and_pages(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor(slots=3)
+    ids = [add(people, user="ann" if n % 2 else "bob", stdin="x").task.id for n in range(9)]
+    executor.report()
+    first, *_ = executor.work
+    executor.report(accepted(executor.work[first], result=m.Result(compile_log="log")), vacant=0)
+
+    def search(**fields: object) -> m.SearchReply:
+        return people.call("search", m.SearchRequest.model_validate(fields), m.SearchReply)
+
+    seen: list[str] = []
+    before = None
+    while True:
+        page = search(limit=4, before=before)
+        seen += [task.id for task in page.tasks]
+        before = page.next
+        if before is None:
+            break
+    assert seen == ids[::-1]
+    assert search(limit=9).next is None
+    assert len(search(user="ann").tasks) == 4
+    assert [task.id for task in search(verdict="AC").tasks] == [first]
+    assert [task.id for task in search(done=True).tasks] == [first]
+    assert len(search(executor="e1").tasks) == 3
+    assert len(search(status="pending").tasks) == 6
+    assert len(search(language="c").tasks) == 9
+    assert search(problem="none").tasks == []
+    brief = search(done=True).tasks[0]
+    assert brief.submission.source is None
+    assert brief.submission.stdin is None
+    assert brief.result is not None
+    assert brief.result.compile_log == ""
+
+
+@pytest.mark.parametrize("field", ["user", "problem", "language", "status", "verdict", "done", "executor"])
+def test_no_search_scans_the_collection(world: World, field: str) -> None:
+    world.judicator()
+    names = {"problem": "problem.name", "executor": "judged_by"}
+    plan = world.db.tasks.find({names.get(field, field): "x"}).sort([("_id", -1)]).explain()
+    assert "COLLSCAN" not in str(plan["queryPlanner"]["winningPlan"])
+    assert "'SORT'" not in str(plan["queryPlanner"]["winningPlan"])
+
+
+def test_the_queue_is_read_in_order_from_its_index(world: World) -> None:
+    world.judicator()
+    queue = {"done": False, "executor": None, "needs": {"$in": ["", "c"]}}
+    found = world.db.tasks.find(queue).sort([("rank", 1), ("order", 1), ("arrival", 1)]).limit(1)
+    plan = str(found.explain()["queryPlanner"]["winningPlan"])
+    assert "'queue'" in plan
+    assert "'SORT'" not in plan
+
+
+def test_what_does_not_exist(world: World) -> None:
+    world.judicator()
+    people = world.client()
+    with pytest.raises(NotFoundError, match="no submission"):
+        people.call("get", m.GetRequest(id="0" * 24), m.Task)
+
+
+def manifest(people: RpcClient, name: str = "hello", tests: int = 2, **fields: object) -> m.ProblemManifest:
+    made = [
+        m.ProblemTest(
+            name=f"t{n}", input=people.put_blob(f"in {n}".encode()), answer=people.put_blob(f"out {n}".encode())
+        )
+        for n in range(tests)
+    ]
+    return m.ProblemManifest.model_validate({"name": name, "title": "Hello", "tests": made, **fields})
+
+
+def upload(people: RpcClient, made: m.ProblemManifest) -> m.ProblemImport:
+    return m.ProblemImport(manifest=people.put_blob(made.model_dump_json().encode()))
+
+
+def test_problems_are_imported_listed_and_judged_against(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    request = upload(people, manifest(people, source_bytes=20))
+    info = people.call("problem_import", request, m.ProblemInfo)
+    assert (info.name, info.tests, info.hash) == ("hello", 2, request.manifest)
+    assert people.call("problem_import", request, m.ProblemInfo).hash == info.hash
+    assert [one.name for one in people.call("problems", m.Empty(), m.ProblemsReply).problems] == ["hello"]
+    task = add(people, problem="hello").task
+    assert task.problem == m.ProblemRef(name="hello", hash=info.hash)
+    newer = people.call("problem_import", upload(people, manifest(people, tests=3)), m.ProblemInfo)
+    assert newer.hash != info.hash
+    assert executor.report().add[0].problem == task.problem
+    assert len(people.call("search", m.SearchRequest(problem="hello"), m.SearchReply).tasks) == 1
+    people.call("problem_import", request, m.ProblemInfo)
+    with pytest.raises(TooLargeError, match="limit is 20"):
+        add(people, problem="hello", source="x" * 21)
+
+
+def test_problems_that_cannot_be_judged_are_refused(world: World) -> None:
+    world.judicator()
+    people = world.client()
+    with pytest.raises(NotFoundError, match="upload the manifest first"):
+        people.call("problem_import", m.ProblemImport(manifest="0" * 64), m.ProblemInfo)
+    for bad, words in ((b"{", "manifest"), (b'{"name": "x", "tests": [], "colour": 1}', "colour")):
+        with pytest.raises(PackageError, match=words):
+            people.call("problem_import", m.ProblemImport(manifest=people.put_blob(bad)), m.ProblemInfo)
+    with pytest.raises(PackageError, match="no tests"):
+        people.call("problem_import", upload(people, manifest(people, tests=0)), m.ProblemInfo)
+    twice = manifest(people)
+    twice.tests[1].name = "t0"
+    with pytest.raises(PackageError, match="two tests named 't0'"):
+        people.call("problem_import", upload(people, twice), m.ProblemInfo)
+    lost = manifest(people)
+    lost.tests[1].input = "0" * 64
+    with pytest.raises(FieldError, match="1 of 4 blobs are not uploaded, first of test 't1'"):
+        people.call("problem_import", upload(people, lost), m.ProblemInfo)
+    big = m.ProblemImport(manifest=people.put_blob(b" " * (8 * 1024**2 + 1)))
+    with pytest.raises(TooLargeError):
+        people.call("problem_import", big, m.ProblemInfo)
+    assert people.call("problems", m.Empty(), m.ProblemsReply).problems == []
+
+
+def test_big_inline_tests_travel_as_blobs(world: World, work: Path) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    text = "1 2\n" * 100_000
+    task = add(people, tests=[m.Test(name="1", input=text, answer="3")]).task
+    assert task.submission.tests[0].input is None
+    assert task.submission.tests[0].answer == "3"
+    assigned = executor.report().add[0].submission.tests[0]
+    assert assigned.input_blob == hashlib.sha256(text.encode()).hexdigest()
+    executor.rpc.get_blob(assigned.input_blob, work / "input")
+    assert (work / "input").read_text() == text
+    # The same submission again is the same content, although it is stored in another form.
+    again = add(people, tests=[m.Test(name="1", input=text, answer="3")], idempotency_key="k")
+    assert not add(people, tests=[m.Test(name="1", input=text, answer="3")], idempotency_key="k").created
+    assert again.created
+
+
+def test_status_of_a_healthy_cluster(world: World) -> None:
+    running = world.judicator(leader_ttl=2, register_ttl=2)
+    people = world.client()
+    wait_for(lambda: running.judicator.lead.leading, what="a leader")
+    wait_for(lambda: running.judicator.register.registered, what="registration")
+    wait_for(lambda: running.judicator.follower.alive, what="the change stream")
+    executor = world.executor(slots=4)
+    for priority in ("high", "low", "low"):
+        add(people, priority=priority)
+    executor.report(vacant=1)
+    status = people.call("status", m.Empty(), m.StatusReply)
+    assert status.problems == []
+    assert (status.leader, status.epoch) == ("j1", 1)
+    assert [(one.name, one.leader, one.epoch) for one in status.judicators] == [("j1", True, 1)]
+    assert [(one.role, one.healthy) for one in status.etcd] == [("leader", True)]
+    assert [(one.role, one.healthy) for one in status.mongodb] == [("primary", True)]
+    assert (status.queued, status.running, status.finished) == ({"high": 0, "normal": 0, "low": 2}, 1, 0)
+    assert status.slots == 4
+    assert set(status.versions) == {"judge", "etcd", "mongodb"}
+    assert [(one.name, one.alive, one.executing) for one in status.executors] == [("e1", True, 1)]
+    executor.report(accepted(next(iter(executor.work.values()))), vacant=0)
+    assert people.call("status", m.Empty(), m.StatusReply).finished == 1
+    listed = people.call("executors", m.Empty(), m.ExecutorsReply).executors
+    assert listed[0].info == executor.info
+    assert people.call("ping", m.Empty(), m.Pong).leader
+
+
+def test_status_says_what_is_wrong(world: World) -> None:
+    dead = world.etcd_config.model_copy(update={"endpoints": ["127.0.0.1:9"], "timeout": 0.3})
+    world.judicator(etcd=dead)
+    status = world.client().call("status", m.Empty(), m.StatusReply)
+    assert any("etcd does not answer" in one for one in status.problems)
+    assert any("no executor is alive" in one for one in status.problems)
+    assert status.leader is None
+
+
+def test_retention_removes_old_tasks_and_what_nothing_refers_to(world: World) -> None:
+    running = world.judicator(retention_days=30)
+    people, executor = world.client(), world.executor(slots=9)
+    used = people.put_blob(b"used")
+    unused, fresh = people.put_blob(b"unused"), people.put_blob(b"fresh")
+    old = add(people, tests=[m.Test(name="1", input_blob=used)]).task.id
+    recent = add(people).task.id
+    waiting = add(people, user="bob", language="java").task.id
+    first = people.call("problem_import", upload(people, manifest(people, tests=1)), m.ProblemInfo)
+    second = people.call("problem_import", upload(people, manifest(people, tests=2)), m.ProblemInfo)
+    executor.report()
+    executor.report(*[accepted(one) for one in executor.work.values()], vacant=0)
+
+    def age(collection: str, query: dict[str, object], field: str, days: float) -> None:
+        moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)
+        world.db[collection].update_many(query, {"$set": {field: moment}})
+
+    def ids() -> set[str]:
+        return {str(doc["_id"]) for doc in world.db.tasks.find()}
+
+    def blobs() -> set[str]:
+        return {doc["filename"] for doc in world.db["fs.files"].find()}
+
+    def clean() -> None:
+        running.do(running.judicator.retention.once(lambda: True))
+
+    world.db["fs.chunks"].insert_one({"files_id": _old_id(), "n": 0, "data": b"broken off"})
+    age("tasks", {"done": True}, "finished", 29)
+    age("fs.files", {"filename": {"$nin": [fresh]}}, "uploadDate", 2)
+    clean()
+    assert ids() == {old, recent, waiting}
+    assert used in blobs()
+    assert fresh in blobs()
+    assert unused not in blobs()
+    assert first.hash in blobs()
+    assert world.db["fs.chunks"].count_documents({"data": b"broken off"}) == 0
+    assert world.db["fs.chunks"].count_documents({}) == world.db["fs.files"].count_documents({})
+    age("tasks", {"_id": {"$ne": None}, "done": True, "blobs": used}, "finished", 31)
+    age("manifests", {}, "imported", 2)
+    clean()
+    assert ids() == {recent, waiting}
+    clean()
+    assert used not in blobs()
+    assert first.hash not in blobs()
+    assert second.hash in blobs()
+    running.do(running.judicator.retention.step(lambda: True))  # not due yet
+
+
+def test_asking_for_an_old_blob_keeps_it_from_retention(world: World) -> None:
+    running = world.judicator(retention_days=30)
+    people = world.client()
+    sha = people.put_blob(b"old")
+    old = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=5)
+    world.db["fs.files"].update_many({}, {"$set": {"uploadDate": old}})
+    assert people.has_blob(sha)
+    running.do(running.judicator.retention.once(lambda: True))
+    assert people.has_blob(sha)
+
+
+def test_retention_is_idle_when_clocks_disagree(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = world.judicator(retention_days=1)
+    people = world.client()
+    executor = world.executor()
+    add(people)
+    executor.report()
+    executor.report(*[accepted(one) for one in executor.work.values()])
+    skewed = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=400)
+    monkeypatch.setattr("judge.judicator.retention.clock.wall", lambda: skewed)
+    running.do(running.judicator.retention.once(lambda: True))
+    assert world.db.tasks.count_documents({}) == 1
+
+
+def _old_id() -> object:
+    from bson import ObjectId
+
+    return ObjectId.from_datetime(datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=3))

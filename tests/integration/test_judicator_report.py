@@ -1,0 +1,412 @@
+"""Report and the life of a task: every rule of DESIGN 5 that an executor can meet, over the real wire and database."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bson import ObjectId
+from prometheus_client import REGISTRY
+
+from judge.errors import ConflictError, NotFoundError, StaleError
+from judge.rpc import messages as m
+from judge.rpc.client import RpcClient
+from tests.support.judicators import World, accepted, source
+
+
+@pytest.fixture
+def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    made = World(tmp_path, etcd_endpoint, mongod_address)
+    yield made
+    made.close()
+
+
+def add(people: RpcClient, **fields: object) -> str:
+    return people.call("add", source(**fields), m.AddReply).task.id
+
+
+def get(people: RpcClient, task: str) -> m.Task:
+    return people.call("get", m.GetRequest(id=task), m.Task)
+
+
+def metric(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def test_the_whole_life_of_a_task(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    added = people.call("add", source(), m.AddReply)
+    assert added.created
+    assert added.task.status is m.Status.PENDING
+    reply = executor.report()
+    assert [one.id for one in reply.add] == [added.task.id]
+    assert reply.add[0].submission.source == "int main(){}"
+    handed = get(people, added.task.id)
+    assert (handed.status, handed.executor, handed.attempt) == ("compiling", "e1", 1)
+    assert handed.started is not None
+    request = executor.request()
+    request.executing[0].status, request.executing[0].progress = m.Status.RUNNING, "test 3 of 10"
+    assert not executor.send(request).drop
+    running = get(people, added.task.id)
+    assert (running.status, running.progress) == ("running", "test 3 of 10")
+    assert running.version > handed.version
+    executor.report()
+    done = accepted(executor.work[added.task.id], result=m.Result(cpu=0.5))
+    assert executor.report(done).settled == [m.ClaimRef(id=done.id, claim=done.claim)]
+    task = people.call("get", m.GetRequest(id=added.task.id, wait=5), m.Task)
+    assert (task.status, task.verdict, task.judged_by, task.executor) == ("success", "AC", "e1", None)
+    assert task.result is not None
+    assert task.result.cpu == 0.5
+    assert task.latency is not None
+    assert [one.reason for one in task.history] == ["judged: AC"]
+
+
+def test_a_beat_without_news_changes_nothing_that_people_see(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    executor.report()
+    executor.report()
+    before = world.db.tasks.find_one({"_id": ObjectId(task)})
+    executor.report()
+    after = world.db.tasks.find_one({"_id": ObjectId(task)})
+    assert after["beat"] == before["beat"] + 1
+    assert after["version"] == before["version"]
+
+
+def test_the_same_completion_again_is_settled_and_changes_nothing(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    executor.report()
+    done = accepted(executor.work[task])
+    executor.report(done)
+    before = get(people, task)
+    reply = executor.report(done)
+    assert [one.claim for one in reply.settled] == [done.claim]
+    assert reply.drop == []
+    assert get(people, task) == before
+
+
+def test_a_repeated_report_brings_the_same_hand_out_again(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    request = executor.request()
+    first = executor.rpc.call("report", request, m.ReportReply)
+    again = executor.rpc.call("report", request, m.ReportReply)
+    assert first.add == again.add
+    assert [one.id for one in again.add] == [task]
+    assert get(people, task).attempt == 1
+
+
+def test_a_lost_hand_out_goes_back_and_costs_no_attempt(world: World) -> None:
+    world.judicator(attempts=1)
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    for attempt in range(1, 5):
+        executor.request()  # a sequence number that is never heard
+        lost = executor.rpc.call("report", executor.request(), m.ReportReply)
+        assert [(one.id, one.attempt) for one in lost.add] == [(task, attempt)]
+    found = get(people, task)
+    assert not found.done
+    assert {one.reason for one in found.history} == {"the hand-out did not reach it"}
+
+
+def test_a_restarted_executors_tasks_go_back_at_once(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    executor.report()
+    old = executor.request()
+    executor.restart()
+    reply = executor.report(vacant=0)
+    assert reply.add == []
+    found = get(people, task)
+    assert (found.status, found.executor) == ("retrying", None)
+    assert found.history[0].reason == "the executor restarted"
+    # The process that was replaced is refused, whatever it says.
+    old.sequence += 100
+    with pytest.raises(StaleError, match="replaced"):
+        executor.rpc.call("report", old, m.ReportReply)
+    wait = m.WaitRequest(executor="e1", incarnation=old.incarnation, timeout=1)
+    with pytest.raises(StaleError, match="replaced"):
+        executor.rpc.call("wait", wait, m.WaitReply)
+
+
+def test_a_spooled_result_of_an_earlier_life_is_committed_by_the_first_report(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    executor.report()
+    done = accepted(executor.work[task])
+    executor.restart()
+    executor.report(done)
+    assert get(people, task).verdict == "AC"
+
+
+def test_an_older_report_is_refused(world: World) -> None:
+    world.judicator()
+    executor = world.executor()
+    old = executor.request()
+    executor.report()
+    with pytest.raises(StaleError, match="older"):
+        executor.rpc.call("report", old, m.ReportReply)
+
+
+def test_a_stale_claim_never_commits_and_is_counted(world: World) -> None:
+    world.judicator()
+    people, one, two = world.client(), world.executor("e1"), world.executor("e2")
+    task = add(people)
+    one.report()
+    late = accepted(one.work[task])
+    one.restart()
+    one.report(vacant=0)
+    two.report()
+    assert task in two.work
+    stale = metric("judge_stale_claims_total")
+    reply = one.report(late, vacant=0)
+    assert [ref.claim for ref in reply.drop] == [late.claim]
+    assert [ref.claim for ref in reply.settled] == [late.claim]
+    assert metric("judge_stale_claims_total") == stale + 1
+    two.report(accepted(two.work[task], status=m.Status.RUN_FAILED, verdict=m.Verdict.WA))
+    reply = one.report(late, vacant=0)
+    assert [ref.claim for ref in reply.drop] == [late.claim]
+    found = get(people, task)
+    assert (found.verdict, found.judged_by, found.attempt) == ("WA", "e2", 2)
+
+
+def test_a_claim_of_another_executor_is_not_accepted(world: World) -> None:
+    world.judicator()
+    people, one, two = world.client(), world.executor("e1"), world.executor("e2")
+    task = add(people)
+    one.report()
+    stolen = accepted(one.work[task])
+    assert [ref.claim for ref in two.report(stolen).drop] == [stolen.claim]
+    assert not get(people, task).done
+    wrong = stolen.model_copy(update={"attempt": 7})
+    assert one.report(wrong, vacant=0).drop
+
+
+def test_what_an_executor_no_longer_has_is_given_back(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    executor.report()
+    executor.report()
+    executor.work.clear()
+    executor.report(vacant=0)
+    found = get(people, task)
+    assert (found.status, found.history[0].reason) == ("retrying", "the executor no longer has it")
+
+
+def test_an_executor_is_told_to_drop_what_is_not_its(world: World) -> None:
+    world.judicator()
+    executor = world.executor()
+    unknown = m.Assignment(id="0" * 24, attempt=1, claim="x", submission=source())
+    executor.work[unknown.id] = unknown
+    assert [ref.claim for ref in executor.report().drop] == ["x"]
+    assert [ref.claim for ref in executor.report(accepted(unknown)).drop] == ["x"]
+
+
+def test_attempts_end_with_evidence(world: World) -> None:
+    world.judicator(attempts=3)
+    people, one, two = world.client(), world.executor("e1"), world.executor("e2")
+    task = add(people)
+    for executor in (one, two, one):
+        executor.report()
+        assert task in executor.work, executor.name
+        executor.report()
+        executor.restart()
+        executor.report(vacant=0)
+    found = get(people, task)
+    assert (found.status, found.verdict, found.done) == ("internal_error", "JE", True)
+    assert [(past.attempt, past.executor) for past in found.history] == [(1, "e1"), (2, "e2"), (3, "e1")]
+    assert found.result is not None
+    assert "attempt 2 on e2: the executor restarted" in found.result.reason
+    assert one.report().add == []
+
+
+def test_a_task_prefers_an_executor_that_has_not_failed_it(world: World) -> None:
+    world.judicator()
+    people, one, two = world.client(), world.executor("e1"), world.executor("e2", languages=("c",))
+    two.report(vacant=0)
+    failed, other = add(people), add(people)
+    one.report()
+    retry = accepted(one.work[failed], retry=True, result=m.Result(reason="the sandbox is broken"))
+    reply = one.report(retry)
+    assert [ref.id for ref in reply.settled] == [failed]
+    assert [task.id for task in reply.add] == [other]
+    assert get(people, failed).history[0].reason == "the sandbox is broken"
+    assert [task.id for task in two.report().add] == [failed]
+
+
+def test_a_single_executor_gets_a_failed_task_again_and_first(world: World) -> None:
+    world.judicator()
+    people, one = world.client(), world.executor("e1")
+    failed, _ = add(people), add(people)
+    one.report()
+    assert [task.id for task in one.report(accepted(one.work[failed], retry=True)).add] == [failed]
+
+
+def test_attempts_that_nobody_is_to_blame_for_weigh_little(world: World) -> None:
+    world.judicator(attempts=1)
+    people, one = world.client(), world.executor("e1")
+    task = add(people)
+    one.report()
+    for _ in range(9):
+        one.report(accepted(one.work[task], retry=True, strike=False))
+        assert not get(people, task).done
+    one.report(accepted(one.work[task], retry=True, strike=False), vacant=0)
+    assert get(people, task).verdict == "JE"
+
+
+def test_a_completion_that_is_none_is_given_back(world: World) -> None:
+    world.judicator()
+    people, one = world.client(), world.executor("e1")
+    task = add(people)
+    one.report()
+    reply = one.report(accepted(one.work[task], verdict=None), vacant=0)
+    assert reply.settled
+    assert "without a verdict" in get(people, task).history[0].reason
+
+
+def test_cancel_of_a_waiting_and_of_a_running_task(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    running, waiting = add(people), add(people)
+    executor.report()
+    for task in (waiting, running):
+        cancelled = people.call("cancel", m.TaskRef(id=task), m.Task)
+        assert (cancelled.status, cancelled.done, cancelled.verdict) == ("cancelled", True, None)
+        assert people.call("cancel", m.TaskRef(id=task), m.Task) == cancelled
+    late = accepted(executor.work[running])
+    assert [ref.id for ref in executor.report().drop] == [running]
+    assert executor.report(late).drop
+    assert get(people, running).status == "cancelled"
+    judged = add(people)
+    executor.report()
+    executor.report(accepted(executor.work[judged]))
+    with pytest.raises(ConflictError, match="finished already"):
+        people.call("cancel", m.TaskRef(id=judged), m.Task)
+    with pytest.raises(NotFoundError):
+        people.call("cancel", m.TaskRef(id="0" * 24), m.Task)
+
+
+def test_order_is_priority_then_fair_then_arrival(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor(slots=100)
+    names: dict[str, str] = {}
+    for user, priority in [
+        ("ann", "low"), ("ann", "normal"), ("ann", "normal"), ("ann", "normal"), ("bob", "normal"), ("bob", "normal"),
+        ("ann", "high"), ("cid", "normal"),
+    ]:  # fmt: skip
+        task = add(people, user=user, priority=priority)
+        names[task] = f"{user}-{priority}"
+    order = [names[one.id] for one in executor.report().add]
+    assert order[0] == "ann-high"
+    assert order[1:4] == ["ann-normal", "bob-normal", "cid-normal"]
+    assert order[4:6] == ["ann-normal", "bob-normal"]
+    assert order[6:] == ["ann-normal", "ann-low"]
+
+
+def test_what_comes_back_goes_to_the_head(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    low = add(people, priority="low")
+    executor.report()
+    add(people, priority="high")
+    executor.restart()
+    assert [one.id for one in executor.report().add] == [low]
+
+
+def test_tasks_go_only_to_executors_that_have_the_language(world: World) -> None:
+    world.judicator()
+    people = world.client()
+    task = add(people, language="java", source="class A {}")
+    assert world.executor("e1", languages=("c",)).report().add == []
+    command = people.call("add", m.Submission(user="a", command="cat"), m.AddReply).task.id
+    assert [one.id for one in world.executor("e2", languages=()).report().add] == [command]
+    warnings = people.call("status", m.Empty(), m.StatusReply).warnings
+    assert any("1 tasks wait for an executor with language 'java'" in one for one in warnings)
+    assert [one.id for one in world.executor("e3", languages=("java", "c")).report().add] == [task]
+
+
+def test_a_drained_executor_finishes_and_takes_no_more(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor(slots=2)
+    task = add(people)
+    executor.report()
+    drain = m.DrainRequest(executor="e1", drain=True, reason="new disk")
+    state = people.call("drain", drain, m.ExecutorState)
+    assert (state.drain, state.drain_reason) == (True, "new disk")
+    add(people)
+    reply = executor.report()
+    assert (reply.drain, reply.add) == (True, [])
+    executor.restart()
+    assert executor.report().drain
+    people.call("drain", m.DrainRequest(executor="e1", drain=False), m.ExecutorState)
+    assert task in [one.id for one in executor.report().add]
+    with pytest.raises(NotFoundError):
+        people.call("drain", m.DrainRequest(executor="nobody", drain=True), m.ExecutorState)
+
+
+def test_two_judicators_never_hand_out_twice(world: World) -> None:
+    """Twelve executors on two judicators judge 150 tasks; each is handed out and committed exactly once."""
+    world.judicator("j1")
+    world.judicator("j2")
+    people = world.client()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        tasks = list(pool.map(lambda n: add(people, user=f"u{n % 7}"), range(150)))
+    handed: Counter[str] = Counter()
+    lock = threading.Lock()
+
+    def judge(number: int) -> None:
+        executor = world.executor(f"x{number}", slots=2)
+        executor.rpc._good = world.judicators[number % 2].address
+        done: list[m.Completed] = []
+        while True:
+            added = executor.report(*done).add
+            with lock:
+                handed.update(one.id for one in added)
+            done = [accepted(one) for one in executor.work.values()]
+            if not done:
+                return
+
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        list(pool.map(judge, range(12)))
+    assert handed == Counter(tasks)
+    docs = list(world.db.tasks.find())
+    assert all(doc["done"] and doc["verdict"] == "AC" and doc["attempt"] == 1 for doc in docs)
+    assert len(docs) == 150
+    # Adds at two judicators at the same moment may share a place in line, those at one never do.
+    places = Counter(doc["order"] for doc in world.db.tasks.find({"user": "u0"}))
+    assert max(places.values()) <= 2
+
+
+def test_reports_of_one_executor_at_two_judicators_at_once_agree(world: World) -> None:
+    """The same report reaches both: what both hand out beyond the slots goes back without loss."""
+    world.judicator("j1")
+    world.judicator("j2")
+    people, executor = world.client(), world.executor(slots=2)
+    tasks = {add(people) for _ in range(6)}
+    request = executor.request()
+    clients = [
+        world.stack.enter_context(RpcClient(lambda a=one.address: [a], world.tls("e1", "executor"), 5.0))
+        for one in world.judicators
+    ]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        replies = list(pool.map(lambda client: client.call("report", request, m.ReportReply), clients))
+    executor.work = {one.id: one for one in replies[0].add}
+    seen: set[str] = set()
+    while len(seen) < 6:
+        seen |= set(executor.work)
+        executor.report(*[accepted(one) for one in executor.work.values()])
+    assert seen == tasks
+    docs = list(world.db.tasks.find())
+    assert all(doc["done"] and doc["strikes"] == 0 for doc in docs)

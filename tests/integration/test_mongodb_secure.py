@@ -1,0 +1,158 @@
+"""Members with a key file, a user and mutual TLS, the judicator's connection to them, and what the errors mean."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pymongo
+import pytest
+from pymongo.errors import PyMongoError
+
+from judge.config import MongodbClient
+from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLargeError, UnavailableError
+from judge.mongodb import store
+from judge.rpc import pki
+from tests.support.mongodb import Cluster, Daemon, mongodb_cluster
+from tests.support.servers import wait_for
+
+
+@pytest.fixture(scope="module")
+def secure(
+    tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str
+) -> Iterator[tuple[Cluster, list[Daemon], MongodbClient]]:
+    directory = tmp_path_factory.mktemp("secure")
+    pki.make_ca(directory / "pki")
+    tls = pki.issue(directory / "pki", "host", "mongodb", ["127.0.0.1"])
+    key = directory / "key"
+    key.write_text("c2VjcmV0IG9mIHRoZSBtZW1iZXJz\n")
+    key.chmod(0o600)
+    password = directory / "password"
+    password.write_text("of the judicators\n")
+    options = {
+        "username": "judicator", "password_file": str(password), "key_file": str(key),
+        "tls": {"ca": str(tls.ca), "cert": str(tls.cert), "key": str(tls.key)},
+    }  # fmt: skip
+    with mongodb_cluster(directory, etcd_endpoint) as cluster:
+        daemons = cluster.start(3, **options)
+        for daemon in daemons:
+            daemon.said("registered as")
+        wait_for(lambda: any("made the user 'judicator'" in daemon.log for daemon in daemons), 60, "the user")
+        wait_for(lambda: sum(d.log.count("gives 127.0.0.1") for d in daemons) == 2, 60, "three voters")
+        yield cluster, daemons, MongodbClient(
+            seeds=[daemon.address for daemon in daemons], username="judicator", password_file=password, tls=tls,
+            timeout=5.0,
+        )  # fmt: skip
+
+
+def test_connection_of_the_judicator(secure: tuple[Cluster, list[Daemon], MongodbClient]) -> None:
+    _, _daemons, config = secure
+    with store.connect(config, asynchronous=False) as client:
+        # Majority and journal are asked for by default, on everything this client hands out.
+        assert client.write_concern.document == {"w": "majority", "j": True}
+        assert client.judge.x.read_concern.level == "majority"
+        client.judge.x.insert_one({"_id": 1})
+        with pytest.raises(PyMongoError) as caught:
+            client.judge.x.insert_one({"_id": 1})
+        error = store.translate(caught.value)
+        assert type(error) is JudgeError and "duplicate key" in str(error)
+        with pytest.raises(store.DRIVER_ERRORS) as caught:
+            client.judge.x.insert_one({"_id": 2, "big": b"x" * (17 << 20)})
+        assert type(store.translate(caught.value)) is TooLargeError
+        with pytest.raises(store.DRIVER_ERRORS) as caught:
+            client.judge.x.insert_one({"_id": 2, "big": object()})
+        assert "cannot store this document" in str(store.translate(caught.value))
+        # An idle change stream outlives the client's timeout.
+        with client.judge.x.watch(max_await_time_ms=100) as stream:
+            assert stream.try_next() is None
+            client.judge.x.insert_one({"_id": 3})
+            assert wait_for(stream.try_next)
+
+    wrong = config.password_file
+    assert wrong is not None
+    other = wrong.with_name("wrong")
+    other.write_text("wrong")
+    with store.connect(config.model_copy(update={"password_file": other}), asynchronous=False) as client:
+        with pytest.raises(PyMongoError) as caught:
+            client.judge.x.find_one()
+        assert "refuses this user" in str(store.translate(caught.value))
+
+
+async def test_asynchronous_connection(secure: tuple[Cluster, list[Daemon], MongodbClient]) -> None:
+    _, _, config = secure
+    async with store.connect(config, asynchronous=True) as client:
+        await client.judge.y.insert_one({"_id": 1})
+        found = await client.judge.y.find_one({"_id": 1})
+        assert found == {"_id": 1}
+
+
+def test_nobody_gets_in_without_certificate_or_password(secure: tuple[Cluster, list[Daemon], MongodbClient]) -> None:
+    _, _daemons, config = secure
+    short = config.model_copy(update={"timeout": 1.0})
+    with store.connect(short.model_copy(update={"tls": None}), asynchronous=False) as client:
+        with pytest.raises(PyMongoError) as caught:
+            client.judge.x.find_one()
+        assert type(store.translate(caught.value)) is UnavailableError
+    with store.connect(short.model_copy(update={"username": None}), asynchronous=False) as client:
+        with pytest.raises(PyMongoError) as caught:
+            client.judge.x.find_one()
+        assert "requires authentication" in str(store.translate(caught.value))
+
+
+def test_errors_while_the_set_cannot_confirm(secure: tuple[Cluster, list[Daemon], MongodbClient]) -> None:
+    """Two of three mongods stopped: a write is sent but not confirmed; afterwards there is no primary at all."""
+    _cluster, daemons, config = secure
+    quick = config.model_copy(update={"timeout": 1.0})
+    with store.connect(quick, asynchronous=False) as client:
+        client.judge.z.insert_one({"_id": 0})
+        host, port = client.primary or ("", 0)
+        primary = next(daemon for daemon in daemons if daemon.address == f"{host}:{port}")
+        others = [daemon.mongod for daemon in daemons if daemon is not primary]
+        for pid in others:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(PyMongoError) as caught:
+                client.judge.z.insert_one({"_id": 1})
+            assert type(store.translate(caught.value)) is OutcomeUnknownError
+        finally:
+            for pid in others:
+                os.kill(pid, signal.SIGCONT)
+
+        def back() -> bool:
+            try:
+                client.judge.z.insert_one({"marker": True})
+            except PyMongoError:
+                return False
+            return True
+
+        wait_for(back, 60, "writes go on")
+        assert client.judge.z.count_documents({"_id": 1}) <= 1
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    config = MongodbClient(seeds=["127.0.0.1:1"], username="u")
+    with pytest.raises(RefusedError, match="username 'u' has no password"):
+        store.connect(config, asynchronous=False)
+    with pytest.raises(RefusedError, match=r"password_file: .*/none cannot be read: No such file"):
+        store.connect(config.model_copy(update={"password_file": tmp_path / "none"}), asynchronous=False)
+
+
+def test_server_that_is_away_means_nothing_was_done() -> None:
+    config = MongodbClient(seeds=["127.0.0.1:1"], timeout=0.3)
+    with store.connect(config, asynchronous=False) as client, pytest.raises(PyMongoError) as caught:
+        client.judge.x.insert_one({})
+    assert type(store.translate(caught.value)) is UnavailableError
+
+
+def test_defaults_are_set_once(mongod_address: str) -> None:
+    host, _, port = mongod_address.rpartition(":")
+    with pymongo.MongoClient(host, int(port), directConnection=True, timeoutMS=5000) as client:
+        assert store.ensure_defaults(client) is True
+        assert store.ensure_defaults(client) is False
+    with (
+        pymongo.MongoClient("127.0.0.1", 1, directConnection=True, timeoutMS=200) as nobody,
+        pytest.raises(UnavailableError),
+    ):
+        store.ensure_defaults(nobody)

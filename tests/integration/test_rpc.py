@@ -1,0 +1,426 @@
+"""The wire: mutual TLS, roles, identity, bad input, blobs, failover. Real judicators, and sockets that misbehave."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bson import ObjectId
+from pymongo.errors import AutoReconnect
+
+from judge.config import SubmissionLimits
+from judge.errors import (
+    DeadlineError,
+    FieldError,
+    ForbiddenError,
+    JudgeError,
+    NotFoundError,
+    OutcomeUnknownError,
+    RefusedError,
+    TooLargeError,
+    UnavailableError,
+)
+from judge.rpc import messages as m
+from judge.rpc import pki
+from judge.rpc.client import RpcClient, error_from
+from judge.rpc.server import Server
+from tests.support.judicators import World, source
+from tests.support.servers import wait_for
+
+
+@pytest.fixture
+def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    made = World(tmp_path, etcd_endpoint, mongod_address)
+    made.judicator(limits=SubmissionLimits(blob_bytes=1_000_000, body_bytes=100_000))
+    yield made
+    made.close()
+
+
+def raw(
+    world: World, verb: str, path: str, body: bytes = b"", *, name: str = "gw", role: str = "gateway"
+) -> tuple[int, dict[str, str]]:
+    """One request without the client's own checks: (HTTP status, the error's JSON)."""
+    host, port = world.judicators[0].address.split(":")
+    context = pki.client_context(world.tls(name, role))
+    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=10)
+    with contextlib.closing(connection):
+        connection.request(verb, path, body=body)
+        answer = connection.getresponse()
+        data = answer.read()
+        return answer.status, json.loads(data) if data else {}
+
+
+def serve_raw(world: World, answer: bytes | None, role: str = "judicator") -> str:
+    """A TLS server of the cluster's CA that gives every request this answer, or none at all; its address."""
+    context = pki.server_context(world.tls(f"odd-{role}", role))
+    listener = socket.create_server(("127.0.0.1", 0))
+    world.stack.callback(listener.close)
+
+    def one(sock: socket.socket) -> None:
+        with contextlib.suppress(OSError), context.wrap_socket(sock, server_side=True) as tls:
+            while tls.recv(65536):
+                if answer is not None:
+                    tls.sendall(answer)
+
+    def run() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                sock, _ = listener.accept()
+                threading.Thread(target=one, args=(sock,), daemon=True).start()
+
+    threading.Thread(target=run, daemon=True).start()
+    return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def http_answer(body: bytes, status: str = "200 OK") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def client_of(world: World, *addresses: str, timeout: float = 3.0) -> RpcClient:
+    made = RpcClient(lambda: list(addresses), world.tls("gw", "gateway"), timeout)
+    # The order is random without a last good endpoint.
+    made._good = addresses[0] if addresses else None
+    return world.stack.enter_context(made)
+
+
+# --- who may call ----------------------------------------------------------------------------------------------
+
+
+def test_no_client_certificate_is_refused(world: World) -> None:
+    host, port = world.judicators[0].address.split(":")
+    context = ssl.create_default_context(cafile=str(world.pki / "ca.crt"))
+    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=10)
+
+    def ask() -> None:
+        connection.request("POST", "/rpc/ping", body=b"{}")
+        connection.getresponse()
+
+    with contextlib.closing(connection), pytest.raises((ssl.SSLError, ConnectionError)):
+        ask()
+
+
+def test_a_certificate_of_another_ca_is_refused(world: World, tmp_path: Path) -> None:
+    pki.make_ca(tmp_path / "other")
+    foreign = pki.issue(tmp_path / "other", "gw", "gateway", ["127.0.0.1"])
+    mixed = foreign.model_copy(update={"ca": world.pki / "ca.crt"})
+    with RpcClient(lambda: [world.judicators[0].address], mixed, 1.0) as client, pytest.raises(UnavailableError):
+        client.call("ping", m.Empty(), m.Pong)
+    # And the other way round: a client of another cluster does not believe this judicator.
+    with RpcClient(lambda: [world.judicators[0].address], foreign, 1.0) as client, pytest.raises(UnavailableError):
+        client.call("ping", m.Empty(), m.Pong)
+
+
+def test_a_role_may_call_only_its_methods(world: World) -> None:
+    executor = world.client("e1", "executor")
+    with pytest.raises(ForbiddenError, match="role 'executor' may not call 'add'"):
+        executor.call("add", source(), m.AddReply)
+    with pytest.raises(ForbiddenError, match="may not call 'report'"):
+        world.client().call(
+            "report", m.ReportRequest(executor="gw", incarnation="i", sequence=1, vacant=0), m.ReportReply
+        )
+    stranger = world.client("x", "janitor")
+    with pytest.raises(ForbiddenError):
+        stranger.call("ping", m.Empty(), m.Pong)
+    with pytest.raises(ForbiddenError, match="blobs"):
+        stranger.put_blob(b"x")
+    assert raw(world, "POST", "/rpc/ping", b"{}", name="x", role="judicator")[0] == 200
+
+
+def test_a_certificate_without_a_role_is_refused(world: World) -> None:
+    assert raw(world, "POST", "/rpc/ping", b"{}", name="e1", role=" ")[0] == 403
+
+
+def test_an_executor_speaks_only_for_itself(world: World) -> None:
+    executor = world.client("e1", "executor")
+    report = m.ReportRequest(executor="e2", incarnation="i", sequence=1, vacant=1)
+    with pytest.raises(ForbiddenError, match="'e1' may not speak for executor 'e2'"):
+        executor.call("report", report, m.ReportReply)
+    with pytest.raises(ForbiddenError, match="may not speak"):
+        executor.call("wait", m.WaitRequest(executor="e2", incarnation="i", timeout=1), m.WaitReply)
+    assert world.db.executors.count_documents({}) == 0
+
+
+def test_only_a_judicator_may_answer(world: World) -> None:
+    address = serve_raw(world, http_answer(b'{"name": "x", "version": "1", "leader": true}'), role="executor")
+    with pytest.raises(ForbiddenError, match="role 'executor', not of a judicator"):
+        client_of(world, address).call("ping", m.Empty(), m.Pong)
+
+
+# --- bad input ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code", "words"),
+    [
+        ("/rpc/add", b"{", 400, "usage", "not JSON"),
+        ("/rpc/add", b"", 400, "usage", "not JSON"),
+        ("/rpc/add", b'"text"', 400, "usage", "not what this method takes"),
+        ("/rpc/add", b"\xff\xfe", 400, "usage", "not JSON"),
+        ("/rpc/add", b'{"source": "\\ud800"}', 400, "usage", "not JSON"),
+        ("/rpc/add", b'{"colour": 1}', 400, "field", "colour: is not a field"),
+        ("/rpc/add", b'{"priority": "urgent"}', 400, "field", "priority"),
+        ("/rpc/add", b'{"tests": [{"name": "../x"}]}', 400, "field", "tests.0.name"),
+        ("/rpc/get", b"{}", 400, "field", "id: is missing"),
+        ("/rpc/get", b'{"id": "zz"}', 400, "field", "id"),
+        ("/rpc/nothing", b"{}", 404, "not_found", "no method 'nothing'"),
+        ("/elsewhere", b"{}", 404, "not_found", "does not exist"),
+        ("/blobs/" + "a" * 64, b"{}", 400, "usage", "Method Not Allowed"),
+        ("/rpc/add", b'{"source": "' + b"x" * 200_000 + b'"}', 413, "too_large", "at most 100000"),
+        ("/rpc/add", b"[" * 50_000, 400, "usage", "not JSON"),
+    ],
+)  # fmt: skip
+def test_bad_requests_get_one_sentence(
+    world: World, path: str, body: bytes, status: int, code: str, words: str
+) -> None:
+    got, error = raw(world, "POST", path, body)
+    assert (got, error["code"]) == (status, code)
+    assert words in error["error"]
+    assert "\n" not in error["error"]
+
+
+def test_errors_name_their_field(world: World) -> None:
+    _, error = raw(world, "POST", "/rpc/add", b'{"language": "c", "source": ""}')
+    assert (error["code"], error["field"]) == ("field", "source")
+
+
+def test_what_is_unforeseen_says_nothing_but_a_trace(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(_: object) -> m.Message:
+        raise RuntimeError("secret")
+
+    world.judicators[0].judicator.service.tasks.search = broken
+    with pytest.raises(JudgeError, match="internal error") as caught:
+        world.client().call("search", m.SearchRequest(), m.SearchReply)
+    assert "secret" not in str(caught.value)
+    trace = str(caught.value).split("trace ")[1].split(")")[0]
+    assert any(trace in record.getMessage() for record in caplog.records)
+
+
+def test_a_database_that_fails_is_unavailable_not_internal(world: World) -> None:
+    async def away(_: object) -> m.Message:
+        raise AutoReconnect("connection closed")
+
+    people = world.client(timeout=0.5)
+    world.judicators[0].judicator.service.tasks.search = away
+    with pytest.raises(UnavailableError, match="MongoDB did not confirm"):
+        people.call("search", m.SearchRequest(), m.SearchReply)
+    world.judicators[0].judicator.service.ready = False
+    with pytest.raises(UnavailableError, match="no database yet"):
+        people.call("problems", m.Empty(), m.ProblemsReply)
+    assert people.call("ping", m.Empty(), m.Pong).name == "j1"
+
+
+# --- blobs -------------------------------------------------------------------------------------------------------
+
+
+def test_blobs_go_and_come(world: World, work: Path) -> None:
+    people = world.client()
+    for data in (b"", b"x", bytes(range(256)) * 3000):
+        sha = people.put_blob(data)
+        assert sha == hashlib.sha256(data).hexdigest()
+        assert people.put_blob(data) == sha
+        assert people.has_blob(sha)
+        people.get_blob(sha, work / sha)
+        assert (work / sha).read_bytes() == data
+    assert sorted(path.name for path in work.iterdir() if path.suffix == ".part") == []
+    assert world.db["fs.files"].count_documents({}) == 3
+    assert not people.has_blob("0" * 64)
+    with pytest.raises(NotFoundError, match="no blob"):
+        people.get_blob("0" * 64, work / "none")
+    assert not (work / "none").exists()
+
+
+def test_a_blob_that_is_not_what_it_says_is_not_stored(world: World) -> None:
+    status, error = raw(world, "PUT", "/blobs/" + "0" * 64, b"x" * 300_000)
+    assert (status, error["code"], error["field"]) == (400, "field", "sha")
+    assert raw(world, "PUT", "/blobs/nonsense", b"x")[0] == 400
+    assert world.db["fs.files"].count_documents({}) == 0
+    assert world.db["fs.chunks"].count_documents({}) == 0
+
+
+def test_a_blob_over_the_limit(world: World) -> None:
+    with pytest.raises(TooLargeError, match="limit is 1000000"):
+        world.client().put_blob(b"x" * 1_000_001)
+    host, port = world.judicators[0].address.split(":")
+    connection = http.client.HTTPSConnection(
+        host, int(port), context=pki.client_context(world.tls("gw", "gateway")), timeout=10
+    )
+    with contextlib.closing(connection):
+        connection.request("PUT", "/blobs/" + "0" * 64, body=iter([b"x" * 600_000] * 2), encode_chunked=True)
+        assert connection.getresponse().status == 413
+    assert world.db["fs.chunks"].count_documents({}) == 0
+
+
+@pytest.mark.parametrize("damage", ["flip", "lose"])
+def test_a_damaged_blob_never_arrives(world: World, work: Path, damage: str) -> None:
+    people = world.client(timeout=1.0)
+    sha = people.put_blob(b"a" * 600_000)
+    if damage == "flip":
+        world.db["fs.chunks"].update_one({"n": 2}, {"$set": {"data": b"b" * (600_000 - 2 * 261_120)}})
+    else:
+        world.db["fs.chunks"].delete_one({"n": 1})
+    with pytest.raises(UnavailableError):
+        people.get_blob(sha, work / "blob")
+    assert list(work.glob("blob*")) == []
+
+
+def test_the_same_blob_from_many_at_once(world: World) -> None:
+    data = b"z" * 700_000
+    clients = [world.client() for _ in range(6)]
+    threads = [threading.Thread(target=client.put_blob, args=(data,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sha = hashlib.sha256(data).hexdigest()
+    assert world.client().has_blob(sha)
+    ids = {doc["_id"] for doc in world.db["fs.files"].find({"filename": sha})}
+    assert {doc["files_id"] for doc in world.db["fs.chunks"].find()} == ids
+
+
+def test_a_damaged_manifest_is_not_read(world: World) -> None:
+    people = world.client(timeout=1.0)
+    sha = people.put_blob(b'{"name": "x", "tests": []}')
+    world.db["fs.chunks"].update_one({}, {"$set": {"data": b'{"name": "y", "tests": []}'}})
+    with pytest.raises(UnavailableError, match="damaged"):
+        people.call("problem_import", m.ProblemImport(manifest=sha), m.ProblemInfo)
+
+
+# --- failover ----------------------------------------------------------------------------------------------------
+
+
+def test_a_dead_endpoint_costs_nothing_and_the_good_one_is_remembered(world: World) -> None:
+    client = client_of(world, "127.0.0.1:9", world.judicators[0].address)
+    started = time.monotonic()
+    client.call("ping", m.Empty(), m.Pong)
+    assert time.monotonic() - started < 0.5
+    assert client._good == world.judicators[0].address
+
+
+def test_a_silent_endpoint_gets_only_its_share_of_the_deadline(world: World) -> None:
+    silent = serve_raw(world, None)
+    client = client_of(world, silent, world.judicators[0].address, timeout=2.0)
+    started = time.monotonic()
+    task = client.call("add", source(), m.AddReply)
+    assert task.created
+    assert 0.8 < time.monotonic() - started < 1.8
+
+
+def test_an_add_whose_answer_got_lost_is_not_doubled(world: World) -> None:
+    """A proxy passes the request on and breaks off the answer; the client repeats it at the judicator itself."""
+    real = world.judicators[0].address
+    direct = client_of(world, real)
+
+    class Once:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def __call__(self) -> list[str]:
+            return [real]
+
+    client = world.stack.enter_context(RpcClient(Once(), world.tls("gw", "gateway"), 3.0))
+    original = client._check_server
+    seen: list[str] = []
+
+    def lossy(endpoint: str, answer: object) -> None:
+        original(endpoint, answer)
+        seen.append(endpoint)
+        if len(seen) == 1:
+            raise UnavailableError("the answer got lost")
+
+    client._check_server = lossy
+    assert not client.call("add", source(), m.AddReply).created
+    assert len(seen) == 2
+    assert len(direct.call("search", m.SearchRequest(), m.SearchReply).tasks) == 1
+
+
+def test_when_nobody_answers(world: World) -> None:
+    with pytest.raises(UnavailableError, match=r"no judicator answered 'ping' within 0\.3 s") as caught:
+        client_of(world, "127.0.0.1:9", timeout=0.3).call("ping", m.Empty(), m.Pong)
+    assert type(caught.value) is UnavailableError
+    with pytest.raises(UnavailableError, match="no judicator is registered"):
+        client_of(world, timeout=0.2).call("ping", m.Empty(), m.Pong)
+    silent = serve_raw(world, None)
+    with pytest.raises(DeadlineError):
+        client_of(world, silent, timeout=0.3).call("search", m.SearchRequest(), m.SearchReply)
+    with pytest.raises(OutcomeUnknownError, match="may have been done"):
+        client_of(world, silent, timeout=0.3).call("cancel", m.TaskRef(id=str(ObjectId())), m.Task)
+    for call in (lambda c: c.has_blob("0" * 64), lambda c: c.get_blob("0" * 64, Path("/nonexistent/x"))):
+        with pytest.raises(UnavailableError):
+            call(client_of(world, "127.0.0.1:9", timeout=0.2))
+    with pytest.raises(UnavailableError):
+        client_of(world, "127.0.0.1:9", timeout=0.2).put_blob(b"x")
+
+
+def test_a_long_poll_is_not_cut_by_the_share(world: World) -> None:
+    task = world.client().call("add", source(), m.AddReply).task
+    client = client_of(world, world.judicators[0].address, "127.0.0.1:9", timeout=1.0)
+    started = time.monotonic()
+    assert client.call("get", m.GetRequest(id=task.id, wait=2.5), m.Task) == task
+    assert 2.3 < time.monotonic() - started < 3.3
+
+
+def test_a_stopping_judicator_sends_clients_away(world: World) -> None:
+    first = world.judicators[0]
+    second = world.judicator("j2")
+    client = client_of(world, first.address, second.address)
+    assert client.call("ping", m.Empty(), m.Pong).name == "j1"
+    first.judicator.server.refuse()
+    assert client.call("ping", m.Empty(), m.Pong).name == "j2"
+    first.stop()
+    assert client.call("ping", m.Empty(), m.Pong).name == "j2"
+
+
+def test_a_stop_lets_go_of_those_who_wait(world: World) -> None:
+    first = world.judicators[0]
+    people = world.client()
+    task = people.call("add", source(language="java"), m.AddReply).task
+    found: list[m.Task] = []
+    waiting = threading.Thread(
+        target=lambda: found.append(people.call("get", m.GetRequest(id=task.id, wait=20), m.Task))
+    )
+    waiting.start()
+    wait_for(lambda: first.judicator.hub._watched, what="someone who waits")
+    started = time.monotonic()
+    first.stop()
+    waiting.join()
+    assert found == [task]
+    assert time.monotonic() - started < 5
+
+
+def test_answers_that_are_none(world: World) -> None:
+    with pytest.raises(JudgeError, match="no Pong"):
+        client_of(world, serve_raw(world, http_answer(b'{"who": 1}'))).call("ping", m.Empty(), m.Pong)
+    with pytest.raises(JudgeError, match="HTTP 418 without a reason"):
+        client_of(world, serve_raw(world, http_answer(b"<html>", "418 x"))).call("ping", m.Empty(), m.Pong)
+    with pytest.raises(UnavailableError, match="HTTP 502"):
+        client_of(world, serve_raw(world, http_answer(b"", "502 x")), timeout=1.0).call("ping", m.Empty(), m.Pong)
+
+
+def test_errors_come_back_as_their_class() -> None:
+    for cls in (NotFoundError, TooLargeError, OutcomeUnknownError):
+        body = m.ErrorBody(code=cls.code, error="why").model_dump_json().encode()
+        assert type(error_from(cls.http_status, body)) is cls
+    field = error_from(400, b'{"code": "field", "error": "source: is empty", "field": "source"}')
+    assert isinstance(field, FieldError)
+    assert (field.field, str(field)) == ("source", "source: is empty")
+    assert type(error_from(400, b'{"code": "field", "error": "x"}')) is FieldError
+    assert type(error_from(500, b'{"code": "of_the_future", "error": "x"}')) is JudgeError
+
+
+async def test_a_port_in_use_is_refused(world: World) -> None:
+    running = world.judicators[0]
+    handlers = running.judicator.service.handlers()
+    server = Server(handlers, running.judicator.blobs, body_bytes=1, blob_bytes=1)
+    with pytest.raises(RefusedError, match="cannot listen on"):
+        await server.start(running.address, pki.server_context(running.config.tls), 1.0)
+    with pytest.raises(ValueError, match="differ"):
+        Server({}, running.judicator.blobs, body_bytes=1, blob_bytes=1)

@@ -1,0 +1,372 @@
+"""What a submitted program cannot see, reach, change or leave behind."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.errors import SandboxError, UsageError
+from judge.rpc.messages import Limits
+from judge.sandbox import Command, Killed, Sandbox
+from tests.support.sandbox import MIB, need_sandbox, pool, program, run_c, shell, text
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    need_sandbox()
+    with pool("isolation") as made, made.take() as box:
+        yield box
+
+
+def test_only_three_descriptors(sandbox):
+    listing = "import os; print(sorted(os.listdir('/proc/self/fd')))"
+    out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", listing], Limits(cpu=5))))
+    assert out == "['0', '1', '2', '3']\n"  # 3 is the listing itself
+
+
+def test_no_identity_no_capability_no_way_up(sandbox):
+    out = text(shell(sandbox, "id; grep -E '^(Cap|NoNewPrivs|Seccomp:|Groups)' /proc/self/status; echo $PPID; umask"))
+    assert "uid=1000" in out and "gid=1000" in out
+    for line in (
+        "CapEff:\t" + "0" * 16,
+        "CapPrm:\t" + "0" * 16,
+        "CapBnd:\t" + "0" * 16,
+        "NoNewPrivs:\t1",
+        "Seccomp:\t2",
+    ):
+        assert line in out
+    assert out.endswith("1\n0022\n")
+
+
+def test_the_host_user_behind_it_is_nobody(sandbox):
+    seen = text(shell(sandbox, "cat /proc/self/uid_map")).split()
+    outside = [int(seen[1]), int(seen[4])]
+    assert seen[0] == "0" and seen[3] == "1000" and all(uid >= 65536 for uid in outside)
+
+
+def test_host_files_are_invisible_or_unreadable(sandbox):
+    out = text(
+        shell(sandbox, "ls / /etc /box /scratch /tmp /home /root /var /run /sys /srv /opt /mnt 2>&1; cat /etc/shadow")
+    )
+    for name in ("shadow\n", "judge.yml", "hostname\n", "resolv.conf", "ssh"):
+        assert f"\n{name}" not in out
+    for path in ("/home", "/root", "/var", "/run", "/sys", "/srv", "/opt", "/mnt", "/etc/shadow"):
+        assert f"{path}': No such file" in out or f"{path}: No such file" in out
+    assert "judge:x:1000" in text(shell(sandbox, "cat /etc/passwd"))
+
+
+def test_process_1_can_be_neither_seen_nor_touched(sandbox):
+    script = """
+    ls -d /proc/1; cat /proc/1/environ /proc/1/cmdline /proc/1/maps; ls /proc/1/fd /proc/1/root; kill -9 1; kill -TERM 1
+    kill -INT 1; kill -STOP 1; prlimit --pid 1 --nofile=3
+    """
+    out = text(shell(sandbox, script))
+    assert out.count("No such file") >= 5 and "Operation not permitted" in out
+    assert text(shell(sandbox, "echo alive")) == "alive\n"
+
+
+def test_kill_minus_one_reaches_only_the_run(sandbox):
+    with shell(sandbox, "trap : TERM; sleep 9 & sleep 0.1; kill -TERM -1; wait; echo here") as outcome:
+        assert outcome.read_stdout() == b"here\n"
+    with run_c(sandbox, "#include <signal.h>\nint main(){kill(-1,9);kill(getppid(),9);return 5;}") as outcome:
+        assert outcome.exit_code == 5
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["/", "/usr", "/usr/bin", "/etc", "/dev", "/box", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger",
+     "/proc/self/oom_score_adj_", "/dev/pts", "/bin/sh", "/proc/1/oom_score_adj"],
+)  # fmt: skip
+def test_nothing_outside_of_scratch_is_writable(sandbox, where):
+    script = (
+        f"if [ -d {where} ]; then echo x > {where}/judge-test; else echo x > {where}; fi; [ $? != 0 ] && echo refused"
+    )
+    out = text(shell(sandbox, script))
+    assert "refused" in out, out
+    assert not Path("/usr/judge-test").exists()
+
+
+def test_scratch_is_fresh_for_every_run(sandbox):
+    leave = "for d in /scratch /tmp /dev/shm; do echo x > $d/left; mkdir $d/dir; chmod 0 $d/dir; done; ls /scratch"
+    assert "left" in text(shell(sandbox, leave))
+    out = text(shell(sandbox, "ls -A /scratch /tmp /dev/shm; stat -c %a%u /scratch /tmp /dev/shm; pwd"))
+    assert out == "/dev/shm:\n\n/scratch:\n\n/tmp:\n17770\n17770\n17770\n/scratch\n"
+
+
+def test_a_removed_file_is_also_a_trace(sandbox):
+    shell(sandbox, "touch /scratch/a /tmp/a; rm /scratch/a /tmp/a").close()
+    first = text(shell(sandbox, "stat -c %z /scratch /tmp"))
+    shell(sandbox, "touch /scratch/a /tmp/a; rm /scratch/a /tmp/a").close()
+    assert text(shell(sandbox, "stat -c %z /scratch /tmp")) != first
+
+
+IPC = """
+#include <errno.h>
+#include <fcntl.h>
+#include <mqueue.h>
+#include <stdio.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+int main(int argc, char **argv) {
+    int flags = argc > 1 ? IPC_CREAT | 0666 : 0;
+    printf("%d %d %d %d", shmget(77, 4096, flags) >= 0, msgget(77, flags) >= 0, semget(77, 1, flags) >= 0,
+           mq_open("/judge", argc > 1 ? O_CREAT | O_RDWR : O_RDWR, 0666, NULL) >= 0);
+}
+"""
+
+
+def test_system_v_and_posix_ipc_do_not_outlive_a_run(sandbox):
+    limits = Limits(cpu=1)
+    sandbox.put("run", program(IPC, "-lrt"), 0o755)
+    assert text(sandbox.run(Command(["/box/run", "make"], limits))) == "1 1 1 1"
+    assert text(sandbox.run(Command(["/box/run"], limits))) == "0 0 0 0"
+
+
+def test_no_network(sandbox):
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    code = f"""
+import socket
+for family, where in ((2, ('127.0.0.1', {port})), (2, ('192.0.2.1', 80)), (2, ('10.0.0.1', 53)), (10, ('::1', {port}))):
+    try: s = socket.socket(family, 1); s.settimeout(1); s.connect(where); print('REACHED')
+    except OSError as e: print(e.errno)
+u = socket.socket(2, 2)
+try: u.sendto(b'x', ('8.8.8.8', 53)); print('SENT')
+except OSError as e: print(e.errno)
+for family in (16, 17, 38, 40, 44, 1000):
+    try: socket.socket(family, 2); print('OPENED', family)
+    except OSError as e: print(e.errno)
+print(open('/proc/net/dev').read().count(':'))
+"""
+    with listener:
+        out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=5))))
+    ipv6 = out.split()[3]  # a kernel may lack it
+    assert out.split() == ["111", "101", "101", ipv6, "101", *["97"] * 6, "1"] and ipv6 in {"111", "97", "99"}
+
+
+def test_abstract_sockets_of_the_host_are_out_of_reach(sandbox):
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("\0judge-test-abstract")
+    listener.listen()
+    code = "import socket; s=socket.socket(1); s.connect('\\0judge-test-abstract')"
+    with listener:
+        out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=5))))
+    assert "ConnectionRefusedError" in out
+
+
+CALL = """
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    long a[6] = {0};
+    for (int i = 2; i < argc && i < 8; i++) a[i - 2] = strtol(argv[i], 0, 0);
+    errno = 0;
+    long r = syscall(atol(argv[1]), a[0], a[1], a[2], a[3], a[4], a[5]);
+    printf("%ld %d", r, errno);
+}
+"""
+REFUSED = {
+    "keyctl": (250, [0, -3, 1], 1),
+    "add_key": (248, [], 1),
+    "request_key": (249, [], 1),
+    "unshare user": (272, [0x10000000], 1),
+    "clone newuser": (56, [0x10000011], 1),
+    "clone newnet with a high bit": (56, [0x40000011], 1),
+    "clone3": (435, [0, 0], 38),
+    "io_uring_setup": (425, [1, 0], 38),
+    "perf_event_open": (298, [0, 0, -1, -1, 0], 1),
+    "userfaultfd": (323, [0], 1),
+    "process_vm_readv": (310, [1], 1),
+    "open_by_handle_at": (304, [0, 0, 0], 1),
+    "name_to_handle_at": (303, [-100, 0, 0, 0, 0], 1),
+    "kcmp": (312, [1, 1, 0, 0, 0], 1),
+    "pidfd_getfd": (438, [0, 0, 0], 1),
+    "sched_setaffinity": (203, [0, 8, 0], 1),
+    "prlimit of another": (302, [1, 7, 0, 0], 1),
+    "personality": (135, [0x0400000], 1),
+    "lease": (72, [1, 1024, 0], 1),
+    "notify": (72, [1, 1026, 0], 1),
+    "tiocsti": (16, [0, 0x5412, 0], 1),
+    "tiocsti with high bits": (16, [0, 0x100005412, 0], 1),
+    "vsock": (41, [40, 1, 0], 97),
+    "family with high bits": (41, [0x100000028, 1, 0], 97),
+    "af_alg pair": (53, [38, 1, 0, 0], 97),
+    "modify_ldt": (154, [0, 0, 0], 1),
+    "syslog": (103, [3, 0, 0], 1),
+    "setuid": (105, [0], 1),
+    "sethostname": (170, [0, 0], 1),
+    "clock_settime": (227, [0, 0], 1),
+}
+KILLED = {
+    "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "setns": 308, "ptrace": 101, "bpf": 321,
+    "reboot": 169, "kexec_load": 246, "init_module": 175, "finit_module": 313, "delete_module": 176, "swapon": 167,
+    "fsopen": 430, "open_tree": 428, "move_mount": 429, "mount_setattr": 442, "open_tree_attr": 467,
+    "x32 getpid": 0x40000000 + 39,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_system_calls(sandbox, name):
+    number, arguments, error = REFUSED[name]
+    with run_c(sandbox, CALL, None, str(number), *map(str, arguments)) as outcome:
+        assert outcome.read_stdout() == f"-1 {error}".encode() and outcome.killed is Killed.NONE
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_attacks_are_forbidden(sandbox, name):
+    with run_c(sandbox, CALL, None, str(KILLED[name])) as outcome:
+        assert outcome.killed is Killed.FORBIDDEN and outcome.signal == 31
+
+
+def test_an_orphan_that_attacks_gives_the_run_away(sandbox):
+    source = """
+#include <sys/mount.h>
+#include <unistd.h>
+int main() {
+    if (!fork()) { if (!fork()) { usleep(30000); mount(0, 0, 0, 0, 0); } _exit(0); }
+    usleep(200000);
+}
+"""
+    with run_c(sandbox, source) as outcome:
+        assert outcome.killed is Killed.FORBIDDEN
+
+
+def test_32_bit_calls_are_forbidden(sandbox):
+    with run_c(sandbox, 'int main(){int r; __asm__ volatile("int $0x80":"=a"(r):"a"(20)); return 0;}') as outcome:
+        assert outcome.killed is Killed.FORBIDDEN
+
+
+def test_pinned_to_one_core(sandbox):
+    assert text(shell(sandbox, "nproc")) == "1\n"
+
+
+def test_deep_directories_and_odd_names_go_away(sandbox):
+    code = """
+import os
+for i in range(12000):
+    os.mkdir('d'); os.chdir('d')
+os.chdir('/scratch')
+open('n' * 255, 'w'); open('a\\nb', 'w'); os.mkfifo('pipe'); os.mkdir('closed', 0)
+"""
+    with sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=10))) as outcome:
+        assert outcome.exit_code == 0, outcome.read_stderr()
+    assert text(shell(sandbox, "ls -A /scratch")) == ""
+
+
+def test_links_and_special_files_in_box_are_never_followed(sandbox):
+    script = """
+    cd /box; rm -rf *; ln -s /etc/passwd link; ln -s /box/link target; mkdir d; ln -s d ld; mkfifo pipe; echo x > plain
+    """
+    shell(sandbox, script, writable=True).close()
+    for name in ("link", "target", "pipe", "d", "ld/x", "none", "plain/x"):
+        assert sandbox.get(name) is None, name
+    fd = sandbox.get("plain")
+    assert fd is not None and os.pread(fd, 10, 0) == b"x\n"
+    os.close(fd)
+    sandbox.put("link", b"mine")
+    assert text(shell(sandbox, "cat /box/link; head -1 /etc/passwd; ls -l /box/link | cut -c1")).startswith(
+        "minejudge:x"
+    )
+    with pytest.raises(SandboxError, match="ld/x"):
+        sandbox.put("ld/x", b"")
+    with pytest.raises(SandboxError, match="could not be written"):
+        sandbox.put("d", b"")
+    sandbox.put("sub/dir/file.txt", b"deep", 0o600)
+    assert text(shell(sandbox, "cat /box/sub/dir/file.txt; stat -c %a%u /box/sub/dir/file.txt")) == "deep6001000\n"
+
+
+@pytest.mark.parametrize("name", ["", "/etc/x", "../x", "a/../b", "a//b", ".", "a\0b"])
+def test_bad_names_are_refused(sandbox, name):
+    with pytest.raises(UsageError):
+        sandbox.put(name, b"")
+    with pytest.raises(UsageError):
+        sandbox.get(name)
+
+
+def test_a_big_file_can_be_put_and_one_too_big_says_so():
+    need_sandbox()
+    from judge.sandbox.container import Sizes
+
+    with pool("sizes", sizes=Sizes(box_bytes=4 * MIB)) as made, made.take() as box:
+        box.put("ok", os.urandom(3 * MIB))
+        assert text(shell(box, "wc -c < /box/ok")) == f"{3 * MIB}\n"
+        with pytest.raises(SandboxError, match="No space left"):
+            box.put("big", bytes(5 * MIB))
+        assert text(shell(box, "ls /box")) == "ok\n"
+
+
+def test_read_only_runs_cannot_change_what_was_compiled(sandbox):
+    sandbox.put("keep", b"v1", 0o666)
+    out = text(
+        shell(sandbox, "echo v2 > /box/keep; rm -f /box/keep; chmod 777 /box; mv /box/keep /box/k2; cat /box/keep")
+    )
+    assert out.count("Read-only file system") == 4 and out.startswith("v1")
+
+
+def test_threads_cannot_outrun_a_run(sandbox):
+    source = """
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static volatile int go;
+static void *spin(void *x) { for (;;) if (!go) usleep(1000); }
+int main() {
+    int n = 0; pthread_t t;
+    for (; n < 5000; n++) if (pthread_create(&t, 0, spin, 0)) break;
+    printf("%d", n); fflush(stdout); go = 1; pause();
+}
+"""
+    sandbox.put("run", program(source, "-lpthread"), 0o755)
+    with sandbox.run(Command(["/box/run"], Limits(cpu=0.2, wall=5, processes=32))) as outcome:
+        assert outcome.killed is Killed.CPU and outcome.read_stdout() == b"31"
+
+
+def test_environment_is_what_was_given(sandbox):
+    out = text(sandbox.run(Command(["/usr/bin/env"], Limits(cpu=1), env={"LANG": "C.UTF-8", "X": "ä=b"})))
+    assert out == "LANG=C.UTF-8\nX=ä=b\n"
+
+
+def test_input_cannot_be_changed(sandbox, work):
+    path = work / "input"
+    path.write_bytes(b"1 2\n")
+    path.chmod(0o666)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        out = text(
+            shell(sandbox, "cat; echo evil > /proc/self/fd/0; echo evil >&0; truncate -s 0 /proc/self/fd/0", stdin=fd)
+        )
+    finally:
+        os.close(fd)
+    assert path.read_bytes() == b"1 2\n" and out.startswith("1 2\n")
+
+
+def test_two_sandboxes_see_nothing_of_each_other():
+    need_sandbox()
+    with pool("two") as made, made.take() as one, made.take() as two:
+        one.put("secret", b"secret")
+        seen = []
+
+        def holds() -> None:
+            with shell(one, "echo x > /tmp/x; echo x > /dev/shm/x; sleep 0.4", Limits(cpu=1, wall=3)) as outcome:
+                seen.append(outcome.exit_code)
+
+        thread = threading.Thread(target=holds)
+        thread.start()
+        out = text(
+            shell(two, "sleep 0.1; ls -A /box /tmp /dev/shm; ls /proc | grep -c '^[0-9]'; cat /proc/self/uid_map")
+        )
+        thread.join()
+        assert seen == [0] and "secret" not in out and "x" not in out.split()
+        assert text(shell(one, "cat /proc/self/uid_map")) not in out

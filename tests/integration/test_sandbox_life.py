@@ -1,0 +1,317 @@
+"""Containers come, serve and go: nothing is left behind, whoever dies; and real compilers and runtimes work."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge import clock
+from judge.errors import SandboxError
+from judge.rpc.messages import Limits
+from judge.sandbox import Command, Killed, SandboxPool, available, check_machine, drivers
+from judge.sandbox.box import KILL_SECONDS
+from tests.support.sandbox import (
+    CGROUP,
+    MIB,
+    cgroups,
+    containers,
+    descriptors,
+    mounts,
+    need_sandbox,
+    pool,
+    shell,
+    text,
+)
+from tests.support.servers import wait_for
+
+pytestmark = pytest.mark.root
+ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+
+
+@pytest.fixture(autouse=True)
+def _full() -> None:
+    need_sandbox()
+
+
+@pytest.fixture
+def made() -> Iterator[SandboxPool]:
+    with pool("life") as new:
+        yield new
+
+
+def test_nothing_is_left_after_many_sandboxes():
+    with pool("warm") as new, new.take() as box:
+        shell(box, "true").close()
+    before, mounted, groups = descriptors(), mounts(), cgroups()
+    with pool("many") as new:
+        for _ in range(5):
+            new.prepare()
+            with new.take() as box:
+                box.put("f", b"x")
+                shell(box, "sleep 100 & setsid sleep 100 & echo x > /tmp/f").close()
+        new.prepare()
+        wait_for(lambda: len(containers()) == 1, what="the prepared container")
+    assert descriptors() == before and mounts() == mounted and cgroups() == groups and containers() == []
+
+
+def test_the_cgroups_root_goes_with_its_last_pool():
+    with pool("one"), pool("two"):
+        assert len(cgroups()) >= 2
+    driver = drivers.find()
+    assert driver is not None
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/{CGROUP}"))
+
+
+OWNER = f"""
+import os, sys
+from judge.rpc.messages import Limits
+from judge.sandbox import Command, SandboxPool
+pool = SandboxPool("owner", "{CGROUP}")
+box = pool.take()
+pool.prepare()
+print(os.getpid(), flush=True)
+box.run(Command(["/bin/sh", "-c", "setsid sleep 1000 & exec sleep 1000"], Limits(cpu=5, wall=1000)))
+"""
+
+
+def _sleepers() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if (path / "cmdline").read_bytes() == b"sleep\x001000\x00" and "State:\tZ" not in (
+                path / "status"
+            ).read_text():
+                found.append(path.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_everything_dies_with_an_owner_that_is_killed_and_the_next_pool_tidies_up():
+    before = set(_sleepers())
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE)
+    assert owner.stdout is not None
+    with owner.stdout:
+        pid = int(owner.stdout.readline())
+        wait_for(lambda: len(set(_sleepers()) - before) == 2, what="the run")
+        assert any(f"owner.{pid}." in path for path in cgroups())
+        os.kill(pid, signal.SIGKILL)
+        owner.wait()
+    wait_for(lambda: not set(_sleepers()) - before, timeout=2, what="the end of the run")
+    with pool("next"):
+        assert not any("owner." in path for path in cgroups())
+
+
+def test_stale_cgroups_with_processes_are_emptied():
+    driver = drivers.find()
+    assert driver is not None
+    process = subprocess.Popen(["sleep", "1000"])
+    tree = driver.tree(CGROUP, "living")
+    for path in tree.joins:
+        stale = next(one for one in path.parents if one.name == CGROUP) / "stale.4194303.1"
+        stale.mkdir(exist_ok=True)
+        (stale / "cgroup.procs").write_text(str(process.pid))
+    with pool("next"):
+        assert process.wait(5) == -9
+        assert not any("stale." in path for path in cgroups())
+        assert any("living." in path for path in cgroups())
+    tree.close()
+
+
+def test_a_prepared_container_that_died_is_an_error_and_the_next_works(made):
+    made.prepare()
+    assert made._next is not None
+    os.kill(made._next.pid, signal.SIGKILL)
+    with pytest.raises(SandboxError, match="ended by itself"):
+        made.take()
+    with made.take() as box:
+        assert text(shell(box, "echo fine")) == "fine\n"
+
+
+def test_a_container_that_dies_during_a_run_breaks_only_its_sandbox(made):
+    box = made.take()
+    script = Command(["/bin/sh", "-c", "sleep 100"], Limits(cpu=1, wall=100))
+    victim = containers()[0]
+    killer = subprocess.Popen(["/bin/sh", "-c", f"sleep 0.2; kill -9 {victim}"])
+    try:
+        with pytest.raises(SandboxError, match="ended by itself"):
+            box.run(script)
+    finally:
+        killer.wait()
+    with pytest.raises(SandboxError):
+        box.run(script)
+    with pytest.raises(SandboxError):
+        box.put("x", b"")
+    box.close()
+    assert containers() == []
+    with made.take() as other:
+        assert text(shell(other, "echo fine")) == "fine\n"
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_an_agent_that_does_not_answer_is_killed(made, when, monkeypatch):
+    monkeypatch.setattr("judge.sandbox.box.START_SECONDS", 0.3)
+    box = made.take()
+    bwrap = containers()[0]
+    agent = Path(f"/proc/{bwrap}/task/{bwrap}/children").read_text().strip()
+    stopper = subprocess.Popen(["/bin/sh", "-c", f"sleep {0.1 if when == 'during' else 0}; kill -STOP {agent}"])
+    if when == "before":
+        stopper.wait()
+    began = clock.monotonic()
+    with pytest.raises(SandboxError, match="did not"):
+        shell(box, "sleep 10", Limits(cpu=0.3, wall=0.4))
+    assert clock.monotonic() - began < KILL_SECONDS + 2
+    stopper.wait()
+    box.close()
+    assert containers() == [] and not any(Path(path).joinpath("1").exists() for path in cgroups())
+
+
+def test_bwrap_complaints_are_passed_on(made):
+    made._paths.append("/no/such/path")
+    with pytest.raises(SandboxError, match="no/such/path"):
+        made.take()
+
+
+def test_a_missing_agent_is_named(made, monkeypatch, tmp_path):
+    monkeypatch.setattr("judge.sandbox.container.BINARY", tmp_path / "agent")
+    before = descriptors()
+    with pytest.raises(SandboxError, match="agent: No such file"):
+        made.take()
+    assert descriptors() == before
+
+
+def test_too_long_arguments_are_refused_and_long_ones_work(made):
+    box = made.take()
+    with box.run(Command(["/bin/echo", "x" * 100_000], Limits(cpu=1))) as outcome:
+        assert len(outcome.read_stdout()) == 100_001
+    with pytest.raises(SandboxError, match="too long"):
+        box.run(Command(["/bin/echo", "x" * 200_000], Limits(cpu=1)))
+    box.close()
+
+
+def test_a_bad_directory_is_the_sandboxs_error(made):
+    box = made.take()
+    with pytest.raises(SandboxError, match="chdir: No such file"):
+        box.run(Command(["/bin/true"], Limits(cpu=1), cwd="/nowhere"))
+    box.close()
+
+
+def test_c_compile_then_run(made):
+    with made.take() as box:
+        box.put("main.c", b'#include <stdio.h>\nint main(){int a,b;scanf("%d%d",&a,&b);printf("%d\\n",a+b);}')
+        build = Command(
+            ["/usr/bin/gcc", "-O2", "-o", "/box/run", "/box/main.c", "-lm"], Limits(cpu=20), ENV, writable=True
+        )
+        with box.run(build) as outcome:
+            assert outcome.exit_code == 0 and not outcome.read_stderr()
+        for _ in range(3):
+            read, write = os.pipe()
+            os.write(write, b"40 2\n")
+            os.close(write)
+            with box.run(Command(["/box/run"], Limits(cpu=1, memory=16 * MIB), stdin=read)) as outcome:
+                assert outcome.read_stdout() == b"42\n" and outcome.exit_code == 0
+            os.close(read)
+
+
+def test_cpp_with_exceptions_and_threads(made):
+    source = b"""#include <iostream>
+#include <stdexcept>
+#include <thread>
+int main() { try { throw std::runtime_error("caught"); } catch (std::exception &e) { std::cout << e.what(); }
+  std::thread([]{ std::cout << " thread"; }).join(); }"""
+    with made.take() as box:
+        box.put("main.cpp", source)
+        build = Command(
+            ["/usr/bin/g++", "-O2", "-pipe", "-o", "/box/run", "/box/main.cpp"],
+            Limits(cpu=20, memory=1024 * MIB, output=64 * MIB), ENV, writable=True,
+        )  # fmt: skip
+        assert text(box.run(build)) == ""
+        assert text(box.run(Command(["/box/run"], Limits(cpu=1)))) == "caught thread"
+
+
+def test_python(made):
+    imports = "import decimal, json, math, multiprocessing, random, sqlite3, ssl, subprocess, threading"
+    code = f"{imports}; print(sum(map(int, input().split())))"
+    read, write = os.pipe()
+    os.write(write, b"1 2 3\n")
+    os.close(write)
+    with made.take() as box:
+        box.put("main.py", code.encode())
+        with box.run(Command(["/usr/bin/python3", "/box/main.py"], Limits(cpu=5), ENV, stdin=read)) as outcome:
+            assert outcome.read_stdout() == b"6\n", outcome.read_stderr()
+        pooled = "from multiprocessing import Pool\nwith Pool(3) as p: print(p.map(abs, [-1, -2]))"
+        with box.run(Command(["/usr/bin/python3", "-c", pooled], Limits(cpu=5), ENV)) as outcome:
+            assert outcome.read_stdout() == b"[1, 2]\n", outcome.read_stderr()
+    os.close(read)
+
+
+JAVA = b"""
+import java.util.stream.*;
+public class Main { public static void main(String[] a) throws Exception {
+  Thread t = new Thread(() -> System.out.println(IntStream.range(0, 100000).parallel().mapToLong(i -> i).sum()));
+  t.start(); t.join();
+  System.out.println(java.nio.file.Files.exists(java.nio.file.Path.of("/etc/shadow")));
+} }
+"""
+
+
+@pytest.mark.skipif(shutil.which("javac", path="/usr/bin") is None, reason="javac is not installed")
+def test_java(made):
+    limits = Limits(cpu=30, wall=60, memory=1024 * MIB, processes=128, files=1024, output=64 * MIB)
+    with made.take() as box:
+        box.put("Main.java", JAVA)
+        with box.run(
+            Command(["/usr/bin/javac", "-d", "/box", "/box/Main.java"], limits, ENV, writable=True)
+        ) as outcome:
+            assert outcome.exit_code == 0, outcome.read_stderr()
+        with box.run(Command(["/usr/bin/java", "-Xmx256m", "-cp", "/box", "Main"], limits, ENV)) as outcome:
+            assert outcome.read_stdout() == b"4999950000\nfalse\n" and not outcome.read_stderr()
+            assert outcome.killed is Killed.NONE and outcome.cpu > 0.05
+
+
+@pytest.mark.skipif(shutil.which("node", path="/usr/bin") is None, reason="node is not installed")
+def test_node(made):
+    limits = Limits(cpu=10, memory=1024 * MIB, processes=64)
+    code = "const w = require('worker_threads'); console.log([1,2,3].reduce((a,b)=>a+b), require('os').hostname())"
+    with made.take() as box:
+        assert text(box.run(Command(["/usr/bin/node", "-e", code], limits, ENV))) == "6 box\n"
+
+
+def test_the_machine_check_tries_the_limits_and_lists_every_item():
+    assert available(CGROUP) is None
+    found = {finding.item: finding for finding in check_machine(CGROUP)}
+    for item in ("memory limit", "process limit", "CPU limit"):
+        assert found[item].level == "PASS" and "tried" in found[item].text
+    items = {"kernel", "bubblewrap", "cgroups", "swap", "SMT", "frequency governor", "turbo", "ASLR", "THP",
+             "THP defrag", "khugepaged", "core pattern", "protected hardlinks", "equal cores"}  # fmt: skip
+    assert items <= found.keys()
+    assert cgroups() == []
+
+
+def test_a_tree_that_accepts_limits_without_enforcing_them_is_found_out(monkeypatch):
+    class Sham:
+        version = "v2"
+
+        def tree(self, root: str, name: str):
+            from judge.sandbox.weak import WeakTree
+
+            tree = WeakTree()
+            monkeypatch.setattr(tree, "group", lambda **_: ShamGroup())
+            return tree
+
+    from judge.sandbox.weak import WeakGroup
+
+    class ShamGroup(WeakGroup):
+        def over_memory(self) -> bool:
+            return False
+
+    monkeypatch.setattr(drivers, "find", Sham)
+    reason = available(CGROUP)
+    assert reason is not None and "memory limit" in reason and "not enforced" in reason

@@ -1,0 +1,313 @@
+"""Every limit from both sides, and the account of what was used."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from judge.errors import UsageError
+from judge.rpc.messages import Limits
+from judge.sandbox import Command, Killed, Sandbox
+from tests.support.sandbox import MIB, need_sandbox, pool, run_c, shell, text
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    need_sandbox()
+    with pool("limits") as made, made.take() as box:
+        yield box
+
+
+BURN = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static double cpu(void) {
+    struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec / 1e9;
+}
+int main(int argc, char **argv) {
+    double seconds = atof(argv[1]);
+    int children = atoi(argv[2]), reap = atoi(argv[3]);
+    int done[2]; char c; pipe(done);
+    for (int i = 0; i < children; i++)
+        if (fork() == 0) { while (cpu() < seconds / children) ; write(done[1], "x", 1); _exit(0); }
+    if (!children) while (cpu() < seconds) ;
+    for (int i = 0; i < children; i++) read(done[0], &c, 1);
+    if (reap) while (wait(NULL) > 0) ;
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(("children", "reap"), [(0, 1), (3, 1), (3, 0)])
+def test_cpu_of_all_processes_counts_also_of_unreaped_ones(sandbox, children, reap):
+    with run_c(sandbox, BURN, Limits(cpu=2, wall=10), "0.3", str(children), str(reap)) as outcome:
+        assert outcome.killed is Killed.NONE and outcome.exit_code == 0
+        assert 0.29 <= outcome.cpu <= 0.36
+
+
+@pytest.mark.parametrize("children", [0, 4])
+def test_cpu_limit_ends_a_run_within_20_ms(sandbox, children):
+    for limit in (0.1, 0.25):
+        with run_c(sandbox, BURN, Limits(cpu=limit, wall=20), "9", str(children), "1") as outcome:
+            assert outcome.killed is Killed.CPU and outcome.signal == 9
+            assert limit < outcome.cpu <= limit + 0.02
+
+
+def test_just_below_the_cpu_limit_is_fine(sandbox):
+    with run_c(sandbox, BURN, Limits(cpu=0.25), "0.22", "0", "1") as outcome:
+        assert outcome.killed is Killed.NONE and outcome.cpu < 0.25
+
+
+def test_wall_limit_ends_a_sleeper_within_50_ms(sandbox):
+    late = []
+    for _ in range(3):  # a machine busy with other suites may be late once
+        with shell(sandbox, "echo 42; sleep 60", Limits(cpu=1, wall=0.3)) as outcome:
+            assert outcome.killed is Killed.WALL and outcome.read_stdout() == b"42\n"
+            assert outcome.wall >= 0.3 and outcome.cpu < 0.2
+            late.append(outcome.wall - 0.3)
+    assert min(late) <= 0.05, late
+
+
+@pytest.mark.parametrize("stop", ["kill -STOP $$", "trap '' TERM INT HUP XCPU ALRM; kill -STOP 0; sleep 9"])
+def test_a_stopped_program_meets_the_wall_limit(sandbox, stop):
+    with shell(sandbox, stop, Limits(cpu=1, wall=0.2)) as outcome:
+        assert outcome.killed is Killed.WALL
+
+
+def test_wall_below_the_limit_is_fine(sandbox):
+    with shell(sandbox, "sleep 0.2", Limits(cpu=1, wall=0.4)) as outcome:
+        assert outcome.killed is Killed.NONE and 0.2 <= outcome.wall < 0.3
+
+
+MEMORY = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void fill(int fd, size_t size) {
+    static char block[65536]; memset(block, 1, sizeof block);
+    for (size_t n = 0; n < size; n += sizeof block) if (write(fd, block, sizeof block) < 0) exit(3);
+}
+static size_t deep(size_t size) {
+    volatile char here[4096]; memset((char *)here, 1, sizeof here);
+    return size > sizeof here ? deep(size - sizeof here) + here[7] : 0;
+}
+int main(int argc, char **argv) {
+    const char *how = argv[1];
+    size_t size = strtoul(argv[2], NULL, 10);
+    if (!strcmp(how, "heap")) { char *p = malloc(size); memset(p, 1, size); }
+    if (!strcmp(how, "static")) {
+        char *p = mmap(0, size, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        for (size_t i = 0; i < size; i += 4096) p[i] = 1; }
+    if (!strcmp(how, "shared")) { char *p = mmap(0, size, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0); memset(p, 1, size); }
+    if (!strcmp(how, "work")) fill(open("/scratch/f", O_CREAT | O_WRONLY, 0600), size);
+    if (!strcmp(how, "tmp")) fill(open("/tmp/f", O_CREAT | O_WRONLY, 0600), size);
+    if (!strcmp(how, "shm")) fill(open("/dev/shm/f", O_CREAT | O_WRONLY, 0600), size);
+    if (!strcmp(how, "memfd")) fill(memfd_create("x", 0), size);
+    if (!strcmp(how, "stack")) deep(size);
+    if (!strcmp(how, "children")) {
+        int done[2]; char c; pipe(done);
+        for (int i = 0; i < 4; i++) if (fork() == 0) {
+            char *p = malloc(size / 4); memset(p, 1, size / 4); write(done[1], "x", 1); pause();
+        }
+        for (int i = 0; i < 4; i++) read(done[0], &c, 1);
+    }
+    puts("done");
+    return 0;
+}
+"""
+WAYS = ["heap", "static", "shared", "work", "tmp", "shm", "memfd", "stack", "children"]
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_memory_over_the_limit_is_mle_wherever_it_is(sandbox, how):
+    limits = Limits(cpu=5, memory=48 * MIB, output=256 * MIB)
+    with run_c(sandbox, MEMORY, limits, how, str(52 * MIB)) as outcome:
+        assert outcome.killed is Killed.MEMORY, outcome
+        assert outcome.memory >= 47 * MIB and outcome.read_stdout() == b""
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_memory_below_the_limit_is_fine_and_counted(sandbox, how):
+    limits = Limits(cpu=5, memory=48 * MIB, output=256 * MIB)
+    with run_c(sandbox, MEMORY, limits, how, str(44 * MIB)) as outcome:
+        assert outcome.killed is Killed.NONE and outcome.read_stdout() == b"done\n", outcome
+        assert 44 * MIB <= outcome.memory <= 48 * MIB
+
+
+def test_a_small_program_after_a_big_one_is_counted_for_itself(sandbox):
+    run_c(sandbox, MEMORY, Limits(cpu=5, memory=256 * MIB), "heap", str(128 * MIB)).close()
+    with run_c(sandbox, "int main(){return 0;}") as outcome:
+        assert outcome.memory < 2 * MIB
+
+
+def test_the_shell_goes_on_after_the_kill_of_its_child_but_the_verdict_is_mle(sandbox):
+    script = f"/box/run heap {200 * MIB}; sleep 20; echo went on"
+    run_c(sandbox, MEMORY, Limits(cpu=5), "none", "0").close()
+    with shell(sandbox, script, Limits(cpu=5, wall=8, memory=64 * MIB)) as outcome:
+        assert outcome.killed is Killed.MEMORY and outcome.wall < 2
+
+
+def test_what_the_compiler_left_in_box_is_not_the_programs_memory(sandbox):
+    big = "dd if=/dev/zero of=/box/big bs=1M count=64"
+    with shell(sandbox, big, Limits(cpu=5, memory=128 * MIB, output=128 * MIB), writable=True) as outcome:
+        assert outcome.exit_code == 0 and outcome.memory >= 64 * MIB
+    with shell(sandbox, "cat /box/big | wc -c", Limits(cpu=5, memory=16 * MIB)) as outcome:
+        assert outcome.read_stdout() == b"67108864\n" and outcome.memory < 8 * MIB
+    with shell(sandbox, "rm /box/big; dd if=/dev/zero of=/box/b bs=1M count=24; rm /box/b",
+               Limits(cpu=5, memory=32 * MIB, output=128 * MIB), writable=True) as outcome:  # fmt: skip
+        assert outcome.exit_code == 0, outcome.read_stderr()
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_output_of_exactly_the_limit_is_allowed(sandbox, stream):
+    with shell(sandbox, f"head -c 65536 /dev/zero >&{stream}", Limits(cpu=1, output=65536)) as outcome:
+        assert outcome.killed is Killed.NONE and outcome.exit_code == 0
+        assert len(outcome.read_stdout() + outcome.read_stderr()) == 65536
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+@pytest.mark.parametrize("ignore", ["", "trap '' XFSZ; "])
+def test_output_over_the_limit_is_ole_and_cut(sandbox, stream, ignore):
+    with shell(sandbox, f"{ignore}head -c 65537 /dev/zero >&{stream}", Limits(cpu=1, output=65536)) as outcome:
+        assert outcome.killed is Killed.OUTPUT
+        data = outcome.read_stdout() if stream == 1 else outcome.read_stderr()
+        assert data == bytes(65536)
+
+
+def test_a_flood_that_ignores_the_signal_is_ended(sandbox):
+    script = "trap '' XFSZ; while :; do echo xxxxxxxxxxxxxxx; done 2>/dev/null"
+    with shell(sandbox, script, Limits(cpu=0.5, wall=4, output=4096)) as outcome:
+        assert outcome.killed in {Killed.OUTPUT, Killed.CPU} and outcome.read_stdout(4) == b"xxxx"
+        assert os.fstat(outcome.stdout).st_size == 4096
+
+
+def test_a_big_file_is_ole(sandbox):
+    with shell(sandbox, "exec dd if=/dev/zero of=/scratch/f bs=1M count=1 seek=4000", Limits(cpu=1)) as outcome:
+        assert outcome.killed is Killed.OUTPUT and outcome.signal == 25
+
+
+COUNT = """
+#include <stdio.h>
+#include <unistd.h>
+int main() {
+    int n = 0;
+    for (int i = 0; i < 20; i++) { int p = fork(); if (p == 0) { pause(); } n += p > 0; }
+    printf("%d", n);
+    return 0;
+}
+"""
+
+
+def test_process_limit_is_exact(sandbox):
+    for limit in (1, 5, 12):
+        with run_c(sandbox, COUNT, Limits(cpu=1, processes=limit)) as outcome:
+            assert outcome.read_stdout() == str(limit - 1).encode() and outcome.killed is Killed.NONE
+            assert outcome.processes >= limit
+
+
+def test_open_files_limit_and_core_size(sandbox):
+    with shell(sandbox, "ulimit -n; ulimit -c; ulimit -s", Limits(cpu=1, files=77, stack=8 * MIB)) as outcome:
+        assert outcome.read_stdout() == b"77\n0\n8192\n"
+
+
+def test_inode_limit(sandbox):
+    script = "python3 -c 'for i in range(40000): open(str(i), \"w\")'"
+    with shell(sandbox, script, Limits(cpu=20)) as outcome:
+        assert b"No space left" in outcome.read_stderr()
+
+
+FORK_BOMB = "#include <unistd.h>\nint main() { for (;;) fork(); }"
+
+
+@pytest.mark.parametrize(("processes", "overshoot"), [(64, 0.02), (512, 0.08)])  # ending 512 processes costs CPU too
+def test_fork_bomb_is_stopped_and_gone(sandbox, processes, overshoot):
+    began = time.monotonic()
+    with run_c(sandbox, FORK_BOMB, Limits(cpu=0.3, wall=8, processes=processes)) as outcome:
+        assert outcome.killed is Killed.CPU and outcome.cpu <= 0.3 + overshoot
+    assert time.monotonic() - began < 8
+    with shell(sandbox, "ls /proc | grep -c '^[0-9]'") as outcome:
+        assert int(outcome.read_stdout()) <= 3
+
+
+DAEMON = """
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+int main() {
+    for (int s = 1; s < 65; s++) signal(s, SIG_IGN);
+    if (fork() == 0) { setsid(); if (fork() == 0) { setsid(); for (;;) { write(1, "x", 1); usleep(1000); } } _exit(0); }
+    usleep(20000);
+    puts("parent ends");
+    return 0;
+}
+"""
+
+
+def test_double_forked_daemons_die_with_the_run(sandbox):
+    with run_c(sandbox, DAEMON) as outcome:
+        size = os.fstat(outcome.stdout).st_size
+        assert outcome.exit_code == 0 and b"parent ends" in outcome.read_stdout()
+        with shell(sandbox, "sleep 0.05; ls /proc | grep -c '^[0-9]'") as other:
+            assert int(other.read_stdout()) <= 4
+        assert os.fstat(outcome.stdout).st_size == size
+
+
+def test_cancelling_ends_a_run_at_once(sandbox):
+    read, write = os.pipe()
+    timer = threading.Timer(0.1, os.write, (write, b"x"))
+    timer.start()
+    try:
+        began = time.monotonic()
+        outcome = sandbox.run(Command(["/bin/sh", "-c", "sleep 60 & wait"], Limits(cpu=5, wall=30)), read)
+        with outcome:
+            assert outcome.killed is Killed.CANCELLED and time.monotonic() - began < 1
+    finally:
+        timer.join()
+        os.close(read)
+        os.close(write)
+    assert text(shell(sandbox, "echo fine")) == "fine\n"
+
+
+def test_stdin_and_exit_codes_and_signals(sandbox):
+    read, write = os.pipe()
+    os.write(write, b"in\n")
+    os.close(write)
+    try:
+        with shell(sandbox, "cat; exit 7", stdin=read) as outcome:
+            assert (outcome.exit_code, outcome.signal, outcome.read_stdout()) == (7, None, b"in\n")
+    finally:
+        os.close(read)
+    with shell(sandbox, "cat; kill -SEGV $$") as outcome:
+        assert (outcome.exit_code, outcome.signal, outcome.read_stdout()) == (None, 11, b"")
+
+
+def test_programs_that_cannot_be_executed(sandbox):
+    with sandbox.run(Command(["/box/none"], Limits(cpu=1))) as outcome:
+        assert outcome.exit_code == 127 and b"No such file" in outcome.read_stderr()
+    sandbox.put("data", b"\x7fELF broken", 0o755)
+    with sandbox.run(Command(["/box/data"], Limits(cpu=1))) as outcome:
+        assert outcome.exit_code == 126 and outcome.read_stderr()
+    sandbox.put("plain", b"#!/bin/sh\n", 0o644)
+    with sandbox.run(Command(["/box/plain"], Limits(cpu=1))) as outcome:
+        assert outcome.exit_code == 126 and b"Permission denied" in outcome.read_stderr()
+    with sandbox.run(Command(["true"], Limits(cpu=1))) as outcome:
+        assert outcome.exit_code == 0
+
+
+@pytest.mark.parametrize("argv", [[], ["a\0b"]])
+def test_bad_commands_are_refused(sandbox, argv):
+    with pytest.raises(UsageError):
+        sandbox.run(Command(argv, Limits(cpu=1)))

@@ -1,0 +1,111 @@
+"""`judge up` for real: a whole cluster that starts, is refused twice, survives its boot, stops, and finds its data."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from judge.boot import status
+from judge.rpc import messages as m
+from tests.support.cluster import BIN, Cluster, processes_of
+from tests.support.servers import wait_for
+
+NAMES = ["etcd", "mongodb", "judicator", "executor", "gateway"]
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = Cluster(tmp_path / "c", ["--slots", "1", "--allow-weak-sandbox"])
+    yield made
+    if made.process is not None:
+        made.stop()
+    wait_for(lambda: not processes_of(str(made.directory)), what="the end of every process of the cluster")
+
+
+def pids(cluster: Cluster) -> dict[str, int | None]:
+    return {one.name: one.pid for one in status.read(cluster.directory / "run").services}
+
+
+def holders(run_dir: Path) -> dict[str, set[int]]:
+    """Which processes have each service's alive lock open."""
+    found: dict[str, set[int]] = {}
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            target = link.readlink()
+            if target.parent == run_dir and target.suffix == ".alive":
+                found.setdefault(target.stem, set()).add(int(link.parts[2]))
+    return found
+
+
+def judge_up(directory: Path, *arguments: str) -> subprocess.CompletedProcess:
+    command = [str(BIN / "judge"), "up", "--dir", str(directory), "--allow-weak-sandbox", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_life_of_a_cluster(cluster):
+    cluster.start()
+    log = (cluster.directory / "up.log").read_text()
+    assert "admin token: " in log and "\nready http://127.0.0.1:" in log
+    assert [one.state for one in status.read(cluster.directory / "run").services] == ["RUNNING"] * 5
+    assert list(pids(cluster)) == NAMES
+    # The lock lives as long as the daemon: nothing that a daemon runs may have it (etcd, mongod, uWSGI, slots).
+    assert holders(cluster.directory / "run") == {name: {pid} for name, pid in pids(cluster).items()}
+
+    with cluster.api() as api:
+        task = api.submit(m.Submission(language="python3", source="print(6 * 7)\n", filename="a.py", tests=[]))
+
+    second = judge_up(cluster.directory)
+    assert second.returncode == 3 and second.stderr.count("\n") == 1
+    assert "is already managed by boot, process " in second.stderr
+
+    # boot dies: everything goes on, and the next boot adopts all of it.
+    before = pids(cluster)
+    cluster.process.kill()
+    cluster.process.wait()
+    assert status.read(cluster.directory / "run").state == "dead"
+    cluster.start()
+    assert pids(cluster) == before
+
+    assert cluster.stop(signal.SIGINT) == 0
+    assert not (cluster.directory / "ready").exists()
+    assert "stopped, all data is kept" in (cluster.directory / "up.log").read_text()
+    wait_for(lambda: not processes_of(str(cluster.directory)), what="the end of every process")
+
+    cluster.start()
+    assert set(pids(cluster).values()).isdisjoint(before.values())
+    with cluster.api() as api:
+        assert api.get(task.id).id == task.id
+    assert (cluster.directory / "up.log").read_text().count("admin token: ") == 1
+
+
+def test_service_that_cannot_run_ends_the_first_start(tmp_path):
+    binaries = tmp_path / "bin"
+    binaries.mkdir()
+    (binaries / "etcd").write_text("#!/bin/sh\necho 'etcd Version: 3.2.0'\n")
+    (binaries / "etcd").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "judge.cli", "up", "--dir", str(tmp_path / "c"), "--port", "0", "--quiet"]
+    done = subprocess.run(
+        [*command, "--allow-weak-sandbox"], capture_output=True, text=True, env=environment, timeout=60, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "etcd: FATAL: ended with exit code 3: " in text and "3.2.0" in text
+    assert "stopped: etcd cannot run: ended with exit code 3: " in text
+    assert not processes_of(str(tmp_path / "c"))
+
+
+def test_port_in_use_leaves_everything_as_it_was(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = judge_up(tmp_path / "c", "--port", str(port))
+        assert done.returncode == 2
+        assert done.stderr == f"judge: port {port} (gateway) is in use by another program; choose another with --port\n"
+    assert not processes_of(str(tmp_path / "c"))

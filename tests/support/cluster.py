@@ -1,0 +1,93 @@
+"""A whole embedded cluster of real processes for tests and benchmarks: `judge up` in a directory of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from judge.ctl.api import Api
+from judge.ctl.context import from_file
+from tests.support.servers import wait_for
+
+BIN = Path(sys.executable).parent
+
+
+@dataclass
+class Cluster:
+    """One running `judge up`."""
+
+    directory: Path
+    arguments: Sequence[str] = ()
+    prefix: Sequence[str] = ()
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def start(self, timeout: float = 90.0) -> None:
+        """Start `judge up` and wait until every service serves."""
+        ready = self.directory / "ready"
+        ready.unlink(missing_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        command = [*self.prefix, str(BIN / "judge"), "up", "--dir", str(self.directory), "--port", "0"]
+        with (self.directory / "up.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--wait-file", str(ready), *self.arguments],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+            )
+
+        def up() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, (self.directory / "up.log").read_text(errors="replace")[-3000:]
+            return ready.exists()
+
+        wait_for(up, timeout=timeout, what="a serving cluster")
+
+    def stop(self, sig: signal.Signals = signal.SIGTERM) -> int:
+        """End `judge up` by its own process id and wait for it."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+        return self.process.wait(timeout=60)
+
+    def api(self, timeout: float = 60.0) -> Api:
+        """A client with the admin token."""
+        return Api(from_file(self.directory / "client.yml"), timeout=timeout)
+
+    def config(self, name: str) -> dict[str, Any]:
+        """The rendered config of one service."""
+        found: dict[str, Any] = yaml.safe_load((self.directory / "etc" / f"{name}.yml").read_text())
+        return found
+
+
+@contextlib.contextmanager
+def running(directory: Path, *arguments: str, prefix: Sequence[str] = ()) -> Iterator[Cluster]:
+    """A cluster for the length of a `with`; its logs stay in the directory."""
+    cluster = Cluster(directory, arguments, prefix)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        if cluster.process is not None:
+            cluster.stop()
+
+
+def processes_of(marker: str) -> dict[int, str]:
+    """Process id to command line of every live process whose command line or environment names `marker`."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            command = (entry / "cmdline").read_bytes()
+            if marker.encode() in command or marker.encode() in (entry / "environ").read_bytes():
+                found[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace").strip()
+    return {pid: command for pid, command in found.items() if command}

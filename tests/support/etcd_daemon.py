@@ -1,0 +1,143 @@
+"""Run the real etcd daemon (judge.etcd.member) in processes of its own, several on loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from judge.config import EtcdClient, EtcdConfig, load
+from judge.errors import JudgeError
+from judge.etcd.client import Etcd
+from judge.etcd.discovery import host_port
+from judge.failpoint import VARIABLE
+from tests.support.servers import free_port, wait_for
+
+TOKEN = "test-cluster-token"
+
+
+class Host:
+    """One host's daemon: its config, its directory, its log, at most one process."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.name = name
+        self.root = root / name
+        self.root.mkdir(parents=True)
+        self.client = f"http://127.0.0.1:{free_port()}"
+        self.peer = f"http://127.0.0.1:{free_port()}"
+        self.log = self.root / "log"
+        self.data = self.root / "var"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.settings: dict[str, Any] = {}
+
+    def configure(self, bootstrap: str, listed: list[Host], **more: Any) -> Host:
+        cluster = {
+            "token": TOKEN,
+            "bootstrap": bootstrap,
+            "members": [{"name": h.name, "peer": h.peer, "client": h.client} for h in listed],
+            **more.pop("cluster", {}),
+        }
+        self.settings = {
+            "name": self.name,
+            "client": self.client,
+            "peer": self.peer,
+            "data_dir": str(self.data),
+            "heartbeat_ms": 50,
+            "election_ms": 500,
+            "check": {"interval": 0.3, "tries": 10},
+            "stop_grace": 5,
+            "cluster": cluster,
+            **more,
+        }
+        return self
+
+    @property
+    def config(self) -> EtcdConfig:
+        path = self.root / "etcd.yml"
+        path.write_text(yaml.safe_dump(self.settings))
+        return load(EtcdConfig, path)
+
+    def start(self, failpoint: str = "") -> Host:
+        _ = self.config
+        environment = {**os.environ, VARIABLE: failpoint}
+        code = (
+            "import sys; from pathlib import Path; from judge import log; from judge.config import EtcdConfig, load;"
+            "from judge.etcd.member import run; log.setup('debug');"
+            "sys.exit(run(load(EtcdConfig, Path(sys.argv[1]))))"
+        )
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-c", code, str(self.root / "etcd.yml")],
+                stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=environment,
+            )  # fmt: skip
+        return self
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def says(self, sentence: str, timeout: float = 30.0, times: int = 1) -> None:
+        wait_for(lambda: self.text().count(sentence) >= times, timeout, f"{self.name} to say '{sentence}'")
+
+    def ended(self, timeout: float = 30.0) -> int:
+        assert self.process is not None
+        return self.process.wait(timeout)
+
+    def stop(self, sig: signal.Signals = signal.SIGTERM, timeout: float = 30.0) -> int:
+        assert self.process is not None
+        self.process.send_signal(sig)
+        return self.process.wait(timeout)
+
+    def server_pid(self) -> int:
+        """The process id of the etcd under the running daemon."""
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(children[0])
+
+    def etcd(self) -> Etcd:
+        return Etcd(EtcdClient(endpoints=[host_port(self.client)], timeout=3))
+
+    def voters(self) -> list[str]:
+        """The names of the voting members with a published address, as a quorum knows them; empty without one."""
+        try:
+            with self.etcd() as etcd:
+                return sorted(m.name for m in etcd.members() if not m.learner and m.client_urls)
+        except JudgeError:
+            return []
+
+    def wait_voters(self, *hosts: Host, timeout: float = 30.0) -> None:
+        names = sorted(host.name for host in hosts)
+        wait_for(lambda: self.voters() == names, timeout, f"voters {names}, last seen {self.voters()}")
+
+
+@contextmanager
+def hosts(root: Path, count: int) -> Iterator[list[Host]]:
+    """That many hosts, not started; whatever runs at the end is killed."""
+    made = [Host(root, f"m{number}") for number in range(1, count + 1)]
+    try:
+        yield made
+    finally:
+        for host in made:
+            if host.process is not None:
+                if host.process.poll() is None:
+                    host.process.kill()
+                host.process.wait()
+
+
+@contextmanager
+def cluster(root: Path, count: int, spare: int = 0) -> Iterator[list[Host]]:
+    """A running cluster of `count` members, and `spare` hosts configured to join it."""
+    with hosts(root, count + spare) as made:
+        first = made[:count]
+        for host in first:
+            host.configure("initialise", first).start()
+        first[0].wait_voters(*first)
+        for host in made[count:]:
+            host.configure("join", made)
+        yield made

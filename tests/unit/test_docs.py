@@ -1,0 +1,36 @@
+"""What the documentation names exists: code, tests, pages, commands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+POINTER = re.compile(r"`((?:judge|tests)/[\w/.]+\.py)(?::(\w+))?`")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def test_every_seed_points_at_code_and_at_a_test() -> None:
+    rows = [line for line in (ROOT / "docs/seeds.md").read_text().splitlines() if line.startswith("| ") and "`" in line]
+    assert len(rows) > 50
+    for row in rows:
+        cells = row.strip("|").split("|")
+        assert POINTER.search(cells[3]), f"no test: {row}"
+        assert POINTER.search(cells[2]) or "as under" in cells[2], f"no code: {row}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_points_at_exists(page: Path) -> None:
+    text = page.read_text()
+    for path, name in POINTER.findall(text):
+        source = ROOT / path
+        assert source.is_file(), f"{page.name}: {path}"
+        if name:
+            found = re.search(rf"^\s*(async def|def|class) {name}\b", source.read_text(), re.MULTILINE)
+            assert found, f"{page.name}: {path}:{name}"
+    for target in LINK.findall(text):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -1,0 +1,328 @@
+"""The membership planner: rules by name, properties over all situations, and a model cluster that crashes anywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from judge.etcd import planner
+from judge.etcd.planner import (
+    Add,
+    Decide,
+    Decision,
+    Discard,
+    Disk,
+    Gone,
+    Listed,
+    Member,
+    NoQuorum,
+    Peer,
+    Promote,
+    Quorum,
+    Record,
+    Refuse,
+    Remove,
+    Silent,
+    Situation,
+    StartData,
+    StartExisting,
+    StartNew,
+    Wait,
+    plan,
+)
+
+ME, MINE, TOKEN, CLUSTER, ID = "m1", "http://m1:2380", "token-one", 7, 11
+LISTED = (Peer("m1", MINE), Peer("m2", "http://m2:2380"), Peer("m3", "http://m3:2380"))
+M2 = Listed(22, "m2", ("http://m2:2380",), published=True)
+M3 = Listed(33, "m3", ("http://m3:2380",), published=True)
+JOIN = Record(TOKEN, ME, MINE, Decision.JOIN)
+INIT = Record(TOKEN, ME, MINE, Decision.INITIALISE, LISTED)
+WITH_ID = dataclasses.replace(JOIN, member_id=ID, cluster_id=CLUSTER)
+STARTED = dataclasses.replace(WITH_ID, started=True)
+SILENT = Silent(found=True, reason="none of m2, m3 answers")
+NOBODY = Silent(found=False, reason="no other member is known")
+DATA = Disk(True, ID, CLUSTER, STARTED)
+
+
+def me(**more):
+    return Listed(**{"id": ID, "name": ME, "peer_urls": (MINE,), "published": True, **more})
+
+
+EMPTY = Disk()
+
+
+def situation(seen, disk=EMPTY, **more):
+    return Situation(
+        **{
+            "name": ME, "peer": MINE, "token": TOKEN, "bootstrap": "join", "listed": LISTED, "registered": True,
+            "disk": disk, "seen": seen, **more,
+        }
+    )  # fmt: skip
+
+
+def quorum(*members, cluster=CLUSTER):
+    return Quorum(cluster, members)
+
+
+RULES = [
+    # -- an empty disk, and nobody to ask
+    ("told to initialise", situation(SILENT, bootstrap="initialise"), Decide(INIT)),
+    ("decided to initialise", situation(SILENT, Disk(record=INIT)), StartNew(LISTED)),
+    ("awaited by peers", situation(NoQuorum("x"), Disk(record=INIT)), StartNew(LISTED)),
+    ("told to initialise but others run", situation(NoQuorum("x"), bootstrap="initialise"), Wait),
+    ("told to join, silence", situation(SILENT), Wait),
+    ("told to join, nobody known", situation(NOBODY), Wait),
+    ("decided to join, silence", situation(NOBODY, Disk(record=JOIN), bootstrap="initialise"), Wait),
+    (
+        "alone, when-alone",
+        situation(NOBODY, bootstrap="when-alone"),
+        Decide(dataclasses.replace(INIT, initial=(Peer(ME, MINE),))),
+    ),
+    ("not alone, when-alone", situation(SILENT, bootstrap="when-alone"), Wait),
+    (
+        "initialise without a list",
+        situation(NOBODY, bootstrap="initialise", listed=()),
+        Decide(dataclasses.replace(INIT, initial=(Peer(ME, MINE),))),
+    ),
+    ("initialise, not on the list", situation(NOBODY, bootstrap="initialise", listed=LISTED[1:]), Refuse),
+    ("lost disk, silence", situation(SILENT, Disk(record=STARTED), bootstrap="initialise"), Wait),
+    ("lost disk, nobody known", situation(NOBODY, Disk(record=STARTED), bootstrap="initialise"), Refuse),
+    ("lost disk, no quorum", situation(NoQuorum("x"), Disk(record=STARTED), bootstrap="initialise"), Wait),
+    # -- an empty disk, and a quorum
+    ("first decides to join", situation(quorum(M2, M3)), Decide(JOIN)),
+    ("then adds itself", situation(quorum(M2, M3), Disk(record=JOIN)), Add()),
+    ("told to initialise, cluster is there", situation(quorum(M2, M3), bootstrap="initialise"), Decide(JOIN)),
+    ("awaited initial member", situation(quorum(M2, M3, me(published=False)), bootstrap="initialise"), Decide(INIT)),
+    ("awaited and decided", situation(quorum(M2, M3, me(published=False)), Disk(record=INIT)), StartNew(LISTED)),
+    ("awaited, told to join", situation(quorum(M2, M3, me(published=False))), Remove),
+    ("wiped, config still says initialise", situation(quorum(M2, M3, me()), bootstrap="initialise"), Remove),
+    ("wiped, known", situation(quorum(M2, M3, me()), Disk(record=STARTED)), Remove),
+    ("wiped, removed", situation(quorum(M2, M3), Disk(record=STARTED)), Decide(JOIN)),
+    (
+        "added, not started",
+        situation(quorum(M2, M3, me(name="", learner=True, published=False)), Disk(record=WITH_ID)),
+        StartExisting((LISTED[1], LISTED[2], LISTED[0])),
+    ),
+    (
+        "added by nobody knows whom",
+        situation(quorum(M2, M3, me(name="", learner=True, published=False)), Disk(record=JOIN)),
+        Remove,
+    ),
+    (
+        "learner that ran and lost its disk",
+        situation(quorum(M2, M3, me(name="", learner=True, published=False)), Disk(record=STARTED)),
+        Remove,
+    ),
+    ("another joins", situation(quorum(M2, dataclasses.replace(M3, learner=True)), Disk(record=JOIN)), Wait),
+    ("my name elsewhere", situation(quorum(M2, me(peer_urls=("http://x:1",))), Disk(record=JOIN)), Refuse),
+    ("my address under another name", situation(quorum(M2, me(name="m9")), Disk(record=JOIN)), Refuse),
+    ("my identity is alive", situation(quorum(M2, M3, me(answers=True)), Disk(record=JOIN)), Refuse),
+    # -- data
+    ("data, silence", situation(SILENT, DATA), StartData()),
+    ("data, no quorum", situation(NoQuorum("x"), DATA), StartData()),
+    ("data, member", situation(quorum(M2, M3, me()), DATA), StartData()),
+    ("data, learner", situation(quorum(M2, M3, me(learner=True)), DATA), StartData()),
+    ("data, removed, registered", situation(quorum(M2, M3), DATA), Discard),
+    ("data, removed, not registered", situation(quorum(M2, M3), DATA, registered=False), Refuse),
+    ("data of another cluster", situation(quorum(M2, me(), cluster=8), DATA), Refuse),
+    ("data, alive elsewhere", situation(quorum(M2, M3, me(answers=True)), DATA), Refuse),
+    ("data without a record", situation(SILENT, Disk(True, ID, CLUSTER)), Refuse),
+    ("unreadable data", situation(SILENT, Disk(True, 0, 0, STARTED)), Refuse),
+    ("swapped data", situation(SILENT, Disk(True, 99, CLUSTER, STARTED)), Refuse),
+    ("another token", situation(SILENT, DATA, token="other-token"), Refuse),
+    ("another name", situation(SILENT, DATA, name="m2"), Refuse),
+    ("left for good", situation(quorum(M2), Disk(record=dataclasses.replace(STARTED, left=True))), Refuse),
+    # -- running
+    ("running voter", situation(quorum(M2, M3, me()), DATA, running=True), Member),
+    ("running learner", situation(quorum(M2, M3, me(learner=True)), DATA, running=True), Promote(ID)),
+    ("running, removed", situation(quorum(M2, M3), DATA, running=True), Gone),
+    ("running, silence", situation(SILENT, DATA, running=True), Wait),
+]
+
+
+@pytest.mark.parametrize(("now", "step"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
+def test_rule(now, step):
+    got = plan(now)
+    assert isinstance(got, step) if isinstance(step, type) else got == step
+
+
+def test_unnamed_member_gets_a_name_in_the_initial_cluster():
+    unnamed = Listed(0xAB, "", ("http://m4:2380",), published=False)
+    step = plan(situation(quorum(M2, unnamed, me(name="", learner=True, published=False)), Disk(record=WITH_ID)))
+    assert isinstance(step, StartExisting)
+    assert Peer("ab", "http://m4:2380") in step.initial
+
+
+# -- properties over all situations ----------------------------------------------------------------------------------
+
+IDS = st.sampled_from([0, ID, 22, 33])
+PEERS = st.sampled_from([MINE, "http://m2:2380", "http://m3:2380"])
+NAMES = st.sampled_from(["", "m1", "m2", "m3"])
+RECORDS = st.none() | st.builds(
+    Record,
+    token=st.sampled_from([TOKEN, "other-token"]),
+    name=st.sampled_from(["m1", "m2"]),
+    peer=st.just(MINE),
+    decision=st.sampled_from(Decision),
+    initial=st.just(LISTED),
+    member_id=IDS,
+    cluster_id=st.sampled_from([0, CLUSTER]),
+    started=st.booleans(),
+    left=st.booleans(),
+)
+DISKS = st.builds(Disk, st.booleans(), IDS, st.sampled_from([0, CLUSTER, 8]), RECORDS)
+MEMBERS = st.builds(
+    Listed, IDS.filter(bool), NAMES, PEERS.map(lambda url: (url,)), st.booleans(), st.booleans(), st.booleans()
+)
+SEEN = (
+    st.builds(Silent, st.booleans(), st.just("silence"))
+    | st.builds(NoQuorum, st.just("no quorum"))
+    | st.builds(
+        Quorum,
+        st.sampled_from([CLUSTER, 8]),
+        st.lists(MEMBERS, max_size=4, unique_by=(lambda m: m.id, lambda m: m.peer_urls)).map(tuple),
+    )
+)
+SITUATIONS = st.builds(
+    Situation,
+    name=st.just(ME),
+    peer=st.just(MINE),
+    token=st.just(TOKEN),
+    bootstrap=st.sampled_from(["initialise", "join", "when-alone"]),
+    listed=st.sampled_from([LISTED, LISTED[1:], ()]),
+    registered=st.booleans(),
+    disk=DISKS,
+    seen=SEEN,
+    running=st.booleans(),
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(SITUATIONS)
+def test_no_step_is_ever_unsafe(now):
+    step = plan(now)
+    record = now.disk.record
+    if isinstance(step, Wait | Refuse | Discard | Remove | Gone | Member):
+        assert step.why
+    if record is not None and (record.token != now.token or record.name != now.name or record.left):
+        assert isinstance(step, Refuse)
+    if now.disk.data:
+        # data is run, put aside after a quorum declared it dead, or refused: nothing else is ever done with it
+        assert isinstance(step, StartData | Discard | Refuse | Promote | Gone | Member | Wait)
+    if not isinstance(now.seen, Quorum):
+        assert isinstance(step, Wait | Refuse | Decide | StartNew | StartData)
+    if isinstance(step, StartNew):
+        assert record is not None and record.decision is Decision.INITIALISE and not record.member_id
+    if isinstance(step, Decide) and step.record.decision is Decision.INITIALISE:
+        assert record is None
+        assert now.bootstrap == "initialise" or (now.bootstrap == "when-alone" and now.seen == Silent(False, "silence"))
+    if isinstance(step, StartExisting):
+        assert record is not None and not record.started and not now.disk.data
+        assert isinstance(now.seen, Quorum)
+        assert any(m.id == record.member_id and m.learner and MINE in m.peer_urls for m in now.seen.members)
+    if isinstance(step, Add):
+        assert isinstance(now.seen, Quorum)
+        assert not any(MINE in m.peer_urls or m.name == ME or m.learner for m in now.seen.members)
+    if isinstance(step, Remove):
+        assert isinstance(now.seen, Quorum)
+        (gone,) = [m for m in now.seen.members if m.id == step.member_id]
+        assert gone.peer_urls == (MINE,) and gone.name in ("", ME) and not gone.answers and not now.disk.data
+    if isinstance(step, Discard):
+        assert isinstance(now.seen, Quorum) and now.seen.cluster_id == now.disk.cluster_id
+        assert not any(m.id == now.disk.member_id for m in now.seen.members)
+
+
+# -- a model: one joiner against a living cluster, crashing wherever it likes ----------------------------------------
+
+
+class Model:
+    """m1's disk and the cluster of m2 and m3, with the effects of each step; a crash loses nothing but the process."""
+
+    def __init__(self, disk, members):
+        self.disk = disk
+        self.members = list(members)
+        self.running = False
+        self.used: set[int] = set()
+        self.next_id = 100
+
+    def see(self):
+        return situation(quorum(*self.members), self.disk, running=self.running, bootstrap="initialise")
+
+    def carry_out(self, step, crash):
+        """`crash` 0: before the step, 1: in its middle, 2: after it, 3: not at all."""
+        if crash == 0:
+            return self.restart()
+        match step:
+            case Decide(record):
+                self.disk = dataclasses.replace(self.disk, record=record)
+            case Discard():
+                self.disk = Disk(record=self.disk.record)
+            case Remove(member_id):
+                self.members = [m for m in self.members if m.id != member_id]
+            case Add():
+                self.next_id += 1
+                self.members.append(Listed(self.next_id, "", (MINE,), published=False, learner=True))
+                if crash != 1:
+                    record = dataclasses.replace(self.disk.record, member_id=self.next_id, cluster_id=CLUSTER)
+                    self.disk = dataclasses.replace(self.disk, record=record)
+            case StartExisting():
+                record = dataclasses.replace(self.disk.record, started=True)
+                assert record.member_id not in self.used, "an identity was used with two disks"
+                self.used.add(record.member_id)
+                self.disk = Disk(record=record)
+                if crash != 1:
+                    self.disk = Disk(True, record.member_id, CLUSTER, record)
+                    self.publish()
+                    self.running = True
+            case StartData():
+                self.running = True
+                self.publish()
+            case Promote(member_id):
+                self.members = [dataclasses.replace(m, learner=False) if m.id == member_id else m for m in self.members]
+            case _:
+                raise AssertionError(step)
+        return self.restart() if crash != 3 else None
+
+    def publish(self):
+        self.members = [
+            dataclasses.replace(m, name=ME, published=True) if m.id == self.disk.member_id else m for m in self.members
+        ]
+
+    def restart(self):
+        self.running = False
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from([
+        (Disk(), (M2, M3)),
+        (Disk(), (M2, M3, me())),
+        (Disk(record=STARTED), (M2, M3, me())),
+        (Disk(record=WITH_ID), (M2, M3, me(name="", learner=True, published=False))),
+        (DATA, (M2, M3)),
+        (DATA, (M2, M3, me(learner=True))),
+    ]),
+    st.lists(st.integers(0, 3), max_size=12),
+    st.lists(st.booleans(), max_size=12),
+)  # fmt: skip
+def test_joining_ends_whatever_is_interrupted(start, crashes, wipes):
+    model = Model(*start)
+    crashes, wipes = list(crashes), list(wipes)
+    for _ in range(60):
+        step = plan(model.see())
+        if isinstance(step, Member):
+            break
+        model.carry_out(step, crashes.pop() if crashes else 3)
+        if wipes and wipes.pop() and not model.running:
+            model.disk = Disk(record=model.disk.record)
+    mine = [m for m in model.members if MINE in m.peer_urls]
+    assert isinstance(step, Member)
+    assert len(mine) == 1 and not mine[0].learner and mine[0].id == model.disk.member_id
+
+
+def test_every_step_has_a_class_of_its_own():
+    kinds = {type(plan(rule[1])) for rule in RULES}
+    assert kinds == set(planner.Step.__args__)

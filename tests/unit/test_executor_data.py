@@ -1,0 +1,99 @@
+"""Getting a task's data: manifests, pins, and how long it is tried."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from judge.errors import NotFoundError, PackageError, UnavailableError
+from judge.executor.data import TRIES, Depot
+from judge.problems.blobs import BlobCache
+from judge.rpc.messages import Assignment, ProblemManifest, ProblemRef, ProblemTest, Submission, Test
+
+
+class Store:
+    """Where the cache fetches from: a dict, which may be away for some calls."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[str, bytes] = {}
+        self.away = 0
+        self.calls = 0
+
+    def put(self, data: bytes) -> str:
+        sha = hashlib.sha256(data).hexdigest()
+        self.blobs[sha] = data
+        return sha
+
+    def fetch(self, sha: str, target: Path) -> None:
+        self.calls += 1
+        if self.away:
+            self.away -= 1
+            raise UnavailableError("nobody answers")
+        if sha not in self.blobs:
+            raise NotFoundError(f"there is no blob {sha}")
+        target.write_bytes(self.blobs[sha])
+
+
+@pytest.fixture
+def store():
+    return Store()
+
+
+@pytest.fixture
+def depot(store, work):
+    cache = BlobCache(work / "blobs", 1 << 20, store.fetch)
+    yield Depot(cache, rpc=None)
+    cache.close()
+
+
+def assignment(problem: str | None = None, tests: list[Test] | None = None) -> Assignment:
+    ref = ProblemRef(name="p", hash=problem) if problem else None
+    return Assignment(id="1" * 24, attempt=1, claim="c", submission=Submission(tests=tests or []), problem=ref)
+
+
+def test_nothing_is_needed(depot):
+    found = depot.prepare(assignment(), lambda: True)
+    assert (found.data, found.blobs) == (None, {})
+
+
+def test_a_problem_and_blobs(depot, store, work):
+    given, answer = store.put(b"in"), store.put(b"out")
+    manifest = ProblemManifest(name="p", tests=[ProblemTest(name="1", input=given, answer=answer)])
+    sha = store.put(manifest.model_dump_json().encode())
+    found = depot.prepare(assignment(sha, [Test(name="1", input_blob=given, answer="x")]), lambda: True)
+    assert found.data.manifest == manifest
+    assert Path(found.data.files[given]).read_bytes() == b"in"
+    assert Path(found.data.files[answer]).read_bytes() == b"out"
+    assert set(found.blobs) == {given}
+    assert list((work / "blobs" / "process").glob("*/pin-*"))
+    found.pins.close()
+    assert not list((work / "blobs" / "process").glob("*/pin-*"))
+
+
+@pytest.mark.parametrize("text", [b"not json", b"{}", b'{"name": "p", "tests": [], "odd": 1}'])
+def test_what_is_no_manifest(depot, store, work, text):
+    with pytest.raises(PackageError, match="is not a manifest"):
+        depot.prepare(assignment(store.put(text)), lambda: True)
+    assert not list((work / "blobs" / "process").glob("*/pin-*"))
+
+
+def test_tries(depot, store):
+    sha = store.put(b"x")
+    one = assignment(tests=[Test(name="1", input_blob=sha)])
+    store.away = TRIES - 1
+    assert depot.prepare(one, lambda: True).blobs
+    other = assignment(tests=[Test(name="1", input_blob=store.put(b"y"))])
+    store.away = 99
+    with pytest.raises(UnavailableError, match="nobody answers"):
+        depot.prepare(other, lambda: True)
+    assert store.away == 99 - TRIES
+    with pytest.raises(UnavailableError):
+        depot.prepare(other, lambda: False)
+    assert store.away == 98 - TRIES, "an unwanted task is tried for once"
+
+
+def test_missing(depot):
+    with pytest.raises(NotFoundError):
+        depot.prepare(assignment(tests=[Test(name="1", input_blob="a" * 64)]), lambda: True)

@@ -1,0 +1,74 @@
+"""Excerpts are bounded whatever programs print, and inputs are sealed."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.executor import excerpt
+from judge.sandbox.types import Killed, Outcome
+
+
+def outcome(out: bytes = b"", err: bytes = b"") -> Outcome:
+    fds = []
+    for data in (out, err):
+        fd = os.memfd_create("test")
+        os.write(fd, data)
+        fds.append(fd)
+    return Outcome(0, None, Killed.NONE, 0.0, 0.0, 0, 1, fds[0], fds[1])
+
+
+@given(st.binary(max_size=3000), st.binary(max_size=3000), st.integers(0, 20_000))
+def test_the_budget_holds(out, err, total):
+    with outcome(out, err) as one:
+        budget = excerpt.Budget(total)
+        used = 0
+        for _ in range(4):
+            first, second = budget.excerpts(one, always=False)
+            used += excerpt.json_size(first) + excerpt.json_size(second) if first or second else 0
+            assert len(first) <= excerpt.EXCERPT
+            assert len(second) <= excerpt.EXCERPT
+        assert used <= total
+        kept = budget.excerpts(one, always=True)
+        assert kept == (excerpt.text(out[:1024]), excerpt.text(err[:1024])), "a failing test always has its own"
+
+
+def test_build_log():
+    with outcome(b"note\n", b"error\n") as one:
+        assert excerpt.build_log(one) == "error\n\nnote\n"
+    with outcome(b"", b"\xff" * excerpt.LOG * 5) as one:
+        log = excerpt.build_log(one)
+        assert log.endswith(f"… cut after {excerpt.LOG} characters\n")
+        assert len(log) < excerpt.LOG + 100
+
+
+def test_clip():
+    assert excerpt.clip("abc", 3) == "abc"
+    assert excerpt.clip("abcd", 3) == "ab…"
+
+
+def test_digest():
+    data = os.urandom(3 << 20)
+    with outcome(data) as one:
+        assert excerpt.digest(one.stdout, len(data)) == hashlib.sha256(data).hexdigest() == excerpt.sha256(data)
+        assert excerpt.digest(one.stdout, len(data) + 10) == excerpt.sha256(data), "shorter than told"
+
+
+def test_sealed(work):
+    (work / "blob").write_bytes(b"x" * 100_000)
+    for source, expected in ((b"abc", b"abc"), (work / "blob", b"x" * 100_000), (b"", b"")):
+        fd = excerpt.sealed(source)
+        try:
+            assert os.read(fd, 200_000) == expected
+            with pytest.raises(OSError, match="not permitted") as caught:
+                os.write(fd, b"y")
+            assert caught.value.errno == errno.EPERM
+        finally:
+            os.close(fd)
+    with pytest.raises(FileNotFoundError):
+        excerpt.sealed(work / "missing")

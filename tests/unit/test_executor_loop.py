@@ -1,0 +1,422 @@
+"""The main loop's rarer turns: slots played over a socket pair, and judicators that are never there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from judge import clock
+from judge.config import ExecutorConfig
+from judge.errors import EXIT_FAILED, ConfigError, RefusedError, StaleError, TooLargeError, UnavailableError
+from judge.executor import main
+from judge.executor.channel import Broken, Finished, Progress, Reader, Ready, Settings, send
+from judge.executor.data import Depot
+from judge.executor.loop import BACKOFF_MAX, STALE_REPORTS, Loop, Parts
+from judge.executor.machine import Disk
+from judge.executor.slots import Slots, SlotState
+from judge.executor.spool import Spool, Spooled
+from judge.executor.state import NEARLY, Board
+from judge.executor.workers import Answered, Crew, Mailbox, Reporter, Unanswered, Woken
+from judge.problems.blobs import BlobCache
+from judge.rpc.client import RpcClient
+from judge.rpc.messages import (
+    Assignment,
+    ClaimRef,
+    Completed,
+    ProblemRef,
+    ReportReply,
+    Result,
+    Status,
+    Submission,
+    Verdict,
+)
+from judge.rpc.pki import issue, make_ca
+from judge.sandbox import Finding, Level
+from tests.support.servers import wait_for
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("pki")
+    make_ca(directory)
+    return issue(directory, "e1", "executor", ["127.0.0.1"])
+
+
+@pytest.fixture
+def config(work, tls):
+    etcd = {"endpoints": ["127.0.0.1:1"]}
+    return ExecutorConfig(name="e1", work_dir=work, tls=tls, etcd=etcd, rpc_timeout=0.2, stop_grace=1)
+
+
+def make(config: ExecutorConfig, *spooled: Spooled) -> Loop:
+    work = config.work_dir
+    rpc = RpcClient(list, config.tls, config.rpc_timeout)
+    mailbox = Mailbox()
+    board = Board("e1", "inc")
+    for entry in spooled:
+        board.hold(entry.completed, upload=entry.upload, spooled=True)
+    settings = Settings(index=0, core=None, executor="e1", outputs=work, cgroup="judge")
+    (work / "outputs").mkdir(exist_ok=True)
+    return Loop(
+        Parts(
+            config=config,
+            board=board,
+            slots=Slots([settings]),
+            spool=Spool(work / "spool", config.spool_bytes),
+            disk=Disk(work, 0),
+            depot=Depot(BlobCache(work / "blobs", 1 << 20, rpc.get_blob), rpc),
+            mailbox=mailbox,
+            crew=Crew(mailbox, 1),
+            reporter=Reporter(rpc, mailbox, "e1", "inc"),
+            outputs=work / "outputs",
+        )
+    )
+
+
+@pytest.fixture
+def loop(config):
+    made = make(config)
+    made.know_languages({"c": "gcc 1"})
+    return made
+
+
+@pytest.fixture
+def slot_side(loop):
+    """Our end of the only slot's channel, the slot being idle; its process is one that does nothing."""
+    ours, theirs = socket.socketpair()
+    (slot,) = loop.p.slots.slots
+    slot.process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    slot.sock, slot.reader = theirs, Reader(theirs)
+    loop.selector.register(theirs, 1, slot)
+    slot.state = SlotState.STARTING
+    slot.start_at = float("inf")
+    send(ours, Ready())
+    loop._take_events(1)
+    assert slot.state is SlotState.IDLE
+    yield ours
+    ours.close()
+    if slot.process is not None:
+        slot.process.kill()
+        slot.process.wait()
+    theirs.close()
+
+
+def assignment(number: int = 1, **fields) -> Assignment:
+    fields.setdefault("submission", Submission(command="true"))
+    return Assignment(id=f"{number:024x}", attempt=1, claim=f"c{number}", **fields)
+
+
+def completed(number: int = 1, **fields) -> Completed:
+    fields.setdefault("result", Result())
+    return Completed(
+        id=f"{number:024x}", attempt=1, claim=f"c{number}", status=Status.SUCCESS, verdict=Verdict.AC, **fields
+    )
+
+
+def hand_out(loop: Loop, *tasks: Assignment) -> None:
+    loop._take_mail(Answered(ReportReply(add=list(tasks))))
+    loop._deal_out(clock.monotonic())
+
+
+def only(loop: Loop) -> Completed:
+    (pending,) = loop.board.completions.values()
+    return pending.completed
+
+
+def test_asking_ahead(loop, slot_side):
+    hand_out(loop, assignment())
+    assert Reader(slot_side).for_slot().assignment.claim == "c1"
+    assert loop.vacant() == 0
+    send(slot_side, Progress(claim="c1", status=Status.RUNNING, progress="8/10", nearly=True))
+    loop._take_events(1)
+    assert loop.vacant() == 1
+    assert loop._hurry
+    hand_out(loop, assignment(2))
+    assert loop.vacant() == 0
+    assert loop.board.waiting() == ["c2"]
+    # With one in store already no more is asked for.
+    loop.board.tasks["c1"].nearly_until = 0.0
+    send(slot_side, Progress(claim="c1", status=Status.RUNNING, progress="9/10", nearly=True))
+    loop._take_events(1)
+    assert loop.vacant() == 0
+    send(slot_side, Finished(claim="c1", completed=completed()))
+    loop._take_events(1)
+    loop._deal_out(clock.monotonic())
+    assert loop.board.tasks["c2"].slot == 0
+
+
+def test_a_task_asked_for_ahead_does_not_wait_long(loop, slot_side):
+    hand_out(loop, assignment())
+    send(slot_side, Progress(claim="c1", status=Status.COMPILING, nearly=True))
+    loop._take_events(1)
+    hand_out(loop, assignment(2))
+    ready = loop.board.tasks["c2"].ready_at
+    assert loop.board.next_overdue() == ready + NEARLY
+    loop._deal_out(ready + NEARLY - 0.001)
+    assert loop.board.waiting() == ["c2"]
+    loop._deal_out(ready + NEARLY)
+    given = only(loop)
+    assert (given.claim, given.retry, given.strike) == ("c2", True, False)
+    assert loop.board.next_overdue() == float("inf")
+
+
+def test_nonsense_from_a_slot_ends_it(loop, slot_side):
+    hand_out(loop, assignment())
+    slot_side.sendall(struct.pack("!I", 3) + b"???")
+    loop._take_events(1)
+    assert only(loop).retry
+    assert "talks nonsense" in only(loop).result.reason
+    assert loop.p.slots.slots[0].state is SlotState.DOWN
+
+
+def test_a_slot_that_breaks_says_why(loop, slot_side):
+    hand_out(loop, assignment())
+    send(slot_side, Broken(reason="no cgroup"))
+    slot_side.close()
+    loop._take_events(1)
+    assert only(loop).result.reason == "slot 0 ended while judging: no cgroup"
+    loop._read_slot(loop.p.slots.slots[0])
+    assert only(loop).strike
+
+
+def test_a_slot_that_does_not_read_is_killed(loop, slot_side):
+    slot_side.close()
+    hand_out(loop, assignment())
+    loop._take_events(1)
+    assert only(loop).retry
+
+
+def test_a_silent_slot_is_killed(loop, slot_side):
+    hand_out(loop, assignment())
+    slot = loop.p.slots.slots[0]
+    slot.deadline = 0.0
+    loop._turn()
+    assert slot.process.wait(10) == -9
+
+
+def test_a_job_ended_though_nobody_cancelled_it(loop, slot_side):
+    hand_out(loop, assignment())
+    send(slot_side, Finished(claim="c1"))
+    loop._take_events(1)
+    assert (only(loop).retry, only(loop).strike) == (True, False)
+
+
+def test_no_space_in_a_slot_stops_taking(loop, slot_side):
+    hand_out(loop, assignment())
+    send(slot_side, Finished(claim="c1", completed=completed(), no_space=True))
+    loop._take_events(1)
+    assert not loop.p.disk.check(clock.monotonic())
+    assert loop.vacant() == 0
+    assert any("FAIL disk" in check for check in loop.info().checks)
+
+
+def test_the_output_of_a_cancelled_task_is_removed(loop, slot_side):
+    hand_out(loop, assignment())
+    output = loop.p.outputs / "c1.out"
+    output.write_bytes(b"x")
+    loop._take_mail(Answered(ReportReply(drop=[ClaimRef(id=assignment().id, claim="c1")])))
+    send(slot_side, Finished(claim="c1", completed=completed(), output=str(output)))
+    loop._take_events(1)
+    assert not output.exists()
+    assert not loop.board.completions
+
+
+def test_a_language_that_is_not_here(loop):
+    hand_out(loop, assignment(submission=Submission(language="cobol", source="x")))
+    assert only(loop).result.reason == "language 'cobol' is not installed on e1"
+
+
+def until_mail(loop: Loop, condition) -> None:
+    def turn() -> bool:
+        loop._take_events(0.05)
+        return condition()
+
+    wait_for(turn, what="mail")
+
+
+def test_data_that_cannot_be_fetched(loop):
+    hand_out(loop, assignment(problem=ProblemRef(name="p", hash="a" * 64)))
+    until_mail(loop, lambda: loop.board.completions)
+    assert "could not be fetched: no judicator answered" in only(loop).result.reason
+    assert not only(loop).strike, "the judicators are to blame"
+
+
+def test_data_for_which_there_is_no_room(loop):
+    task = assignment()
+    loop.board.take(task)
+    loop._unprepared(task, OSError(errno.ENOSPC, "No space left on device"))
+    assert not loop.p.disk.check(clock.monotonic())
+    assert only(loop).retry
+    loop._unprepared(assignment(2), OSError("nobody wants it"))
+    assert len(loop.board.completions) == 1
+
+
+def test_an_unforeseen_fault_while_fetching(loop, monkeypatch):
+    monkeypatch.setattr(loop.p.depot, "prepare", lambda *_: 1 / 0)
+    hand_out(loop, assignment(problem=ProblemRef(name="p", hash="a" * 64)))
+    until_mail(loop, lambda: loop.board.completions)
+    assert "division by zero" in only(loop).result.reason
+
+
+def test_data_of_a_task_that_is_gone_is_let_go(loop):
+    from judge.executor.data import Prepared
+
+    prepared, closed = Prepared(), []
+    prepared.pins.callback(closed.append, 1)
+    loop._prepared(assignment(), prepared)
+    assert closed
+
+
+def test_uploads(loop):
+    loop.p.outputs.joinpath("c1.out").write_bytes(b"x")
+    loop.board.take(assignment())
+    loop._complete(completed(), str(loop.p.outputs / "c1.out"), 0.1)
+    now = clock.monotonic()
+    loop._upload_due(now)
+    until_mail(loop, lambda: loop._upload_at["c1"] < float("inf"))
+    # Nobody took it: it is safe in the spool, and tried again later.
+    assert len(loop.p.spool) == 1
+    assert loop._upload_at["c1"] > now
+    loop._upload_failed("unknown", UnavailableError("x"))
+    loop.board.uploaded("c1", "a" * 64)
+    loop._upload_due(now)
+    assert "c1" not in loop._upload_at
+
+
+@pytest.mark.parametrize("error", [TooLargeError("too large"), OSError("gone")])
+def test_an_upload_that_is_refused(loop, monkeypatch, error):
+    def refuse(_: Path) -> str:
+        raise error
+
+    monkeypatch.setattr(loop.p.depot, "upload", refuse)
+    loop.board.take(assignment())
+    loop._complete(completed(), "/nowhere", 0.1)
+    loop._upload_due(clock.monotonic())
+    until_mail(loop, lambda: loop.board.urgent)
+    assert only(loop).result.reason == f"the whole output could not be kept: {error}"
+    assert only(loop).result.stdout_blob is None
+
+
+def test_the_first_report_waits_for_the_spools_uploads(config):
+    (config.work_dir / "c1.out").write_bytes(b"x")
+    loop = make(config, Spooled(completed=completed(), upload=str(config.work_dir / "c1.out")))
+    now = clock.monotonic()
+    loop._report_due(now)
+    assert loop.board.sequence == 0
+    loop._report_due(now + 11)
+    assert loop.board.sequence == 1
+
+
+def test_reports_back_off_and_spool(loop):
+    loop.board.take(assignment())
+    loop._complete(completed())
+    pauses = []
+    for _ in range(6):
+        loop.board.request(0, None)
+        before = clock.monotonic()
+        loop._take_mail(Unanswered(UnavailableError("nobody answers")))
+        pauses.append(loop._report_at - before)
+    assert pauses[0] < 0.3
+    assert BACKOFF_MAX * 0.7 < pauses[-1] <= BACKOFF_MAX * 1.3
+    assert len(loop.p.spool) == 1
+    loop._take_mail(Answered(ReportReply(settled=[ClaimRef(id=completed().id, claim="c1")])))
+    assert len(loop.p.spool) == 0
+
+
+def test_a_full_spool_keeps_in_memory(loop, caplog):
+    loop.p.spool = Spool(loop.p.config.work_dir / "small", 10)
+    loop.board.take(assignment())
+    loop._complete(completed())
+    loop.board.request(0, None)
+    loop._take_mail(Unanswered(UnavailableError("x")))
+    assert "the spool is full" in caplog.text
+    assert only(loop).claim == "c1"
+
+
+def test_one_stale_report_is_an_echo_three_are_a_successor(loop):
+    for number in range(STALE_REPORTS):
+        assert not loop.stopping, number
+        loop._take_mail(Unanswered(StaleError("older")))
+    assert loop.stopping
+    assert loop.exit_code == EXIT_FAILED
+
+
+def test_a_wait_that_comes_back_hurries(loop):
+    loop._hurry = False
+    loop._take_mail(Woken())
+    assert loop._hurry
+
+
+def test_status_line(loop, monkeypatch):
+    said = []
+    monkeypatch.setattr("judge.executor.loop.notify", lambda *lines: said.append(lines[-1]))
+    loop._tell_status()
+    loop.p.disk.full = loop.board.drained = True
+    loop._connected = False
+    loop._tell_status()
+    assert said[0] == "STATUS=judging 0 of 1 slots"
+    assert said[1] == (
+        "STATUS=judging 0 of 1 slots, drained, disk full, no judicator takes reports (0 results spooled)"
+    )
+
+
+def test_stopping_gives_everything_back_within_its_grace(loop, slot_side):
+    hand_out(loop, assignment(1), assignment(2))
+    loop.p.slots.slots[0].deadline = 0.0
+    began = clock.monotonic()
+    loop.stop()
+    assert loop.run() == 0
+    assert clock.monotonic() - began < 3
+    assert not loop.board.tasks
+    assert {one.completed.result.reason for one in loop.board.completions.values()} <= {
+        "the executor is stopping",
+        "slot 0 ended while judging: it was killed by SIGKILL",
+    }
+    assert len(loop.p.spool) == 0, "what is only given back is not spooled"
+
+
+def test_unforeseen_faults_in_threads_are_survived(loop, monkeypatch, caplog):
+    loop.p.crew.do(lambda: 1 / 0)
+    done = []
+    loop.p.crew.do(lambda: lambda: done.append(1))
+    until_mail(loop, lambda: done)
+    assert "unforeseen" in caplog.text
+    monkeypatch.setattr(RpcClient, "call", lambda *_, **__: 1 / 0)
+    loop._in_flight = True
+    loop.p.reporter.report(loop.board.request(0, None))
+    until_mail(loop, lambda: not loop._in_flight)
+    assert loop._failures == 1
+
+
+def test_a_weak_sandbox_is_refused_unless_allowed(caplog):
+    good = [Finding(Level.PASS, "kernel", "6"), Finding(Level.WARN, "swap", "on")]
+    assert main.check_sandbox(good, allow_weak=False) is False
+    bad = [*good, Finding(Level.FAIL, "cgroups", "none")]
+    with pytest.raises(RefusedError, match="no full sandbox is possible here: cgroups: none"):
+        main.check_sandbox(bad, allow_weak=False)
+    assert main.check_sandbox(bad, allow_weak=True)
+    assert "weak sandbox" in caplog.text
+
+
+def test_the_work_directory_is_locked(work):
+    fd = main.lock_work_dir(work / "new")
+    with pytest.raises(RefusedError, match="in use by another executor"):
+        main.lock_work_dir(work / "new")
+    os.close(fd)
+    os.close(main.lock_work_dir(work / "new"))
+    with pytest.raises(ConfigError, match="cannot be used"):
+        main.lock_work_dir(Path("/proc/nowhere"))
+
+
+def test_cleaning_touches_only_strays(work):
+    for name in ("keep.out", "stray.out", "foreign.txt"):
+        (work / name).write_text("x")
+    main.clean(work, {"keep"})
+    assert sorted(path.name for path in work.iterdir()) == ["foreign.txt", "keep.out"]

@@ -1,0 +1,112 @@
+"""Cores for slots, and room on the disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import namedtuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.errors import RefusedError, UnavailableError
+from judge.executor import machine
+from judge.executor.machine import Disk, first_of_each, for_want_of_space, parse_cpu_list, plan_slots, usable_cores
+
+
+@pytest.mark.parametrize(("text", "cpus"), [("0", [0]), ("0-2,5\n", [0, 1, 2, 5]), ("", []), ("3,7", [3, 7])])
+def test_cpu_lists(text, cpus):
+    assert parse_cpu_list(text) == cpus
+
+
+def test_one_cpu_per_core():
+    assert first_of_each({0: [0, 4], 1: [1, 5], 4: [0, 4], 5: [1, 5]}) == [0, 1]
+    assert first_of_each({4: [0, 4], 5: [1, 5]}) == [4, 5], "a core whose first CPU is not ours"
+
+
+def test_topology(work, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    for cpu, siblings in ((0, "0-1"), (1, "0-1")):
+        (work / f"cpu{cpu}" / "topology").mkdir(parents=True)
+        (work / f"cpu{cpu}" / "topology" / "thread_siblings_list").write_text(siblings + "\n")
+    assert usable_cores(work) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("slots", "cores", "usable", "plan"),
+    [
+        ("auto", [], [0], [0]),
+        ("auto", [], [0, 1], [0, 1]),
+        ("auto", [], [0, 1, 2], [1, 2]),
+        ("auto", [], list(range(8)), list(range(1, 8))),
+        ("auto", [1, 3], list(range(8)), [1, 3]),
+        (1, [], [0, 1], [1]),
+        (2, [0, 1], [0, 1], [0, 1]),
+        (4, [], [0, 1], [0, 1, 0, 1]),
+    ],
+)
+def test_plans(slots, cores, usable, plan, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(usable))
+    assert plan_slots(slots, cores, usable) == plan
+
+
+@given(st.integers(1, 64), st.just("auto") | st.integers(1, 64))
+def test_every_slot_has_a_core(count, slots):
+    plan = plan_slots(slots, [], list(range(count)))
+    assert len(plan) >= 1
+    assert set(plan) <= set(range(count))
+    if slots == "auto":
+        assert len(plan) == len(set(plan))
+        assert count <= 2 or 0 not in plan
+
+
+def test_a_core_that_is_not_ours():
+    with pytest.raises(RefusedError, match="core 4096 is not one"):
+        plan_slots("auto", [4096], usable_cores())
+
+
+Stat = namedtuple("Stat", "f_bavail f_frsize")
+
+
+def test_disk(work, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    free = [100]
+    monkeypatch.setattr(machine.os, "statvfs", lambda _: Stat(free[0], 1))
+    disk = Disk(work, 100)
+    assert disk.check(0.0)
+    assert disk.finding() is None
+    free[0] = 99
+    assert not disk.check(1.0)
+    assert not disk.check(2.0)
+    assert disk.finding().startswith("FAIL disk: less than 100 bytes")
+    free[0] = 105
+    assert not disk.check(3.0), "just above the bound the state does not flap"
+    free[0] = 110
+    assert disk.check(4.0)
+    disk.failed(5.0)
+    assert not disk.check(5.0), "after a failed write the figure is not believed"
+    assert disk.check(10.0)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "INFO", "ERROR", "INFO"]
+
+
+def test_a_directory_that_is_gone_has_no_room(work):
+    disk = Disk(work / "missing", 0)
+    assert disk.check(0.0), "no room is needed"
+    assert not Disk(work / "missing", 1).check(0.0)
+
+
+def test_want_of_space_is_found_behind_other_errors():
+    assert for_want_of_space(OSError(errno.ENOSPC, "x"))
+    assert not for_want_of_space(OSError(errno.EACCES, "x"))
+    assert not for_want_of_space(None)
+
+    def write() -> None:
+        try:
+            raise OSError(errno.EDQUOT, "x")
+        except OSError:
+            raise UnavailableError("the disk is full") from None
+
+    with pytest.raises(UnavailableError) as caught:
+        write()
+    assert for_want_of_space(caught.value)

@@ -1,0 +1,65 @@
+"""When a slot may say that it is nearly free."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.executor import pace
+from judge.executor.channel import Job
+from judge.executor.pace import Pace, kind_of
+from judge.rpc.messages import Assignment, ProblemRef, Submission, Test
+
+DURATIONS = st.lists(st.floats(0.001, 600), min_size=1, max_size=30)
+
+
+def job(submission: Submission, problem: ProblemRef | None = None) -> Job:
+    assignment = Assignment(id="0" * 24, attempt=1, claim="c", submission=submission, problem=problem)
+    return Job(assignment=assignment, data=None, blobs={}, language_version="")
+
+
+def test_nothing_is_expected_of_the_unknown() -> None:
+    assert Pace().expected("c/1") == math.inf
+
+
+@given(DURATIONS)
+def test_what_is_expected_lies_between_what_was_seen(durations: list[float]) -> None:
+    one = Pace()
+    for seconds in durations:
+        one.took("c/1", seconds)
+    assert min(durations) - 1e-9 <= one.expected("c/1") <= max(durations) + 1e-9
+    assert one.expected("cpp/1") == math.inf
+
+
+def test_a_change_is_learnt_within_a_few_jobs() -> None:
+    one = Pace()
+    one.took("c/1", 0.05)
+    one.took("c/1", 2.0)
+    assert one.expected("c/1") > 1.0
+    for _ in range(6):
+        one.took("c/1", 0.05)
+    assert one.expected("c/1") < 0.1
+
+
+def test_the_oldest_kinds_are_forgotten() -> None:
+    one = Pace()
+    for number in range(pace.KINDS + 1):
+        one.took(str(number), 1.0)
+    assert one.expected("0") == math.inf
+    assert one.expected(str(pace.KINDS)) == 1.0
+
+
+def test_kinds_tell_language_problem_and_number_of_tests_apart() -> None:
+    problems = [ProblemRef(name="p", hash=digit * 64) for digit in "ab"]
+    jobs = [
+        job(Submission(language="c", source="x"), problems[0]),
+        job(Submission(language="c", source="x"), problems[1]),
+        job(Submission(language="cpp", source="x"), problems[0]),
+        job(Submission(language="c", source="x", tests=[Test(name="1")])),
+        job(Submission(language="c", source="x")),
+        job(Submission(command="sort")),
+    ]
+    assert len({kind_of(one) for one in jobs}) == len(jobs)
+    assert kind_of(job(Submission(language="c", source="y"), problems[0])) == kind_of(jobs[0])

@@ -1,0 +1,189 @@
+"""The verdict function: a table of cases, and what must hold for every outcome."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.executor.verdict import (
+    compile_verdict,
+    run_fault,
+    run_verdict,
+    signal_name,
+    size,
+    task_status,
+    task_verdict,
+    usage,
+)
+from judge.rpc.messages import Limits, Status, Verdict
+from judge.sandbox.types import Killed
+
+LIMITS = Limits(cpu=1, wall=3, memory=64 * 1024**2, output=1024)
+
+
+@dataclass(frozen=True)
+class Facts:
+    exit_code: int | None = 0
+    signal: int | None = None
+    killed: Killed = Killed.NONE
+    cpu: float = 0.1
+    wall: float = 0.2
+    memory: int = 10 * 1024**2
+
+
+@dataclass(frozen=True)
+class Checked:
+    accepted: bool
+    message: str = ""
+
+
+OK = Facts()
+MIB64 = LIMITS.memory
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "words"),
+    [
+        (replace(OK, killed=Killed.FORBIDDEN, signal=31, exit_code=None), Verdict.SV, "forbidden system call"),
+        (replace(OK, signal=signal.SIGSYS, exit_code=None), Verdict.SV, "forbidden system call"),
+        (replace(OK, killed=Killed.MEMORY, signal=9, exit_code=None), Verdict.MLE, "the limit is 64 MiB"),
+        (replace(OK, killed=Killed.CPU, signal=9, exit_code=None, cpu=1.01), Verdict.TLE, "CPU time limit exceeded"),
+        (replace(OK, killed=Killed.WALL, signal=9, exit_code=None, wall=3.01), Verdict.TLE, "wall time limit exceeded"),
+        (replace(OK, killed=Killed.OUTPUT, signal=9, exit_code=None), Verdict.OLE, "more than 1 KiB"),
+        # One step below and above each limit, without the sandbox's help.
+        (replace(OK, cpu=1.001), Verdict.TLE, "used 1.001 s, the limit is 1 s"),
+        (replace(OK, wall=3.001), Verdict.TLE, "ran for 3.001 s with 0.100 s of CPU time, the limit is 3 s"),
+        (replace(OK, memory=MIB64 + 1), Verdict.MLE, "memory limit exceeded"),
+        (replace(OK, signal=signal.SIGXCPU, exit_code=None), Verdict.TLE, "CPU time limit exceeded"),
+        (replace(OK, signal=signal.SIGXFSZ, exit_code=None), Verdict.OLE, "output limit exceeded"),
+        # An abnormal end at the memory limit is MLE, never RTE.
+        (replace(OK, signal=signal.SIGSEGV, exit_code=None, memory=MIB64), Verdict.MLE, "memory limit exceeded"),
+        (replace(OK, exit_code=1, memory=MIB64), Verdict.MLE, "memory limit exceeded"),
+        (replace(OK, exit_code=3), Verdict.MLE, "the heap is full"),
+        (replace(OK, signal=signal.SIGSEGV, exit_code=None), Verdict.RTE, "ended by SIGSEGV (invalid memory access"),
+        (replace(OK, signal=signal.SIGUSR1, exit_code=None), Verdict.RTE, "ended by SIGUSR1"),
+        (replace(OK, exit_code=1), Verdict.RTE, "ended with exit code 1"),
+        # The sandbox's own reason beats what else is true.
+        (replace(OK, killed=Killed.MEMORY, cpu=5, wall=9), Verdict.MLE, "memory"),
+        (replace(OK, killed=Killed.OUTPUT, cpu=5), Verdict.OLE, "output"),
+        (replace(OK, killed=Killed.FORBIDDEN, memory=MIB64 * 2), Verdict.SV, "forbidden"),
+    ],
+)
+def test_faults(facts, verdict, words):
+    found = run_fault(facts, LIMITS, memory_exit=3)
+    assert found is not None
+    assert found[0] is verdict
+    assert words in found[1]
+    for validation in (None, Checked(accepted=True), Checked(accepted=False)):
+        assert run_verdict(facts, LIMITS, validation, 3) == found
+
+
+def test_at_the_limit_is_within_it():
+    assert run_fault(replace(OK, cpu=1.0, wall=3.0, memory=MIB64), LIMITS) is None
+
+
+def test_an_exit_code_means_full_heap_only_where_the_language_says_so():
+    assert run_verdict(replace(OK, exit_code=3), LIMITS, None) == (Verdict.RTE, "ended with exit code 3")
+
+
+def test_validation_decides_good_runs():
+    assert run_verdict(OK, LIMITS, None) == (Verdict.AC, "")
+    assert run_verdict(OK, LIMITS, Checked(accepted=True, message="close enough")) == (Verdict.AC, "")
+    assert run_verdict(OK, LIMITS, Checked(accepted=False, message="line 1")) == (Verdict.WA, "line 1")
+    assert run_verdict(OK, LIMITS, Checked(accepted=False)) == (Verdict.WA, "wrong answer")
+
+
+def test_compilation():
+    assert compile_verdict(OK, LIMITS) is None
+    verdict, reason = compile_verdict(replace(OK, killed=Killed.WALL), LIMITS)
+    assert verdict is Verdict.CE
+    assert reason.startswith("compilation failed: wall time")
+
+
+def test_a_cancelled_run_has_no_verdict():
+    with pytest.raises(ValueError, match="cancelled"):
+        run_fault(replace(OK, killed=Killed.CANCELLED), LIMITS)
+
+
+def test_task():
+    assert task_verdict([]) == (Verdict.AC, None)
+    assert task_verdict([("1", Verdict.AC)]) == (Verdict.AC, None)
+    assert task_verdict([("2", Verdict.WA), ("1", Verdict.TLE), ("0", Verdict.AC)]) == (Verdict.TLE, "1")
+    statuses = {verdict: task_status(verdict) for verdict in Verdict}
+    assert statuses.pop(Verdict.AC) is Status.SUCCESS
+    assert statuses.pop(Verdict.CE) is Status.COMPILE_FAILED
+    assert statuses.pop(Verdict.JE) is Status.INTERNAL_ERROR
+    assert set(statuses.values()) == {Status.RUN_FAILED}
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(12, "12 bytes"), (1024, "1 KiB"), (1536, "1.5 KiB"), (512 * 1024**2, "512 MiB"), (3 * 1024**3, "3 GiB")],
+)
+def test_sizes(count, text):
+    assert size(count) == text
+
+
+def test_signal_names():
+    assert signal_name(signal.SIGABRT).startswith("SIGABRT (abort")
+    assert signal_name(signal.SIGTERM) == "SIGTERM"
+    assert signal_name(99) == "signal 99"
+
+
+def test_usage_keeps_microseconds():
+    found = usage(replace(OK, cpu=0.12345678))
+    assert found.cpu == 0.123457
+    assert found.exit_code == 0
+
+
+FACTS = st.builds(
+    Facts,
+    exit_code=st.none() | st.integers(0, 255),
+    signal=st.none() | st.integers(1, 64),
+    killed=st.sampled_from([kind for kind in Killed if kind is not Killed.CANCELLED]),
+    cpu=st.floats(0, 10),
+    wall=st.floats(0, 10),
+    memory=st.integers(0, 2**28),
+)
+CHECKED = st.none() | st.builds(Checked, accepted=st.booleans(), message=st.text(max_size=5))
+
+
+@given(FACTS, CHECKED, st.none() | st.integers(1, 255))
+def test_every_outcome_has_one_verdict(facts, validation, memory_exit):
+    verdict, reason = run_verdict(facts, LIMITS, validation, memory_exit)
+    assert verdict in set(Verdict) - {Verdict.CE, Verdict.JE}
+    assert bool(reason) == (verdict is not Verdict.AC)
+    # Only a program that ended well, within its limits, can be right or wrong.
+    if verdict in {Verdict.AC, Verdict.WA}:
+        assert facts.exit_code == 0
+        assert facts.signal is None
+        assert facts.killed is Killed.NONE
+        assert facts.cpu <= LIMITS.cpu
+        assert facts.wall <= LIMITS.wall_seconds
+        assert facts.memory <= LIMITS.memory
+    # Whoever had all the memory is never told that the program crashed.
+    if verdict is Verdict.RTE:
+        assert facts.memory < LIMITS.memory
+        assert facts.killed is Killed.NONE
+
+
+@given(FACTS, CHECKED)
+def test_the_validator_never_saves_a_bad_run(facts, validation):
+    fault = run_fault(facts, LIMITS)
+    if fault is not None:
+        assert run_verdict(facts, LIMITS, validation) == fault
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.sampled_from(list(Verdict)))), st.randoms())
+def test_the_order_of_running_does_not_matter(tests, random):
+    shuffled = list(tests)
+    random.shuffle(shuffled)
+    assert task_verdict(tests) == task_verdict(shuffled)
+    verdict, name = task_verdict(tests)
+    assert (name is None) == (verdict is Verdict.AC)
+    if name is not None:
+        assert name == min(name for name, one in tests if one is not Verdict.AC)

@@ -1,0 +1,355 @@
+"""The pure and small parts of the gateway: ini, log levels, tokens, form, what users may see."""
+
+from __future__ import annotations
+
+import configparser
+import logging
+import stat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.config import EtcdClient, SubmissionLimits, Tls
+from judge.errors import ConfigError, FieldError, ForbiddenError, JudgeError, TooLargeError
+from judge.gateway import auth, files, forms, pages, submit, uwsgi
+from judge.gateway.auth import Principal
+from judge.rpc import messages as m
+from tests.support.gateway import ADMIN, PEOPLE, USER, make_config, make_task, write_tokens
+
+LIMITS = SubmissionLimits(source_bytes=100)
+ADA, ROOT = Principal("ada", "user", "a"), Principal("root", "admin", "r")
+
+
+@pytest.fixture
+def config(work):
+    return make_config(
+        work, EtcdClient(endpoints=["127.0.0.1:1"]), Tls(ca=work / "ca", cert=work / "cert", key=work / "key")
+    )
+
+
+# --- uWSGI -----------------------------------------------------------------------------------------------------
+
+
+def test_ini(config):
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(uwsgi.render_ini(config, 128))
+    ini = parser["uwsgi"]
+    assert ini["http-socket"] == config.listen
+    assert ini["listen"] == "128"
+    assert ini["threads"] == str(config.threads)
+    assert ini["lazy-apps"] == ini["need-app"] == ini["die-on-term"] == ini["no-orphans"] == "true"
+    assert int(ini["harakiri"]) > uwsgi.MAX_WAIT + config.rpc_timeout
+    assert int(ini["limit-post"]) > config.limits.blob_bytes, "the app must get to say 413"
+    assert not set("%$@") & set(uwsgi.render_ini(config, 128)), "uWSGI would expand these"
+
+
+@pytest.mark.parametrize(
+    ("line", "level", "text"),
+    [
+        ("2026-01-31T12:00:05.123Z WARNING judge.gateway.api: oh", logging.WARNING, "judge.gateway.api: oh"),
+        ("2026-01-31T12:00:05.123Z INFO judge: an error in a name", logging.INFO, "judge: an error in a name"),
+        ("*** Starting uWSGI 2.0.30 (64bit) on [x] ***", logging.DEBUG, "*** Starting uWSGI 2.0.30 (64bit) on [x] ***"),
+        ("uWSGI running as root, you can use --uid", logging.DEBUG, "uWSGI running as root, you can use --uid"),
+        ("*** no app loaded. GAME OVER ***", logging.ERROR, "*** no app loaded. GAME OVER ***"),
+        (
+            "bind(): Address already in use [core/socket.c]",
+            logging.ERROR,
+            "bind(): Address already in use [core/socket.c]",
+        ),
+        ("Traceback (most recent call last):", logging.ERROR, "Traceback (most recent call last):"),
+        ("Respawned uWSGI worker 1 (new pid: 7)", logging.WARNING, "Respawned uWSGI worker 1 (new pid: 7)"),
+        ("spawned uWSGI worker 1 (pid: 7)", logging.INFO, "spawned uWSGI worker 1 (pid: 7)"),
+    ],
+)
+def test_levels_of_output(line, level, text):
+    assert uwsgi.parse_line(line) == (level, text)
+
+
+# --- files and tokens ------------------------------------------------------------------------------------------
+
+
+def test_write_atomically(work):
+    path = work / "x.ini"
+    path.write_text("old")
+    path.chmod(0o644)
+    files.write_atomically(path, "new")
+    assert path.read_text() == "new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [one.name for one in work.iterdir()] == ["x.ini"]
+
+
+def test_write_atomically_leaves_nothing_when_it_fails(work):
+    (work / "x.ini").mkdir()
+    with pytest.raises(IsADirectoryError):
+        files.write_atomically(work / "x.ini", "new")
+    assert [one.name for one in work.iterdir()] == ["x.ini"]
+
+
+def test_tokens(work):
+    write_tokens(work / "t.yml", PEOPLE)
+    tokens = auth.Tokens(work / "t.yml")
+    root = tokens.find(ADMIN)
+    assert root is not None and root.user == "root" and root.admin
+    ada = tokens.find(USER)
+    assert ada is not None and ada.user == "ada" and not ada.admin
+    assert tokens.by_fingerprint(ada.fingerprint) == ada
+    for wrong in ("", "x", USER + "x", "x" * 5000, "\udcff", auth.token_digest(USER)):
+        assert tokens.find(wrong) is None
+    assert tokens.by_fingerprint("") is None
+
+
+def test_changed_tokens_are_read_again_and_a_slip_keeps_the_old(work, caplog):
+    path = work / "t.yml"
+    write_tokens(path, PEOPLE)
+    tokens = auth.Tokens(path)
+    write_tokens(path, [("eve", "user", "a-token-of-eve")])
+    assert tokens.find(ADMIN) is None
+    eve = tokens.find("a-token-of-eve")
+    assert eve is not None and eve.user == "eve"
+    with caplog.at_level(logging.WARNING):
+        path.write_text("tokens: [{user: eve}]")
+        assert tokens.find("a-token-of-eve") == eve
+        assert tokens.find("a-token-of-eve") == eve
+    assert caplog.text.count("stay in force") == 1
+    assert f"{path}:1: key 'tokens.0.sha256' is missing" in caplog.text
+    path.unlink()
+    assert tokens.find("a-token-of-eve") == eve
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"tokens: []", "at least 1 item"),
+        (b"tokens: [{user: a b, sha256: x}]", "tokens.0"),
+        (b"\xff", "is not UTF-8"),
+        (b"a: [", "not YAML"),
+    ],
+)
+def test_tokens_that_cannot_be_used(work, content, why):
+    (work / "t.yml").write_bytes(content)
+    with pytest.raises(ConfigError, match=why):
+        auth.Tokens(work / "t.yml")
+
+
+def test_a_missing_file_of_tokens(work):
+    with pytest.raises(ConfigError, match=r"t\.yml: cannot be read: No such file"):
+        auth.Tokens(work / "t.yml")
+
+
+def test_session_key(work):
+    auth.new_session_key(work / "key")
+    key = auth.read_session_key(work / "key")
+    assert len(key) >= 32
+    assert stat.S_IMODE((work / "key").stat().st_mode) == 0o600
+    auth.new_session_key(work / "key")
+    assert auth.read_session_key(work / "key") == key, "a second start keeps sessions valid"
+    (work / "short").write_text("abc")
+    with pytest.raises(ConfigError, match="has 3 bytes"):
+        auth.read_session_key(work / "short")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        auth.read_session_key(work / "none")
+    assert len(auth.new_token()) > 30 and auth.new_token() != auth.new_token()
+
+
+@pytest.mark.parametrize("target", ["//evil.example", "/\\evil.example", "https://evil.example", "", "evil", "/a\nb"])
+def test_a_login_leads_nowhere_else(target):
+    assert pages._local(target) == "/"
+
+
+def test_a_login_leads_back():
+    assert pages._local("/submissions?verdict=AC") == "/submissions?verdict=AC"
+
+
+# --- submissions -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "text"),
+    [
+        ("", FieldError, "source: is empty"),
+        (" \n\t", FieldError, "source: is empty"),
+        ("a\0b", FieldError, "NUL byte"),
+        ("é" * 51, TooLargeError, "source: is too large, 102 bytes; at most 100 bytes"),
+    ],
+)
+def test_sources_that_nobody_means(source, error, text):
+    with pytest.raises(error, match=text) as caught:
+        submit.check_source(source, LIMITS)
+    assert caught.value.field == "source"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\x7fELF\0\0", "is a binary file"),
+        (b"ok\nok\n\xff", r"is not UTF-8 text \(line 3\)"),
+        (b"x" * 101, "too large, 101 bytes"),
+    ],
+)
+def test_uploads_that_are_no_source(data, text):
+    with pytest.raises(JudgeError, match=text):
+        submit.decode_source(submit.Upload("a.c", len(data), data[:100]), LIMITS)
+
+
+def test_an_upload_may_begin_with_a_byte_order_mark():
+    assert submit.decode_source(submit.Upload("a.c", 6, b"\xef\xbb\xbfint"), LIMITS) == "int"
+
+
+@given(st.binary(max_size=120))
+def test_any_upload_is_text_or_one_sentence(data):
+    upload = submit.Upload("f", len(data), data[:100])
+    if len(data) <= 100 and b"\0" not in data and _utf8(data):
+        assert submit.decode_source(upload, LIMITS).encode() in {data, data.removeprefix(b"\xef\xbb\xbf")}
+    else:
+        with pytest.raises((FieldError, TooLargeError), match=r"^source: "):
+            submit.decode_source(upload, LIMITS)
+
+
+def _utf8(data):
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _sub(**fields):
+    return m.Submission(**{"language": "c", "source": "int main(){}", **fields})
+
+
+def test_admit_names_the_user_and_the_key():
+    one = submit.admit(_sub(), ADA, LIMITS, "k")
+    assert (one.user, one.idempotency_key) == ("ada", "k")
+    assert submit.admit(_sub(user="ada"), ADA, LIMITS, None).user == "ada"
+    assert submit.admit(_sub(user="bob", priority="high"), ROOT, LIMITS, None).user == "bob"
+    assert submit.admit(_sub(idempotency_key="k"), ADA, LIMITS, "k").idempotency_key == "k"
+
+
+@pytest.mark.parametrize(
+    ("fields", "key", "error", "text"),
+    [
+        ({"user": "bob"}, None, ForbiddenError, "may not hand in for 'bob'"),
+        ({"priority": "high"}, None, ForbiddenError, "takes a token of role admin"),
+        ({"tests": [m.Test(name="1", input_blob="a" * 64)]}, None, ForbiddenError, r"tests\.0: blobs"),
+        ({"tests": [m.Test(name="1", answer_blob="a" * 64)]}, None, ForbiddenError, r"tests\.0: blobs"),
+        ({}, "", FieldError, "has 0 characters"),
+        ({}, "k" * 129, FieldError, "has 129 characters"),
+        ({"idempotency_key": "a"}, "b", FieldError, "differs from the header"),
+    ],
+)
+def test_admit_refuses(fields, key, error, text):
+    with pytest.raises(error, match=text):
+        submit.admit(_sub(**fields), ADA, LIMITS, key)
+
+
+def _judged():
+    def test(name):
+        return m.TestResult(
+            name=name, verdict="WA", output="42", error="oops", message="judge has 42", output_sha256="a" * 64, cpu=0.5
+        )
+
+    result = m.Result(tests=[test("sample/1"), test("secret/1")], stdout="42", compile_log="log")
+    return make_task(
+        done=True, status="run_failed", verdict="WA", problem=m.ProblemRef(name="p", hash="b" * 64), result=result
+    )
+
+
+def test_hidden_tests_stay_hidden_from_users():
+    task = _judged()
+    seen = submit.visible(task, ADA, frozenset({"sample/1"}))
+    sample, secret = seen.result.tests
+    assert sample == task.result.tests[0]
+    assert (secret.output, secret.error, secret.message, secret.output_sha256) == ("", "", "", None)
+    assert secret.verdict == "WA" and secret.cpu == 0.5
+    assert seen.result.stdout is None and seen.result.compile_log == "log"
+    assert "42" not in secret.model_dump_json()
+
+
+def test_admins_and_tasks_without_a_problem_are_shown_whole():
+    task = _judged()
+    assert submit.visible(task, ROOT, frozenset()) == task
+    free = task.model_copy(update={"problem": None})
+    assert submit.visible(free, ADA, frozenset()) == free
+
+
+# --- the form --------------------------------------------------------------------------------------------------
+
+
+def _form(**fields):
+    return forms.from_mapping({"language": "c", "source": "int main(){}", "key": "k" * 20, **fields})
+
+
+def test_form_for_a_free_run():
+    one = _form(stdin="1\r\n2", cpu="0,5", memory="64", source="a\r\nb").submission(None, LIMITS)
+    assert one is not None
+    assert one.source == "a\nb" and one.stdin == "1\n2"
+    assert one.limits == m.LimitsOverride(cpu=0.5, memory=64 * 1024**2)
+    assert one.idempotency_key == "k" * 20
+
+
+def test_form_for_a_problem_leaves_out_what_the_problem_has():
+    one = _form(problem="hello", stdin="1", cpu="2").submission(None, LIMITS)
+    assert one is not None and one.problem == "hello"
+    assert one.stdin is None and one.limits == m.LimitsOverride()
+
+
+def test_form_guesses_the_language_by_the_files_name():
+    form = _form(language="", source="typed before")
+    one = form.submission(submit.Upload("C:\\dir\\prog.py", 5, b"print"), LIMITS)
+    assert one is not None
+    assert (one.language, one.filename, one.source) == ("python3", "prog.py", "print")
+    assert form.values["language"] == "python3"
+
+
+@pytest.mark.parametrize(
+    ("fields", "upload", "errors"),
+    [
+        ({"source": ""}, None, {"source": "The source is empty; hand in the text of a program"}),
+        ({"language": ""}, None, {"language": "Choose one"}),
+        ({"language": ""}, submit.Upload("x.zz", 1, b"x"), {"language": "The name 'x.zz' does not tell it;"}),
+        ({"cpu": "fast"}, None, {"cpu": "'fast' is not a number"}),
+        ({"cpu": "0"}, None, {"cpu": "Take more than 0 and at most 60 seconds"}),
+        ({"memory": "1e99"}, None, {"memory": "Take 4 to 4096 MiB"}),
+        ({"memory": "inf"}, None, {"memory": "'inf' is not a number"}),
+        ({"wall": "nan", "cpu": "99"}, None, {"wall": "Take more than 0 and at most 120", "cpu": "Take more than 0"}),
+        ({"problem": "no such name"}, None, {"problem": "String should match pattern"}),
+    ],
+)  # fmt: skip
+def test_form_faults_stand_beside_their_fields(fields, upload, errors):
+    form = _form(**fields)
+    before = dict(form.values)
+    assert form.submission(upload, LIMITS) is None
+    assert form.errors.keys() == errors.keys()
+    for name, text in errors.items():
+        assert form.errors[name].startswith(text)
+    assert {**form.values, "source": ""} == {**before, "source": ""}, "nothing that was typed is lost"
+
+
+def test_a_bad_upload_keeps_what_was_typed():
+    form = _form(source="typed")
+    assert form.submission(submit.Upload("a.c", 3, b"\xff\0\0"), LIMITS) is None
+    assert form.values["source"] == "typed"
+    assert form.errors == {
+        "source": "The source is a binary file; hand in the text of a program, not what a compiler made of it"
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "place", "text"),
+    [
+        (FieldError("language", "'x' is unknown here"), "language", "'x' is unknown here"),
+        (FieldError("limits.cpu", "is too much"), "cpu", "The CPU time is too much"),
+        (TooLargeError("source: has 9 bytes, the limit is 8"), "source", "The source has 9 bytes, the limit is 8"),
+        (FieldError("tests", "are odd"), "", "tests: are odd"),
+        (JudgeError("nobody answers"), "", "nobody answers"),
+    ],
+)
+def test_errors_of_the_cluster_find_their_field(error, place, text):
+    form = _form()
+    form.fail(error)
+    assert form.errors == {place: text}
+
+
+def test_an_odd_key_is_replaced():
+    assert forms.from_mapping({"key": "x"}).key != "x"

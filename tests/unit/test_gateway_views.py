@@ -1,0 +1,108 @@
+"""How values look to people."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.gateway import views
+from judge.rpc.messages import Status, TestResult, Verdict
+from tests.support.gateway import make_task
+
+NOW = datetime.datetime(2026, 1, 31, 12, 0, 5, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("passed", "text"),
+    [
+        (-30, "just now"),
+        (4, "just now"),
+        (5, "5 s ago"),
+        (60, "1 min ago"),
+        (3599, "59 min ago"),
+        (7200, "2 h ago"),
+        (86400, "yesterday"),
+        (3 * 86400, "3 days ago"),
+        (14 * 86400, "17 Jan 2026"),
+    ],
+)
+def test_ago(passed, text):
+    when = (NOW - datetime.timedelta(seconds=passed)).isoformat()
+    assert views.ago(when, NOW) == text
+
+
+def test_times_that_are_none():
+    assert views.ago("", NOW) == views.UNKNOWN
+    assert views.ago("soon", NOW) == "soon"
+    assert views.utc("soon") == "soon"
+    assert views.seconds(None) == views.UNKNOWN
+
+
+def test_times_of_all_zones_are_shown_in_utc():
+    assert views.utc("2026-01-31T14:00:05+02:00") == "2026-01-31 12:00:05 UTC"
+    assert views.utc("2026-01-31T12:00:05.123") == "2026-01-31 12:00:05 UTC"
+
+
+@given(st.floats(0, 1e7))
+def test_seconds_always_end_in_a_unit(value):
+    assert views.seconds(value).endswith((" ms", " s", " min"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0 ms"), (0.0312, "31 ms"), (0.9999, "1.00 s"), (59.9, "59.90 s"), (125, "2 min 5 s"), (7260, "2 h 1 min")],
+)
+def test_seconds(value, text):
+    assert views.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (1023, "1023 bytes"),
+        (131072, "128 KiB"),
+        (1_950_000, "1.9 MiB"),
+        (2**30, "1 GiB"),
+    ],
+)
+def test_size(count, text):
+    assert views.size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("test 3 of 10", (3, 10)), ("3/10", (3, 10)), ("12/10", (10, 10)), ("0/0", None), ("compiling", None)],
+)
+def test_progress(text, expected):
+    assert views.progress(make_task(progress=text)) == expected
+
+
+def test_verdicts_differ_by_words_and_code():
+    looks = [views.look(verdict) for verdict in Verdict]
+    assert len({one.text for one in looks}) == len({one.code for one in looks}) == len(Verdict)
+    assert len({one.icon for one in looks}) == len(Verdict), "the shape tells a verdict without its colour"
+    assert {views.look(status).text for status in Status}
+
+
+def test_a_task_looks_like_its_verdict_once_it_is_done():
+    assert views.look(make_task(status=Status.RUNNING)).text == "Running"
+    assert views.look(make_task(status=Status.RUN_FAILED, done=True, verdict=Verdict.WA)).code == "WA"
+    assert views.look(make_task(status=Status.CANCELLED, done=True)).text == "Cancelled"
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"signal": 11}, "SIGSEGV"),
+        ({"signal": 40}, "signal 40"),
+        ({"exit_code": 3}, "exit code 3"),
+        ({"exit_code": 0}, ""),
+    ],
+)
+def test_ending(fields, text):
+    assert views.ending(TestResult(name="1", verdict=Verdict.RTE, **fields)) == text

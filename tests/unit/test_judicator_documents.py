@@ -1,0 +1,163 @@
+"""Stored forms, limits of what is stored, and the checks of Add."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+
+import pytest
+
+from judge.config import SubmissionLimits
+from judge.errors import FieldError, JudgeError, TooLargeError
+from judge.judicator import documents, intake
+from judge.rpc import messages as m
+
+LIMITS = SubmissionLimits()
+SHA = "0" * 64
+
+
+def check(**fields: object) -> None:
+    intake.check(
+        m.Submission.model_validate(fields), LIMITS, languages={"c", "python3"}, source_bytes=LIMITS.source_bytes
+    )
+
+
+GOOD = {"language": "c", "source": "int main(){}"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        GOOD,
+        {**GOOD, "filename": "a.c", "problem": "hello"},
+        {**GOOD, "tests": [{"name": "1", "input": "x", "answer_blob": SHA}, {"name": "2"}]},
+        {**GOOD, "stdin": "1 2\0", "limits": {"cpu": 1}},
+        {"command": "cat", "stdin": "x"},
+        {"command": "./a.out", "compile": "gcc x.c", "source": "int main(){}", "filename": "x.c"},
+    ],
+)
+def test_what_may_be_handed_in(fields: dict[str, object]) -> None:
+    check(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({}, "language"),
+        ({"source": "x"}, "language"),
+        ({"language": "c"}, "source"),
+        ({"language": "cobol", "source": "x"}, "language"),
+        ({"language": "c", "source": " \n\t"}, "source"),
+        ({"language": "c", "source": "\x7fELF\0\0"}, "source"),
+        ({"language": "c", "source": "\ud800"}, "source"),
+        ({**GOOD, "command": "cat"}, "command"),
+        ({**GOOD, "compile": "make"}, "compile"),
+        ({"command": "  "}, "command"),
+        ({"command": "a\0b"}, "command"),
+        ({**GOOD, "filename": "../a.c"}, "filename"),
+        ({**GOOD, "filename": ".."}, "filename"),
+        ({**GOOD, "filename": ""}, "filename"),
+        ({**GOOD, "problem": "p", "tests": [{"name": "1"}]}, "tests"),
+        ({**GOOD, "problem": "p", "limits": {"cpu": 1}}, "limits"),
+        ({**GOOD, "problem": "p", "stdin": ""}, "stdin"),
+        ({**GOOD, "stdin": "", "tests": [{"name": "1"}]}, "stdin"),
+        ({**GOOD, "tests": [{"name": "1"}, {"name": "1"}]}, "tests.1.name"),
+        ({**GOOD, "tests": [{"name": "1", "input": "", "input_blob": SHA}]}, "tests.0.input_blob"),
+        ({**GOOD, "tests": [{"name": "1", "answer": "", "answer_blob": SHA}]}, "tests.0.answer_blob"),
+        ({**GOOD, "tests": [{"name": "1", "answer": "\udfff"}]}, "tests.0.answer"),
+        ({**GOOD, "tests": [{"name": f"t{n}"} for n in range(1001)]}, "tests"),
+    ],
+)
+def test_what_is_refused_names_its_field(fields: dict[str, object], field: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        check(**fields)
+    assert caught.value.field == field
+    assert len(str(caught.value)) > len(field) + 10
+
+
+@pytest.mark.parametrize("fields", [{**GOOD, "source": "x" * 131073}, {**GOOD, "stdin": "x" * (1024**2 + 1)}])
+def test_what_is_too_large(fields: dict[str, object]) -> None:
+    with pytest.raises(TooLargeError):
+        check(**fields)
+
+
+def test_the_smaller_source_limit_counts() -> None:
+    with pytest.raises(TooLargeError, match="limit is 5"):
+        intake.check(m.Submission.model_validate(GOOD), LIMITS, languages={"c"}, source_bytes=5)
+
+
+def test_big_test_texts_become_blobs_and_small_sets_stay() -> None:
+    stored: dict[str, bytes] = {}
+
+    async def put(data: bytes) -> str:
+        sha = hashlib.sha256(data).hexdigest()
+        stored[sha] = data
+        return sha
+
+    small = m.Submission(**GOOD, tests=[m.Test(name="1", input="x" * 2000, answer="y")])
+    assert asyncio.run(intake.store_texts(small, put)) is small
+    big = m.Submission(**GOOD, tests=[m.Test(name="1", input="x" * 300_000, answer="y"), m.Test(name="2")])
+    made = asyncio.run(intake.store_texts(big, put))
+    assert made.tests[0].input is None
+    assert stored[made.tests[0].input_blob or ""] == b"x" * 300_000
+    assert made.tests[0].answer == "y"
+    assert made.tests[1] == m.Test(name="2")
+    assert documents.blobs_of(made) == list(stored)
+
+
+def test_the_digest_is_of_the_content_alone() -> None:
+    one = m.Submission(**GOOD, idempotency_key="a")
+    assert documents.digest(one) == documents.digest(m.Submission(**GOOD, idempotency_key="b"))
+    assert documents.digest(one) != documents.digest(m.Submission(**{**GOOD, "source": "x"}))
+    # A field added later with its default does not make an old submission another one.
+    assert set(json.loads(m.Submission(**GOOD).model_dump_json(exclude_defaults=True))) == {"language", "source"}
+
+
+def test_keys_belong_to_users() -> None:
+    keys = {documents.key_of(m.Submission(user=user, idempotency_key="k")) for user in ("a", "b")}
+    assert len(keys) == 2
+    assert documents.key_of(m.Submission(user="a")) is None
+
+
+def test_cut_ends_on_a_whole_character() -> None:
+    assert documents.cut("abc", 3) == "abc"
+    assert documents.cut("aé", 2) == "a"
+    assert documents.cut("\ud800", 10) == "?"
+
+
+def test_a_monstrous_result_still_fits() -> None:
+    test = m.TestResult(name="t", verdict=m.Verdict.WA, output="x" * 10_000, error="y" * 10_000, message="\ud800" * 9)
+    result = m.Result(compile_log="z" * 10**6, stdout="s" * 10**6, reason="r" * 10**5, tests=[test] * 1000)
+    stored = documents.fit(result)
+    assert len(json.dumps(stored)) < 4 * 1024**2
+    assert len(stored["tests"]) == 1000
+    assert documents.fit(m.Result(tests=[test]))["tests"][0]["output"] == "x" * 4096
+
+
+@pytest.mark.parametrize(
+    ("fields", "sound"),
+    [
+        ({"status": "success", "verdict": "AC"}, True),
+        ({"status": "internal_error", "verdict": "JE"}, True),
+        ({"status": "success"}, False),
+        ({"status": "running", "verdict": "AC"}, False),
+        ({"status": "cancelled", "verdict": "AC"}, False),
+        ({"status": "running", "retry": True}, True),
+    ],
+)
+def test_unsound_completions_are_seen(fields: dict[str, object], sound: bool) -> None:
+    done = m.Completed.model_validate({"id": "0" * 24, "attempt": 1, "claim": "c", **fields})
+    assert (documents.flaw(done) is None) == sound
+
+
+def test_evidence_names_every_attempt() -> None:
+    result = documents.gave_up(
+        [{"attempt": 1, "executor": "e1", "reason": "died"}, {"attempt": 2, "executor": "e2", "reason": "died too"}]
+    )
+    assert result["reason"] == "given up: attempt 1 on e1: died; attempt 2 on e2: died too"
+
+
+def test_all_refusals_are_of_the_tree() -> None:
+    with pytest.raises(JudgeError):
+        check(language="nope", source="x")

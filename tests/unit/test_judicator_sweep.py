@@ -1,0 +1,88 @@
+"""The leader's sweep with an injected clock (DESIGN 5, rule 6)."""
+
+from __future__ import annotations
+
+import datetime
+
+from bson import ObjectId
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.judicator.documents import Held
+from judge.judicator.sweep import Decision, Limits, Notes, Seen, decide, observed
+
+LIMITS = Limits(task_expiry=8.0, executor_expiry=6.0, executor_forget=100.0)
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+TASK = ObjectId()
+
+
+def held(executor: str = "e1", attempt: int = 1, beat: int = 0) -> Held:
+    return Held(TASK, executor, "i", attempt, "c", beat, 1, 0, "running", "", (), NOW)
+
+
+def seen(sequence: int = 1, *, alive: bool = True, name: str = "e1", incarnation: str = "i") -> Seen:
+    return Seen(name, incarnation, sequence, alive)
+
+
+def test_a_first_look_decides_nothing() -> None:
+    decision = decide({}, [held()], [seen()], 1e9, LIMITS)
+    assert (decision.expired, decision.orphaned, decision.dead, decision.forgotten) == ([], [], [], [])
+
+
+def test_silence_of_a_task_expires_at_its_limit() -> None:
+    notes = decide({}, [held()], [], 0.0, LIMITS).notes
+    assert decide(notes, [held()], [], 7.99, LIMITS).expired == []
+    assert decide(notes, [held()], [], 8.0, LIMITS).expired == [held()]
+
+
+def test_a_beat_or_a_new_attempt_starts_the_clock_again() -> None:
+    notes = decide({}, [held()], [], 0.0, LIMITS).notes
+    for one in (held(beat=1), held(attempt=2)):
+        later = decide(notes, [one], [], 7.0, LIMITS)
+        assert decide(later.notes, [one], [], 14.0, LIMITS).expired == []
+        assert decide(later.notes, [one], [], 15.0, LIMITS).expired == [one]
+
+
+def test_a_silent_executor_dies_and_its_tasks_go_back_at_once() -> None:
+    notes = decide({}, [], [seen()], 0.0, LIMITS).notes
+    other = held(executor="e2")
+    decision = decide(notes, [held(beat=3), other], [seen()], 6.0, LIMITS)
+    assert decision.dead == [seen()]
+    assert decision.orphaned == [held(beat=3)]
+    assert decision.expired == []
+
+
+def test_a_dead_executor_is_forgotten_later_and_a_reporting_one_is_not() -> None:
+    notes = decide({}, [], [seen()], 0.0, LIMITS).notes
+    dead = decide(notes, [], [seen(alive=False)], 50.0, LIMITS)
+    assert dead.forgotten == []
+    assert decide(dead.notes, [], [seen(alive=False)], 100.0, LIMITS).forgotten == [seen(alive=False)]
+    assert decide(dead.notes, [], [seen(2)], 100.0, LIMITS).dead == []
+    assert decide(dead.notes, [], [seen(1, incarnation="j")], 100.0, LIMITS).dead == []
+
+
+def test_what_is_gone_is_forgotten_from_the_notes() -> None:
+    notes = decide({}, [held()], [seen()], 0.0, LIMITS).notes
+    assert len(notes) == 2
+    assert decide(notes, [], [], 1.0, LIMITS).notes == {}
+
+
+@given(st.floats(0, 1e6), st.floats(-1e6, 1e6), st.floats(0.01, 100))
+def test_observed_time_never_goes_back_and_a_blind_spell_counts_little(before: float, gap: float, step: float) -> None:
+    after = observed(before, gap, step)
+    assert before <= after <= before + 2 * step + 1e-6 * before
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 3.0), st.booleans()), max_size=60))
+def test_only_silence_of_the_full_length_expires_and_always_does(steps: list[tuple[float, bool]]) -> None:
+    """Against a model: time since the last beat that the leader saw."""
+    notes: Notes = {}
+    now, beat, since = 0.0, 0, None
+    for gap, beats in steps:
+        now += gap
+        beat += int(beats)
+        if since is None or beats:
+            since = now
+        decision: Decision = decide(notes, [held(beat=beat)], [], now, LIMITS)
+        notes = decision.notes
+        assert bool(decision.expired) == (now - since >= LIMITS.task_expiry)

@@ -1,0 +1,237 @@
+"""The language table: the built-in rows, a site's own, what is found on a machine, and entry points."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from judge.errors import ConfigError
+from judge.problems.entry import find_entry
+from judge.problems.languages import Language, detect, extra_paths, guess, load_table
+from judge.rpc.messages import Limits
+
+MIB = 1024**2
+
+ROW = """
+languages:
+  awk:
+    title: Awk
+    suffixes: [.awk]
+    source_name: main.awk
+    run: [/usr/bin/awk, -f, "{source}"]
+    version_command: [/usr/bin/awk, -W, version]
+    cpu_multiplier: 2
+    memory_extra: 16
+    processes_extra: 3
+    env: {LC_ALL: C}
+"""
+
+
+def site(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "languages.yml"
+    path.write_text(text)
+    return path
+
+
+def test_built_in_rows():
+    table = load_table()
+    assert list(table) == ["c", "cpp", "java", "python3"]
+    assert all(language.name == name for name, language in table.items())
+    for language in table.values():
+        for program in language.programs():
+            assert program.startswith("/usr/bin/"), "nobody's PATH decides which compiler judges"
+
+
+def test_plan_of_a_file_language():
+    plan = load_table()["c"].plan("int main(){}", "../../etc/passwd", 64 * MIB)
+    assert plan.source_name == "main.c"
+    assert plan.compile is not None and plan.compile[-2:] == ["/box/main.c", "-lm"]
+    assert plan.run == ["/box/run"]
+
+
+def test_plan_of_java():
+    source = "package a.b; public class Foo { public static void main(String[] x) {} }"
+    plan = load_table()["java"].plan(source, "whatever.java", 256 * MIB)
+    assert plan.source_name == "Foo.java"
+    assert plan.compile is not None and plan.compile[-1] == "/box/Foo.java"
+    assert plan.run[-1] == "a.b.Foo" and "-Xmx256m" in plan.run
+
+
+def test_what_fills_a_placeholder_is_not_filled_again():
+    language = Language(
+        title="X", source_name="a.x", run=["/usr/bin/x", "{source}{memory_mb}", "{}", "{ }"], version_command=["/x"]
+    )
+    assert language.plan("", None, 3 * MIB).run == ["/usr/bin/x", "/box/a.x3", "{}", "{ }"]
+
+
+def test_limits_grow_as_the_row_says(tmp_path: Path):
+    language = load_table(site(tmp_path, ROW))["awk"]
+    limits = language.limits(Limits(cpu=1.5, memory=64 * MIB, processes=10))
+    assert (limits.cpu, limits.wall, limits.memory, limits.processes) == (3.0, 8.0, 80 * MIB, 13)
+
+
+def test_a_sites_table_adds_replaces_and_removes_rows(tmp_path: Path):
+    tiny = (
+        "{title: Tiny C, suffixes: [.c], source_name: a.c, run: [/usr/bin/tcc, -run], version_command: [/usr/bin/tcc]}"
+    )
+    table = load_table(site(tmp_path, f"{ROW}  java: null\n  c: {tiny}\n"))
+    assert set(table) == {"c", "cpp", "python3", "awk"}
+    assert table["c"].title == "Tiny C" and table["awk"].env == {"LC_ALL": "C"}
+    assert "java" in load_table(), "the built-in table is untouched"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (ROW + "    memory: 3\n", "unknown key 'languages.awk.memory'"),
+        (ROW.replace("{source}", "{sauce}"), r"run: unknown placeholder '{sauce}'; known are {entry}, {memory_mb}"),
+        (ROW.replace("[.awk]", "[.py]"), "suffix '.py' belongs to both 'python3' and 'awk'"),
+        (ROW.replace("[.awk]", "[awk]"), "languages.awk.suffixes.0"),
+        (ROW.replace("main.awk", "'{entry}.awk'"), "source_name: '{entry}' needs 'entry: class'"),
+        (ROW.replace("main.awk", "../main.awk"), "languages.awk.source_name"),
+        (ROW.replace('run: [/usr/bin/awk, -f, "{source}"]', "run: []"), "languages.awk.run"),
+        (ROW.replace("  awk:", "  'a b':"), "languages.a b"),
+        ("languages: [", "not YAML"),
+        ("[]", "expected a mapping"),
+    ],
+)  # fmt: skip
+def test_refused_tables(tmp_path: Path, text: str, sentence: str):
+    path = site(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_table(path)
+    assert sentence in str(caught.value) and str(caught.value).startswith(f"{path}:")
+
+
+def test_unreadable_tables(tmp_path: Path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_table(tmp_path / "none.yml")
+    (tmp_path / "bad.yml").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="is not UTF-8"):
+        load_table(tmp_path / "bad.yml")
+
+
+def test_guess():
+    table = load_table()
+    names = {"a.c": "c", "a.C": "cpp", "x/y.CPP": "cpp", "b.c++": "cpp", "M.java": "java", "s.PY": "python3"}
+    assert {name: guess(name, table) for name in names} == names
+    assert guess("README", table) is None and guess("a.txt", table) is None and guess(".c", table) is None
+
+
+def test_detect_finds_what_is_here():
+    found = detect(load_table())
+    assert found["python3"].startswith("Python 3.")
+    assert found["c"].startswith("gcc ")
+
+
+def test_detect_hides_what_the_sandbox_could_not_run(tmp_path: Path):
+    outside = tmp_path / "python3"
+    outside.symlink_to("/usr/bin/python3")
+    copied = tmp_path / "true"
+    copied.write_bytes(Path("/usr/bin/true").read_bytes())
+    copied.chmod(0o755)
+
+    def row(run: str, version: list[str] | None = None) -> Language:
+        return Language(title="X", source_name="x", run=[run], version_command=version or [run, "--version"])
+
+    table = {
+        "fine": row("/usr/bin/env"),
+        "link": row(str(outside)),
+        "home": row(str(copied)),
+        "absent": row("/usr/bin/no-such-compiler"),
+        "path": row("env"),
+        "fails": row("/usr/bin/env", ["/usr/bin/false"]),
+        "silent": row("/usr/bin/env", ["/usr/bin/true"]),
+        "hangs": row("/usr/bin/env", ["/usr/bin/sleep", "60"]),
+        "no program": row("/usr/bin"),
+    }
+    assert set(detect(table, timeout=1.0)) == {"fine", "link"}
+    with_path = row(str(copied), ["/usr/bin/env", "--version"]).model_copy(update={"paths": [str(tmp_path)]})
+    assert "home" in detect({"home": with_path})
+
+
+def test_extra_paths_are_resolved(tmp_path: Path):
+    (tmp_path / "jdk-1").mkdir()
+    (tmp_path / "jdk-2").mkdir()
+    one = Language(title="X", source_name="x", run=["/x"], version_command=["/x"], paths=[f"{tmp_path}/jdk-*"])
+    assert extra_paths([one, one]) == [f"{tmp_path}/jdk-1", f"{tmp_path}/jdk-2"]
+
+
+def _built(name: str, source: str, where: Path) -> subprocess.CompletedProcess[bytes]:
+    """Compile and run with the table's own commands, on this machine instead of inside the sandbox."""
+    language = load_table()[name]
+    if name not in detect({name: language}):
+        pytest.skip(f"{language.title} is not on this machine")
+    plan = language.plan(source, None, 256 * MIB)
+    (where / plan.source_name).write_text(source)
+    here = [[word.replace("/box", str(where)) for word in command] for command in (plan.compile or [], plan.run)]
+    done = subprocess.run(here[0], capture_output=True, cwd=where, check=False)
+    return done if done.returncode else subprocess.run(here[1], capture_output=True, cwd=where, check=False)
+
+
+HELLO = {
+    "c": '#include <stdio.h>\n#include <math.h>\nint main(int n, char **v) { printf("%g\\n", sqrt(n * 4.0)); }',
+    "cpp": "#include <iostream>\n#include <span>\nint main() { std::cout << 2 << std::endl; }",
+    "java": "class Helper {} class Two { static public void main(String... a) { System.out.println(2); } }",
+    "python3": "print(2)",
+}
+
+
+@pytest.mark.parametrize("name", list(HELLO))
+def test_commands_compile_and_run(name: str, tmp_path: Path):
+    done = _built(name, HELLO[name], tmp_path)
+    assert (done.returncode, done.stdout) == (0, b"2\n"), done.stderr
+
+
+@pytest.mark.parametrize("name", list(HELLO))
+def test_commands_report_compile_errors(name: str, tmp_path: Path):
+    done = _built(name, "this is not a program (", tmp_path)
+    assert done.returncode == 1
+    assert b"error" in (done.stdout + done.stderr).lower() and b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "filename", "found"),
+    [
+        ("", None, ("Main", "Main")),
+        ("", "Solve.java", ("Solve", "Solve")),
+        ("", "no class.java", ("Main", "Main")),
+        ("class A { static void main(String[] a) {} }", None, ("A", "A")),
+        ("class A {} class B { static void main(String[] a) {} }", None, ("B", "B")),
+        ("class A {} class B { static void main(String[] a) {} }", "Keep.java", ("Keep", "B")),
+        ("public class P {} class B { static void main(String[] a) {} }", "x.java", ("P", "B")),
+        ("class A { void main() {} } public final class P { static void main(String[] a) {} }", None, ("P", "P")),
+        ("// public class No {\n/* public class No */ public class Yes { void main() {} }", None, ("Yes", "Yes")),
+        ('class S { String s = "public class No { void main("; char c = \'"\'; void main(){} }', None, ("S", "S")),
+        ('class T { String s = """\n } public class No { " void main( """; void main(){} }', None, ("T", "T")),
+        ("class A { class Inner { void main() {} } } class B { void main() {} }", None, ("B", "B")),
+        ("package x . y;\nimport java.util.*;\npublic enum E { A; public static void main(String[] a) {} }", None,
+         ("E", "x.y.E")),
+        ("public @Mark({1, 2}) record R(int a) { public static void main(String[] a) {} }", None, ("R", "R")),
+        ("@Mark(Some.class) interface I { static void main(String[] a) {} }", None, ("I", "I")),
+        ("class A { int domain(int x) { return main(x); } }", None, ("Main", "A")),
+        (f"public class {'x' * 300} {{ void main() {{}} }}", None, ("Main", "Main")),
+        ("void main() {}", None, ("Main", "Main")),
+    ],
+)  # fmt: skip
+def test_entry(source: str, filename: str | None, found: tuple[str, str]):
+    assert find_entry(source, filename) == found
+
+
+@settings(max_examples=300, deadline=2000, derandomize=True)
+@given(
+    st.text(alphabet="abc \"'\\/*{}();.$\npublicasvomnE", max_size=300) | st.text(max_size=300), st.text(max_size=30)
+)
+def test_entry_never_leaves_the_directory(source: str, filename: str):
+    stem, entry = find_entry(source, filename)
+    assert stem.replace("$", "_").isidentifier() and len(stem) <= 200
+    assert all(part.replace("$", "_").isidentifier() for part in entry.split("."))
+
+
+@pytest.mark.parametrize("unit", ["/*", '"""', '"', "'\\", "class A{", "void main(", "public ", "package a.", '\\"'])
+def test_entry_is_linear_in_hostile_sources(unit: str):
+    source = unit * (128 * 1024 // len(unit))
+    find_entry(source)  # the suite's timeout is the check; a quadratic scan takes minutes

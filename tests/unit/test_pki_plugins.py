@@ -1,0 +1,193 @@
+"""The certificate authority on the controller and the keys on hosts, with the real openssl."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import ssl
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge.rpc.pki import peer_identity
+from tests.support.ansible_plugins import module_utils, run_module
+
+ca = module_utils("judge_ca")
+keys = module_utils("judge_keys")
+
+SANS = ("j1", "10.77.0.11", "localhost", "127.0.0.1")
+FILES = [{"name": "judicator", "owner": getpass.getuser()}]
+
+
+def wanted(**other: Any) -> Any:
+    return ca.Wanted(**{"name": "j1", "role": "judicator", "sans": SANS, "days": 730, "renew_days": 60, **other})
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Any:
+    made = run_module("pki_ca", {"path": str(tmp_path / "pki"), "name": "test"})
+    assert made["changed"] and made["days_left"] in {3649, 3650}
+    return ca.Authority(tmp_path / "pki")
+
+
+def on_host(tls: Path, authority: Any, *, check: bool = False, **more: Any) -> dict[str, Any]:
+    trusted = authority.cert_file.read_text()
+    return run_module("pki_certificates", {"path": str(tls), "ca": trusted, "certificates": FILES, **more}, check=check)
+
+
+def issue(tls: Path, authority: Any, want: Any) -> str:
+    """One pass of controller and host; why a certificate was issued, if it was."""
+    held = on_host(tls, authority)["held"]
+    ((pem, reason),) = ca.sign_all(authority, held, [want], force=False)
+    if pem:
+        run_module("pki_certificates", {"path": str(tls), "certificates": [{**FILES[0], "certificate": pem}]})
+    return reason
+
+
+def test_the_authority_is_made_once_and_its_secrets_are_its_owners(authority: Any) -> None:
+    for path in (authority.key_file, authority.passphrase_file):
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert authority.directory.stat().st_mode & 0o777 == 0o700
+    assert "BEGIN ENCRYPTED PRIVATE KEY" in authority.key_file.read_text()
+    before = authority.cert_file.read_bytes()
+    again = run_module("pki_ca", {"path": str(authority.directory)})
+    assert again["changed"] is False and authority.cert_file.read_bytes() == before
+    assert authority.passphrase_file.read_text().strip() not in json.dumps(again)
+
+
+def test_check_mode_makes_no_authority(tmp_path: Path) -> None:
+    assert run_module("pki_ca", {"path": str(tmp_path / "pki")}, check=True)["changed"] is True
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_host_gets_a_certificate_once(authority: Any, tmp_path: Path) -> None:
+    tls = tmp_path / "tls"
+    assert issue(tls, authority, wanted()) == "there is none"
+    assert issue(tls, authority, wanted()) == ""
+    assert on_host(tls, authority)["changed"] is False
+    assert (tls / "judicator.key").stat().st_mode & 0o777 == 0o600
+    verified = subprocess.run(
+        ["openssl", "verify", "-x509_strict", "-CAfile", str(tls / "ca.crt"), str(tls / "judicator.crt")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert verified.returncode == 0, verified.stderr
+    found = ssl._ssl._test_decode_cert(str(tls / "judicator.crt"))  # type: ignore[attr-defined]
+    assert peer_identity(found) == ("j1", "judicator")
+    names = {name for _, name in found["subjectAltName"]}
+    assert names == set(SANS)
+    ssl.create_default_context(cafile=str(tls / "ca.crt")).load_cert_chain(tls / "judicator.crt", tls / "judicator.key")
+
+
+def test_no_key_and_no_passphrase_is_in_a_result(authority: Any, tmp_path: Path) -> None:
+    tls = tmp_path / "tls"
+    told = json.dumps(on_host(tls, authority))
+    body = (tls / "judicator.key").read_text().splitlines()[1]
+    assert "PRIVATE KEY" not in told and body not in told
+
+
+def test_check_mode_makes_no_key(authority: Any, tmp_path: Path) -> None:
+    found = on_host(tmp_path / "tls", authority, check=True)
+    assert found["changed"] is True and found["held"][0]["csr"] == ""
+    assert not (tmp_path / "tls").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"sans": (*SANS, "more.example.org")}, "its names are others"),
+        ({"role": "executor"}, "its subject is another"),
+        ({"name": "j2"}, "its subject is another"),
+        ({"renew_days": 800}, "it expires in 729 days"),
+    ],
+)
+def test_a_certificate_that_is_not_right_is_replaced(
+    authority: Any, tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
+    tls = tmp_path / "tls"
+    issue(tls, authority, wanted())
+    assert issue(tls, authority, wanted(**change)) == reason
+
+
+def test_a_new_or_damaged_key_gets_a_new_certificate(authority: Any, tmp_path: Path) -> None:
+    tls = tmp_path / "tls"
+    issue(tls, authority, wanted())
+    on_host(tls, authority, new_keys=True)
+    assert issue(tls, authority, wanted()) == "its key is another"
+    (tls / "judicator.key").write_text("damaged")
+    assert issue(tls, authority, wanted()) == "its key is another"
+    (tls / "judicator.crt").write_text("damaged")
+    assert issue(tls, authority, wanted()) == "it was not issued by this authority"
+
+
+def test_another_authority_s_certificate_is_replaced(authority: Any, tmp_path: Path) -> None:
+    other = ca.Authority(tmp_path / "other")
+    other.make("test", 10)
+    issue(tmp_path / "tls", other, wanted(days=5, renew_days=1))
+    assert issue(tmp_path / "tls", authority, wanted()) == "it was not issued by this authority"
+    assert (tmp_path / "tls/ca.crt").read_bytes() == authority.cert_file.read_bytes()
+
+
+def test_a_certificate_does_not_outlive_its_authority(tmp_path: Path) -> None:
+    short = ca.Authority(tmp_path / "pki")
+    short.make("test", 10)
+    request = ca.load_request(_request(tmp_path), wanted())
+    issued = ca.x509.load_pem_x509_certificate(short.issue(request, wanted()).encode())
+    assert issued.not_valid_after_utc == short.certificate().not_valid_after_utc
+
+
+def _request(directory: Path) -> str:
+    keys.make(directory / "some.key")
+    text: str = keys.request_for(directory / "some.key")
+    return text
+
+
+def test_the_authority_ignores_what_a_request_says_of_itself(authority: Any, tmp_path: Path) -> None:
+    request = ca.load_request(_request(tmp_path), wanted())
+    issued = ca.x509.load_pem_x509_certificate(authority.issue(request, wanted()).encode())
+    assert issued.subject == ca.subject("j1", "judicator")
+
+
+def test_what_is_no_request_is_refused(authority: Any) -> None:
+    with pytest.raises(ca.CaError, match="sent no certificate request"):
+        ca.load_request("nonsense", wanted())
+
+
+def test_an_expired_authority_is_a_problem(tmp_path: Path) -> None:
+    old = ca.Authority(tmp_path / "pki")
+    old.make("test", 0)
+    assert "expired on" in old.problem(ca.now())
+    assert "expired on" in run_module("pki_ca", {"path": str(old.directory), "state": "read"})["problem"]
+    assert run_module("pki_ca", {"path": str(old.directory)})["failed"]
+
+
+def test_what_is_wrong_with_an_authority_is_said(authority: Any) -> None:
+    path = authority.passphrase_file
+    good = path.read_text()
+    path.write_text("wrong\n")
+    assert "does not open" in authority.problem(ca.now())
+    path.write_text(good)
+    path.chmod(0o644)
+    assert "chmod 600" in authority.problem(ca.now())
+    path.chmod(0o600)
+    assert authority.problem(ca.now()) == ""
+    cert = authority.cert_file.read_text()
+    authority.cert_file.write_text("nonsense")
+    assert "not a certificate" in authority.problem(ca.now())
+    authority.cert_file.write_text(cert)
+    path.unlink()
+    assert "is missing" in authority.problem(ca.now())
+    authority.key_file.unlink()
+    assert "is missing beside ca.crt" in authority.problem(ca.now())
+    authority.cert_file.unlink()
+    assert authority.problem(ca.now()) == ""
+
+
+def test_a_host_without_the_user_says_who_makes_it(authority: Any, tmp_path: Path) -> None:
+    trusted = authority.cert_file.read_text()
+    done = run_module(
+        "pki_certificates",
+        {"path": str(tmp_path / "tls"), "ca": trusted, "certificates": [{"name": "x", "owner": "no-such-user"}]},
+    )
+    assert done["failed"] and "the role common makes them" in done["msg"]

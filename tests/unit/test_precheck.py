@@ -1,0 +1,257 @@
+"""Every fault that a precheck has to find, from observations to sentences."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.ansible_plugins import module_utils, plugin, run_module
+
+precheck = plugin("filter", "precheck")
+observe = module_utils("judge_observe")
+
+TOKEN = "token-of-this-cluster"
+BUNDLE = {"release": "trixie", "architecture": "amd64", "python": "3.13"}
+SEEN: dict[str, Any] = {
+    "os": {"id": "debian", "codename": "trixie"},
+    "architecture": "amd64",
+    "python": "3.13",
+    "systemd": True,
+    "root": True,
+    "address": True,
+    "ports": {},
+    "disks": {
+        "/opt/judge": {"free": 9_000_000_000, "device": 1},
+        "/var/lib/judge": {"free": 9_000_000_000, "device": 1},
+    },
+    "etcd": {"data": False, "token": None, "name": None},
+    "mongodb": {"data": False, "marked": False, "replica_set_id": None},
+    "clock": {"ahead": 0.0, "unsure": 0.01},
+}
+PLAN = {
+    "ports": [[2379, "etcd"], [27017, "MongoDB"]],
+    "space": {"/opt/judge": 800, "/var/lib/judge": 500},
+    "bundle_path": "/bundle",
+    "etcd_path": "/var/lib/judge/etcd",
+    "mongodb_path": "/var/lib/judge/mongodb",
+}
+
+
+class Cluster:
+    """A healthy cluster before its first deployment, to be damaged by a test."""
+
+    def __init__(self, judicators: int = 3) -> None:
+        self.groups = {
+            "judicators": [f"j{number}" for number in range(1, judicators + 1)],
+            "executors": ["e1"],
+            "gateways": ["g1"],
+        }
+        names = [name for group in self.groups.values() for name in group]
+        self.hostvars: dict[str, dict[str, Any]] = {
+            name: {
+                "ansible_host": f"10.0.0.{number}",
+                "precheck_plan": copy.deepcopy(PLAN),
+                "precheck_seen": {"seen": copy.deepcopy(SEEN)},
+            }
+            for number, name in enumerate(names, 1)
+        }
+        self.problems: list[str] = []
+        self.token = ""
+
+    def seen(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.hostvars[name]["precheck_seen"]["seen"]
+        return found
+
+    def lines(self) -> list[str]:
+        report = precheck.precheck_findings(
+            self.hostvars, self.groups, {"/bundle": BUNDLE}, self.problems, self.token, 2.0
+        )
+        lines: list[str] = report["lines"]
+        assert report["faults"] == sum(line.startswith("FAULT: ") for line in lines)
+        return lines
+
+    def line(self) -> str:
+        (line,) = self.lines()
+        return line
+
+
+def test_a_healthy_cluster_has_nothing_to_say() -> None:
+    assert Cluster().lines() == []
+
+
+@pytest.mark.parametrize("number", [1, 3, 5, 7])
+def test_odd_numbers_of_judicators_are_right(number: int) -> None:
+    assert Cluster(number).lines() == []
+
+
+def test_numbers_of_judicators() -> None:
+    assert Cluster(4).line() == "warning: 4 judicators bear no more failures than 3; use 3 or 5"
+    assert "there are 9 judicators and at most 7 can vote" in Cluster(9).line()
+    assert "FAULT: the inventory has no judicators" in Cluster(0).line()
+
+
+@pytest.mark.parametrize("group", ["executors", "gateways"])
+def test_a_missing_kind_of_host_is_a_warning(group: str) -> None:
+    cluster = Cluster()
+    cluster.groups[group] = []
+    assert cluster.line().startswith(f"warning: the inventory has no {group}")
+
+
+def damage_release(cluster: Cluster) -> None:
+    cluster.seen("e1")["os"]["codename"] = "bookworm"
+
+
+def damage_ports(cluster: Cluster) -> None:
+    cluster.seen("e1")["ports"] = {"27017": {"program": "python3", "unit": "squatter.service"}}
+
+
+DAMAGES: list[tuple[str, Any, str]] = [
+    ("same address", lambda c: c.hostvars["e1"].update(ansible_host="10.0.0.1"), "same address as e1, 10.0.0.1"),
+    ("no address", lambda c: c.hostvars["e1"].pop("ansible_host"), "e1: it has no address; set ansible_host"),
+    ("odd address", lambda c: c.hostvars["e1"].update(ansible_host="10.0.0.1:22"), "is no IPv4 address or host name"),
+    (
+        "off",
+        lambda c: c.hostvars["e1"].update(precheck_seen={"unreached": "timed out"}),
+        "cannot be reached (timed out)",
+    ),
+    (
+        "no python",
+        lambda c: c.hostvars["e1"].update(precheck_seen={"broken": "rc 127."}),
+        "cannot be looked at (rc 127)",
+    ),
+    ("other OS", lambda c: c.seen("e1")["os"].update(id="ubuntu", codename="noble"), "its system is ubuntu noble"),
+    ("no systemd", lambda c: c.seen("e1").update(systemd=False), "systemd does not run"),
+    ("not root", lambda c: c.seen("e1").update(root=False), "do not run as root"),
+    ("bundle's release", damage_release, "the bundle is for trixie and the host is bookworm"),
+    (
+        "architecture",
+        lambda c: c.seen("e1").update(architecture="arm64"),
+        "the bundle is for amd64 and the host is arm64",
+    ),
+    ("python", lambda c: c.seen("e1").update(python="3.12"), "wheels are for Python 3.13"),
+    ("port", damage_ports, "port 27017, which MongoDB needs, is taken by squatter.service"),
+    ("two uses", lambda c: c.hostvars["e1"]["precheck_plan"]["ports"].append([2379, "x"]), "meant for etcd and for x"),
+    ("foreign address", lambda c: c.seen("e1").update(address=False), "10.0.0.4 is not an address of this host"),
+    ("unresolved", lambda c: c.seen("e1").update(address=None), "cannot resolve its own address 10.0.0.4"),
+    ("clock", lambda c: c.seen("e1")["clock"].update(ahead=-60.0), "its clock is 60.0 s behind the others"),
+    ("bundle or CA", lambda c: c.problems.append("bundle /b: x is missing"), "FAULT: bundle /b: x is missing"),
+]
+
+
+@pytest.mark.parametrize(("damage", "text"), [item[1:] for item in DAMAGES], ids=[item[0] for item in DAMAGES])
+def test_each_fault_is_one_sentence(damage: Any, text: str) -> None:
+    cluster = Cluster()
+    damage(cluster)
+    assert text in cluster.line()
+
+
+def test_all_faults_of_all_hosts_come_at_once() -> None:
+    cluster = Cluster(2)
+    damage_ports(cluster)
+    damage_release(cluster)
+    cluster.hostvars["j2"]["precheck_seen"] = {"unreached": "no route"}
+    cluster.seen("j1")["disks"]["/opt/judge"]["free"] = 1_000_000
+    assert [line.partition(":")[0] for line in cluster.lines()] == ["FAULT"] * 4 + ["warning"]
+
+
+def test_directories_on_one_disk_are_added_up() -> None:
+    cluster = Cluster()
+    for place in cluster.seen("e1")["disks"].values():
+        place["free"] = 1_000_000_000
+    assert "/opt/judge and /var/lib/judge: 1000 MB are free and 1300 MB are needed" in cluster.line()
+    cluster.seen("e1")["disks"]["/opt/judge"]["device"] = 2
+    assert cluster.lines() == []
+
+
+@pytest.mark.parametrize("unit", ["judge-mongodb.service", "nginx.service"])
+def test_a_port_of_our_own_is_no_fault(unit: str) -> None:
+    cluster = Cluster()
+    cluster.seen("e1")["ports"] = {"27017": {"program": "x", "unit": unit}}
+    assert cluster.lines() == []
+
+
+@pytest.mark.parametrize(
+    ("token", "etcd", "mongodb", "texts"),
+    [
+        ("", {"token": "old-cluster", "name": "j1"}, {}, ["another cluster's data"]),
+        (TOKEN, {"token": "old-cluster", "name": "j1"}, {}, ["another cluster's data"]),
+        (TOKEN, {"token": TOKEN, "name": "j2"}, {}, ["the data of member 'j2'"]),
+        (TOKEN, {"token": "", "name": ""}, {}, ["membership.json is unreadable"]),
+        ("", {"data": True}, {}, ["an etcd that judge did not start"]),
+        ("", {}, {"data": True, "marked": True}, ["holds another cluster's database"]),
+        (TOKEN, {}, {"data": True, "marked": False}, ["a database that judge did not make"]),
+        (TOKEN, {"token": TOKEN, "name": "j1"}, {"data": True, "marked": True}, []),
+        (TOKEN, {}, {"data": True, "marked": True}, []),
+        (TOKEN, {}, {}, []),
+    ],
+)
+def test_old_data(token: str, etcd: dict[str, Any], mongodb: dict[str, Any], texts: list[str]) -> None:
+    cluster = Cluster()
+    cluster.token = token
+    cluster.seen("j1")["etcd"].update(etcd)
+    cluster.seen("j1")["mongodb"].update(mongodb)
+    lines = cluster.lines()
+    assert len(lines) == len(texts) and all(text in line for text, line in zip(texts, lines, strict=True))
+
+
+def test_hosts_outside_of_the_run_count_with_their_inventory() -> None:
+    cluster = Cluster()
+    cluster.hostvars["e1"] = {"ansible_host": "10.0.0.1"}
+    assert "same address" in cluster.line()
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=7), st.floats(0, 5))
+def test_clocks_within_the_limit_are_never_accused(offsets: list[float], unsure: float) -> None:
+    cluster = Cluster(7)
+    for name, offset in zip(cluster.groups["judicators"], offsets, strict=False):
+        cluster.seen(name)["clock"] = {"ahead": offset, "unsure": unsure}
+    assert cluster.lines() == []
+
+
+def test_a_slow_way_to_a_host_is_no_skew() -> None:
+    cluster = Cluster()
+    cluster.seen("e1")["clock"] = {"ahead": 5.0, "unsure": 4.0}
+    assert cluster.lines() == []
+
+
+def test_the_module_sees_this_machine_and_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "etcd/data/member").mkdir(parents=True)
+    (tmp_path / "etcd/membership.json").write_text(json.dumps({"token": TOKEN, "name": "j1"}))
+    (tmp_path / "mongodb").mkdir()
+    (tmp_path / "mongodb/WiredTiger").write_text("")
+    before = sorted(tmp_path.rglob("*"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        seen = run_module(
+            "precheck_host",
+            {
+                "address": "127.0.0.1",
+                "ports": [port],
+                "paths": [str(tmp_path / "not/there")],
+                "etcd_path": str(tmp_path / "etcd"),
+                "mongodb_path": str(tmp_path / "mongodb"),
+            },
+        )["seen"]
+        comm = Path(f"/proc/{os.getpid()}/comm").read_text().strip()
+    assert seen["ports"][str(port)]["program"] == comm
+    assert seen["address"] is True and seen["disks"][str(tmp_path / "not/there")]["free"] > 0
+    assert seen["etcd"] == {"data": True, "token": TOKEN, "name": "j1"}
+    assert seen["mongodb"] == {"data": True, "marked": False, "replica_set_id": None}
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_observations_from_files() -> None:
+    assert observe.os_release('ID=debian\nVERSION_CODENAME="trixie"\n') == {"id": "debian", "codename": "trixie"}
+    assert observe.os_release("") == {"id": "", "codename": ""}
+    assert observe.unit_of("1:name=systemd:/judge.slice/judge-etcd.service/x\n0::/\n") == "judge-etcd.service"
+    assert observe.unit_of("0::/\n") == ""
+    assert observe.has_address("203.0.113.77") is False
+    assert observe.has_address("no-such-host.invalid") is None

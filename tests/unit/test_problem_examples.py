@@ -1,0 +1,144 @@
+"""The examples that a newcomer judges first are complete, small and right; and the reader of such folders."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+from pathlib import Path
+
+import pytest
+
+from judge.errors import ConfigError, PackageError, UsageError
+from judge.problems.examples import ExampleSet, load_examples
+from judge.problems.package import Package
+from judge.problems.validator import validate
+from judge.rpc.messages import Verdict
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def examples() -> ExampleSet:
+    return load_examples(EXAMPLES)
+
+
+def package(examples: ExampleSet, name: str) -> Package:
+    return next(one for one in examples.packages if one.manifest.name == name)
+
+
+def test_every_language_and_every_verdict_occur(examples: ExampleSet):
+    assert {one.language for one in examples.examples} == {"c", "cpp", "java", "python3", "command"}
+    assert {one.says for one in examples.examples} == {"AC", "WA", "TLE", "RTE", "MLE", "OLE", "CE"}
+    accepted = {one.language for one in examples.examples if one.expected == {Verdict.AC}}
+    assert accepted == {"c", "cpp", "java", "python3", "command"}
+    assert 20 <= len(examples.examples) <= 32
+    assert len({one.file for one in examples.examples}) == len(examples.examples)
+
+
+def test_they_are_small(examples: ExampleSet):
+    files = [path for path in EXAMPLES.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 200 * 1024
+    for one in examples.packages:
+        assert one.manifest.limits.cpu <= 1, "the demo waits for every time limit"
+        folder = "statement" if one.manifest.name == "average" else "problem_statement"
+        assert (EXAMPLES / "problems" / one.manifest.name / folder / "problem.en.md").is_file()
+
+
+def test_submissions_are_ready_to_be_sent(examples: ExampleSet):
+    for one in examples.examples:
+        made = one.submission
+        if one.problem:
+            assert made.problem == one.problem and made.language == one.language and made.source
+            assert made.filename == Path(one.file).name
+        else:
+            assert made.command and made.problem is None
+
+
+def lines(data: bytes) -> list[str]:
+    return data.decode().splitlines()
+
+
+def test_answers_of_hello(examples: ExampleSet):
+    hello = package(examples, "hello")
+    for test in hello.manifest.tests:
+        guests = lines(hello.read(test.input))[1:]
+        assert lines(hello.read(test.answer)) == [f"Hello, {guest}!" for guest in guests]
+
+
+def test_answers_of_primes(examples: ExampleSet):
+    primes = package(examples, "primes")
+    known = [number for number in range(2, 3000) if all(number % divisor for divisor in range(2, int(number**0.5) + 1))]
+    checked = 0
+    for test in primes.manifest.tests:
+        count, *questions = map(int, primes.read(test.input).split())
+        answers = list(map(int, primes.read(test.answer).split()))
+        assert len(questions) == len(answers) == count
+        for question, answer in zip(questions, answers, strict=True):
+            if question < 3000:
+                assert answer == sum(prime <= question for prime in known)
+                checked += 1
+            if question == 2_000_000:
+                assert answer == 148_933
+                checked += 1
+    assert checked > 40
+
+
+def test_answers_of_average(examples: ExampleSet):
+    average = package(examples, "average")
+    for test in average.manifest.tests:
+        readings = list(map(float, average.read(test.input).split()[1:]))
+        right = f"{statistics.fmean(readings):.12e}\n{statistics.pstdev(readings):.12e}"
+        assert validate(right.encode(), average.read(test.answer), average.manifest.validator_flags).accepted
+
+
+# --- other folders ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    (tmp_path / "problems").mkdir()
+    shutil.copytree(EXAMPLES / "problems/hello", tmp_path / "problems/hello")
+    return tmp_path
+
+
+def test_a_folder_without_anything(tmp_path: Path):
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(UsageError, match="has nothing to judge; expected problems/NAME/"):
+            load_examples(path)
+
+
+def test_a_submission_in_no_known_language(copy: Path):
+    (copy / "problems/hello/submissions/accepted/hello.bf").write_text("+")
+    with pytest.raises(PackageError, match=r"hello/submissions/accepted/hello\.bf: no language of the table"):
+        load_examples(copy)
+
+
+def test_a_submission_that_is_not_text(copy: Path):
+    (copy / "problems/hello/submissions/accepted/hello.c").write_bytes(b"\xff")
+    with pytest.raises(PackageError, match=r"hello\.c: is not UTF-8 text"):
+        load_examples(copy)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("expected: [AC]\n", "key 'submission' is missing"),
+        ("expected: [AX]\nsubmission: {command: 'true'}\n", "task.yml:1: expected.0"),
+        ("expected: []\nsubmission: {command: 'true'}\n", "task.yml:1: expected"),
+        ("expected: [AC]\nsubmission: {comand: 'true'}\n", "task.yml:2: unknown key 'submission.comand'"),
+    ],
+)
+def test_broken_command_tasks(copy: Path, text: str, sentence: str):
+    (copy / "commands").mkdir()
+    (copy / "commands/task.yml").write_text(text)
+    (copy / "commands/README.md").write_text("not a task")
+    with pytest.raises(ConfigError) as caught:
+        load_examples(copy)
+    assert sentence in str(caught.value)
+
+
+def test_an_unreadable_command_task(copy: Path):
+    (copy / "commands").mkdir()
+    (copy / "commands/task.yml").write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="cannot be read as UTF-8"):
+        load_examples(copy)

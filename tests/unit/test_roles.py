@@ -1,0 +1,252 @@
+"""The roles' promises that need no host: documented variables, generated tables, valid configs, secrets never shown."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import jinja2
+import pytest
+import yaml
+
+from judge.config import MODELS, EtcdConfig, parse_text
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLES = ROOT / "roles"
+NAMES = sorted(path.name for path in ROLES.iterdir() if (path / "meta").is_dir())
+
+
+def load(path: Path):
+    spec = importlib.util.spec_from_file_location(f"tested_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def read(path: Path):
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def options(role: str) -> dict:
+    found: dict = {}
+    for entry in read(ROLES / role / "meta/argument_specs.yml")["argument_specs"].values():
+        found |= entry.get("options", {})
+    return found
+
+
+@pytest.mark.parametrize("role", NAMES)
+def test_defaults_are_the_documented_ones(role):
+    """Every default is documented, with the same value, and carries the role's prefix or judge_."""
+    defaults = read(ROLES / role / "defaults/main.yml") or {}
+    documented = options(role)
+    assert defaults == {name: one.get("default") for name, one in documented.items() if not one.get("required")}
+    assert all(name.startswith((f"{role}_", "judge_")) for name in documented)
+    assert all(one.get("description") and one.get("type") for one in documented.values())
+
+
+def test_a_variable_means_the_same_in_every_role():
+    """Roles that repeat a cluster-wide variable agree on its default."""
+    seen: dict = {}
+    for role in NAMES:
+        for name, one in options(role).items():
+            assert seen.setdefault(name, one.get("default")) == one.get("default"), name
+
+
+def test_tables_of_variables_are_up_to_date():
+    """README tables are generated."""
+    done = subprocess.run(
+        [sys.executable, "scripts/role-tables", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_nothing_is_ignored():
+    """No ignored error, no rule skipped, nothing switched off."""
+    texts = {
+        path: path.read_text(encoding="utf-8") for top in ("roles", "playbooks") for path in (ROOT / top).rglob("*.yml")
+    }
+    for path, text in texts.items():
+        for word in ("ignore_errors", "failed_when: false", "noqa", "validate_certs: false", "run_once: false"):
+            assert word not in text, f"{path}: {word}"
+
+
+def test_secret_files_are_copied_in_silence():
+    """A task that touches a secret's file says nothing of it."""
+    secrets = load(ROOT / "plugins/action/judge_cluster.py").SECRETS
+    touched = set()
+    for path in ROLES.glob("*/tasks/*.yml"):
+        for task in read(path) or []:
+            source = str(task.get("ansible.builtin.copy", {}).get("src", ""))
+            if source.endswith(tuple(secrets)):
+                touched.add(Path(source).name)
+                assert task.get("no_log") is True, f"{path}: {task['name']}"
+    assert touched == {"mongodb.keyfile", "mongodb.password", "session.key"}
+
+
+def test_misspelt_variables_are_named_with_the_nearest():
+    """A planted typo is found; a foreign variable is none of ours."""
+    plugin = load(ROOT / "plugins/action/judge_variables.py")
+    known = plugin.known_variables()
+    given = {"judge_executr_slots", "executor_slot", "ansible_user", "site_name", "judge_version"}
+    first, second = plugin.faults(given, known, NAMES)
+    assert "unknown variable 'executor_slot'; did you mean 'executor_slots' (role executor)?" in (first, second)
+    assert any("judge_executr_slots" in one and "executor_slots" in one for one in (first, second))
+
+
+class TestRecord:
+    """The decision who may initialise etcd."""
+
+    plan = staticmethod(load(ROOT / "plugins/action/judge_cluster.py").plan)
+    three = ("j1", "j2", "j3")
+
+    def first(self):
+        return self.plan(None, "judge", list(self.three), [*self.three, "e1"])
+
+    def test_the_first_deployment_decides(self):
+        record = self.first()
+        assert record["initial_members"] == list(self.three)
+        assert record["formed"] is False
+        assert len(record["token"]) == 32
+
+    def test_it_is_decided_once(self):
+        record = self.first()
+        assert self.plan(record, "judge", list(self.three), list(self.three)) == record
+
+    def test_a_part_of_the_judicators_cannot_form_a_cluster(self):
+        with pytest.raises(ValueError, match="j2, j3 is not part of this run"):
+            self.plan(None, "judge", list(self.three), ["j1"])
+
+    def test_others_may_be_prepared_before(self):
+        assert self.plan(None, "judge", list(self.three), ["e1"])["formed"] is False
+
+    def test_an_unfinished_deployment_keeps_its_members(self):
+        with pytest.raises(ValueError, match="is not finished"):
+            self.plan(self.first(), "judge", ["j1", "j2"], ["j1", "j2"])
+
+    def test_a_formed_cluster_grows_and_is_limited_freely(self):
+        record = self.first() | {"formed": True}
+        assert self.plan(record, "judge", [*self.three, "j4", "j5"], ["j4"]) == record
+
+    def test_another_clusters_directory_is_refused(self):
+        with pytest.raises(ValueError, match="cluster 'judge'"):
+            self.plan(self.first(), "other", list(self.three), list(self.three))
+
+
+class TestGates:
+    """Whether a member may be stopped now."""
+
+    may_stop = staticmethod(load(ROOT / "plugins/module_utils/judge_members.py").may_stop)
+
+    @pytest.mark.parametrize(
+        ("healthy", "voters", "allowed"),
+        [
+            ("abc", "abc", True),
+            ("ab", "abc", False),
+            ("a", "abc", False),
+            ("bc", "abc", True),
+            ("a", "a", True),
+            ("ab", "ab", True),
+            ("a", "ab", False),
+            ("abcd", "abcde", True),
+            ("abc", "abcde", False),
+            ("bc", "bcd", True),
+        ],
+    )
+    def test_a_majority_must_be_left(self, healthy, voters, allowed):
+        assert (self.may_stop("a", set(healthy), set(voters)) == "") is allowed
+
+
+class TestInventory:
+    """Addresses come from the inventory, sorted."""
+
+    module = load(ROOT / "plugins/filter/judge_inventory.py")
+
+    def test_addresses(self):
+        hosts = {
+            "b": {"ansible_host": "10.0.0.2"},
+            "a": {"ansible_host": "10.0.0.1", "judge_address": "a.lan"},
+            "c": {},
+        }
+        found = self.module.judge_addresses(hosts, ["c", "b", "a"])
+        assert list(found.items()) == [("a", "a.lan"), ("b", "10.0.0.2"), ("c", "c")]
+
+    def test_the_own_member_is_asked_first(self):
+        assert self.module.judge_endpoints({"a": "1", "b": "2"}, 9, "b") == ["2:9", "1:9"]
+
+    def test_a_name_is_listened_for_everywhere(self):
+        assert self.module.judge_listen("10.0.0.1") == "10.0.0.1"
+        assert self.module.judge_listen("host.lan") == "0.0.0.0"
+
+
+def variables(host: str, groups: dict, *, formed: bool) -> dict:
+    """What Ansible would give the templates of one host."""
+    inventory = TestInventory.module
+    hostvars = {
+        name: {"ansible_host": f"10.0.0.{n}"}
+        for n, name in enumerate(sorted({one for names in groups.values() for one in names}), 1)
+    }
+    judicators = inventory.judge_addresses(hostvars, groups["judicators"])
+    found: dict = {}
+    for role in NAMES:
+        found |= {name: one.get("default") for name, one in options(role).items()}
+    member = host in judicators
+    own_etcd = inventory.judge_endpoints(judicators, 2379, host) if member else ["127.0.0.1:2379"]
+    services = (["etcd", "mongodb", "judicator"] if member else ["etcd-proxy"]) + [
+        name for name in ("executor", "gateway") if host in groups[f"{name}s"]
+    ]
+    return found | {
+        "inventory_hostname": host,
+        "judge_address": hostvars[host]["ansible_host"],
+        "mongodb_binary": "/usr/bin/mongod",
+        "common_data": "/var/lib/judge",
+        "common_etc": "/etc/judge",
+        "common_run": "/run/judge",
+        "common_tls": "/etc/judge/tls",
+        "common_judicators": judicators,
+        "common_is_judicator": member,
+        "common_etcd_endpoints": own_etcd,
+        "common_mongodb_seeds": inventory.judge_endpoints(judicators, 27017),
+        "common_cluster": {"token": "0" * 32, "initial_members": sorted(judicators), "admin_sha256": "0" * 64},
+        "common_has_formed": formed,
+        "boot_services": services,
+    }
+
+
+def render(role: str, template: str, given: dict) -> str:
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)
+    environment.filters |= TestInventory.module.FilterModule().filters()
+    environment.filters["to_json"] = lambda value: __import__("json").dumps(value)
+    environment.filters["ternary"] = lambda value, yes, no: yes if value else no
+    return environment.from_string((ROLES / role / "templates" / template).read_text(encoding="utf-8")).render(given)
+
+
+GROUPS = {"judicators": ["j1", "j2", "j3"], "executors": ["e1", "j1"], "gateways": ["g1", "j1"]}
+
+
+@pytest.mark.parametrize("host", ["j1", "j2", "e1", "g1"])
+def test_rendered_configs_are_good(host):
+    """Every template gives a config that its daemon's model accepts, on every kind of host."""
+    given = variables(host, GROUPS, formed=False)
+    for service in given["boot_services"]:
+        kind = "etcd" if service == "etcd-proxy" else service
+        parse_text(MODELS[kind], render(kind, f"{service}.yml.j2", given), service)
+    boot = parse_text(MODELS["boot"], render("boot", "boot.yml.j2", given), "boot")
+    assert [service.name for service in boot.services] == given["boot_services"]
+
+
+def test_the_order_of_the_inventory_changes_nothing():
+    """No first host is special."""
+    shuffled = {"judicators": ["j3", "j1", "j2"], "executors": ["j1", "e1"], "gateways": ["j1", "g1"]}
+    for role, template in [("etcd", "etcd.yml.j2"), ("judicator", "judicator.yml.j2"), ("mongodb", "mongodb.yml.j2")]:
+        one, other = (render(role, template, variables("j2", groups, formed=True)) for groups in (GROUPS, shuffled))
+        assert one == other
+
+
+@pytest.mark.parametrize(("formed", "bootstrap"), [(False, "initialise"), (True, "join")])
+def test_nobody_initialises_a_cluster_that_has_formed(formed, bootstrap):
+    """docs/etcd.md: render `join` on every host once the cluster stands."""
+    text = render("etcd", "etcd.yml.j2", variables("j1", GROUPS, formed=formed))
+    assert parse_text(EtcdConfig, text, "etcd").cluster.bootstrap == bootstrap

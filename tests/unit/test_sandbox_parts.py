@@ -1,0 +1,237 @@
+"""The sandbox's parts that need no container."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.errors import SandboxError
+from judge.sandbox import cgroup, cgroup_v2, check, drivers, seccomp
+from judge.sandbox.agent import BINARY
+from judge.sandbox.check import Level
+from judge.sandbox.container import uid_window
+
+WHOLE = "         0          0 4294967295\n"
+
+
+def test_containers_get_users_far_from_everybody():
+    assert uid_window(WHOLE) == (1_900_000_000, 4_194_304)
+
+
+@given(st.integers(0, 3_000_000_000), st.integers(65536, 2**31))
+def test_the_users_of_a_window_are_always_mapped(start, length):
+    first, pairs = uid_window(f"{start} 100000 {length}\n5 6 7\n")
+    assert start <= first and first + 2 * pairs <= start + length and pairs >= 1
+
+
+def test_the_driver_is_found_by_mounts(work):
+    v1 = "".join(f"cgroup {work}/{key} cgroup rw,{key} 0 0\n" for key in ("memory", "pids", "cpuacct"))
+    joined = f"cgroup {work}/cpu cgroup rw,cpu,cpuacct 0 0\n"
+    found = drivers.find(v1)
+    assert found is not None and found.version == "v1"
+    found = drivers.find(v1.replace("cpuacct", "cpuset") + joined)
+    assert found is not None and found.version == "v1"
+    assert drivers.find(v1.replace("pids", "freezer")) is None
+    assert drivers.find("") is None
+    unified = f"cgroup2 {work} cgroup2 rw 0 0\n"
+    assert drivers.find(unified) is None
+    (work / "cgroup.controllers").write_text("cpuset cpu io\n")
+    assert drivers.find(unified) is None
+    (work / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    found = drivers.find(unified + v1)
+    assert found is not None and found.version == "v2"
+
+
+def test_counter_files_are_read_by_whole_keys():
+    text = b"oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
+    assert cgroup.field(text, b"oom_kill") == 3 and cgroup.field(text, b"oom") == 0
+    assert cgroup.cache(b"inactive_file 8192\nactive_file 4096\nfile 99\n") == 12288
+
+
+def test_a_process_is_named_by_pid_and_start():
+    assert cgroup.owned_name("x") == f"x.{os.getpid()}.{cgroup.start_time(os.getpid())}"
+    assert cgroup.start_time(4194304) is None
+
+
+def test_only_trees_of_dead_processes_are_abandoned(work):
+    for name in (cgroup.owned_name("live"), "dead.4194304.1", f"reused.{os.getpid()}.1", "foreign", "odd.x.y"):
+        (work / name).mkdir()
+    assert [path.name for path in cgroup.abandoned(work)] == ["dead.4194304.1", f"reused.{os.getpid()}.1"]
+    assert list(cgroup.abandoned(work / "none")) == []
+
+
+def test_a_group_that_will_not_go_is_an_error(work, monkeypatch):
+    monkeypatch.setattr(cgroup, "_CLEAN_SECONDS", 0.05)
+    (work / "stuck" / "inner").mkdir(parents=True)
+    (work / "stuck" / "inner" / "file").write_text("")
+    with pytest.raises(SandboxError, match="could not be removed"):
+        cgroup.remove(work / "stuck")
+
+
+@pytest.fixture
+def kernel(monkeypatch, work):
+    """Plain files where a kernel would make a version 2 group's: what is written and read can be seen."""
+
+    def new(directory: Path) -> None:
+        directory.mkdir()
+        for name, text in {
+            "cgroup.procs": "", "memory.current": "1000\n", "memory.peak": "9000000\n", "memory.swap.max": "max\n",
+            "memory.stat": "shmem 4096\nactive_file 10\ninactive_file 20\n", "memory.events": "oom 0\noom_kill 0\n",
+            "cpu.stat": "usage_usec 1500000\n", "pids.peak": "7\n", "pids.max": "max\n", "memory.max": "max\n",
+            "memory.oom.group": "0\n",
+        }.items():  # fmt: skip
+            (directory / name).write_text(text)
+
+    monkeypatch.setattr(cgroup_v2, "_new", new)
+    monkeypatch.setattr(cgroup_v2, "remove", lambda directory: directory.rename(directory.with_suffix(".gone")))
+    return work
+
+
+def test_version_2_groups_limit_and_count(kernel):
+    group = cgroup_v2.GroupV2(kernel / "1", keeps=True)
+    group.watch(1)
+    leaf = kernel / "1-1"
+    assert (leaf / "memory.oom.group").read_text() == "1" and (leaf / "memory.swap.max").read_text() == "0"
+    group.begin(1 << 20, 5)
+    assert (leaf / "memory.max").read_text() == str((1 << 20) + 4096) and (leaf / "pids.max").read_text() == "5"
+    assert (leaf / "memory.peak").read_text().startswith("reset") and group.leaf.resettable
+    (leaf / "memory.peak").write_text("5000000\n")
+    (leaf / "cpu.stat").write_text("usage_usec 1750000\nuser_usec 1\n")
+    (leaf / "memory.events").write_text("oom 1\noom_kill 1\n")
+    assert group.cpu() == 0.25 and group.over_memory()
+    assert group.finish() == cgroup.Usage(0.25, 5_000_000 - 4096 - 30, 7, oom=True)
+    group.begin(1 << 20, 5)
+    assert group.run_fd == group.leaf.directory_fd and (kernel / "1-1").exists()
+    assert group.spec() == "-" and group.event_fd is None
+    group.close()
+    assert (kernel / "1-1.gone").exists()
+    with pytest.raises(SandboxError, match="closed"):
+        group.begin(1, 1)
+
+
+def test_kernels_that_cannot_reset_their_peaks_get_a_leaf_for_each_run(kernel, monkeypatch):
+    monkeypatch.setattr(cgroup_v2.Leaf, "_optional", lambda self, path, flags: self._fd(path))  # refuses the write
+    group = cgroup_v2.GroupV2(kernel / "1", keeps=True)
+    group.begin(1 << 20, 5)
+    assert group.finish().memory == 9_000_000 - 4096 - 30
+    group.begin(1 << 20, 5)
+    assert (kernel / "1-1.gone").exists() and (kernel / "1-2").exists()
+    group.close()
+
+
+def test_kernels_without_a_peak_are_watched(kernel, monkeypatch):
+    monkeypatch.setattr(cgroup_v2.Leaf, "_optional", lambda self, path, flags: None)
+    group = cgroup_v2.GroupV2(kernel / "1", keeps=True)
+    group.begin(1 << 20, 5)
+    (kernel / "1-1" / "memory.current").write_text("700000\n")
+    group.cpu()
+    (kernel / "1-1" / "memory.current").write_text("100\n")
+    assert group.finish().memory == 700_000 - 4096 - 30 and group.finish().processes == 0
+    group.close()
+
+
+def test_version_2_trees_lie_below_the_service_or_the_root(work, monkeypatch):
+    service = work / "system.slice" / "judge-executor.service"
+    service.mkdir(parents=True)
+    (service / "cgroup.procs").write_text("")
+    monkeypatch.setattr(cgroup_v2, "own_path", lambda: "/system.slice/judge-executor.service")
+    monkeypatch.setattr(cgroup_v2, "remove", lambda directory: None)
+    driver = cgroup_v2.DriverV2(work)
+    real = cgroup_v2.make
+
+    def make(path: Path) -> None:
+        real(path)
+        (path.parent / "cgroup.procs").touch()
+
+    monkeypatch.setattr(cgroup_v2, "make", make)
+    tree = driver.tree("judge", "e-0")
+    assert [path.name for path in tree.joins] == ["cgroup.procs"] and not tree.namespace
+    assert tree.joins[0].is_relative_to(service / "judge") and (service / "daemon").is_dir()
+    assert (service / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+    tree.close()
+    monkeypatch.setattr(cgroup_v2, "own_path", lambda: "/system.slice/judge-executor.service/daemon")
+    assert driver.tree("judge", "e-1").joins[0].is_relative_to(service / "judge")
+    monkeypatch.setattr(cgroup_v2, "own_path", lambda: "/user.slice/session-1.scope")
+    assert driver.tree("judge", "e-2").joins[0].is_relative_to(work / "judge")
+    assert driver.tree("/deep/judge", "e-3").joins[0].is_relative_to(work / "deep" / "judge")
+    with pytest.raises(SandboxError, match="Delegate=yes"):
+        cgroup_v2.DriverV2(Path("/proc/no")).tree("judge", "e-4")
+
+
+def test_own_path_is_read_from_proc():
+    assert cgroup_v2.own_path().startswith("/")
+
+
+def test_the_filter_is_a_bpf_program_that_checks_the_architecture_first():
+    program = seccomp.build()
+    assert len(program) % 8 == 0 and 50 < len(program) // 8 < 4096
+    code, _, _, offset = struct.unpack_from("=HBBI", program)
+    assert (code, offset) == (0x20, 4)  # load seccomp_data.arch
+
+
+def test_the_agent_refuses_what_it_does_not_know():
+    for arguments in ([], ["serve"], ["launch", "-x"], ["launch"], ["other"]):
+        done = subprocess.run([BINARY, *arguments], capture_output=True, check=False)
+        assert done.returncode == 64, arguments
+    done = subprocess.run([BINARY, "launch", "-n", "x", "--", "/bin/true"], capture_output=True, check=False)
+    assert done.returncode == 70 and done.stderr == b"agent: x: Invalid argument\n"
+    done = subprocess.run([BINARY, "launch", "--", "/no/program"], capture_output=True, check=False)
+    assert done.returncode == 70 and b"/no/program: No such file" in done.stderr
+
+
+FILES = {
+    "proc/swaps": "Filename\n/dev/sda2\n",
+    "sys/devices/system/cpu/smt/active": "1\n",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
+    "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq": "3000\n",
+    "sys/devices/system/cpu/cpu1/cpufreq/cpuinfo_max_freq": "2000\n",
+    "sys/devices/system/cpu/intel_pstate/no_turbo": "0\n",
+    "proc/sys/kernel/randomize_va_space": "2\n",
+    "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n",
+    "sys/kernel/mm/transparent_hugepage/defrag": "[always] defer madvise never\n",
+    "sys/kernel/mm/transparent_hugepage/khugepaged/defrag": "1\n",
+    "proc/sys/kernel/core_pattern": "|/usr/bin/apport\n",
+    "proc/sys/fs/protected_hardlinks": "0\n",
+}
+GOOD = {
+    "proc/swaps": "Filename\n",
+    "sys/devices/system/cpu/smt/active": "0\n",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance\n",
+    "sys/devices/system/cpu/cpufreq/boost": "0\n",
+    "proc/sys/kernel/randomize_va_space": "0\n",
+    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+    "sys/kernel/mm/transparent_hugepage/defrag": "always [never]\n",
+    "sys/kernel/mm/transparent_hugepage/khugepaged/defrag": "0\n",
+    "proc/sys/kernel/core_pattern": "core\n",
+    "proc/sys/fs/protected_hardlinks": "1\n",
+}
+
+
+@pytest.mark.parametrize(("files", "level"), [(FILES, Level.WARN), (GOOD, Level.PASS), ({}, Level.PASS)])
+def test_settings_that_disturb_timing_are_warned_about(work, files, level):
+    for name, text in files.items():
+        path = work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = list(check._timing(work))
+    assert {finding.level for finding in found} == {level}, found
+    assert len(found) == 11 and all(finding.text for finding in found)
+
+
+def test_an_old_kernel_and_missing_parts_are_named(monkeypatch, work):
+    monkeypatch.setattr("platform.release", lambda: "5.10.0-1-amd64")
+    assert "too old" in (check.available() or "")
+    monkeypatch.setattr("platform.release", lambda: "6.1.0-1-amd64")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr("shutil.which", lambda name, path: None)
+    assert "install the package bubblewrap" in (check.available() or "")
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(check, "BINARY", work / "agent")
+    assert "run make" in (check.available() or "")

@@ -1,0 +1,193 @@
+"""The directory of an embedded cluster, and what `judge up` shows; the cluster itself: tests/integration/test_up.py."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+
+import pytest
+import yaml
+from rich.console import Console
+
+from judge import config, up
+from judge.boot import embedded, files, render
+from judge.boot.backend import Unit
+from judge.boot.plan import Phase
+from judge.boot.status import BootStatus, ServiceStatus
+from judge.errors import ConfigError, RefusedError, UsageError
+
+
+@pytest.fixture
+def directory(work):
+    made = embedded.Directory(work / "cluster")
+    yield made
+    made.close()
+
+
+def test_first_start_decides_once(directory):
+    first = directory.open_cluster(0)
+    assert directory.open_cluster(None) == first == directory.open_cluster(0)
+    ports = list(first.ports.model_dump().values())
+    assert len(set(ports)) == 5 and all(20000 <= port < 61000 for port in ports)
+    moved = directory.open_cluster(8099)
+    assert moved.ports.gateway == 8099 and moved.ports.etcd == first.ports.etcd
+    assert directory.open_cluster(None) == moved
+
+
+def test_default_port(directory):
+    assert directory.open_cluster(None).ports.gateway == embedded.DEFAULT_PORT
+
+
+def test_secrets_are_made_once_and_private(directory):
+    token = directory.secrets()
+    assert token and directory.secrets() is None
+    assert directory.token_file.read_text().strip() == token
+    tokens = yaml.safe_load((directory.etc / "tokens.yml").read_text())["tokens"]
+    assert [entry["role"] for entry in tokens] == ["admin"] and token not in str(tokens)
+    directory.tls("one", "executor")
+    for path in (directory.token_file, directory.etc / "session.key", directory.pki / "ca.key", directory.path):
+        assert path.stat().st_mode & 0o077 == 0, path
+    (directory.etc / "tokens.yml").unlink()
+    assert directory.secrets() is None
+    assert yaml.safe_load((directory.etc / "tokens.yml").read_text())["tokens"] == tokens
+
+
+def test_configs_are_good_and_stay_the_same(directory):
+    cluster = directory.open_cluster(0)
+    directory.secrets()
+    services = embedded.configs(directory, cluster, slots=1, cores=[0], weak=True)
+    boot = embedded.boot_config(directory, cluster, services)
+    rendered = render.render_all(boot, {})
+    assert [one.service.name for one in rendered] == ["etcd", "mongodb", "judicator", "executor", "gateway"]
+    assert {one.service.name: one.config for one in rendered} == services
+    assert config.load(config.BootConfig, directory.etc / "boot.yml") == boot
+    # A start that adopts must not find changed configs: they would make it replace what runs.
+    later = cluster.model_copy(update={"initialised": True})
+    assert embedded.configs(directory, later, slots=1, cores=[0], weak=True) == services
+
+
+def test_directory_in_use(directory):
+    with pytest.raises(RefusedError, match="is already managed by boot"):
+        embedded.Directory(directory.path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "sentence"),
+    [
+        ({"version": "9.9.0"}, RefusedError, "was made by judge 9.9.0, this is"),
+        ({"format": 2}, RefusedError, "was made by judge"),
+        ({"initialised": True}, RefusedError, "data/etcd is gone or empty though this cluster has data"),
+        ({"token": "x"}, ConfigError, "cluster.yml:3: token: "),
+        ({"extra": "x"}, ConfigError, "unknown key 'extra'"),
+    ],
+)
+def test_other_directories(directory, changes, error, sentence):
+    cluster = directory.open_cluster(0)
+    files.write_atomic(directory.path / "cluster.yml", yaml.safe_dump(cluster.model_dump() | changes, sort_keys=False))
+    before = (directory.path / "cluster.yml").read_text()
+    with pytest.raises(error, match=sentence):
+        directory.open_cluster(None)
+    assert (directory.path / "cluster.yml").read_text() == before
+
+
+def test_places_that_are_no_cluster(work):
+    (work / "file").touch()
+    with pytest.raises(UsageError, match="is a file"):
+        embedded.Directory(work / "file")
+    (work / "old" / "data" / "etcd").mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"has .*data/etcd but no cluster.yml"):
+        embedded.Directory(work / "old")
+    with pytest.raises(UsageError, match="cannot be used: Not a directory"):
+        embedded.Directory(work / "file" / "below")
+
+
+def test_port_in_use(directory):
+    cluster = directory.open_cluster(0)
+    directory.check_ports(cluster)
+    other_advice = {"gateway": "choose another with --port", "mongodb": "stop the program"}
+    for name, advice in other_advice.items():
+        sentence = rf"\({name}\) is in use by another program; {advice}"
+        with (
+            socket.create_server(("127.0.0.1", getattr(cluster.ports, name))),
+            pytest.raises(UsageError, match=sentence),
+        ):
+            directory.check_ports(cluster)
+
+
+def test_cores():
+    up.check_cores(up.Options(cores=[0], slots=1))
+    with pytest.raises(UsageError, match="--core 999: this machine has cores 0"):
+        up.check_cores(up.Options(cores=[999]))
+    with pytest.raises(UsageError, match="--slots 2 with 1 cores"):
+        up.check_cores(up.Options(cores=[0], slots=2))
+
+
+def test_only_the_executor_gets_the_pinned_cores(work):
+    before = os.sched_getaffinity(0)
+    executor, etcd = (
+        Unit(config.BootService(name=kind, kind=kind, config=work), work) for kind in ("executor", "etcd")
+    )
+    try:
+        up.keep_off([])
+        assert os.sched_getaffinity(0) == before
+        up.keep_off([max(before)])
+        assert os.sched_getaffinity(0) == (before - {max(before)} or before)
+        command = up.pinned([max(before)])
+        everywhere = ",".join(map(str, sorted(before)))
+        assert list(command(executor))[:3] == ["taskset", "-c", everywhere]
+        assert "taskset" not in command(etcd)
+        assert "taskset" not in up.pinned([])(executor)
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def test_weak_sandbox_needs_consent(monkeypatch):
+    monkeypatch.setattr("judge.sandbox.available", lambda: "no cgroups")
+    up.check_sandbox(allow_weak=True)
+    with pytest.raises(RefusedError, match=r"no full sandbox is possible: no cgroups; .*, or use --allow-weak-sandbox"):
+        up.check_sandbox(allow_weak=False)
+    monkeypatch.setattr("judge.sandbox.available", lambda: None)
+    up.check_sandbox(allow_weak=False)
+
+
+def screen_of(*, terminal: bool = False, quiet: bool = False):
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=200, highlight=False)
+    calls: list[int] = []
+    screen = up.Screen(up.Options(quiet=quiet), "http://127.0.0.1:1", lambda: calls.append(1), console)
+    return screen, console.file, calls
+
+
+def status_of(state: str = "running", **phases: Phase) -> BootStatus:
+    services = [ServiceStatus(name=name, kind="etcd", state=phase, reason="why") for name, phase in phases.items()]
+    return BootStatus(name="x", version="0", backend="process", pid=1, state=state, since="", services=services)
+
+
+def test_plain_lines():
+    screen, out, calls = screen_of()
+    assert screen.update(status_of(a=Phase.STARTING, b=Phase.STOPPED))
+    assert screen.update(status_of(a=Phase.RUNNING, b=Phase.BACKOFF))
+    assert screen.update(status_of(a=Phase.RUNNING, b=Phase.RUNNING))
+    assert screen.update(status_of(a=Phase.RUNNING, b=Phase.FATAL)), "after it was ready boot goes on"
+    lines = out.getvalue().splitlines()
+    assert lines[:4] == ["a: STARTING", "a: RUNNING", "b: BACKOFF: why", "b: RUNNING"]
+    assert lines[4].startswith("ready http://127.0.0.1:1 (after ")
+    assert lines[5:] == ["b: FATAL: why"] and calls == [1]
+    screen.close()
+
+
+def test_failure_before_ready_stops():
+    screen, out, calls = screen_of(quiet=True)
+    assert screen.update(status_of(a=Phase.STARTING))
+    assert not screen.update(status_of(a=Phase.FATAL))
+    assert screen.failure == "a cannot run: why" and out.getvalue() == "a: FATAL: why\n" and not calls
+
+
+def test_status_line():
+    screen, out, _ = screen_of(terminal=True)
+    screen.update(status_of(a=Phase.STARTING))
+    screen.update(status_of(a=Phase.RUNNING))
+    screen.update(status_of("stopping", a=Phase.STOPPING))
+    screen.close()
+    text = out.getvalue()
+    assert "a starting" in text and "http://127.0.0.1:1" in text and "Ctrl-C again kills" in text
