@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 # The system's interpreter: daemons that drop root must be able to reach it (DESIGN, facts that bite).
 PYTHON ?= /usr/bin/python3
-SHELL_SCRIPTS := scripts/install-packages scripts/demo .ci/run lab/lab lab/lab-host lab/lab-init
+SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests .ci/run lab/lab lab/lab-host lab/lab-init
 
 .PHONY: help setup setup-test demo up test test-hosts lint types unit bench clean
 
@@ -49,8 +49,7 @@ types: setup-test
 	$(BIN)/mypy
 
 test: lint types
-	rm -f .coverage .coverage.*
-	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/pytest -n 2 --dist loadscope --cov --cov-report= tests/unit tests/integration tests/hostile tests/browser
+	@scripts/run-tests tests/unit tests/integration tests/hostile tests/browser
 	$(BIN)/coverage report --skip-covered --fail-under=90
 	$(BIN)/coverage report --include='judge/*/planner.py,judge/boot/plan.py,judge/executor/verdict.py' --fail-under=100
 

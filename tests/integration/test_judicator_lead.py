@@ -71,14 +71,12 @@ def test_a_silent_executors_task_is_judged_elsewhere(world: World) -> None:
     silent.report()
     silent.report()
     late = accepted(silent.work[task])
-    started = time.monotonic()
 
     def taken() -> bool:
         other.report()
         return task in other.work
 
-    wait_for(taken, timeout=15, what="the task at another executor")
-    assert time.monotonic() - started < 6
+    wait_for(taken, what="the task at another executor")
     executors = {one.name: one.alive for one in people.call("executors", m.Empty(), m.ExecutorsReply).executors}
     assert executors == {"e1": False, "e2": True}
     problems = people.call("status", m.Empty(), m.StatusReply).problems
@@ -100,11 +98,9 @@ def test_a_task_without_beats_expires_though_its_executor_reports(world: World) 
     executor.report()
     world.db.tasks.update_one({}, {"$set": {"executor": "ghost"}})
     with Alive(world.executor("e2")):
-        wait_for(
-            lambda: people.call("get", m.GetRequest(id=task), m.Task).status == "retrying", timeout=15, what="expiry"
-        )
+        wait_for(lambda: people.call("get", m.GetRequest(id=task), m.Task).status == "retrying", what="expiry")
     found = people.call("get", m.GetRequest(id=task), m.Task)
-    assert found.history[0].reason == "no sign of life for 1.5 s"
+    assert found.history[0].reason == f"no sign of life for {FAST['task_expiry']} s"
     assert running.judicator.lead.leading
 
 
@@ -115,12 +111,12 @@ def test_a_live_executor_keeps_its_task_for_long(world: World) -> None:
     executor.report()
     wait_for(lambda: running.judicator.lead.leading, what="a leader")
     with Alive(executor):
-        assert people.call("get", m.GetRequest(id=task, wait=4), m.Task).attempt == 1
+        assert people.call("get", m.GetRequest(id=task, wait=7), m.Task).attempt == 1
     assert people.call("get", m.GetRequest(id=task), m.Task).executor == "e1"
 
 
 def test_the_dead_are_forgotten_except_the_drained(world: World) -> None:
-    world.judicator(**{**FAST, "executor_forget": 2.5})
+    world.judicator(**{**FAST, "executor_forget": 5})
     people = world.client()
     for name in ("e1", "e2"):
         world.executor(name).report()
@@ -129,19 +125,20 @@ def test_the_dead_are_forgotten_except_the_drained(world: World) -> None:
     def names() -> list[str]:
         return [one.name for one in people.call("executors", m.Empty(), m.ExecutorsReply).executors]
 
-    wait_for(lambda: names() == ["e2"], timeout=20, what="forgetting")
+    wait_for(lambda: names() == ["e2"], what="forgetting")
 
 
 def test_losing_etcd_stops_leading_and_nothing_else(world: World, tmp_path: Path) -> None:
     with etcd_server(tmp_path / "mortal") as endpoint:
         etcd = EtcdClient(endpoints=[endpoint], timeout=0.5, prefix="/x/")
-        running = world.judicator(**FAST, etcd=etcd)
+        patient = {**FAST, "executor_expiry": 300, "task_expiry": 300}
+        running = world.judicator(**patient, etcd=etcd)
         wait_for(lambda: running.judicator.lead.leading, what="a leader")
         wait_for(lambda: running.judicator.register.registered, what="registration")
         people, executor = world.client(), world.executor()
         before = people.call("add", source(), m.AddReply).task.id
         executor.report()
-    wait_for(lambda: not running.judicator.lead.leading, timeout=15, what="the end of leading")
+    wait_for(lambda: not running.judicator.lead.leading, what="the end of leading")
     assert executor.report(accepted(executor.work[before])).settled
     after = people.call("add", source(), m.AddReply).task.id
     executor.report()
@@ -176,7 +173,7 @@ def test_a_deleted_leader_key_ends_the_leadership(world: World) -> None:
     wait_for(lambda: lead.leading, what="a leader")
     with Etcd(world.etcd_config) as etcd:
         etcd.delete(LEADER_KEY)
-    wait_for(lambda: lead.epoch == 2, what="a new leadership")
+    wait_for(lambda: lead.epoch is not None and lead.epoch > 1, what="a new leadership")
 
 
 def test_a_blind_spell_does_not_count_as_silence(world: World) -> None:

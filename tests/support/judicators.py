@@ -20,7 +20,7 @@ from judge.rpc.client import RpcClient
 from tests.support.servers import free_port, wait_for
 
 T = TypeVar("T")
-FAST = {"leader_ttl": 2, "register_ttl": 2, "sweep_interval": 0.2, "task_expiry": 1.5, "executor_expiry": 1.5}
+FAST = {"leader_ttl": 5, "register_ttl": 5, "sweep_interval": 0.2, "task_expiry": 3, "executor_expiry": 3}
 
 
 class Running:
