@@ -37,6 +37,8 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Check configs, and print them with every default filled in.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
+executor_app = typer.Typer(help="Judge tasks on this host's cores; `check` only looks whether it could.")
+app.add_typer(executor_app, name="executor")
 
 log = logging.getLogger("judge")
 
@@ -134,10 +136,24 @@ def judicator(config: ConfigOption = Path("/etc/judge/judicator.yml")) -> int:
     return run_daemon("judicator", config)
 
 
-@app.command()
-def executor(config: ConfigOption = Path("/etc/judge/executor.yml")) -> int:
+@executor_app.callback(invoke_without_command=True)
+def executor(context: typer.Context, config: ConfigOption = Path("/etc/judge/executor.yml")) -> int:
     """Judge tasks on this host's cores."""
-    return run_daemon("executor", config)
+    context.obj = config
+    return 0 if context.invoked_subcommand else run_daemon("executor", config)
+
+
+@executor_app.command("check")
+def executor_check(context: typer.Context) -> int:
+    """Check this machine for judging: one line of PASS, WARN or FAIL per item; exit code 1 if any is FAIL."""
+    from judge.config import ExecutorConfig, load  # noqa: PLC0415
+    from judge.executor.main import examine  # noqa: PLC0415
+
+    config = load(ExecutorConfig, context.obj)
+    findings = examine(config, f"{config.name}-check{os.getpid()}")
+    for one in findings:
+        typer.echo(f"{one.level}  {one.item:20}  {one.text}")
+    return EXIT_FAILED if any(one.level == "FAIL" for one in findings) else 0
 
 
 @app.command()

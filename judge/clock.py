@@ -18,6 +18,11 @@ def boottime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def cpu_time() -> float:
+    """Seconds of CPU time that this process has used, for calibration."""
+    return time.process_time()
+
+
 def wall() -> datetime.datetime:
     """The time of day in UTC, to be shown or stored for people; never compared in a decision."""
     return datetime.datetime.now(datetime.UTC)

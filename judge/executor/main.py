@@ -16,6 +16,7 @@ from judge import log as logs
 from judge.config import ExecutorConfig
 from judge.errors import ConfigError, RefusedError
 from judge.etcd.client import Etcd
+from judge.executor.calibration import calibrate
 from judge.executor.channel import Settings
 from judge.executor.data import Depot
 from judge.executor.loop import Loop, Parts
@@ -89,9 +90,18 @@ def _check_files(config: ExecutorConfig) -> None:
             raise ConfigError(msg)
 
 
-def make(config: ExecutorConfig, etcd: Etcd) -> Loop:
-    """All parts of a running executor, wired; the slots are planned, not started."""
-    checked = check_machine(config.cgroup, config.name)
+def examine(config: ExecutorConfig, name: str) -> list[Finding]:
+    """The start gate: what the machine can do for a sandbox, and how steady and how fast its cores are.
+
+    For the executor's start and for `judge executor check`, which may run beside it: `name` tells their sandboxes
+    apart. Takes about 0.5 s. Called before there are threads: it forks.
+    """
+    cores = plan_slots(config.slots, config.cores, usable_cores())
+    return [*check_machine(config.cgroup, name), *calibrate(config.work_dir, cores)]
+
+
+def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop:
+    """All parts of a running executor, wired; the slots are planned, not started. `checked`: what examine() found."""
     weak = check_sandbox(checked, allow_weak=config.allow_weak_sandbox)
     findings = [f"{one.level} {one.item}: {one.text}" for one in checked if one.level is not Level.PASS]
     for finding in findings:
@@ -169,9 +179,10 @@ def run(config: ExecutorConfig) -> int:
     load_table(config.languages)
     lock = lock_work_dir(config.work_dir)
     try:
+        checked = examine(config, config.name)
         metrics.serve(config.metrics)
         with Etcd(config.etcd) as etcd:
-            loop = make(config, etcd)
+            loop = make(config, etcd, checked)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: loop.stop())
             _detect(config, loop)

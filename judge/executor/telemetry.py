@@ -19,4 +19,10 @@ OVERHEAD = Histogram(
 )
 SPOOL = Gauge("judge_executor_spool_bytes", "Bytes of finished results that no judicator has taken yet")
 REPORTS_FAILED = Counter("judge_executor_reports_failed_total", "Reports without an answer", ["code"])
+CALIBRATION = Gauge("judge_executor_calibration_seconds", "CPU time of the calibration program at the start", ["core"])
+DRIFT = Gauge(
+    "judge_executor_calibration_drift_ratio",
+    "Calibration against the first one on this machine: 0.1 is a tenth slower",
+    ["core"],
+)
 RESTARTS = Counter("judge_executor_slot_restarts_total", "Slot processes that ended and were started again")

@@ -1,0 +1,90 @@
+"""Calibration of cores: the comparison with the first measurement, and the file that holds it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import REGISTRY
+
+from judge.executor.calibration import FILE, TOLERANCE, Reference, calibrate, compare, load, machine, measure, save
+from judge.sandbox import Level
+
+seconds = st.floats(min_value=1e-3, max_value=1.0)
+measured = st.dictionaries(st.integers(0, 63), seconds, min_size=1, max_size=8)
+
+
+@given(measured, measured)
+def test_the_worst_core_decides(now: dict[int, float], before: dict[int, float]) -> None:
+    drift = compare(now, Reference("m", before))[0]
+    shared = [now[core] / before[core] - 1 for core in now if core in before]
+    expected = Level.WARN if any(abs(one) > TOLERANCE for one in shared) else Level.PASS
+    assert (drift.item, drift.level) == ("calibration", expected)
+    assert ("first measurement" in drift.text) == (not shared)
+    assert ("remove calibration.json" in drift.text) == (expected is Level.WARN)
+
+
+@given(measured)
+def test_cores_are_compared_with_each_other(now: dict[int, float]) -> None:
+    others = compare(now, Reference("m", now))[1:]
+    if len(now) == 1:
+        assert others == []
+    else:
+        unlike = max(now.values()) / min(now.values()) - 1 > TOLERANCE
+        assert [one.level for one in others] == [Level.WARN if unlike else Level.PASS]
+
+
+def test_every_core_is_measured_without_a_process_left() -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    found = measure([*cores, cores[0]])
+    assert sorted(found) == cores
+    assert all(one > 0 for one in found.values())
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_core_that_cannot_be_used_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    assert measure([100_000]) == {}
+    assert "calibration on core 100000 failed" in caplog.text
+
+
+def test_a_slower_machine_is_told_and_exported(tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    save(tmp_path, Reference(machine(), {core: 1e-6}))
+    (finding,) = calibrate(tmp_path, [core])
+    assert finding.level is Level.WARN
+    assert f"core {core} takes +" in finding.text
+    assert (REGISTRY.get_sample_value("judge_executor_calibration_drift_ratio", {"core": str(core)}) or 0) > 1
+    assert load(tmp_path) == Reference(machine(), {core: 1e-6})
+
+
+def test_the_first_run_makes_the_reference_and_another_machine_a_new_one(tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    assert "first measurement" in calibrate(tmp_path, [core])[0].text
+    first = load(tmp_path)
+    assert first is not None
+    assert list(first.seconds) == [core]
+    save(tmp_path, Reference("a processor of before", {core: 1e-6}))
+    assert "first measurement" in calibrate(tmp_path, [core])[0].text
+    again = load(tmp_path)
+    assert again is not None
+    assert again.machine == machine()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"machine": "m"}', '{"machine": "m", "seconds": {"x": 1}}', '{"seconds": {"0": null}}']
+)
+def test_a_damaged_reference_is_measured_anew(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / FILE).write_text(text)
+    assert load(tmp_path) is None
+    assert "measured anew" in caplog.text
+    calibrate(tmp_path, [min(os.sched_getaffinity(0))])
+    assert json.loads((tmp_path / FILE).read_text())["machine"] == machine()
+
+
+def test_an_unwritable_work_directory_costs_only_the_comparison(tmp_path: Path) -> None:
+    assert calibrate(tmp_path / "missing", [min(os.sched_getaffinity(0))])[0].level is Level.PASS
