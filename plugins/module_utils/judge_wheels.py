@@ -126,7 +126,8 @@ def build_source(name: str, version: str, cache: Path) -> Path:
         if wheel_name(path.name) == (normalised(name), version) and zip_is_whole(path):
             return path
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        pip("wheel", "--no-deps", "--wheel-dir", scratch, f"{name}=={version}")
+        # With PEP 517 pip brings setuptools and wheel itself; without it, the controller's own ones would have to do.
+        pip("wheel", "--no-deps", "--use-pep517", "--wheel-dir", scratch, f"{name}=={version}")
         path = next(Path(scratch).glob("*.whl"))
         if not path.name.endswith("-none-any.whl"):
             msg = f"{path.name} is for this machine's Python only; publish a wheel of {name} for the hosts' Python"
