@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -10,7 +11,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,20 @@ def unit_of(cgroup: str) -> str:
     return units[-1] if units else ""
 
 
+def _sockets_of(process: Path) -> Iterator[str]:
+    """What a process's descriptors point to; one that is closed meanwhile must not hide the others."""
+    for link in (process / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            yield str(link.readlink())
+
+
 def _owners(inodes: Iterable[int]) -> dict[int, tuple[str, str]]:
     """(program, unit) of the process that holds each socket."""
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     found: dict[int, tuple[str, str]] = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            held = {str(link.readlink()) for link in (process / "fd").iterdir()} & wanted.keys()
+            held = wanted.keys() & set(_sockets_of(process))
             if held:
                 name = (process / "comm").read_text(encoding="utf-8", errors="replace").strip()
                 unit = unit_of((process / "cgroup").read_text(encoding="utf-8"))
