@@ -7,10 +7,13 @@ added to it. Everything a row says is data, so that a new language needs no code
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, Self
@@ -22,13 +25,15 @@ from judge.errors import ConfigError
 from judge.problems.entry import find_entry
 from judge.rpc.messages import Identifier, Limits
 
+log = logging.getLogger(__name__)
+
 BOX = "/box"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 MIB = 1024**2
 
 _BUILTIN = Path(__file__).with_name("languages.yml")
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-_KNOWN = frozenset({"source", "stem", "entry", "memory_mb"})
+_KNOWN = frozenset({"source", "stem", "entry", "memory_mb", "limit_mb"})
 # What the sandbox shows: a program whose real path lies elsewhere (a home directory, pyenv) could not be run there.
 _VISIBLE = ("/usr/", "/bin/", "/lib/", "/lib64/")
 
@@ -59,11 +64,9 @@ class Language(config.Model):
     def _placeholders(self) -> Self:
         for field in ("compile", "run"):
             for argument in getattr(self, field) or ():
-                unknown = set(_PLACEHOLDER.findall(argument)) - _KNOWN
-                if unknown:
-                    known = ", ".join(f"{{{name}}}" for name in sorted(_KNOWN))
-                    msg = f"{field}: unknown placeholder '{{{min(unknown)}}}'; known are {known}"
-                    raise ValueError(msg)
+                _check_placeholders(field, argument)
+        for name, value in self.env.items():
+            _check_placeholders(f"env.{name}", value)
         if "{entry}" in self.source_name and self.entry != "class":
             msg = "source_name: '{entry}' needs 'entry: class'"
             raise ValueError(msg)
@@ -83,12 +86,13 @@ class Language(config.Model):
             "stem": stem,
             "entry": entry or stem,
             "memory_mb": str(max(1, memory // MIB)),
+            "limit_mb": str(max(1, memory // MIB) + self.memory_extra),
         }
         return Plan(
             source_name=name,
             compile=_fill(self.compile, values) if self.compile else None,
             run=_fill(self.run, values),
-            env=dict(self.env),
+            env={name: _replace(value, values) for name, value in self.env.items()},
         )
 
     def limits(self, limits: Limits) -> Limits:
@@ -150,19 +154,42 @@ def load_table(path: Path | None = None) -> dict[str, Language]:
     return table
 
 
-def detect(table: Mapping[str, Language], timeout: float = 10.0) -> dict[str, str]:
-    """The languages whose programs this machine has, each with its version (first line of its version command).
+@dataclass(frozen=True)
+class Survey:
+    """What a machine can judge: languages to versions, and why it cannot judge the others, one sentence each."""
 
-    Only programs that the sandbox can see count. An executor calls this at its start, advertises the keys and records
-    the versions with its verdicts. `timeout` in seconds is for each version command; one that fails hides its row.
+    found: dict[str, str]
+    missing: dict[str, str]
+
+
+def survey(table: Mapping[str, Language], timeout: float = 10.0, at_once: int = 4) -> Survey:
+    """Which languages this machine has, each with its version (first line of its version command).
+
+    Only programs that the sandbox can see count. `timeout` in seconds is for each version command, `at_once` how
+    many of them run side by side; a command that fails or hangs hides its row. Nothing is raised: it is a reason.
+    An executor calls this once at its start, in a thread.
     """
-    found = {}
-    for name, language in table.items():
-        if all(_runnable(program, language.paths) for program in language.programs()):
-            version = _version(language.version_command, timeout)
-            if version is not None:
-                found[name] = version
-    return found
+    with ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="languages") as pool:
+        answers = list(pool.map(lambda language: _examine(language, timeout), table.values()))
+    found: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    for name, (version, reason) in zip(table, answers, strict=True):
+        if reason:
+            missing[name] = reason
+        else:
+            found[name] = version
+    return Survey(found, missing)
+
+
+def detect(table: Mapping[str, Language], timeout: float = 10.0) -> dict[str, str]:
+    """The languages that this machine has, each with its version; see survey(), whose reasons go to the log.
+
+    An executor advertises the keys and records the versions with its verdicts.
+    """
+    seen = survey(table, timeout)
+    for name, reason in seen.missing.items():
+        log.info("language %s is not offered: %s", name, reason)
+    return seen.found
 
 
 def guess(filename: str, table: Mapping[str, Language]) -> str | None:
@@ -202,34 +229,69 @@ def _read(path: Path) -> _Table:
 
 
 def _fill(command: Iterable[str], values: Mapping[str, str]) -> list[str]:
-    """A command with its placeholders replaced; what replaces them is never looked at again."""
-    return [_PLACEHOLDER.sub(lambda match: values[match[1]], argument) for argument in command]
+    """A command with its placeholders replaced."""
+    return [_replace(argument, values) for argument in command]
 
 
-def _runnable(program: str, extra: Iterable[str]) -> bool:
-    """Whether an absolute path names a program that exists, may be executed and is visible inside the sandbox."""
+def _replace(text: str, values: Mapping[str, str]) -> str:
+    """A text with its placeholders replaced; what replaces them is never looked at again."""
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
+
+
+def _check_placeholders(field: str, text: str) -> None:
+    unknown = set(_PLACEHOLDER.findall(text)) - _KNOWN
+    if unknown:
+        known = ", ".join(f"{{{name}}}" for name in sorted(_KNOWN))
+        msg = f"{field}: unknown placeholder '{{{min(unknown)}}}'; known are {known}"
+        raise ValueError(msg)
+
+
+def _examine(language: Language, timeout: float) -> tuple[str, str]:
+    """A language's version and "", or "" and why this machine does not have it."""
+    for program in language.programs():
+        reason = _unusable(program, language.paths)
+        if reason:
+            return "", reason
+    return _version(language.version_command, timeout)
+
+
+def _unusable(program: str, extra: Iterable[str]) -> str:
+    """Why an absolute path is no program that may be executed and is visible inside the sandbox, or ""."""
     if not program.startswith("/"):
-        return False
+        return f"'{program}' is not an absolute path; write the program's full path into the row"
     real = os.path.realpath(program)
-    visible = real.startswith(_VISIBLE) or any(Path(real).match(pattern + "/*") for pattern in extra)
-    return visible and Path(real).is_file() and os.access(real, os.X_OK)
+    if not Path(real).is_file():
+        return f"{program} is not installed"
+    if not os.access(real, os.X_OK):
+        return f"{program} may not be executed by this user"
+    if not real.startswith(_VISIBLE) and not any(Path(real).match(pattern + "/*") for pattern in extra):
+        return f"{program} leads to {real}, which sandboxes do not show; add its directory to the row's 'paths'"
+    return ""
 
 
-def _version(command: list[str], timeout: float) -> str | None:
-    """The first line that a version command prints, or None when it fails or takes too long."""
+def _version(command: list[str], timeout: float) -> tuple[str, str]:
+    """The first line that a version command prints and "", or "" and what went wrong with it."""
+    shown = " ".join(command)
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={"PATH": PATH, "LANG": "C.UTF-8"},
             cwd="/",
-            timeout=timeout,
-            check=False,
+            start_new_session=True,  # some commands are scripts: what they started ends with them
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    lines = [line.strip() for line in done.stdout.decode("utf-8", "replace").splitlines()]
-    first = next((line for line in lines if line), None)
-    return first[:200] if done.returncode == 0 and first else None
+    except (OSError, ValueError) as exc:
+        return "", f"'{shown}' could not be started: {exc}"
+    with process:
+        try:
+            output = process.communicate(timeout=timeout)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return "", f"'{shown}' did not end within {timeout:g} s"
+    lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines()]
+    first = next((line for line in lines if line), "")
+    if process.returncode != 0:
+        return "", f"'{shown}' ended with {process.returncode}: {first[:200]}"
+    return (first[:200], "") if first else ("", f"'{shown}' printed nothing")

@@ -11,7 +11,7 @@ import struct
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from judge.errors import SandboxError
 from judge.sandbox import seccomp
@@ -197,6 +197,16 @@ class Container:
             group.close()
 
 
+def _above(paths: Sequence[str]) -> list[str]:
+    """The directories above what is shown, outermost first: bwrap would make them for itself only (0700)."""
+    found: dict[str, None] = {}
+    for shown in paths:
+        for parent in reversed(PurePosixPath(shown).parents):
+            if str(parent) != "/" and not parent.is_relative_to("/usr"):
+                found[str(parent)] = None
+    return list(found)
+
+
 def _launcher(tree: Tree, *, privileged: bool) -> list[str]:
     """The agent's binary as launcher; see agent.c."""
     command = [str(BINARY), "launch", "-n", str(NICE)]
@@ -227,7 +237,7 @@ def _bubblewrap(paths: Sequence[str], *, privileged: bool, cgroup: bool) -> list
             command += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             command += ["--ro-bind", str(path), str(path)]
-    for made in ("/etc", "/box", "/scratch", "/tmp"):  # noqa: S108 - mount points inside, not files here
+    for made in ("/etc", "/box", "/scratch", "/tmp", *_above(paths)):  # noqa: S108 - mount points inside, not files here
         command += ["--perms", "0755", "--dir", made]
     for shown in paths:
         command += ["--ro-bind", shown, shown]

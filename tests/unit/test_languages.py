@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from judge.errors import ConfigError
 from judge.problems.entry import find_entry
-from judge.problems.languages import Language, detect, extra_paths, guess, load_table
+from judge.problems.languages import Language, Survey, detect, extra_paths, guess, load_table, survey
 from judge.rpc.messages import Limits
 
 MIB = 1024**2
@@ -37,9 +38,14 @@ def site(tmp_path: Path, text: str) -> Path:
     return path
 
 
+NAMES = """
+    c cpp java python3 go rust javascript csharp pascal haskell kotlin ruby php perl lua ocaml bash
+""".split()  # noqa: SIM905 - a list of words reads best as words
+
+
 def test_built_in_rows():
     table = load_table()
-    assert list(table) == ["c", "cpp", "java", "python3"]
+    assert list(table) == NAMES
     assert all(language.name == name for name, language in table.items())
     for language in table.values():
         for program in language.programs():
@@ -68,6 +74,14 @@ def test_what_fills_a_placeholder_is_not_filled_again():
     assert language.plan("", None, 3 * MIB).run == ["/usr/bin/x", "/box/a.x3", "{}", "{ }"]
 
 
+def test_the_environment_is_filled_too():
+    row = {"title": "X", "source_name": "a.x", "run": ["/usr/bin/x", "-m{limit_mb}"], "version_command": ["/x"]}
+    language = Language(**row, memory_extra=32, env={"HEAP": "{memory_mb}MiB", "PLAIN": "{}"})
+    plan = language.plan("", None, 64 * MIB)
+    assert plan.env == {"HEAP": "64MiB", "PLAIN": "{}"} and plan.run == ["/usr/bin/x", "-m96"]
+    assert language.env == {"HEAP": "{memory_mb}MiB", "PLAIN": "{}"}
+
+
 def test_limits_grow_as_the_row_says(tmp_path: Path):
     language = load_table(site(tmp_path, ROW))["awk"]
     limits = language.limits(Limits(cpu=1.5, memory=64 * MIB, processes=10))
@@ -79,7 +93,7 @@ def test_a_sites_table_adds_replaces_and_removes_rows(tmp_path: Path):
         "{title: Tiny C, suffixes: [.c], source_name: a.c, run: [/usr/bin/tcc, -run], version_command: [/usr/bin/tcc]}"
     )
     table = load_table(site(tmp_path, f"{ROW}  java: null\n  c: {tiny}\n"))
-    assert set(table) == {"c", "cpp", "python3", "awk"}
+    assert set(table) == {*NAMES, "awk"} - {"java"}
     assert table["c"].title == "Tiny C" and table["awk"].env == {"LC_ALL": "C"}
     assert "java" in load_table(), "the built-in table is untouched"
 
@@ -88,7 +102,8 @@ def test_a_sites_table_adds_replaces_and_removes_rows(tmp_path: Path):
     ("text", "sentence"),
     [
         (ROW + "    memory: 3\n", "unknown key 'languages.awk.memory'"),
-        (ROW.replace("{source}", "{sauce}"), r"run: unknown placeholder '{sauce}'; known are {entry}, {memory_mb}"),
+        (ROW.replace("{source}", "{sauce}"), r"run: unknown placeholder '{sauce}'; known are {entry}, {limit_mb}"),
+        (ROW.replace("LC_ALL: C", "HEAP: '{memory}'"), "env.HEAP: unknown placeholder '{memory}'; known are {entry}"),
         (ROW.replace("[.awk]", "[.py]"), "suffix '.py' belongs to both 'python3' and 'awk'"),
         (ROW.replace("[.awk]", "[awk]"), "languages.awk.suffixes.0"),
         (ROW.replace("main.awk", "'{entry}.awk'"), "source_name: '{entry}' needs 'entry: class'"),
@@ -148,9 +163,39 @@ def test_detect_hides_what_the_sandbox_could_not_run(tmp_path: Path):
         "hangs": row("/usr/bin/env", ["/usr/bin/sleep", "60"]),
         "no program": row("/usr/bin"),
     }
-    assert set(detect(table, timeout=1.0)) == {"fine", "link"}
+    seen = survey(table, timeout=5.0)
+    assert set(seen.found) == {"fine", "link"}
+    assert seen.missing == {
+        "home": f"{copied} leads to {copied}, which sandboxes do not show; add its directory to the row's 'paths'",
+        "absent": "/usr/bin/no-such-compiler is not installed",
+        "path": "'env' is not an absolute path; write the program's full path into the row",
+        "fails": "'/usr/bin/false' ended with 1: ",
+        "silent": "'/usr/bin/true' printed nothing",
+        "hangs": "'/usr/bin/sleep 60' did not end within 5 s",
+        "no program": "/usr/bin is not installed",
+    }
     with_path = row(str(copied), ["/usr/bin/env", "--version"]).model_copy(update={"paths": [str(tmp_path)]})
     assert "home" in detect({"home": with_path})
+
+
+def test_a_version_command_ends_with_all_that_it_started(tmp_path: Path):
+    left = tmp_path / "left"
+    script = f"(sleep 20; echo still here >{left}) & sleep 60"
+    row = Language(title="X", source_name="x", run=["/usr/bin/env"], version_command=["/bin/sh", "-c", script])
+    began = time.monotonic()
+    assert list(survey({"x": row}, timeout=0.5).missing) == ["x"]
+    assert time.monotonic() - began < 15, "nobody waits for what a killed command has started"
+
+
+def test_detect_logs_what_is_missing(caplog: pytest.LogCaptureFixture):
+    row = Language(title="X", source_name="x", run=["/usr/bin/none"], version_command=["/usr/bin/none"])
+    with caplog.at_level("INFO"):
+        assert detect({"x": row}) == {}
+    assert caplog.messages == ["language x is not offered: /usr/bin/none is not installed"]
+
+
+def test_survey_of_nothing():
+    assert survey({}) == Survey({}, {})
 
 
 def test_extra_paths_are_resolved(tmp_path: Path):
