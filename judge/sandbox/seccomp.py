@@ -26,15 +26,29 @@ _REFUSED = """
 """.split()  # noqa: SIM905 - as above
 
 # As if the kernel were older: the C library falls back. Flags of clone3 lie in memory, where no filter can read them.
-_MISSING = ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"]
+# inotify would tell when others open files that all containers share, cachestat who has read them.
+_MISSING = """
+    clone3 io_uring_setup io_uring_enter io_uring_register inotify_init inotify_init1 inotify_add_watch cachestat
+""".split()  # noqa: SIM905 - as above
 
 # Calls newer than the oldest supported libseccomp, by number (the same on every architecture).
-_NUMBERS = {"mount_setattr": 442, "quotactl_fd": 443, "memfd_secret": 447, "process_mrelease": 448}
+_NUMBERS = {
+    "mount_setattr": 442,
+    "quotactl_fd": 443,
+    "memfd_secret": 447,
+    "process_mrelease": 448,
+    "cachestat": 451,
+}
 _OPEN_TREE_ATTR = 467
 
 _NAMESPACES = [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000]
 _LOW = 0xFFFFFFFF
 _F_SETLEASE, _F_NOTIFY = 1024, 1026
+# F_SETLK and F_SETLKW, for a process and for an open file description; F_GETLK of both. 64-bit names are the same here.
+_SET_LOCK, _GET_LOCK = (6, 7, 37, 38), (5, 36)
+# F_GET_RW_HINT to F_SET_FILE_RW_HINT: a number that anybody may leave at a shared file (Linux before 6.9).
+_HINTS = (1035, 1036, 1037, 1038)
+_RWF_NOWAIT = 8
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _QUERY_PERSONALITY = 0xFFFFFFFF
 # AF_UNIX, AF_INET and AF_INET6 stay (Java opens an AF_INET6 socket at start; there is no network to reach).
@@ -60,13 +74,32 @@ def build() -> bytes:
         for family in range(_AF_FIRST_ODD, _AF_INET6):
             _add(rules, unknown, call, sc.Arg(0, sc.EQ, family))
         _add(rules, unknown, call, sc.Arg(0, sc.GT, _AF_INET6))
-    for command in (_F_SETLEASE, _F_NOTIFY):
-        _add(rules, refuse, "fcntl", sc.Arg(1, sc.MASKED_EQ, _LOW, command))
+    _add_files(rules)
     for request in (_TIOCSTI, _TIOCLINUX):
         _add(rules, refuse, "ioctl", sc.Arg(1, sc.MASKED_EQ, _LOW, request))
     _add(rules, refuse, "personality", sc.Arg(0, sc.NE, _QUERY_PERSONALITY))
     _add(rules, refuse, "prlimit64", sc.Arg(0, sc.NE, 0))
     return _export(rules)
+
+
+def _add_files(rules: sc.SyscallFilter) -> None:
+    """What can be left at, or learned from, a file that containers share (of /usr, or /dev/null).
+
+    Locks are said to be taken, and are not (docs/decisions/005): they are messages to whoever tries the same one, and
+    no filter can tell such a file from the program's own.
+    """
+    for command in (_F_SETLEASE, _F_NOTIFY):
+        _add(rules, sc.ERRNO(errno.EPERM), "fcntl", sc.Arg(1, sc.MASKED_EQ, _LOW, command))
+    for command in _HINTS:
+        _add(rules, sc.ERRNO(errno.EINVAL), "fcntl", sc.Arg(1, sc.MASKED_EQ, _LOW, command))
+    for call in ("preadv2", "pwritev2"):
+        _add(rules, sc.ERRNO(errno.EOPNOTSUPP), call, sc.Arg(5, sc.MASKED_EQ, _RWF_NOWAIT, _RWF_NOWAIT))
+    taken = sc.ERRNO(0)
+    _add(rules, taken, "flock")
+    for command in _SET_LOCK:
+        _add(rules, taken, "fcntl", sc.Arg(1, sc.MASKED_EQ, _LOW, command))
+    for command in _GET_LOCK:
+        _add(rules, sc.ERRNO(errno.ENOLCK), "fcntl", sc.Arg(1, sc.MASKED_EQ, _LOW, command))
 
 
 def _add(rules: sc.SyscallFilter, action: int, name: str, *args: sc.Arg) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -74,8 +74,10 @@ def language(request: pytest.FixtureRequest) -> str:
     return name
 
 
-def judge(pipeline: Pipeline, language: str, source: str, limits: LimitsOverride) -> Completed:
-    given = Submission(language=language, source=source, tests=TESTS, limits=limits)
+def judge(
+    pipeline: Pipeline, language: str, source: str, limits: LimitsOverride, tests: Sequence[Test] = TESTS
+) -> Completed:
+    given = Submission(language=language, source=source, tests=list(tests), limits=limits)
     assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=given)
     finished = pipeline.execute(Job(assignment=assignment, language_version=here().found[language]))
     assert finished.completed is not None
@@ -122,3 +124,44 @@ def test_time_limit_exceeded(pipeline: Pipeline, language: str) -> None:
 def test_memory_limit_exceeded(pipeline: Pipeline, language: str) -> None:
     done = judge(pipeline, language, PROGRAMS[language].hungry, HUNGRY)
     assert done.verdict is Verdict.MLE, (done.result.reason, done.result.compile_log, done.result.tests)
+
+
+# Locks succeed and hold nothing, watches are refused (docs/decisions/005): what lives with that, and what says so.
+OWN_FILES = {
+    "python3": """
+import fcntl, multiprocessing, sqlite3
+db = sqlite3.connect("/scratch/db")
+with db: db.execute("create table t(x)"); db.execute("insert into t values (1031)")
+with open("/scratch/f", "w") as file: fcntl.flock(file, fcntl.LOCK_EX); fcntl.lockf(file, fcntl.LOCK_EX)
+def add(turn, total):
+    for _ in range(500):
+        with turn: total.value += 1
+if __name__ == "__main__":
+    turn, total = multiprocessing.Lock(), multiprocessing.RawValue("i")
+    them = [multiprocessing.Process(target=add, args=(turn, total)) for _ in range(4)]
+    for one in them: one.start()
+    for one in them: one.join()
+    assert total.value == 2000
+    print(db.execute("select x from t").fetchone()[0])
+""",
+    "php": '<?php $f = fopen("/scratch/f", "w"); echo flock($f, LOCK_EX) && flock($f, LOCK_UN) ? 1031 : 0;',
+    "perl": 'use Fcntl ":flock"; open(my $f, ">", "/scratch/f"); print flock($f, LOCK_EX) ? 1031 : 0;',
+    "bash": "flock /scratch/f echo 1031",
+    "javascript": """
+try { require("fs").watch("/usr"); } catch (error) { console.log(error.code === "ENOSYS" ? 1031 : error.code); }
+""",
+    "java": """
+import java.io.*; import java.nio.channels.*;
+class A { public static void main(String[] a) throws Exception {
+    try (var file = new RandomAccessFile("/scratch/f", "rw"); FileLock lock = file.getChannel().lock()) {
+        System.out.println(lock.isValid() ? 1031 : 0); } } }
+""",
+}
+
+
+@pytest.mark.parametrize("name", list(OWN_FILES))
+def test_locks_of_ones_own_files(pipeline: Pipeline, name: str) -> None:
+    if name in here().missing:
+        pytest.skip(f"{TABLE[name].title} is not on this machine: {here().missing[name]}")
+    done = judge(pipeline, name, OWN_FILES[name], PATIENT, [Test(name="1", answer="1031\n")])
+    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)

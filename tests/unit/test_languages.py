@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -50,6 +51,16 @@ def test_built_in_rows():
     for language in table.values():
         for program in language.programs():
             assert program.startswith("/usr/bin/"), "nobody's PATH decides which compiler judges"
+
+
+def test_the_page_names_every_language_and_its_files():
+    page = (Path(__file__).parents[2] / "docs/languages.md").read_text()
+    rows = "\n".join(line for line in page.splitlines() if line.startswith("| `"))
+    for name, language in load_table().items():
+        assert f"`{name}`" in rows
+        assert all(re.search(rf"[` ]{re.escape(suffix)}[` ]", rows) for suffix in language.suffixes), name
+    for field in set(Language.model_fields) - {"name"}:
+        assert f"`{field}`" in page
 
 
 def test_plan_of_a_file_language():

@@ -1,0 +1,112 @@
+"""Two sandboxes that live at the same time tell each other nothing by the files that they share (lines 48 to 52)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.rpc.messages import Limits
+from judge.sandbox import Command, Sandbox
+from tests.support.sandbox import need_sandbox, pool, program, run_c, text
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
+]
+
+HEAD = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+static const char *shared[] = {"/usr/bin/env", "/usr", "/dev/null", "/dev/zero", "/etc/ld.so.cache"};
+"""
+# Holds whatever it gets, says so on its stdin (a socket), and keeps it until the other end closes.
+HOLDER = (
+    HEAD
+    + """
+int main(void) {
+    char byte;
+    for (int i = 0; i < 5; i++) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        int fd = open(shared[i], O_RDWR);
+        if (fd < 0) { fd = open(shared[i], O_RDONLY); lock.l_type = F_RDLCK; }
+        unsigned long hint = 4;
+        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) return 2;
+        fcntl(fd, F_OFD_SETLK, &lock);
+        fcntl(fd, F_SET_RW_HINT, &hint);
+    }
+    write(0, "h", 1);
+    read(0, &byte, 1);
+    return 0;
+}
+"""
+)
+# Says all that it finds out.
+SPY = (
+    HEAD
+    + """
+int main(void) {
+    for (int i = 0; i < 5; i++) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET}, seen = lock;
+        int fd = open(shared[i], O_RDWR);
+        if (fd < 0) { fd = open(shared[i], O_RDONLY); lock.l_type = F_RDLCK; }
+        unsigned long hint = 0;
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) printf("%s: flock says %d\\n", shared[i], errno);
+        if (fcntl(fd, F_OFD_SETLK, &lock) < 0) printf("%s: F_OFD_SETLK says %d\\n", shared[i], errno);
+        if (fcntl(fd, F_OFD_GETLK, &seen) == 0 && seen.l_type != F_UNLCK) printf("%s: a lock is there\\n", shared[i]);
+        if (fcntl(fd, F_GET_RW_HINT, &hint) == 0 && hint) printf("%s: the hint is %lu\\n", shared[i], hint);
+        int watch = inotify_init1(IN_NONBLOCK);
+        if (watch >= 0 && inotify_add_watch(watch, shared[i], IN_ALL_EVENTS) >= 0) printf("%s: watched\\n", shared[i]);
+    }
+    puts("end");
+}
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[tuple[Sandbox, Sandbox]]:
+    need_sandbox()
+    with pool("first") as one, pool("second") as other, one.take() as first, other.take() as second:
+        yield first, second
+
+
+def test_what_one_holds_the_other_does_not_see(two: tuple[Sandbox, Sandbox]) -> None:
+    first, second = two
+    first.put("run", program(HOLDER), 0o755)
+    ours, theirs = socket.socketpair()
+    ended: list[str] = []
+
+    def hold() -> None:
+        outcome = first.run(Command(["/box/run"], Limits(cpu=5, wall=120), stdin=theirs.fileno()))
+        ended.append(f"{outcome.exit_code} {outcome.killed} {text(outcome)}")
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        ours.settimeout(60)
+        assert ours.recv(1) == b"h", ended
+        said = text(run_c(second, SPY))
+    finally:
+        ours.close()
+        thread.join()
+        theirs.close()
+    assert said == "end\n"
+    assert ended == ["0  "]
+
+
+def test_locks_of_other_programs_are_not_seen_either(two: tuple[Sandbox, Sandbox]) -> None:
+    """A program cannot tell whether a daemon of the host has locked a file that both can open."""
+    with Path("/usr/bin/env").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert text(run_c(two[1], SPY)) == "end\n"

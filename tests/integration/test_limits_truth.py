@@ -1,0 +1,293 @@
+"""Verdicts at the limits: one step below is right, one step above gets that limit's verdict and no other.
+
+`JUDGE_TRUTH_TIMES` says how often each (3 by default, 50 for the record). What is asserted are verdicts; how late a run
+is ended is measured by `make bench`. On a machine that is busy with other things the kernel itself may count a step
+more for a run that stayed below; the account says so then, and that run is taken again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from judge.executor.verdict import run_verdict
+from judge.rpc.messages import Limits, Verdict
+from judge.sandbox import Outcome, Sandbox
+from tests.support.sandbox import MIB, need_sandbox, pool, run_c
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
+    pytest.mark.timeout(900),
+]
+
+TIMES = int(os.environ.get("JUDGE_TRUTH_TIMES", "3"))
+# How often a run may be disturbed before the machine is no place to measure.
+DISTURBED = 20
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    need_sandbox()
+    with pool("truth") as made, made.take() as box:
+        yield box
+
+
+def verdict_of(outcome: Outcome, limits: Limits) -> tuple[Verdict, str]:
+    """The verdict of a run without answer, and its reason; the run's own complaint where it has one."""
+    with outcome:
+        said = outcome.read_stderr(2000).decode(errors="replace")
+        verdict, reason = run_verdict(outcome, limits, None)
+        return verdict, f"{reason}; {said}" if said else reason
+
+
+def right_below(sandbox: Sandbox, source: str, limits: Limits, *args: str) -> None:
+    """TIMES undisturbed runs that are AC; a disturbed one is one whose account is over a time limit."""
+    done = disturbed = 0
+    while done < TIMES:
+        outcome = run_c(sandbox, source, limits, *args)
+        over_cpu, over_wall = outcome.cpu > limits.cpu, outcome.wall > limits.wall_seconds
+        verdict, reason = verdict_of(outcome, limits)
+        if over_cpu or over_wall:
+            assert verdict is Verdict.TLE and ("CPU" if over_cpu else "wall") in reason, (verdict, reason, outcome)
+            disturbed += 1
+            assert disturbed <= DISTURBED + TIMES, "this machine is too busy to stay below any time limit"
+            continue
+        assert (verdict, reason) == (Verdict.AC, ""), outcome
+        done += 1
+    if disturbed:
+        print(f"{disturbed} runs were disturbed")
+
+
+def right_above(sandbox: Sandbox, source: str, limits: Limits, verdict: Verdict, words: str, *args: str) -> None:
+    """TIMES runs with this verdict, whose reason begins with the words."""
+    for _ in range(TIMES):
+        outcome = run_c(sandbox, source, limits, *args)
+        found, reason = verdict_of(outcome, limits)
+        assert found is verdict and reason.startswith(words), (found, reason, outcome)
+
+
+BURN = """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static double cpu(void) {
+    struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec / 1e9;
+}
+static void burn(double seconds) { while (cpu() < seconds) ; }
+static void system_calls(double seconds) { while (cpu() < seconds) getppid(); }
+static void child(double seconds, int done) { burn(seconds); write(done, "x", 1); _exit(0); }
+int main(int argc, char **argv) {
+    double seconds = atof(argv[2]);
+    const char *how = argv[1];
+    int done[2]; char c;
+    pipe(done);
+    if (!strcmp(how, "alone")) burn(seconds);
+    if (!strcmp(how, "kernel")) system_calls(seconds);
+    if (!strcmp(how, "reaped")) for (int i = 0; i < 4; i++) {
+        if (fork() == 0) child(seconds / 4, done[1]);
+        wait(NULL);
+    }
+    if (!strcmp(how, "unreaped")) {
+        for (int i = 0; i < 4; i++) if (fork() == 0) child(seconds / 4, done[1]);
+        for (int i = 0; i < 4; i++) read(done[0], &c, 1);
+    }
+    if (!strcmp(how, "orphans")) { /* of a parent that is dead, in a session of their own */
+        for (int i = 0; i < 4; i++) if (fork() == 0) {
+            setsid();
+            if (fork() == 0) child(seconds / 4, done[1]);
+            _exit(0);
+        }
+        for (int i = 0; i < 4; i++) read(done[0], &c, 1);
+    }
+    return 0;
+}
+"""
+HOW_CPU = ["alone", "kernel", "reaped", "unreaped", "orphans"]
+CPU = Limits(cpu=0.3, wall=120, processes=16)
+
+
+@pytest.mark.parametrize("how", HOW_CPU)
+def test_cpu(sandbox: Sandbox, how: str) -> None:
+    right_below(sandbox, BURN, CPU, how, "0.27")
+    right_above(sandbox, BURN, CPU, Verdict.TLE, "CPU time limit exceeded", how, "0.33")
+
+
+SLEEP = """
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int ms = atoi(argv[2]);
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    if (argv[1][0] == 's') nanosleep(&t, NULL);
+    if (argv[1][0] == 'p') poll(NULL, 0, ms);
+    if (argv[1][0] == 'c') { if (fork() == 0) { nanosleep(&t, NULL); _exit(0); } wait(NULL); }
+    write(1, "right\\n", 6);
+    return 0;
+}
+"""
+WALL = Limits(cpu=10, wall=0.6)
+
+
+@pytest.mark.parametrize("how", ["sleep", "poll", "child"])
+def test_wall(sandbox: Sandbox, how: str) -> None:
+    right_below(sandbox, SLEEP, WALL, how, "500")
+    right_above(sandbox, SLEEP, WALL, Verdict.TLE, "wall time limit exceeded", how, "700")
+
+
+MEMORY = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void fill(int fd, size_t size) {
+    static char block[65536];
+    memset(block, 1, sizeof block);
+    for (size_t n = 0; n < size; n += sizeof block) if (write(fd, block, sizeof block) < 0) exit(3);
+}
+static size_t deep(size_t size) {
+    volatile char here[4096];
+    memset((char *)here, 1, sizeof here);
+    return size > sizeof here ? deep(size - sizeof here) + here[7] : 0;
+}
+int main(int argc, char **argv) {
+    const char *how = argv[1];
+    size_t size = strtoul(argv[2], NULL, 10);
+    if (!strcmp(how, "heap")) { char *p = malloc(size); if (!p) return 4; memset(p, 1, size); }
+    if (!strcmp(how, "blocks")) for (size_t n = 0; n < size; n += 4096) memset(malloc(4080), 1, 4080);
+    if (!strcmp(how, "shared")) memset(mmap(0, size, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0), 1, size);
+    if (!strcmp(how, "scratch")) fill(open("/scratch/f", O_CREAT | O_WRONLY, 0600), size);
+    if (!strcmp(how, "tmp")) fill(open("/tmp/f", O_CREAT | O_WRONLY, 0600), size);
+    if (!strcmp(how, "shm")) fill(open("/dev/shm/f", O_CREAT | O_WRONLY, 0600), size);
+    if (!strcmp(how, "memfd")) fill(memfd_create("x", 0), size);
+    if (!strcmp(how, "stack")) deep(size);
+    if (!strcmp(how, "children")) { /* and the parent looks away from what becomes of them */
+        int done[2]; char c;
+        pipe(done);
+        for (int i = 0; i < 4; i++) if (fork() == 0) {
+            char *p = malloc(size / 4);
+            memset(p, 1, size / 4);
+            write(done[1], "x", 1);
+            pause();
+        }
+        for (int i = 0; i < 4; i++) read(done[0], &c, 1);
+    }
+    if (!strcmp(how, "status")) { /* a child that is killed is the whole run's end, whatever its parent says then */
+        if (fork() == 0) { char *p = malloc(size); memset(p, 1, size); _exit(0); }
+        int status = 0;
+        wait(&status);
+        return status != 0;
+    }
+    return 0;
+}
+"""
+HOW_MEMORY = ["heap", "blocks", "shared", "scratch", "tmp", "shm", "memfd", "stack", "children", "status"]
+SPACE = Limits(cpu=20, wall=120, memory=64 * MIB, output=256 * MIB, processes=16)
+
+
+@pytest.mark.parametrize("how", HOW_MEMORY)
+def test_memory(sandbox: Sandbox, how: str) -> None:
+    right_below(sandbox, MEMORY, SPACE, how, str(61 * MIB))
+    right_above(sandbox, MEMORY, SPACE, Verdict.MLE, "memory limit exceeded", how, str(66 * MIB))
+
+
+READ = """
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) { /* more than the limit in clean pages: the kernel gives them up */
+    static char block[1 << 16];
+    char path[512];
+    size_t total = 0;
+    DIR *all = opendir("/usr/bin");
+    for (struct dirent *one; all && total < (96u << 20) && (one = readdir(all));) {
+        snprintf(path, sizeof path, "/usr/bin/%s", one->d_name);
+        int fd = open(path, O_RDONLY);
+        for (ssize_t n; fd >= 0 && (n = read(fd, block, sizeof block)) > 0;) total += (size_t)n;
+        close(fd);
+    }
+    return total < (96u << 20);
+}
+"""
+
+
+def test_page_cache_is_nobodys_memory(sandbox: Sandbox) -> None:
+    right_below(sandbox, READ, Limits(cpu=20, wall=120, memory=16 * MIB))
+
+
+WRITE = """
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    long size = atol(argv[2]);
+    int fd = argv[1][0] == 'o' ? 1 : argv[1][0] == 'e' ? 2 : open("/scratch/f", O_CREAT | O_WRONLY, 0600);
+    if (argv[3][0] == 'i') signal(SIGXFSZ, SIG_IGN);
+    char *data = calloc(1, (size_t)size);
+    for (long n = 0, more; n < size; n += more) if ((more = write(fd, data + n, (size_t)(size - n))) <= 0) break;
+    return 0;
+}
+"""
+OUTPUT = Limits(cpu=10, wall=120, output=100_000)
+
+
+@pytest.mark.parametrize("where", ["output", "error"])
+@pytest.mark.parametrize("signal", ["killed", "ignored"])
+def test_output(sandbox: Sandbox, where: str, signal: str) -> None:
+    for size in ("99999", "100000"):
+        for _ in range(TIMES):
+            outcome = run_c(sandbox, WRITE, OUTPUT, where, size, signal)
+            with outcome:
+                assert run_verdict(outcome, OUTPUT, None) == (Verdict.AC, "")
+                assert len(outcome.read_stdout() + outcome.read_stderr()) == int(size)
+    for _ in range(TIMES):
+        outcome = run_c(sandbox, WRITE, OUTPUT, where, "100001", signal)
+        with outcome:
+            assert run_verdict(outcome, OUTPUT, None)[0] is Verdict.OLE
+            assert len(outcome.read_stdout() + outcome.read_stderr()) == 100_000
+
+
+def test_files(sandbox: Sandbox) -> None:
+    right_below(sandbox, WRITE, OUTPUT, "file", "100000", "killed")
+    right_above(sandbox, WRITE, OUTPUT, Verdict.OLE, "output limit exceeded", "file", "100002", "killed")
+
+
+COUNT = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *rest(void *unused) { pause(); return unused; }
+int main(int argc, char **argv) {
+    for (int i = 1; i < atoi(argv[2]); i++) {
+        pthread_t thread;
+        if (argv[1][0] == 't') { if (pthread_create(&thread, NULL, rest, NULL)) return 9; continue; }
+        int pid = fork();
+        if (pid < 0) return 9;
+        if (pid == 0) { pause(); _exit(0); }
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["processes", "threads"])
+@pytest.mark.parametrize("limit", [1, 2, 16])
+def test_processes(sandbox: Sandbox, kind: str, limit: int) -> None:
+    limits = Limits(cpu=10, wall=120, processes=limit)
+    right_below(sandbox, COUNT, limits, kind, str(limit))
+    right_above(sandbox, COUNT, limits, Verdict.RTE, "ended with exit code 9", kind, str(limit + 1))
