@@ -14,7 +14,7 @@ from rich.text import Text
 from judge.ctl import show, submit
 from judge.ctl.api import Api
 from judge.problems.examples import Example, load_examples
-from judge.problems.package import Package
+from judge.problems.package import Package, manifest_bytes
 from judge.rpc import messages as m
 
 
@@ -51,7 +51,7 @@ def import_package(api: Api, package: Package) -> m.ProblemInfo:
     """Upload what the cluster does not have yet, then register the problem; nothing is registered on a failure."""
     for sha in package.blobs:
         api.put_blob(sha, functools.partial(package.read, sha))
-    manifest = package.manifest.model_dump_json().encode()
+    manifest = manifest_bytes(package.manifest)
     body = m.ProblemImport(manifest=api.put_content(manifest))
     return api.call(m.ProblemInfo, "POST", "/problems", body=body)
 

@@ -22,12 +22,16 @@ MAX_FRAME = 256 * 1024**2
 
 
 class Settings(Message):
-    """What a slot process is told at its start. `outputs` is where it puts outputs too big for a result."""
+    """What a slot process is told at its start.
+
+    `outputs` is where it puts outputs too big for a result, `builds` where the slots keep built validators.
+    """
 
     index: int
     core: int | None
     executor: str
     outputs: Path
+    builds: Path | None = None
     cgroup: str
     languages: Path | None = None
     weak: bool = False

@@ -61,8 +61,7 @@ class Depot:
             if assignment.problem is not None:
                 pinned = stack.enter_context(self._cache.pinned([assignment.problem.hash]))
                 manifest = read_manifest(pinned[assignment.problem.hash])
-                names = [name for test in manifest.tests for name in (test.input, test.answer)]
-                files = stack.enter_context(self._cache.pinned(names))
+                files = stack.enter_context(self._cache.pinned(sorted(manifest.blobs())))
                 found.data = Data(manifest=manifest, files={sha: str(path) for sha, path in files.items()})
             names = [
                 blob

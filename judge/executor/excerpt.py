@@ -54,6 +54,14 @@ class Budget:
             self._left -= need
         return out, err
 
+    def text(self, value: str) -> str:
+        """A text for people, or nothing when the budget is used up."""
+        need = json_size(value)
+        if need > self._left:
+            return ""
+        self._left -= need
+        return value
+
 
 def build_log(outcome: Outcome) -> str:
     """What a compiler printed, errors first, at most LOG characters."""

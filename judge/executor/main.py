@@ -16,6 +16,7 @@ from judge import log as logs
 from judge.config import ExecutorConfig
 from judge.errors import ConfigError, RefusedError
 from judge.etcd.client import Etcd
+from judge.executor import builds
 from judge.executor.calibration import calibrate
 from judge.executor.channel import Settings
 from judge.executor.data import Depot
@@ -108,6 +109,8 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
         log.warning("machine check: %s", finding)
     cores = plan_slots(config.slots, config.cores, usable_cores())
     outputs = config.work_dir / "outputs"
+    kept = config.work_dir / "builds"
+    builds.clear(kept)
     spool = Spool(config.work_dir / "spool", config.spool_bytes)
     board = Board(config.name, uuid.uuid4().hex)
     for entry in spool.load():
@@ -123,6 +126,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
             core=core,
             executor=config.name,
             outputs=outputs,
+            builds=kept,
             cgroup=config.cgroup,
             languages=config.languages,
             weak=weak,

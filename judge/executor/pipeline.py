@@ -1,7 +1,8 @@
 """Compile, run, check: what a slot does with one task (seed: Execute).
 
 One sandbox serves one task: the source and what the compiler leaves lie in its `/box`; every run gets fresh `/scratch`,
-`/tmp` and `/dev/shm`. Called by the slot process only, which is single-threaded.
+`/tmp` and `/dev/shm`. A validator of the problem's own has a second one. Called by the slot process only, which is
+single-threaded.
 """
 
 from __future__ import annotations
@@ -9,146 +10,45 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from judge import clock
-from judge.errors import JudgeError, UsageError
+from judge.errors import UsageError
 from judge.executor import excerpt
+from judge.executor.builds import Builds, compile_limits
 from judge.executor.channel import Finished, Job, Progress, limits_of
 from judge.executor.pace import Pace, kind_of
+from judge.executor.program import Box, Program, included, plan, plan_program
 from judge.executor.state import given_back
-from judge.executor.verdict import compile_verdict, run_fault, run_verdict, task_status, task_verdict, usage
-from judge.problems.languages import PATH, Language
-from judge.problems.validator import validate
-from judge.rpc.messages import Completed, Limits, Result, Status, Submission, TestResult, Verdict
+from judge.executor.testing import Case, Tester, cases
+from judge.executor.validation import BuildError, CustomValidator
+from judge.executor.verdict import ACCEPTED, compile_verdict, size, task_status, usage
+from judge.problems import scoring
+from judge.problems.languages import Language
+from judge.rpc.messages import Completed, Limits, ProblemManifest, Result, Status, TestResult, Verdict
+from judge.sandbox.pair import run_pair
 from judge.sandbox.types import Command, Killed, Outcome
 
-MIB = 1024**2
-# The Kattis format's limits for compilation; the wall limit ends compilers that wait for ever.
-COMPILE_LIMITS = Limits(cpu=60, wall=90, memory=2048 * MIB, output=64 * MIB, processes=256, files=1024)
 # The slot says that it is nearly free when it expects to be so within this many seconds (docs/executor.md).
 LOOKAHEAD = 0.1
 # Progress is told at most this often, in seconds.
 PROGRESS_EVERY = 0.1
-COMMAND_SOURCE = "source"
-NAME_BYTES = 255
-# Of the whole output of a task without tests.
-RUN_NAME = "run"
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error: somebody asked for it
     """The task is not wanted any more; its processes are dead."""
 
 
-class Box(Protocol):
-    """The part of `judge.sandbox.Sandbox` that a task needs."""
-
-    def put(self, name: str, data: bytes, mode: int = 0o644) -> None:
-        """Write a file into /box."""
-
-    def run(self, command: Command, cancel_fd: int | None = None) -> Outcome:
-        """Run one command to its end."""
-
-    def close(self) -> None:
-        """End the sandbox and everything in it."""
-
-
-@dataclass(frozen=True)
-class Program:
-    """How one submission is built and started inside the sandbox, whatever kind it is."""
-
-    files: Mapping[str, bytes]
-    compile: Sequence[str] | None
-    run: Sequence[str]
-    env: Mapping[str, str]
-    limits: Limits
-    cwd: str = "/scratch"
-    memory_exit: int | None = None
-
-
-@dataclass(frozen=True)
-class Case:
-    """One test as the pipeline sees it: bytes, or the file of a verified blob. No answer: any output is right.
-
-    `public`: the submitter knows the answer already, so that messages may quote it.
-    """
-
-    name: str
-    input: bytes | Path
-    answer: bytes | Path | None
-    public: bool = True
-
-
-def plan(submission: Submission, limits: Limits, table: Mapping[str, Language]) -> Program:
-    """How to judge a submission: by its language, or by its own shell commands (the seed's plain task).
-
-    Raises UsageError for a language that this executor does not have.
-    """
-    source = submission.source
-    if submission.command is not None:
-        name = Path(submission.filename or COMMAND_SOURCE).name or COMMAND_SOURCE
-        if len(name.encode("utf-8", "replace")) > NAME_BYTES:
-            name = COMMAND_SOURCE
-        return Program(
-            files={} if source is None else {name: source.encode("utf-8", "replace")},
-            compile=["/bin/sh", "-c", submission.compile] if submission.compile else None,
-            run=["/bin/sh", "-c", submission.command],
-            env={"PATH": PATH},
-            limits=limits,
-            cwd="/box",
-        )
-    language = table.get(submission.language or "")
-    if language is None:
-        msg = f"language '{submission.language}' is not in this executor's table"
-        raise UsageError(msg)
-    text = source or ""
-    made = language.plan(text, submission.filename, limits.memory)
-    return Program(
-        files={made.source_name: text.encode("utf-8", "replace")},
-        compile=made.compile,
-        run=made.run,
-        env={"PATH": PATH, **made.env},
-        limits=language.limits(limits),
-        memory_exit=language.memory_exit,
-    )
-
-
-def cases(job: Job) -> list[Case]:
-    """The tests of a job in judging order: the manifest's, or name order; one run on `stdin` when it has none."""
-    submission = job.assignment.submission
-    if job.data is not None:
-        files = job.data.files
-        return [
-            Case(test.name, Path(files[test.input]), Path(files[test.answer]), test.sample)
-            for test in job.data.manifest.tests
-        ]
-    if not submission.tests:
-        return [Case(RUN_NAME, (submission.stdin or "").encode("utf-8", "replace"), None)]
-    return [
-        Case(
-            test.name,
-            _content(test.input, test.input_blob, job.blobs) or b"",
-            _content(test.answer, test.answer_blob, job.blobs),
-        )
-        for test in sorted(submission.tests, key=lambda test: test.name)
-    ]
-
-
-def _content(text: str | None, blob: str | None, files: Mapping[str, str]) -> bytes | Path | None:
-    if blob is not None:
-        return Path(files[blob])
-    return text.encode("utf-8", "replace") if text is not None else None
-
-
 @dataclass(frozen=True)
 class Pipeline:
     """Judges jobs, one after another, in sandboxes that `take` hands out.
 
-    `tell` carries progress to main; `outputs` is where outputs go that are too big for a result; a `cancel_fd` that
-    becomes readable ends the job.
+    `tell` carries progress to main; `outputs` is where outputs go that are too big for a result, `builds` where built
+    validators are kept; a `cancel_fd` that becomes readable ends the job. `memory` is what this host can give one run,
+    in bytes.
     """
 
     take: Callable[[], Box]
@@ -159,6 +59,8 @@ class Pipeline:
     weak: bool = False
     prepare: Callable[[], None] = lambda: None
     pace: Pace = field(default_factory=Pace)
+    builds: Path | None = None
+    memory: int | None = None
 
     def execute(self, job: Job) -> Finished:
         """Judge one job to its end (seed: Execute); `completed` is None when it was cancelled.
@@ -166,6 +68,19 @@ class Pipeline:
         SandboxError says that the sandbox failed, and that nothing is known about the submission.
         """
         return _Task(self, job).execute()
+
+
+def fitting(limits: Limits, manifest: ProblemManifest | None, memory: int | None) -> Limits:
+    """The limits as this host can keep them: a default memory limit shrinks to what there is, `memory` bytes.
+
+    UsageError when the problem asks for more than that: another host may have it.
+    """
+    if memory is None or manifest is None or limits.memory <= memory:
+        return limits
+    if not manifest.memory_is_default:
+        msg = f"the problem needs {size(limits.memory)} of memory, this executor has {size(memory)}"
+        raise UsageError(msg)
+    return limits.model_copy(update={"memory": memory})
 
 
 class _Task:
@@ -177,7 +92,7 @@ class _Task:
         self.result = Result(language_version=job.language_version, weak_sandbox=pipeline.weak)
         self.finished = Finished(claim=job.assignment.claim)
         self.budget = excerpt.Budget()
-        self.flags = job.data.manifest.validator_flags if job.data is not None else []
+        self.manifest = job.data.manifest if job.data is not None else None
         self.told = 0.0
         self.nearly = False
         self.begin = clock.monotonic()
@@ -209,23 +124,37 @@ class _Task:
         return soon
 
     def _judge(self) -> Verdict:
-        program = plan(self.job.assignment.submission, limits_of(self.job), self.pipeline.table)
-        tests = cases(self.job)
-        with self._create_files(program) as box:
+        job, manifest, table = self.job, self.manifest, self.pipeline.table
+        limits = fitting(limits_of(job), manifest, self.pipeline.memory)
+        submission = job.assignment.submission
+        extra = included(manifest, submission.language, job.data.files) if job.data is not None and manifest else {}
+        program = plan(submission, limits, table, extra)
+        asked = compile_limits(manifest.compile_seconds, manifest.compile_memory) if manifest else compile_limits()
+        with self._create_files(program) as box, contextlib.ExitStack() as stack:
             if program.compile is not None:
                 # The next sandbox comes up while the compiler runs: nothing is measured closely then.
                 self.pipeline.prepare()
-                if not self._compile(box, program.compile, program):
+                if not self._compile(box, program.compile, program, asked):
                     return Verdict.CE
-            self._run_all(box, program, tests)
-        verdict, self.result.failed_test = task_verdict((test.name, test.verdict) for test in self.result.tests)
-        for test in self.result.tests:
-            self.result.cpu = max(self.result.cpu, test.cpu)
-            self.result.wall = max(self.result.wall, test.wall)
-            self.result.memory = max(self.result.memory, test.memory)
-            if test.name == self.result.failed_test:
-                self.result.reason = f"test {test.name}: {test.reason}"
-        return verdict
+            validator = self._validator(asked)
+            if validator is not None:
+                stack.callback(validator.close)
+                try:
+                    validator.box()
+                except BuildError as exc:
+                    self.result.reason = str(exc)
+                    return Verdict.JE
+            return self._run_all(box, program, cases(job), validator)
+
+    def _validator(self, asked: Limits) -> CustomValidator | None:
+        """The problem's own validator, ready to be built."""
+        manifest, data = self.manifest, self.job.data
+        if manifest is None or data is None or manifest.validator is None:
+            return None
+        contents = {name: Path(data.files[sha]).read_bytes() for name, sha in manifest.validator.files.items()}
+        program = plan_program(manifest.validator, contents, self.pipeline.table, manifest.validation)
+        builds = Builds(self.pipeline.builds or self.pipeline.outputs)
+        return CustomValidator(program, self.pipeline.take, self._run, builds, asked)
 
     def _completed(self, verdict: Verdict) -> Completed:
         assignment = self.job.assignment
@@ -249,6 +178,26 @@ class _Task:
         finally:
             box.close()
 
+    def _pair(self, boxes: tuple[Box, Box], commands: tuple[Command, Command]) -> tuple[Outcome, Outcome]:
+        """One interaction; a validator that ended with anything but 42 settles it."""
+        begin = clock.monotonic()
+        first, second = run_pair(boxes, commands, lambda ended: ended.exit_code != ACCEPTED, self.pipeline.cancel_fd)
+        self.finished.overhead += max(0.0, clock.monotonic() - begin - max(first.wall, second.wall))
+        self.finished.runs += 1
+        if second.killed is Killed.CANCELLED or (first.killed is Killed.CANCELLED and self._cancelled()):
+            first.close()
+            second.close()
+            raise Cancelled
+        return first, second
+
+    def _cancelled(self) -> bool:
+        """Whether main asks for an end now."""
+        poll = select.poll()
+        if self.pipeline.cancel_fd is None:
+            return False
+        poll.register(self.pipeline.cancel_fd, select.POLLIN)
+        return bool(poll.poll(0))
+
     def _run(self, box: Box, command: Command) -> Outcome:
         """One run in the sandbox; Cancelled when main asked for an end (seed: t.proc.kill)."""
         begin = clock.monotonic()
@@ -260,83 +209,78 @@ class _Task:
             raise Cancelled
         return outcome
 
-    def _compile(self, box: Box, argv: Sequence[str], program: Program) -> bool:
+    def _compile(self, box: Box, argv: Sequence[str], program: Program, limits: Limits) -> bool:
         """Run the compiler under limits; False when it failed or passed one (seed: compiling, compile_failed)."""
-        command = Command(argv=argv, limits=COMPILE_LIMITS, env=program.env, writable=True, cwd="/box")
+        command = Command(argv=argv, limits=limits, env=program.env, writable=True, cwd="/box")
         with self._run(box, command) as outcome:
             self.result.compile = usage(outcome)
             self.result.compile_log = excerpt.build_log(outcome)
-            failed = compile_verdict(outcome, COMPILE_LIMITS)
+            failed = compile_verdict(outcome, limits)
         if failed is None:
             return True
         self.result.reason = failed[1]
         return False
 
-    def _run_all(self, box: Box, program: Program, tests: Sequence[Case]) -> None:
-        """Run the tests in order, up to the first that fails (seed: running)."""
-        begin = clock.monotonic()
+    def _run_all(self, box: Box, program: Program, tests: Sequence[Case], validator: CustomValidator | None) -> Verdict:
+        """Run the tests that decide, in order; in full mode the others as well (seed: running)."""
         whole = len(tests) == 1 and tests[0].answer is None
-        for index, case in enumerate(tests):
-            now = clock.monotonic()
-            left = (now - begin) / index * (len(tests) - index) if index else float("inf")
-            soon = self._soon(min(left, self.expected - (now - self.begin)))
-            if index == 0 or soon or now - self.told >= PROGRESS_EVERY:
-                self.told = now
-                claim, progress = self.finished.claim, f"{index}/{len(tests)}"
-                self.pipeline.tell(Progress(claim=claim, status=Status.RUNNING, progress=progress, nearly=soon))
-            test = self._test(box, program, case, whole=whole)
-            self.result.tests.append(test)
-            if test.verdict is not Verdict.AC:
-                break
-
-    def _test(self, box: Box, program: Program, case: Case, *, whole: bool) -> TestResult:
-        """Run one test and decide its verdict."""
-        stdin = excerpt.sealed(case.input)
-        try:
-            command = Command(argv=program.run, limits=program.limits, env=program.env, stdin=stdin, cwd=program.cwd)
-            outcome = self._run(box, command)
-        finally:
-            os.close(stdin)
-        with outcome:
-            message = ""
-            size = os.fstat(outcome.stdout).st_size
-            fault = run_fault(outcome, program.limits, program.memory_exit)
-            if fault is not None:
-                verdict, reason = fault
-                sha = excerpt.digest(outcome.stdout, size)
-            else:
-                output = outcome.read_stdout()
-                sha = excerpt.sha256(output)
-                verdict, reason, message = self._check(outcome, program, output, case)
-            out, err = self.budget.excerpts(outcome, always=verdict is not Verdict.AC)
-            if whole:
-                self._keep_output(outcome.stdout, size)
-        return TestResult(
-            name=case.name,
-            verdict=verdict,
-            reason=reason,
-            output_sha256=sha,
-            output_bytes=size,
-            output=out,
-            error=err,
-            message=message,
-            **usage(outcome).model_dump(),
+        manifest = self.manifest
+        tester = Tester(
+            program=program,
+            run=lambda command: self._run(box, command),
+            pair=lambda mine, judge, its: self._pair((box, judge.box()), (mine, its)),
+            budget=self.budget,
+            validator=validator,
+            interactive=manifest is not None and manifest.interactive,
+            passes=manifest.passes if manifest is not None else 1,
+            keep=self._keep_output if whole else None,
         )
+        by_name = {case.name: case for case in tests}
+        full = self.job.assignment.submission.mode == "full"
+        judged: dict[str, scoring.Judged] = {}
+        done: dict[str, TestResult] = {}
+        begin = clock.monotonic()
+        while True:
+            stand = scoring.standing(manifest or list(by_name), judged)
+            rest = [name for name in by_name if name not in judged] if full and not stand.error else []
+            todo = [*stand.missing, *(name for name in rest if name not in stand.missing)]
+            if not todo:
+                break
+            for index, name in enumerate(todo, len(done)):
+                self._tell(index, len(tests), begin)
+                done[name], judged[name] = tester.test(by_name[name])
+                if judged[name].verdict is not Verdict.AC:
+                    break
+        return self._conclude(stand, [done[name] for name in by_name if name in done], judged)
 
-    def _check(self, outcome: Outcome, program: Program, output: bytes, case: Case) -> tuple[Verdict, str, str]:
-        """Verdict, reason and the validator's message of a run that ended well."""
-        if case.answer is None:
-            return Verdict.AC, "", ""
-        expected = case.answer if isinstance(case.answer, bytes) else case.answer.read_bytes()
-        if output == expected:
-            return Verdict.AC, "", ""
-        try:
-            checked = validate(output, expected, self.flags)
-        except JudgeError as exc:
-            return Verdict.JE, excerpt.clip(f"the problem's validator cannot be used: {exc}", excerpt.MESSAGE), ""
-        verdict, reason = run_verdict(outcome, program.limits, checked, program.memory_exit)
-        message = checked.detail if case.public else checked.message
-        return verdict, excerpt.clip(reason, excerpt.MESSAGE), excerpt.clip(message, excerpt.MESSAGE)
+    def _conclude(
+        self, stand: scoring.Standing, tests: list[TestResult], judged: Mapping[str, scoring.Judged]
+    ) -> Verdict:
+        """Put the result together."""
+        result = self.result
+        for test in tests:
+            test.score = judged[test.name].score
+            result.cpu = max(result.cpu, test.cpu)
+            result.wall = max(result.wall, test.wall)
+            result.memory = max(result.memory, test.memory)
+            if test.name == stand.failed:
+                result.reason = f"test {test.name}: {test.reason}"
+        failing = next((test for test in tests if test.name == stand.failed), None)
+        if stand.error and (failing is None or failing.verdict is not Verdict.JE):
+            result.reason = stand.error
+        result.tests = tests
+        result.failed_test, result.score, result.groups = stand.failed, stand.score, stand.groups
+        return stand.verdict
+
+    def _tell(self, index: int, count: int, begin: float) -> None:
+        """Progress, not too often, and whether the slot is nearly free."""
+        now = clock.monotonic()
+        left = (now - begin) / index * (count - index) if index else float("inf")
+        soon = self._soon(min(left, self.expected - (now - self.begin)))
+        if index == 0 or soon or now - self.told >= PROGRESS_EVERY:
+            self.told = now
+            claim, progress = self.finished.claim, f"{index}/{count}"
+            self.pipeline.tell(Progress(claim=claim, status=Status.RUNNING, progress=progress, nearly=soon))
 
     def _keep_output(self, fd: int, size: int) -> None:
         """The whole output of a task without answers: inside the result when small text, else in a file for main."""

@@ -42,6 +42,8 @@ def serve(sock: socket.socket, settings: Settings) -> int:
             cancel_fd=sock.fileno(),
             weak=pool.weak,
             prepare=pool.prepare,
+            builds=settings.builds,
+            memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         )
         # The first sandbox proves that sandboxes work here; only then are tasks asked for.
         pool.take().close()

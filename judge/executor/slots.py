@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from judge import clock
 from judge.executor.channel import Broken, Cancel, Finished, Job, Progress, Reader, Ready, Settings, limits_of, send
-from judge.executor.pipeline import COMPILE_LIMITS
+from judge.executor.program import COMPILE_LIMITS
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,15 @@ class Slot:
     def quiet_until(self, job: Job, now: float) -> None:
         """Allow silence for as long as one step of this job can take."""
         # Languages multiply a test's limits; 10 covers every row of the table with room to spare.
-        self.deadline = now + SILENCE + COMPILE_LIMITS.wall_seconds + 10 * limits_of(job).wall_seconds
+        step = COMPILE_LIMITS.wall_seconds + 10 * limits_of(job).wall_seconds
+        manifest = job.data.manifest if job.data is not None else None
+        if manifest is not None and manifest.validator is not None:
+            # It is compiled first, perhaps after another slot has; and one test may take several passes.
+            step += 2 * COMPILE_LIMITS.wall_seconds
+            step += manifest.passes * (manifest.validation.wall_seconds + 10 * limits_of(job).wall_seconds)
+        if manifest is not None and manifest.compile_seconds is not None:
+            step += 4 * manifest.compile_seconds
+        self.deadline = now + SILENCE + step
 
     def cancel(self, claim: str, now: float) -> None:
         """Ask a busy slot to kill what it runs (seed: `tasks.t.proc.kill()`)."""

@@ -16,7 +16,7 @@ The output limit is last of the limits because a program that loops while printi
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 from judge.rpc.messages import Limits, RunUsage, Status, Verdict
@@ -49,6 +49,14 @@ class Facts(Protocol):
     @property
     def memory(self) -> int:
         """Bytes of memory used at the peak."""
+
+
+class Timed(Facts, Protocol):
+    """Facts of one of two programs that ran side by side."""
+
+    @property
+    def ended(self) -> float:
+        """When it ended, on the clock of the other one."""
 
 
 class Checked(Protocol):
@@ -189,24 +197,52 @@ def run_verdict(
     return Verdict.WA, validation.message or "wrong answer"
 
 
+ACCEPTED, REJECTED = 42, 43
+
+
+def validator_fault(facts: Facts, limits: Limits) -> str | None:
+    """Why a validator's run says nothing about the output, or None when it ended with 42 or 43.
+
+    Every limit that it passes, every signal and any other exit code, 0 included, is the judge's error (Kattis).
+    """
+    if facts.signal is None and facts.exit_code in {ACCEPTED, REJECTED} and facts.killed is Killed.NONE:
+        return None
+    if facts.signal is None and facts.exit_code == 0 and facts.killed is Killed.NONE:
+        return "the output validator ended with exit code 0; it must be 42 or 43"
+    fault = run_fault(facts, limits)
+    return f"the output validator failed: {fault[1] if fault else 'it did not end with 42 or 43'}"
+
+
+def interaction_verdict(
+    submission: Timed, validator: Timed, limits: Limits, validation: Limits, memory_exit: int | None = None
+) -> tuple[Verdict, str]:
+    """The verdict of one interaction, and its reason; first match wins (docs/judging.md).
+
+    1. the validator failed: JE; 2. it ended first with 43: WA, whatever became of the submission then; 3. what is
+    wrong with the submission's run by itself; 4. the validator's word. `limits.wall` already has the time in it that
+    the validator used.
+    """
+    fault = validator_fault(validator, validation)
+    if fault is not None:
+        return Verdict.JE, fault
+    rejected = validator.exit_code == REJECTED
+    if rejected and validator.ended < submission.ended:
+        return Verdict.WA, _REJECTED
+    own = run_fault(submission, limits, memory_exit)
+    if own is not None:
+        return own
+    return (Verdict.WA, _REJECTED) if rejected else (Verdict.AC, "")
+
+
+_REJECTED = "the output validator rejected the output"
+
+
 def compile_verdict(facts: Facts, limits: Limits) -> tuple[Verdict, str] | None:
     """CE with its reason, or None when the compilation went well. Every limit that a compiler passes is CE."""
     fault = run_fault(facts, limits)
     if fault is None:
         return None
     return Verdict.CE, f"compilation failed: {fault[1]}"
-
-
-def task_verdict(tests: Iterable[tuple[str, Verdict]]) -> tuple[Verdict, str | None]:
-    """The verdict of a task and the test that decided it: the first failing one in name order (Kattis, CCS rules).
-
-    No failing test means AC and None. The order in which tests were run does not matter.
-    """
-    failed = [(name, verdict) for name, verdict in tests if verdict is not Verdict.AC]
-    if not failed:
-        return Verdict.AC, None
-    name, verdict = min(failed)
-    return verdict, name
 
 
 def task_status(verdict: Verdict) -> Status:

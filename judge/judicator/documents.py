@@ -220,7 +220,7 @@ def fit(result: Result) -> Document:
     return stored
 
 
-_TEST_TEXTS: Final = ("reason", "output", "error", "message")
+_TEST_TEXTS: Final = ("reason", "output", "error", "message", "feedback")
 
 
 def flaw(completed: Completed) -> str | None:

@@ -20,12 +20,24 @@ _NAME_BYTES: Final = 255
 _NO_NUL: Final = ("source", "filename", "compile", "command", "user")
 
 
-def check(submission: Submission, limits: SubmissionLimits, *, languages: Collection[str], source_bytes: int) -> None:
+def check(
+    submission: Submission,
+    limits: SubmissionLimits,
+    *,
+    languages: Collection[str],
+    source_bytes: int,
+    allowed: Collection[str] = (),
+) -> None:
     """Refuse what cannot be judged, naming the field; raises FieldError or TooLargeError.
 
-    `languages` are the known ones, `source_bytes` is the problem's own limit of the source.
+    `languages` are the known ones, `source_bytes` is the problem's own limit of the source, `allowed` are the only
+    languages in which the problem may be solved (empty: all).
     """
     check_text(submission)
+    if allowed and submission.language not in allowed:
+        given = f"'{submission.language}'" if submission.language else "a command"
+        choices = ", ".join(sorted(allowed))
+        raise FieldError("language", f"problem '{submission.problem}' takes {choices} only, not {given}")
     for name in _NO_NUL:
         if "\0" in (getattr(submission, name) or ""):
             raise FieldError(name, "contains a NUL byte: this is a binary file; hand in source text")

@@ -11,6 +11,7 @@ from judge.errors import FieldError, NotFoundError, PackageError, TooLargeError
 from judge.judicator.blobs import Blobs
 from judge.judicator.database import Database, Document
 from judge.rpc.messages import Limits, ProblemInfo, ProblemManifest
+from judge.rpc.problem import FileIndex
 
 log = logging.getLogger(__name__)
 
@@ -47,13 +48,13 @@ class Problems:
         if size > _MANIFEST_BYTES:
             raise TooLargeError(f"the manifest has {size} bytes; the limit is {_MANIFEST_BYTES}")
         manifest = _parse(await self._blobs.get(sha))
-        needed = {blob for test in manifest.tests for blob in (test.input, test.answer)}
+        needed = manifest.blobs()
         missing = await self._blobs.missing(needed)
         if missing:
-            first = next(test.name for test in manifest.tests if test.input in missing or test.answer in missing)
-            raise FieldError(
-                "manifest", f"{len(missing)} of {len(needed)} blobs are not uploaded, first of test '{first}'"
-            )
+            tests = (test.name for test in manifest.tests if test.input in missing or test.answer in missing)
+            first = next((f"of test '{name}'" for name in tests), "of a program of the package")
+            raise FieldError("manifest", f"{len(missing)} of {len(needed)} blobs are not uploaded, first {first}")
+        needed |= await self._files(manifest)
         now = clock.wall()
         kept = {"name": manifest.name, "blobs": sorted({sha, *needed}), "imported": now}
         await self._db.manifests.replace_one({"_id": sha}, kept, upsert=True)
@@ -63,11 +64,36 @@ class Problems:
             "tests": len(manifest.tests),
             "limits": manifest.limits.model_dump(),
             "source_bytes": manifest.source_bytes,
+            "kind": kind(manifest),
+            "languages": manifest.languages,
             "imported": now,
         }
         await self._db.problems.replace_one({"_id": manifest.name}, doc, upsert=True)
         log.info("problem '%s' imported: %d tests, manifest %s", manifest.name, len(manifest.tests), sha)
         return _info({"_id": manifest.name, **doc})
+
+    async def _files(self, manifest: ProblemManifest) -> set[str]:
+        """The blobs of the whole package, which export needs: the index and what it lists, all uploaded."""
+        if manifest.package is None:
+            return set()
+        size = await self._blobs.size(manifest.package)
+        if size is None or size > _MANIFEST_BYTES:
+            raise FieldError("manifest", "the index of the package's files is not uploaded, or too large")
+        try:
+            files = set(FileIndex.model_validate_json(await self._blobs.get(manifest.package)).files.values())
+        except ValidationError:
+            raise PackageError("the index of the package's files is none; import the package again") from None
+        missing = await self._blobs.missing(files)
+        if missing:
+            raise FieldError("manifest", f"{len(missing)} of the package's {len(files)} files are not uploaded")
+        return {manifest.package, *files}
+
+
+def kind(manifest: ProblemManifest) -> str:
+    """What kind of problem it is, in the format's words: `scoring, interactive`."""
+    words = ["scoring" if manifest.scoring else "pass-fail"]
+    words += ["interactive"] * manifest.interactive + ["multi-pass"] * (manifest.passes > 1)
+    return ", ".join(words)
 
 
 def _parse(data: bytes) -> ProblemManifest:
@@ -95,5 +121,7 @@ def _info(doc: Document) -> ProblemInfo:
         hash=doc["hash"],
         tests=doc["tests"],
         limits=Limits.model_validate(doc["limits"]),
+        kind=doc.get("kind", "pass-fail"),
+        languages=doc.get("languages", []),
         imported=doc["imported"].isoformat(timespec="seconds").replace("+00:00", "Z"),
     )

@@ -107,15 +107,16 @@ class Service:
         known = await self.tasks.known(submission, digest)
         if known is not None:
             return m.AddReply(task=documents.to_task(known), created=False)
-        problem, source_bytes = None, _NO_SOURCE_LIMIT
+        problem, source_bytes, allowed = None, _NO_SOURCE_LIMIT, []
         if submission.problem is not None:
             doc = await self.problems.get(submission.problem)
             problem, source_bytes = m.ProblemRef(name=doc["_id"], hash=doc["hash"]), doc["source_bytes"]
+            allowed = doc.get("languages", [])
         table = self._languages
         if submission.language is not None and submission.language not in table:
             # A site's executors may have a language of their own.
             table = table.union(*(languages(doc) for doc in await self.executors.all()))
-        intake.check(submission, self._config.limits, languages=table, source_bytes=source_bytes)
+        intake.check(submission, self._config.limits, languages=table, source_bytes=source_bytes, allowed=allowed)
         missing = await self.blobs.missing(documents.blobs_of(submission))
         if missing:
             raise FieldError("tests", f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first")

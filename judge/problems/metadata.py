@@ -8,7 +8,9 @@ refused with file and line, because a package must be judged as its author meant
 from __future__ import annotations
 
 import configparser
-from typing import Annotated, Any, Self, TypeVar
+import math
+import re
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
 from pydantic import (
@@ -30,11 +32,17 @@ YAML_BYTES = 256 * 1024
 _DEPTH = 32
 
 LEGACY = ("legacy", "legacy-icpc")
+VERDICT_MODES = ("worst_error", "first_error", "always_accept")
+SCORE_MODES = ("sum", "avg", "min", "max")
+GRADER_FLAGS = (*VERDICT_MODES, *SCORE_MODES, "ignore_sample", "accept_if_any_accepted")
 CURRENT = "2025-09"
 _TYPES = ("pass-fail", "scoring", "multi-pass", "interactive", "submit-answer")
-# What a package may ask of compilers at most: the format's own "typical system default".
+# What the legacy format may say after `validation: custom`; ICPC's dialect adds multi-pass.
+_CUSTOM = ("score", "interactive", "multi-pass")
+# What compilers get unless a package asks for something else: the format's own "typical system default".
 _COMPILE_SECONDS = 60
 _COMPILE_MIB = 2048
+_CONSTANT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -57,6 +65,17 @@ def _flags(value: Any) -> Any:
     return value
 
 
+def _number(value: Any) -> float | None:
+    """A number as YAML has it, also `inf` and `+inf`, which it reads as text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return None if math.isnan(number) else number
+
+
 Text = Annotated[str, StringConstraints(max_length=4096)]
 Strings = Annotated[list[Text], BeforeValidator(_strings)]
 Flags = Annotated[list[Text], BeforeValidator(_flags)]
@@ -66,30 +85,30 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class TimeMultipliers(_Section):
+    """How far the time limit must be from the example submissions; `judgectl problem verify` checks it."""
+
+    ac_to_time_limit: float = Field(default=2.0, ge=1, allow_inf_nan=False)
+    time_limit_to_tle: float = Field(default=1.5, ge=1, allow_inf_nan=False)
+
+
 class LimitsSection(_Section):
     """`limits` of both formats; seconds, MiB, KiB. Bounds are those of what executors enforce."""
 
     time_limit: float | None = Field(default=None, gt=0, le=600, allow_inf_nan=False)
     time_resolution: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    time_multipliers: Any = None
+    time_multipliers: TimeMultipliers = TimeMultipliers()
     time_multiplier: float = Field(default=5.0, gt=0, allow_inf_nan=False)
     time_safety_margin: float = Field(default=2.0, gt=0, allow_inf_nan=False)
     memory: float | None = Field(default=None, ge=4, le=65536, allow_inf_nan=False)
     output: float | None = Field(default=None, gt=0, le=1024, allow_inf_nan=False)
     code: float | None = Field(default=None, gt=0, le=16384, allow_inf_nan=False)
-    compilation_time: float = Field(default=_COMPILE_SECONDS, gt=0, le=_COMPILE_SECONDS, allow_inf_nan=False)
-    compilation_memory: float = Field(default=_COMPILE_MIB, gt=0, le=_COMPILE_MIB, allow_inf_nan=False)
-    validation_time: float = Field(default=60, gt=0, allow_inf_nan=False)
-    validation_memory: float = Field(default=2048, gt=0, allow_inf_nan=False)
-    validation_output: float = Field(default=8, gt=0, allow_inf_nan=False)
-    validation_passes: Any = None
-
-    @field_validator("validation_passes")
-    @classmethod
-    def _passes(cls, value: Any) -> Any:
-        if value is not None:
-            raise _unsupported("limits.validation_passes: belongs to multi-pass problems")
-        return value
+    compilation_time: float = Field(default=_COMPILE_SECONDS, gt=0, le=600, allow_inf_nan=False)
+    compilation_memory: float = Field(default=_COMPILE_MIB, ge=64, le=65536, allow_inf_nan=False)
+    validation_time: float = Field(default=60, gt=0, le=600, allow_inf_nan=False)
+    validation_memory: float = Field(default=2048, ge=4, le=65536, allow_inf_nan=False)
+    validation_output: float = Field(default=8, gt=0, le=1024, allow_inf_nan=False)
+    validation_passes: int | None = Field(default=None, ge=2, le=1000)
 
 
 class ProblemYaml(_Section):
@@ -112,9 +131,9 @@ class ProblemYaml(_Section):
     validation: str = "default"
     validator_flags: Flags = Field(default_factory=list)
     grading: Any = None
-    languages: Any = "all"
+    languages: Strings = Field(default_factory=lambda: ["all"])
     allow_file_writing: bool = False
-    constants: Any = None
+    constants: dict[str, str | int | float] | None = None
 
     @property
     def legacy(self) -> bool:
@@ -135,31 +154,40 @@ class ProblemYaml(_Section):
     def _type(cls, value: list[str]) -> list[str]:
         for kind in value or [""]:
             if kind not in _TYPES:
-                msg = f"type: '{kind[:40]}' is not a type of problem; expected 'pass-fail'"
+                msg = f"type: '{kind[:40]}' is not a type of problem; expected some of {', '.join(_TYPES)}"
                 raise ValueError(msg)
-            if kind != "pass-fail":
+            if kind == "submit-answer":
                 raise _unsupported(f"type: '{kind}'")
+        if {"pass-fail", "scoring"} <= set(value) or len(set(value)) < len(value):
+            msg = f"type: '{', '.join(value)}' contradicts itself; choose pass-fail or scoring, and name each type once"
+            raise ValueError(msg)
         return value
 
     @field_validator("validation")
     @classmethod
     def _validation(cls, value: str) -> str:
-        if value.split() != ["default"]:
-            raise _unsupported(f"validation: '{value[:40]}'")
+        words = value.split()
+        if words != ["default"] and (words[:1] != ["custom"] or set(words[1:]) - set(_CUSTOM)):
+            known = ", ".join(_CUSTOM)
+            msg = f"validation: '{value[:40]}' is not known; expected default, or custom with some of {known}"
+            raise ValueError(msg)
         return value
 
     @field_validator("languages")
     @classmethod
-    def _languages(cls, value: Any) -> Any:
-        if value not in ("all", ["all"]):
-            raise _unsupported("languages: a restriction to some languages")
+    def _languages(cls, value: list[str]) -> list[str]:
+        if not value or ("all" in value and value != ["all"]):
+            msg = "languages: must be 'all', or a list of at least one language code"
+            raise ValueError(msg)
         return value
 
     @field_validator("constants")
     @classmethod
-    def _constants(cls, value: Any) -> Any:
-        if value:
-            raise _unsupported("constants: substitution in files of the package")
+    def _constants(cls, value: dict[str, str | int | float] | None) -> dict[str, str | int | float] | None:
+        for name in value or {}:
+            if not _CONSTANT.fullmatch(name):
+                msg = f"constants: '{name[:40]}' cannot be a constant's name; use letters, digits and _"
+                raise ValueError(msg)
         return value
 
     @model_validator(mode="after")
@@ -167,7 +195,39 @@ class ProblemYaml(_Section):
         if not self.legacy and self.name is None:
             msg = "key 'name' is missing; format 2025-09 requires it"
             raise ValueError(msg)
+        if not self.legacy and self.model_fields_set & {"validation", "validator_flags", "grading", "author"}:
+            key = min(self.model_fields_set & {"validation", "validator_flags", "grading", "author"})
+            msg = f"{key}: belongs to the legacy format; format 2025-09 has no such key"
+            raise ValueError(msg)
+        if self.limits.validation_passes is not None and not self.multi_pass:
+            msg = "limits.validation_passes: belongs to multi-pass problems; say type: multi-pass"
+            raise ValueError(msg)
         return self
+
+    @property
+    def words(self) -> frozenset[str]:
+        """What the legacy `validation` and the `type` say together."""
+        return frozenset([*self.validation.split(), *self.type])
+
+    @property
+    def custom(self) -> bool:
+        """Whether the legacy format announces a custom output validator."""
+        return "custom" in self.words
+
+    @property
+    def scoring(self) -> bool:
+        """Whether submissions get a score."""
+        return "scoring" in self.words
+
+    @property
+    def interactive(self) -> bool:
+        """Whether the output validator talks with the submission."""
+        return "interactive" in self.words
+
+    @property
+    def multi_pass(self) -> bool:
+        """Whether a submission may run several times on one test."""
+        return "multi-pass" in self.words
 
     def title(self) -> str:
         """The problem's name for people: the English one, else the first by language; empty when there is none."""
@@ -183,11 +243,11 @@ class TestSettings(_Section):
 
     __test__ = False  # not a pytest class
 
-    max_score: Any = None
-    score_aggregation: Any = None
+    max_score: int | Literal["unbounded"] | None = None
+    score_aggregation: Literal["pass-fail", "sum", "min"] | None = None
     static_validation_score: Any = None
-    require_pass: Any = None
-    args: Flags = Field(default_factory=list)
+    require_pass: Strings | None = None
+    args: Flags | None = None
     input_validator_args: Any = None
     static_validator_args: Any = None
     output_validator_args: Flags | None = None
@@ -197,11 +257,12 @@ class TestSettings(_Section):
     hint: Any = None
     description: Any = None
 
-    @field_validator("args")
+    @field_validator("max_score")
     @classmethod
-    def _args(cls, value: list[str]) -> list[str]:
-        if value:
-            raise _unsupported("args: command-line arguments for submissions")
+    def _max_score(cls, value: int | str | None) -> int | str | None:
+        if isinstance(value, int) and value < 0:
+            msg = f"max_score: {value} is negative; expected 0 or more, or 'unbounded'"
+            raise ValueError(msg)
         return value
 
     @field_validator("static_validation_score", "static_validator_args")
@@ -228,6 +289,28 @@ class LegacyTestSettings(_Section):
     reject_score: Any = None
     range: Any = None
 
+    @field_validator("accept_score", "reject_score")
+    @classmethod
+    def _score(cls, value: Any, info: ValidationInfo) -> float | None:
+        if value is None:
+            return None
+        score = _number(value)
+        if score is None or not math.isfinite(score):
+            msg = f"{info.field_name}: '{str(value)[:40]}' is not a number"
+            raise ValueError(msg)
+        return score
+
+    @field_validator("range")
+    @classmethod
+    def _range(cls, value: Any) -> tuple[float | None, float | None]:
+        words = value.split() if isinstance(value, str) else value
+        bounds = [_number(word) for word in words] if isinstance(words, list) else []
+        low, high = bounds if len(bounds) == 2 else (None, None)
+        if low is None or high is None or low > high:
+            msg = f"range: '{str(value)[:40]}' is not two numbers, the smaller first"
+            raise ValueError(msg)
+        return (low if math.isfinite(low) else None), (high if math.isfinite(high) else None)
+
     @field_validator("grading")
     @classmethod
     def _grading(cls, value: str) -> str:
@@ -238,8 +321,10 @@ class LegacyTestSettings(_Section):
     @field_validator("grader_flags")
     @classmethod
     def _grader_flags(cls, value: list[str]) -> list[str]:
-        if set(value) - {"first_error"}:
-            raise _unsupported(f"grader_flags: '{' '.join(value)[:80]}'")
+        unknown = [flag for flag in value if flag not in GRADER_FLAGS]
+        if unknown:
+            msg = f"grader_flags: the default grader has no flag '{unknown[0][:40]}'; it has {', '.join(GRADER_FLAGS)}"
+            raise ValueError(msg)
         return value
 
     @field_validator("output_validator_flags")
@@ -283,6 +368,15 @@ def parse(model: type[T], data: bytes, where: str) -> T:
     except (ValueError, OverflowError, RecursionError) as exc:
         # A date that does not exist, a number of a million digits: the YAML library converts as it reads.
         raise PackageError(f"{where}: has a value that cannot be read: {clean(str(exc))}") from None
+
+
+def check_yaml(data: bytes, where: str) -> None:
+    """Refuse what is no harmless YAML: PackageError with file and line, as `parse`."""
+    parse(_Anything, data, where)
+
+
+class _Anything(BaseModel):
+    model_config = ConfigDict(extra="allow")
 
 
 def _check_events(text: str, where: str) -> None:

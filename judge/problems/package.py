@@ -1,40 +1,55 @@
 """Reads a problem package in Kattis/ICPC format into the manifest and blobs that executors judge by (DESIGN 6).
 
-Pass-fail problems with the default output validator; everything else is refused at import with one sentence that names
-file and field, as the format asks of systems that cannot keep a package's guarantees.
+What cannot be judged as its author meant is refused at import with one sentence that names file and field, as the
+format asks of systems that cannot keep a package's guarantees.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.languages import Language, guess, load_table
+from judge.problems.programs import find_include, find_validator, substitute
+from judge.problems.testdata import TestData, read_tests
 from judge.problems.tree import TIME_LIMIT_FILE, Tree, clean, open_tree
 from judge.problems.validator import parse_flags
-from judge.rpc.messages import Limits, ProblemManifest, ProblemTest, Verdict
+from judge.rpc.messages import Limits, ProblemManifest, Verdict
+from judge.rpc.problem import FileIndex, ProblemProgram
 
 MIB = 1024**2
-MAX_TESTS = 5000
 MAX_SOURCE_BYTES = 16 * MIB
+# The format's "typical system default"; a host with less memory gives what it has.
+DEFAULT_MEMORY = 2048 * MIB
+PASSES = 2
 # Files of an archive up to this size stay in memory, bigger ones wait in a temporary directory.
 _IN_MEMORY = 256 * 1024
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _PROBLEM_YAML = "problem.yaml"
 _INI = "domjudge-problem.ini"
-_SETTINGS = ("testdata.yaml", "test_group.yaml")
+_EXPECTATIONS = "submissions/submissions.yaml"
+# What the format's language codes are called here, where it is not the same word.
+ALIASES = {"python": "python3", "c++": "cpp", "javascript": "javascript", "bash": "bash"}
+# Said at import, so that nobody believes that it was done.
+_NOT_DONE = {
+    "input_validators": "input validators are not run here; check the input files with the package's own tools",
+    "input_format_validators": "input validators are not run here; check the input files with the package's own tools",
+    "output_visualizer": "the output visualizer is not run here; verdicts do not depend on it",
+    "input_visualizer": "the input visualizer is not run here; verdicts do not depend on it",
+}
 
 # A folder of submissions: what it stands for, and what else the whole submission's verdict may be. Kattis knows no
 # MLE and SV: packages that are made for it file such programs under run-time errors.
@@ -70,12 +85,16 @@ class ExampleSubmission:
 class Package:
     """A package that has been read. `blobs` holds every test file once, as bytes or as a file to read from.
 
-    Files of an archive live in a temporary directory that goes away with this object, or with `close`.
+    `expectations` is submissions.yaml and its name for people, `notes` are sentences for whoever imports it. Files of
+    an archive live in a temporary directory that goes away with this object, or with `close`.
     """
 
     manifest: ProblemManifest
     blobs: dict[str, Path | bytes]
     submissions: dict[str, bytes] = field(default_factory=dict)
+    yaml: metadata.ProblemYaml = field(default_factory=metadata.ProblemYaml)
+    expectations: tuple[bytes, str] | None = None
+    notes: list[str] = field(default_factory=list)
     _cleanup: weakref.finalize[..., Package] | None = None
 
     def read(self, sha: str) -> bytes:
@@ -155,11 +174,7 @@ class _Reader:
         self._blobs: dict[str, Path | bytes] = {}
         self._temporary: str | None = None
         self._yaml = metadata.parse(metadata.ProblemYaml, *self._small(_PROBLEM_YAML))
-        self._model: type[metadata.LegacyTestSettings | metadata.TestSettings] = (
-            metadata.LegacyTestSettings if self._yaml.legacy else metadata.TestSettings
-        )
-        # The flags that some test wants, and the first test that does.
-        self._flags: dict[tuple[str, ...], str] = {}
+        self._table = load_table()
 
     def read(self, time_limit: float | None) -> Package:
         """Everything, or a PackageError and no temporary file left."""
@@ -178,22 +193,112 @@ class _Reader:
         ini = metadata.parse_ini(*self._small(_INI)) if _INI in self._tree.files else {}
         for key in ("special_run", "special_compare"):
             if ini.get(key):
-                raise PackageError(f"{self._tree.where(_INI)}: {key}: this version has the default validator only")
+                raise PackageError(f"{self._tree.where(_INI)}: {key}: programs outside the package cannot be run here")
         limits = self._limits(ini, time_limit)
-        tests = list(self._tests())
-        if not any(not test.sample for test in tests):
-            where = self._tree.where("data/secret")
-            raise PackageError(f"{where}: has no tests; expected pairs of files NAME.in and NAME.ans")
-        code = self._yaml.limits.code
+        data = read_tests(self._tree, self._yaml, self._blob)
+        validator = self._validator()
+        self._check_flags(data, custom=validator is not None)
         manifest = ProblemManifest(
             name=self._name,
             title=self._yaml.title() or clean(ini.get("name", "")) or self._name,
             limits=limits,
-            validator_flags=self._validator_flags(),
-            tests=tests,
-            **({} if code is None else {"source_bytes": max(1, int(code * 1024))}),
+            validator=validator,
+            languages=self._languages(),
+            include={name: self._program_files(files) for name, files in self._include().items()},
+            package=self._index(),
+            **self._tests(data),
+            **self._extras(),
         )
-        return Package(manifest=manifest, blobs=self._blobs, submissions=self._submissions())
+        return Package(
+            manifest=manifest,
+            blobs=self._blobs,
+            submissions=self._submissions(),
+            yaml=self._yaml,
+            expectations=self._small(_EXPECTATIONS) if _EXPECTATIONS in self._tree.files else None,
+            notes=[f"{self._tree.where(name)}: {text}" for name, text in _NOT_DONE.items() if self._tree.below(name)],
+        )
+
+    def _tests(self, data: TestData) -> dict[str, Any]:
+        """The manifest's fields about tests; flags that all tests share stand once."""
+        shared = next(iter(data.flags)) if len(data.flags) == 1 else None
+        tests = [
+            test.model_copy(update={"flags": None}) if shared is not None or not test.flags else test
+            for test in data.tests
+        ]
+        return {
+            "tests": tests,
+            "validator_flags": list(shared or ()),
+            "scoring": self._yaml.scoring,
+            "groups": data.groups,
+            "graders": data.graders,
+        }
+
+    def _extras(self) -> dict[str, Any]:
+        """The manifest's fields about limits and the kind of problem; what is not said stays at its default."""
+        given = self._yaml.limits
+        extras: dict[str, Any] = {
+            "memory_is_default": given.memory is None,
+            "interactive": self._yaml.interactive,
+            "passes": (given.validation_passes or PASSES) if self._yaml.multi_pass else 1,
+        }
+        if given.code is not None:
+            extras["source_bytes"] = max(1, int(given.code * 1024))
+        if "compilation_time" in given.model_fields_set:
+            extras["compile_seconds"] = given.compilation_time
+        if "compilation_memory" in given.model_fields_set:
+            extras["compile_memory"] = int(given.compilation_memory * MIB)
+        if given.model_fields_set & {"validation_time", "validation_memory", "validation_output"}:
+            extras["validation"] = Limits(
+                cpu=given.validation_time,
+                wall=1.5 * given.validation_time,
+                memory=int(given.validation_memory * MIB),
+                output=max(1, int(given.validation_output * MIB)),
+            )
+        return extras
+
+    def _validator(self) -> ProblemProgram | None:
+        """The custom output validator with its files noted as blobs."""
+        yaml = self._yaml
+        found = find_validator(self._tree, legacy=yaml.legacy, custom=yaml.custom, table=self._table)
+        if found is None:
+            if yaml.interactive or yaml.multi_pass:
+                where, kind = self._tree.where(_PROBLEM_YAML), "interactive" if yaml.interactive else "multi-pass"
+                raise PackageError(f"{where}: type: {kind} problems need a custom output validator; there is none")
+            return None
+        files = self._program_files(found.files)
+        return ProblemProgram(name=found.name, language=found.language, main=found.main, files=files)
+
+    def _program_files(self, files: Mapping[str, str]) -> dict[str, str]:
+        """Files of a program as blobs, constants put in."""
+        noted = {}
+        for name, path in files.items():
+            data = substitute(self._tree.read(path, MAX_SOURCE_BYTES), self._yaml.constants)
+            noted[name] = self._note(hashlib.sha256(data).hexdigest(), data)
+        return noted
+
+    def _aliases(self) -> dict[str, str]:
+        """The format's language codes, and what they are called here."""
+        return {**{name: name for name in self._table}, **{k: v for k, v in ALIASES.items() if v in self._table}}
+
+    def _include(self) -> dict[str, dict[str, str]]:
+        return find_include(self._tree, self._aliases())
+
+    def _languages(self) -> list[str]:
+        """The restriction to some languages; those that are not judged here at all do not matter."""
+        if self._yaml.languages == ["all"]:
+            return []
+        aliases = self._aliases()
+        known = sorted({aliases[code] for code in self._yaml.languages if code in aliases})
+        if not known:
+            where, asked = self._tree.where(_PROBLEM_YAML), ", ".join(self._yaml.languages)[:80]
+            raise PackageError(f"{where}: languages: none of '{asked}' is judged here; known are {', '.join(aliases)}")
+        return known
+
+    def _index(self) -> str:
+        """A blob that lists every file of the package with its hash, so that it can be exported as it was."""
+        files = {path: self._blob(path) for path in sorted(self._tree.files)}
+        data = FileIndex(files=files).model_dump_json().encode()
+        return self._note(hashlib.sha256(data).hexdigest(), data)
 
     def _small(self, path: str) -> tuple[bytes, str]:
         """A settings file and its name for people."""
@@ -201,13 +306,7 @@ class _Reader:
 
     def _refuse_programs(self) -> None:
         """Programs of the package that would have to run, and cannot in this version."""
-        for folder, what in (
-            ("output_validator", "is a custom output validator"),
-            ("output_validators", "is a custom output validator"),
-            ("static_validator", "is a static validator"),
-            ("graders", "is a custom grader"),
-            ("include", "goes with every submission"),
-        ):
+        for folder, what in (("static_validator", "is a static validator"), ("graders", "is a custom grader")):
             for path in self._tree.below(folder)[:1]:
                 msg = f"{self._tree.where(path)}: {what}: this version cannot judge such a problem as its author meant"
                 raise PackageError(msg)
@@ -224,96 +323,23 @@ class _Reader:
             where = self._tree.where(_PROBLEM_YAML)
             raise PackageError(f"{where}: limits: time_limit is missing; add the CPU seconds that a test may take")
         asked = {
-            "memory": None if given.memory is None else int(given.memory * MIB),
+            "memory": DEFAULT_MEMORY if given.memory is None else int(given.memory * MIB),
             "output": None if given.output is None else max(1, int(given.output * MIB)),
         }
         return Limits(cpu=cpu, **{key: value for key, value in asked.items() if value is not None})
 
-    def _validator_flags(self) -> list[str]:
-        """The one list of flags of all tests; PackageError when tests differ, or for flags that do not exist."""
-        if len(self._flags) > 1:
-            first, second = list(self._flags.values())[:2]
-            msg = (
-                f"{self._tree.where(second)}: has other validator flags than {first}: "
-                "this version has one set of flags for a problem"
-            )
-            raise PackageError(msg)
-        flags = next(iter(self._flags))
-        try:
-            parse_flags(flags, strict=not self._yaml.legacy)
-        except PackageError as exc:
-            field_name = "validator_flags" if self._yaml.legacy else "output_validator_args"
-            raise PackageError(f"{self._tree.where(_PROBLEM_YAML)}: {field_name}: {exc}") from None
-        return list(flags)
-
-    def _tests(self) -> Iterator[ProblemTest]:
-        """All tests in judging order: samples, then secret ones, each folder in name order."""
-        own = self._yaml.validator_flags
-        top = self._settings("data")
-        count = 0
-        for folder, sample in (("data/sample", True), ("data/secret", False)):
-            paths = self._tree.below(folder)
-            for test in self._folder(folder, paths, own, top, sample=sample):
-                count += 1
-                if count > MAX_TESTS:
-                    raise PackageError(f"{self._tree.where('data')}: has more than {MAX_TESTS} tests; join some")
-                yield test
-
-    def _settings(self, folder: str) -> list[str] | None:
-        """The validator flags that a folder's own settings file sets; None when it sets none."""
-        name = _SETTINGS[0] if self._yaml.legacy else _SETTINGS[1]
-        path = f"{folder}/{name}"
-        return metadata.parse(self._model, *self._small(path)).flags() if path in self._tree.files else None
-
-    def _folder(
-        self, folder: str, paths: Sequence[str], own: list[str], inherited: list[str] | None, *, sample: bool
-    ) -> Iterator[ProblemTest]:
-        """The tests of one folder; tests and folders in it take turns by name. `paths` are all files below it."""
-        prefix = folder + "/"
-        here: dict[str, set[str]] = {}
-        folders: dict[str, list[str]] = {}
-        for path in paths:
-            first, slash, _ = path.removeprefix(prefix).partition("/")
-            if slash:
-                folders.setdefault(first, []).append(path)
-            elif first.endswith((".in", ".ans")):
-                base, _, suffix = first.rpartition(".")
-                if not _FILE_NAME.fullmatch(first):
-                    raise PackageError(f"{self._tree.where(path)}: a test's name must be of letters, digits and _ . -")
-                here.setdefault(base, set()).add(suffix)
-        own_flags = self._settings(folder) if paths else None
-        flags = inherited if own_flags is None else own_flags
-        if not self._yaml.legacy and not sample and folder == "data/secret" and here and folders:
-            msg = f"{self._tree.where(folder)}: has both tests and groups of tests; format 2025-09 allows one of them"
-            raise PackageError(msg)
-        for name in sorted(here.keys() | folders.keys()):
-            if name in here:
-                yield self._test(prefix + name, here[name], own, flags, sample=sample)
-            if name in folders:
-                if name.endswith(".files"):
-                    where = self._tree.where(prefix + name)
-                    raise PackageError(f"{where}: are files for submissions to read: this version cannot provide them")
-                yield from self._folder(prefix + name, folders[name], own, flags, sample=sample)
-
-    def _test(
-        self, base: str, suffixes: set[str], own: list[str], flags: list[str] | None, *, sample: bool
-    ) -> ProblemTest:
-        """One pair of files."""
-        if "ans" not in suffixes:
-            raise PackageError(f"{self._tree.where(base + '.in')}: has no answer; expected {base}.ans beside it")
-        if "in" not in suffixes:
-            raise PackageError(f"{self._tree.where(base + '.ans')}: is an answer without input; expected {base}.in")
-        single = base + ".yaml"
-        if not self._yaml.legacy and single in self._tree.files:
-            set_here = metadata.parse(self._model, *self._small(single)).flags()
-            flags = flags if set_here is None else set_here
-        self._flags.setdefault((*own, *(flags or ())), base)
-        return ProblemTest(
-            name=base.removeprefix("data/"),
-            input=self._blob(base + ".in"),
-            answer=self._blob(base + ".ans"),
-            sample=sample,
-        )
+    def _check_flags(self, data: TestData, *, custom: bool) -> None:
+        """PackageError for flags that the default validator does not have; a custom one says so itself."""
+        if custom:
+            return
+        for flags, place in data.flags.items():
+            try:
+                parse_flags(flags, strict=not self._yaml.legacy)
+            except PackageError as exc:
+                field_name = "output_validator_args"
+                if self._yaml.legacy:
+                    field_name = "validator_flags" if place == _PROBLEM_YAML else "output_validator_flags"
+                raise PackageError(f"{self._tree.where(place)}: {field_name}: {exc}") from None
 
     def _blob(self, path: str) -> str:
         """Hash a file in pieces and note where its content can be had from; its name is the hash."""
@@ -345,7 +371,27 @@ class _Reader:
     def _submissions(self) -> dict[str, bytes]:
         """The sources of `submissions/`; they are small, so they are kept in memory."""
         return {
-            path: self._tree.read(path, MAX_SOURCE_BYTES)
+            path: substitute(self._tree.read(path, MAX_SOURCE_BYTES), self._yaml.constants)
             for path in self._tree.below("submissions")
             if path.count("/") == 2
         }
+
+
+# Fields that came later than the first executors: left out where they say nothing, so that those still understand.
+_LATER = frozenset(ProblemManifest.model_fields) - {
+    "name", "title", "limits", "validator_flags", "tests", "source_bytes",
+}  # fmt: skip
+
+
+def manifest_bytes(manifest: ProblemManifest) -> bytes:
+    """The manifest as it is stored; its hash is the problem's content hash."""
+    data = manifest.model_dump(mode="json")
+    plain = ProblemManifest(name="x", tests=[]).model_dump(mode="json")
+    for key in _LATER:
+        if data[key] == plain[key]:
+            del data[key]
+    for test in data["tests"]:
+        for key, value in (("flags", None), ("args", [])):
+            if test[key] == value:
+                del test[key]
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()

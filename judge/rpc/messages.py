@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from judge.rpc.problem import FileName, GroupScore, LegacyGroup, ProblemProgram, TestGroup
+
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 TaskId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{24}$")]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$")]
@@ -112,6 +114,9 @@ class Submission(Message):
     problem: Identifier | None = None
     tests: list[Test] = Field(default_factory=list)
     limits: LimitsOverride = LimitsOverride()
+    mode: Literal["lazy", "full"] = Field(
+        default="lazy", description="lazy: judging ends where the verdict is decided; full: every test is run"
+    )
     priority: Literal["high", "normal", "low"] = "normal"
     idempotency_key: str | None = Field(default=None, min_length=1, max_length=128)
 
@@ -150,7 +155,10 @@ class TestResult(Message):
     output_bytes: int = 0
     output: str = Field(default="", description="the first bytes of stdout, for people")
     error: str = Field(default="", description="the first bytes of stderr, for people")
-    message: str = Field(default="", description="what the validator said")
+    message: str = Field(default="", description="what the validator said, for judges")
+    feedback: str = Field(default="", description="what the validator said for the submitter (teammessage.txt)")
+    score: float | None = None
+    passes: int = Field(default=1, description="how often the program ran, in multi-pass problems")
 
 
 class Result(Message):
@@ -168,6 +176,8 @@ class Result(Message):
     language_version: str = ""
     weak_sandbox: bool = False
     failed_test: str | None = None
+    score: float | None = Field(default=None, description="of a scoring problem")
+    groups: list[GroupScore] = Field(default_factory=list, description="what each group of tests came to")
 
 
 class Attempt(Message):
@@ -415,12 +425,17 @@ class StatusReply(Message):
 
 
 class ProblemTest(Message):
-    """One test of a problem, in judging order (name order)."""
+    """One test of a problem, in judging order (name order). `flags` of None are the problem's `validator_flags`."""
 
     name: str
     input: Sha256
     answer: Sha256
     sample: bool = False
+    flags: list[str] | None = None
+    args: list[str] = Field(default_factory=list, description="command-line arguments of the submission")
+
+
+VALIDATION = Limits(cpu=60, wall=90, memory=2048 * 1024**2, processes=64)
 
 
 class ProblemManifest(Message):
@@ -432,6 +447,27 @@ class ProblemManifest(Message):
     validator_flags: list[str] = Field(default_factory=list)
     tests: list[ProblemTest]
     source_bytes: int = 128 * 1024
+    memory_is_default: bool = Field(default=False, description="hosts with less memory give what they have")
+    compile_seconds: float | None = Field(default=None, gt=0, le=600)
+    compile_memory: int | None = Field(default=None, gt=0, description="bytes")
+    validator: ProblemProgram | None = Field(default=None, description="None: the default output validator")
+    validation: Limits = VALIDATION
+    interactive: bool = False
+    passes: int = Field(default=1, ge=1, le=1000, description="how often a submission runs on one test at most")
+    languages: list[str] = Field(default_factory=list, description="only these; empty: all")
+    include: dict[str, dict[FileName, Sha256]] = Field(
+        default_factory=dict, description="files that go with submissions, by language, or `default`"
+    )
+    scoring: bool = False
+    groups: list[TestGroup] = Field(default_factory=list, description="of format 2025-09, in name order")
+    graders: list[LegacyGroup] = Field(default_factory=list, description="of the legacy format, the root first")
+    package: Sha256 | None = Field(default=None, description="the index of all files of the package, for export")
+
+    def blobs(self) -> set[str]:
+        """Every blob that judging needs."""
+        folders = [*self.include.values(), *([self.validator.files] if self.validator else [])]
+        files = {sha for folder in folders for sha in folder.values()}
+        return files | {sha for test in self.tests for sha in (test.input, test.answer)}
 
 
 class ProblemInfo(Message):
@@ -443,6 +479,8 @@ class ProblemInfo(Message):
     tests: int
     limits: Limits
     imported: str = ""
+    kind: str = Field(default="pass-fail", description="pass-fail or scoring, interactive, multi-pass")
+    languages: list[str] = Field(default_factory=list, description="only these; empty: all")
 
 
 class ProblemsReply(Message):

@@ -2,6 +2,7 @@
 
 from judge.sandbox.box import Sandbox
 from judge.sandbox.check import Finding, Level, available, check_machine
+from judge.sandbox.pair import run_pair
 from judge.sandbox.pool import SandboxPool
 from judge.sandbox.types import Command, Killed, Outcome
 
@@ -15,4 +16,5 @@ __all__ = [
     "SandboxPool",
     "available",
     "check_machine",
+    "run_pair",
 ]

@@ -11,6 +11,7 @@ import select
 import signal
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 
 from judge import clock
 from judge.errors import SandboxError, UsageError
@@ -81,38 +82,23 @@ class Sandbox:
             return self._run(command, cancel_fd)
 
     def _run(self, command: Command, cancel_fd: int | None) -> Outcome:
-        limits = command.limits
-        group = self._container.build if command.writable else self._container.runs
-        self._container.ready()
-        stdin = None if command.stdin is None else _protected(command.stdin)
-        stdout = os.memfd_create("stdout", os.MFD_CLOEXEC)
-        stderr = os.memfd_create("stderr", os.MFD_CLOEXEC)
+        run = self.start(command)
         try:
-            group.begin(limits.memory, limits.processes)
-            rlimits = Rlimits(
-                cpu=math.ceil(limits.cpu) + 1,
-                fsize=limits.output + 1,  # one more than allowed: who writes it has passed the limit
-                stack=limits.stack if limits.stack is not None else limits.memory,
-                nofile=limits.files,
-            )
-            fds = [stdout, stderr] if stdin is None else [stdin, stdout, stderr]
-            flags = WRITABLE if command.writable else 0
-            if group.run_fd is not None:
-                fds.append(group.run_fd)
-                flags |= INTO_CGROUP
-            self._container.busy()
-            self._container.agent.run(command.argv, command.env, command.cwd, rlimits, fds, flags)
-            reason = _Watch(command, self._container, group, self._cores, (stdout, stderr)).wait(cancel_fd)
-            answer = self._container.expect(EXITED, KILL_SECONDS)
-            usage = _used(group, answer)
-            return _outcome(command, reason, answer, usage, (stdout, stderr))
-        except BaseException:
-            os.close(stdout)
-            os.close(stderr)
-            raise
+            return run.finish(run.wait(cancel_fd))
         finally:
-            if stdin is not None and stdin != command.stdin:
-                os.close(stdin)
+            run.close()
+
+    def start(self, command: Command) -> Run:
+        """Start one command without waiting for it; `judge.sandbox.pair` runs two that talk to each other.
+
+        The caller finishes and closes the run, and closes this sandbox after any error (`run` does all that).
+        """
+        self._container.ready()
+        return Run(command, self._container, self._cores)
+
+    def broken(self) -> None:
+        """A run that was started here failed or was given up: end everything at once."""
+        self._container.kill()
 
     def close(self) -> None:
         """End the sandbox and everything in it: processes, mounts, files, cgroups."""
@@ -140,30 +126,99 @@ class Sandbox:
             raise SandboxError(msg) from exc
 
 
-class _Watch:
-    """Waits for the end of a run and enforces what the kernel does not: CPU and wall time, output, cancelling."""
+class Run:
+    """One command on its way: enforces what the kernel does not (CPU and wall time, output, cancelling)."""
 
-    def __init__(
-        self, command: Command, container: Container, group: Group, cores: int, outputs: tuple[int, int]
-    ) -> None:
+    def __init__(self, command: Command, container: Container, cores: int) -> None:
+        self._command = command
         self._limits = command.limits
         self._container = container
-        self._group = group
         self._cores = cores
-        self._outputs = outputs
+        self._group: Group = container.build if command.writable else container.runs
+        self._kept: list[int] = []
+        self._given = False
+        self._extra_wall = 0.0
+        try:
+            stdin = None if command.stdin is None else _protected(command.stdin)
+            if stdin is not None and stdin != command.stdin:
+                self._kept.append(stdin)
+            self._outputs = (self._memory("stdout"), self._memory("stderr"))
+            self._start(stdin)
+        except BaseException:
+            self.close()
+            raise
         self._asked = clock.monotonic()
+
+    def _memory(self, name: str) -> int:
+        fd = os.memfd_create(name, os.MFD_CLOEXEC)
+        self._kept.append(fd)
+        return fd
+
+    def _start(self, stdin: int | None) -> None:
+        command, limits, group = self._command, self._limits, self._group
+        group.begin(limits.memory, limits.processes)
+        rlimits = Rlimits(
+            cpu=math.ceil(limits.cpu) + 1,
+            fsize=limits.output + 1,  # one more than allowed: who writes it has passed the limit
+            stack=limits.stack if limits.stack is not None else limits.memory,
+            nofile=limits.files,
+        )
+        stdout, stderr = self._outputs
+        outputs = [stdout if command.stdout is None else command.stdout, stderr]
+        fds = outputs if stdin is None else [stdin, *outputs]
+        flags = WRITABLE if command.writable else 0
+        if group.run_fd is not None:
+            fds = [*fds, group.run_fd]
+            flags |= INTO_CGROUP
+        self._container.busy()
+        self._container.agent.run(command.argv, command.env, command.cwd, rlimits, fds, flags)
+
+    def finish(self, reason: Killed) -> Outcome:
+        """The account of a run whose EXITED is there or due; `reason` is why it was killed, if it was."""
+        answer = self._container.expect(EXITED, KILL_SECONDS)
+        began = self._container.began() or 0.0
+        limits = self._limits.model_copy(update={"wall": self._limits.wall_seconds + self._extra_wall})
+        command = replace(self._command, limits=limits)
+        outcome = _outcome(command, reason, answer, _used(self._group, answer), self._outputs)
+        self._given = True
+        return replace(outcome, ended=began + answer.wall)
+
+    def close(self) -> None:
+        """Close what the outcome, if there was one, does not own."""
+        for fd in self._kept:
+            if not (self._given and fd in self._outputs):
+                os.close(fd)
+        self._kept.clear()
+
+    @property
+    def channel(self) -> int:
+        """The descriptor that is readable when the run has ended."""
+        return self._container.agent.channel.fileno()
+
+    @property
+    def event_fd(self) -> int | None:
+        """The descriptor that is readable when the memory limit was passed, where the kernel tells."""
+        return self._group.event_fd
+
+    def kill(self) -> None:
+        """End it; `finish` follows."""
+        self._container.agent.kill()
+
+    def cpu(self) -> float:
+        """CPU seconds used so far."""
+        return self._group.cpu()
 
     def wait(self, cancel_fd: int | None) -> Killed:
         """Until the agent has its EXITED to say; kills when a limit is passed and says which."""
         poll = select.poll()
-        channel = self._container.agent.channel.fileno()
+        channel = self.channel
         poll.register(channel, select.POLLIN)
         if cancel_fd is not None:
             poll.register(cancel_fd, select.POLLIN)
         if self._group.event_fd is not None:
             poll.register(self._group.event_fd, select.POLLIN)
         while True:
-            reason, pause = self._look()
+            reason, pause = self.look()
             if reason is Killed.NONE:
                 ready = {fd for fd, _ in poll.poll(pause * 1000)}
                 if channel in ready:
@@ -171,12 +226,16 @@ class _Watch:
                 if cancel_fd in ready:
                     reason = Killed.CANCELLED
             if reason is not Killed.NONE:
-                self._container.agent.kill()
+                self.kill()
                 return reason
 
-    def _look(self) -> tuple[Killed, float]:
-        """The limit that is passed now, and how long nothing can pass one: all cores burn, at worst."""
+    def look(self, extra_wall: float = 0.0) -> tuple[Killed, float]:
+        """The limit that is passed now, and how long nothing can pass one: all cores burn, at worst.
+
+        `extra_wall` seconds are allowed beyond the wall limit: those in which somebody else had the core.
+        """
         limits = self._limits
+        self._extra_wall = extra_wall
         cpu = self._group.cpu()
         if self._group.over_memory():
             return Killed.MEMORY, 0
@@ -184,7 +243,7 @@ class _Watch:
             return Killed.CPU, 0
         began = self._container.began()
         now = clock.monotonic()
-        wall = limits.wall_seconds - (now - began if began is not None else 0)
+        wall = limits.wall_seconds + extra_wall - (now - began if began is not None else 0)
         if began is None and now > self._asked + START_SECONDS:
             msg = f"the sandbox did not start the program within {START_SECONDS:g} s"
             raise SandboxError(msg)

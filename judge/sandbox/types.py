@@ -28,7 +28,8 @@ class Command:
 
     Paths are the sandbox's: `/box` is the submission's directory (writable only when `writable`), `/scratch` the
     current directory, a fresh tmpfs, like `/tmp` and `/dev/shm`. `stdin` is a descriptor of the caller, open for
-    reading from its start; None is an empty input.
+    reading from its start; None is an empty input. `stdout` is a descriptor to write to instead of a memory file (a
+    pipe to another sandbox); what goes there is not kept.
     """
 
     argv: Sequence[str]
@@ -37,6 +38,7 @@ class Command:
     stdin: int | None = None
     writable: bool = False
     cwd: str = "/scratch"
+    stdout: int | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Outcome:
 
     `stdout` and `stderr` are descriptors of memory files that hold at most `limits.output` bytes each; whoever got
     the outcome closes it (`with outcome:`). They are safe to read: everything that could write to them is dead.
+    `ended` is when the program did (clock.monotonic).
     """
 
     exit_code: int | None
@@ -56,6 +59,7 @@ class Outcome:
     processes: int
     stdout: int
     stderr: int
+    ended: float = 0.0
 
     def close(self) -> None:
         """Close both output descriptors."""

@@ -11,7 +11,8 @@ import pytest
 
 from judge.executor import excerpt
 from judge.executor.channel import Data, Job
-from judge.executor.pipeline import Pipeline, cases
+from judge.executor.pipeline import Pipeline
+from judge.executor.testing import cases
 from judge.problems.languages import detect, extra_paths, load_table
 from judge.rpc.messages import (
     Assignment,
@@ -66,7 +67,7 @@ def judge(pipeline, **submission):
     return finished.completed
 
 
-LIMITS = LimitsOverride(cpu=0.3, wall=3.0, memory=64 * MIB, output=100_000)
+LIMITS = LimitsOverride(cpu=0.3, wall=6.0, memory=64 * MIB, output=100_000)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_plain_command_failures(pipeline, fields, verdict):
 
 
 def test_compile_limits(pipeline, monkeypatch):
-    monkeypatch.setattr("judge.executor.pipeline.COMPILE_LIMITS", Limits(cpu=0.3, wall=2.0, memory=64 * MIB))
+    monkeypatch.setattr("judge.executor.builds.COMPILE_LIMITS", Limits(cpu=0.3, wall=2.0, memory=64 * MIB))
     for source, words in (
         ('#include "/dev/zero"\n', "limit exceeded"),
         ('#include "/dev/random"\n', "limit exceeded"),

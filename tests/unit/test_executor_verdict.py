@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from judge.executor.verdict import (
     compile_verdict,
+    interaction_verdict,
     run_fault,
     run_verdict,
     signal_name,
     size,
     task_status,
-    task_verdict,
     usage,
+    validator_fault,
 )
 from judge.rpc.messages import Limits, Status, Verdict
 from judge.sandbox.types import Killed
@@ -33,6 +34,7 @@ class Facts:
     cpu: float = 0.1
     wall: float = 0.2
     memory: int = 10 * 1024**2
+    ended: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,6 @@ def test_a_cancelled_run_has_no_verdict():
 
 
 def test_task():
-    assert task_verdict([]) == (Verdict.AC, None)
-    assert task_verdict([("1", Verdict.AC)]) == (Verdict.AC, None)
-    assert task_verdict([("2", Verdict.WA), ("1", Verdict.TLE), ("0", Verdict.AC)]) == (Verdict.TLE, "1")
     statuses = {verdict: task_status(verdict) for verdict in Verdict}
     assert statuses.pop(Verdict.AC) is Status.SUCCESS
     assert statuses.pop(Verdict.CE) is Status.COMPILE_FAILED
@@ -178,12 +177,50 @@ def test_the_validator_never_saves_a_bad_run(facts, validation):
         assert run_verdict(facts, LIMITS, validation) == fault
 
 
-@given(st.lists(st.tuples(st.text(max_size=3), st.sampled_from(list(Verdict)))), st.randoms())
-def test_the_order_of_running_does_not_matter(tests, random):
-    shuffled = list(tests)
-    random.shuffle(shuffled)
-    assert task_verdict(tests) == task_verdict(shuffled)
-    verdict, name = task_verdict(tests)
-    assert (name is None) == (verdict is Verdict.AC)
-    if name is not None:
-        assert name == min(name for name, one in tests if one is not Verdict.AC)
+SAID_YES, SAID_NO = replace(OK, exit_code=42, ended=2.0), replace(OK, exit_code=43, ended=2.0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (SAID_YES, None),
+        (SAID_NO, None),
+        (OK, "exit code 0; it must be 42 or 43"),
+        (replace(OK, exit_code=1), "failed: ended with exit code 1"),
+        (replace(OK, exit_code=None, signal=signal.SIGSEGV), "SIGSEGV"),
+        (replace(SAID_YES, killed=Killed.OUTPUT), "output limit exceeded"),
+        (replace(SAID_YES, killed=Killed.CPU, cpu=2), "CPU time limit exceeded"),
+        (replace(OK, exit_code=None, signal=9, killed=Killed.MEMORY), "memory limit exceeded"),
+    ],
+)
+def test_what_a_validator_may_end_with(facts, words):
+    fault = validator_fault(facts, LIMITS)
+    assert (fault is None) == (words is None)
+    if words is not None:
+        assert words in fault
+
+
+CRASH = replace(OK, exit_code=3)
+
+
+@pytest.mark.parametrize(
+    ("submission", "validator", "verdict"),
+    [
+        (replace(OK, ended=1), SAID_YES, Verdict.AC),
+        (replace(OK, ended=3), SAID_YES, Verdict.AC),
+        (replace(OK, ended=1), SAID_NO, Verdict.WA),
+        (replace(OK, ended=3), SAID_NO, Verdict.WA),
+        # Who ended first decides between the validator's no and the submission's crash; a yes never saves a crash.
+        (replace(CRASH, ended=1), SAID_NO, Verdict.RTE),
+        (replace(CRASH, ended=3), SAID_NO, Verdict.WA),
+        (replace(CRASH, ended=1), SAID_YES, Verdict.RTE),
+        (replace(CRASH, ended=3), SAID_YES, Verdict.RTE),
+        (replace(OK, cpu=9, killed=Killed.CPU, ended=3), SAID_YES, Verdict.TLE),
+        (replace(OK, killed=Killed.CANCELLED, ended=3), SAID_NO, Verdict.WA),
+        # A validator that fails is the judge's error, whatever the submission did.
+        (replace(CRASH, ended=1), replace(CRASH, ended=2), Verdict.JE),
+        (replace(OK, ended=1), replace(OK, ended=2), Verdict.JE),
+    ],
+)
+def test_interaction(submission, validator, verdict):
+    assert interaction_verdict(submission, validator, LIMITS, LIMITS)[0] is verdict

@@ -1,0 +1,2 @@
+# Without -l: wrong only in the last test.
+print("{{greeting}}", input())

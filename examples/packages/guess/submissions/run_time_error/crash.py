@@ -1,0 +1,3 @@
+print(500, flush=True)
+answer = input()
+raise SystemExit(3)

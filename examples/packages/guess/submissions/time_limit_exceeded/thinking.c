@@ -1,0 +1,8 @@
+#include <stdio.h>
+
+int main(void) {
+    printf("500\n");
+    fflush(stdout);
+    for (;;) {
+    }
+}

@@ -1,0 +1,223 @@
+"""One test of one submission: run it (several times in multi-pass problems), have its output judged, account for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from judge.errors import JudgeError
+from judge.executor import excerpt
+from judge.executor.channel import Job
+from judge.executor.program import Program
+from judge.executor.validation import CustomValidator, Question, Word
+from judge.executor.verdict import interaction_verdict, run_fault, run_verdict, usage
+from judge.problems.scoring import Judged
+from judge.problems.validator import validate
+from judge.rpc.messages import TestResult, Verdict
+from judge.sandbox.types import Command, Outcome
+
+# Of the whole output of a task without tests.
+RUN_NAME = "run"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test as the pipeline sees it: bytes, or the file of a verified blob. No answer: any output is right.
+
+    `public`: the submitter knows the answer already, so that messages may quote it. `flags` are the validator's, `args`
+    the submission's.
+    """
+
+    name: str
+    input: bytes | Path
+    answer: bytes | Path | None
+    public: bool = True
+    flags: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+
+
+def cases(job: Job) -> list[Case]:
+    """The tests of a job in judging order: the manifest's, or name order; one run on `stdin` when it has none."""
+    submission = job.assignment.submission
+    if job.data is not None:
+        files, manifest = job.data.files, job.data.manifest
+        return [
+            Case(
+                test.name,
+                Path(files[test.input]),
+                Path(files[test.answer]),
+                test.sample,
+                tuple(manifest.validator_flags if test.flags is None else test.flags),
+                tuple(test.args),
+            )
+            for test in manifest.tests
+        ]
+    if not submission.tests:
+        return [Case(RUN_NAME, (submission.stdin or "").encode("utf-8", "replace"), None)]
+    return [
+        Case(
+            test.name,
+            _content(test.input, test.input_blob, job.blobs) or b"",
+            _content(test.answer, test.answer_blob, job.blobs),
+        )
+        for test in sorted(submission.tests, key=lambda test: test.name)
+    ]
+
+
+def _content(text: str | None, blob: str | None, files: Mapping[str, str]) -> bytes | Path | None:
+    if blob is not None:
+        return Path(files[blob])
+    return text.encode("utf-8", "replace") if text is not None else None
+
+
+@dataclass
+class Pass:
+    """What one run of the program on one test came to."""
+
+    outcome: Outcome
+    verdict: Verdict
+    reason: str = ""
+    word: Word | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Tester:
+    """Runs tests of one task. `run` runs a command in the submission's sandbox; `pair` lets two talk to each other."""
+
+    program: Program
+    run: Callable[[Command], Outcome]
+    pair: Callable[[Command, CustomValidator, Command], tuple[Outcome, Outcome]]
+    budget: excerpt.Budget
+    validator: CustomValidator | None = None
+    interactive: bool = False
+    passes: int = 1
+    keep: Callable[[int, int], None] | None = None
+
+    def test(self, case: Case) -> tuple[TestResult, Judged]:
+        """Run one test to its verdict."""
+        done: list[Pass] = []
+        source: int | None = None
+        try:
+            while True:
+                ended = self._pass(case, source, first=not done)
+                done.append(ended)
+                if source is not None:
+                    os.close(source)
+                source = ended.word.next_input if ended.word is not None else None
+                if source is None:
+                    break
+                if len(done) >= self.passes:
+                    ended.verdict = Verdict.JE
+                    ended.reason = f"the output validator asks for more than {self.passes} passes"
+                    break
+            return self._result(case, done)
+        finally:
+            if source is not None:
+                os.close(source)
+            for one in done:
+                one.outcome.close()
+
+    def _pass(self, case: Case, source: int | None, *, first: bool) -> Pass:
+        argv = [*self.program.run, *case.args]
+        command = Command(argv=argv, limits=self.program.limits, env=self.program.env, cwd=self.program.cwd)
+        if self.interactive and self.validator is not None:
+            return self._interact(case, command, self.validator, first=first)
+        stdin = excerpt.sealed(case.input) if source is None else source
+        try:
+            outcome = self.run(dataclasses.replace(command, stdin=stdin))
+        finally:
+            if source is None:
+                os.close(stdin)
+        try:
+            return self._judge(case, outcome, first=first)
+        except BaseException:
+            outcome.close()
+            raise
+
+    def _judge(self, case: Case, outcome: Outcome, *, first: bool) -> Pass:
+        """Verdict of a run by itself, else by the validator."""
+        limits, memory_exit = self.program.limits, self.program.memory_exit
+        fault = run_fault(outcome, limits, memory_exit)
+        if fault is not None:
+            return Pass(outcome, *fault)
+        if case.answer is None:
+            return Pass(outcome, Verdict.AC)
+        if self.validator is not None:
+            word = self.validator.check(Question(case.input, case.answer, case.flags), outcome.stdout, first=first)
+            if word.fault:
+                return Pass(outcome, Verdict.JE, word.fault, word)
+            verdict = Verdict.AC if word.accepted else Verdict.WA
+            return Pass(outcome, verdict, "" if word.accepted else "the output validator rejected the output", word)
+        return self._compare(case, outcome, case.answer)
+
+    def _compare(self, case: Case, outcome: Outcome, answer: bytes | Path) -> Pass:
+        """The default validator's word."""
+        output = outcome.read_stdout()
+        expected = answer if isinstance(answer, bytes) else answer.read_bytes()
+        if output == expected:
+            return Pass(outcome, Verdict.AC)
+        try:
+            checked = validate(output, expected, case.flags)
+        except JudgeError as exc:
+            return Pass(outcome, Verdict.JE, f"the problem's validator cannot be used: {exc}")
+        verdict, reason = run_verdict(outcome, self.program.limits, checked, self.program.memory_exit)
+        return Pass(outcome, verdict, reason, message=checked.detail if case.public else checked.message)
+
+    def _interact(self, case: Case, command: Command, validator: CustomValidator, *, first: bool) -> Pass:
+        """One interaction: both run side by side, and who ended first counts."""
+        question = Question(case.input, case.answer or b"", case.flags)
+        outcome, judge = self.pair(command, validator, validator.command(question, first=first))
+        try:
+            with judge:
+                # The validator's own time is not the submission's: it had the core meanwhile.
+                limits = self.program.limits
+                allowed = limits.model_copy(update={"wall": limits.wall_seconds + judge.cpu})
+                own = validator.limits
+                told = own.model_copy(update={"wall": judge.wall + 1})
+                verdict, reason = interaction_verdict(outcome, judge, allowed, told, self.program.memory_exit)
+                word = validator.word(judge)
+        except BaseException:
+            outcome.close()
+            raise
+        if word.fault:
+            return Pass(outcome, Verdict.JE, word.fault, word)
+        if verdict is not Verdict.AC and word.next_input is not None:
+            os.close(word.next_input)
+            word = dataclasses.replace(word, next_input=None)
+        return Pass(outcome, verdict, reason, word)
+
+    def _result(self, case: Case, done: list[Pass]) -> tuple[TestResult, Judged]:
+        """The account of all passes: the figures of the largest, the words of the last."""
+        last = done[-1]
+        word, outcome = last.word or Word(accepted=last.verdict is Verdict.AC), last.outcome
+        count = os.fstat(outcome.stdout).st_size
+        failed = last.verdict is not Verdict.AC
+        out, err = self.budget.excerpts(outcome, always=failed)
+        message, feedback = last.message or word.message, word.feedback
+        if not failed:
+            message, feedback = self.budget.text(message), self.budget.text(feedback)
+        if self.keep is not None:
+            self.keep(outcome.stdout, count)
+        used = [usage(one.outcome) for one in done]
+        final = used[-1].model_copy(
+            update={name: max(getattr(one, name) for one in used) for name in ("cpu", "wall", "memory")}
+        )
+        reason = last.reason if len(done) == 1 or not failed else f"pass {len(done)}: {last.reason}"
+        result = TestResult(
+            name=case.name,
+            verdict=last.verdict,
+            reason=excerpt.clip(reason, excerpt.MESSAGE),
+            output_sha256=excerpt.digest(outcome.stdout, count),
+            output_bytes=count,
+            output=out,
+            error=err,
+            message=excerpt.clip(message, excerpt.MESSAGE),
+            feedback=excerpt.clip(feedback, excerpt.MESSAGE),
+            passes=len(done),
+            **final.model_dump(),
+        )
+        return result, Judged(last.verdict, word.score, word.multiplier)

@@ -1,0 +1,287 @@
+"""What a package says of its own submissions: by their folders, and by submissions.yaml (docs/problems.md).
+
+The format knows four verdicts for a test. Ours are filed under them: MLE and SV as RTE; OLE satisfies WA and RTE, as
+judges differ about it. Nothing here talks to a cluster: `judgectl problem verify` brings the results.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, field_validator
+
+from judge.errors import PackageError
+from judge.problems import metadata
+from judge.problems.languages import Language, guess
+from judge.problems.package import Package
+from judge.problems.tree import clean
+from judge.rpc.messages import Result, Verdict
+
+WORDS = ("AC", "WA", "TLE", "RTE")
+_FILED: Mapping[Verdict, frozenset[str]] = {
+    Verdict.AC: frozenset({"AC"}),
+    Verdict.WA: frozenset({"WA"}),
+    Verdict.TLE: frozenset({"TLE"}),
+    Verdict.RTE: frozenset({"RTE"}),
+    Verdict.MLE: frozenset({"RTE"}),
+    Verdict.SV: frozenset({"RTE"}),
+    Verdict.OLE: frozenset({"WA", "RTE"}),
+}
+_SLACK = 1e-6
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One requirement on the submissions that `glob` matches, for the tests that `tests` matches (empty: all).
+
+    `whole` is a requirement on the submission's verdict; `partial` one on its score, which must be below the most.
+    """
+
+    glob: str
+    tests: str = ""
+    permitted: frozenset[str] = frozenset(WORDS)
+    required: frozenset[str] = frozenset(WORDS)
+    score: tuple[float, float] | None = None
+    message: str = ""
+    language: str | None = None
+    whole: Verdict | None = None
+    partial: bool = False
+    says: str = ""
+
+
+def _rule(glob: str, permitted: str, required: str, says: str) -> Rule:
+    return Rule(glob, permitted=frozenset(permitted.split()), required=frozenset(required.split()), says=says)
+
+
+_SHARED = (
+    _rule("accepted", "AC", "AC", "AC"),
+    _rule("wrong_answer", "AC WA", "WA", "WA"),
+    _rule("rejected", "AC WA TLE RTE", "WA TLE RTE", "not AC"),
+    Rule("compile_error", whole=Verdict.CE, says="CE"),
+    Rule("compiler_error", whole=Verdict.CE, says="CE"),
+)
+CURRENT = (
+    *_SHARED,
+    _rule("time_limit_exceeded", "AC TLE", "TLE", "TLE"),
+    _rule("run_time_error", "AC RTE", "RTE", "RTE"),
+    _rule("brute_force", "AC RTE TLE", "RTE TLE", "TLE or RTE"),
+)
+LEGACY = (
+    *_SHARED,
+    _rule("time_limit_exceeded", "AC WA TLE", "TLE", "TLE"),
+    _rule("run_time_error", "AC WA TLE RTE", "RTE", "RTE"),
+    _rule("memory_limit_exceeded", "AC RTE", "RTE", "MLE"),
+    _rule("output_limit_exceeded", "AC WA RTE", "WA RTE", "OLE"),
+    Rule("partially_accepted", whole=Verdict.AC, partial=True, says="AC, not all points"),
+)
+
+
+class _Demand(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    permitted: list[str] | None = None
+    required: list[str] | None = None
+    score: float | list[float] | None = None
+    message: str = ""
+    use_for_time_limit: bool | str | None = None
+
+    @field_validator("permitted", "required")
+    @classmethod
+    def _known(cls, value: list[str] | None) -> list[str] | None:
+        for word in value or ():
+            if word not in WORDS:
+                msg = f"'{word[:40]}' is no verdict of the format; expected some of {', '.join(WORDS)}"
+                raise ValueError(msg)
+        return value
+
+    @field_validator("score")
+    @classmethod
+    def _bounds(cls, value: float | list[float] | None) -> float | list[float] | None:
+        if isinstance(value, list) and (len(value) != 2 or value[0] > value[1]):
+            msg = "must be a number, or two numbers with the smaller first"
+            raise ValueError(msg)
+        return value
+
+
+class _Entry(_Demand):
+    model_config = ConfigDict(extra="allow")
+
+    language: str | None = None
+    entrypoint: str | None = None
+    authors: Any = None
+    model_solution: bool = False
+
+
+class _File(RootModel[dict[str, _Entry]]):
+    root: dict[str, _Entry] = Field(default_factory=dict)
+
+
+def read_rules(package: Package) -> list[Rule]:
+    """All requirements of a package: those of its folders, changed and added to by submissions.yaml; PackageError."""
+    rules = {rule.glob: rule for rule in (LEGACY if package.yaml.legacy else CURRENT)}
+    extra: list[Rule] = []
+    if package.expectations is not None:
+        data, where = package.expectations
+        for glob, entry in _parse(data, where).items():
+            if entry.entrypoint is not None:
+                raise PackageError(f"{where}: {clean(glob, 80)}: entrypoint: the table of languages knows the entry")
+            base = rules.get(glob, Rule(glob))
+            changed = _demand(base, entry)
+            changed = replace(changed, language=entry.language, says=base.says if changed == base else "")
+            if glob in rules:
+                rules[glob] = changed
+            else:
+                extra.append(changed)
+            for tests, demand in (entry.model_extra or {}).items():
+                extra.append(_demand(Rule(glob, tests=tests), _inner(demand, f"{where}: {clean(glob, 80)}", tests)))
+    return [*rules.values(), *extra]
+
+
+def _parse(data: bytes, where: str) -> dict[str, _Entry]:
+    metadata.check_yaml(data, where)
+    try:
+        raw = yaml.safe_load(data.decode("utf-8"))
+        return _File.model_validate({} if raw is None else raw).root
+    except ValidationError as exc:
+        raise PackageError(f"{where}: {_first(exc)}") from None
+    except (yaml.YAMLError, ValueError) as exc:
+        raise PackageError(f"{where}: has a value that cannot be read: {clean(str(exc))}") from None
+
+
+def _inner(value: Any, where: str, tests: str) -> _Demand:
+    try:
+        return _Demand.model_validate(value)
+    except ValidationError as exc:
+        raise PackageError(f"{where}: {clean(tests, 80)}: {_first(exc)}") from None
+
+
+def _first(exc: ValidationError) -> str:
+    error = exc.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in error["loc"])
+    return clean(f"{place}: {error['msg'].removeprefix('Value error, ')}".removeprefix(": "), 300)
+
+
+def _demand(base: Rule, demand: _Demand) -> Rule:
+    bounds = demand.score
+    if isinstance(bounds, list):
+        bounds_pair: tuple[float, float] | None = (bounds[0], bounds[1])
+    else:
+        bounds_pair = None if bounds is None else (bounds, bounds)
+    return replace(
+        base,
+        permitted=base.permitted if demand.permitted is None else frozenset(demand.permitted),
+        required=base.required if demand.required is None else frozenset(demand.required),
+        score=bounds_pair,
+        message=demand.message,
+    )
+
+
+def matches(glob: str, path: str) -> bool:
+    """Whether a glob of submissions.yaml matches a path or one of its parents; `*` stays within a name."""
+    pattern = re.compile("|".join(_regex(one) for one in _braces(glob)))
+    parts = PurePosixPath(path).parts
+    return any(pattern.fullmatch("/".join(parts[: count + 1])) for count in range(len(parts)))
+
+
+def _braces(glob: str, depth: int = 0) -> Iterable[str]:
+    """`a.{py,c}` as `a.py` and `a.c`."""
+    found = re.search(r"\{([^{}]*)\}", glob)
+    if found is None or depth > 8:
+        return [glob]
+    heads = [glob[: found.start()] + choice + glob[found.end() :] for choice in found[1].split(",")]
+    return [one for head in heads[:64] for one in _braces(head, depth + 1)]
+
+
+def _regex(glob: str) -> str:
+    return "".join("[^/]*" if char == "*" else re.escape(char) for char in glob)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One submission of the package. `skipped` says why it cannot be handed in; then there is no language."""
+
+    path: str
+    source: bytes
+    language: str
+    rules: Sequence[Rule]
+    skipped: str = ""
+
+    @property
+    def says(self) -> str:
+        """What is expected, in a few words for people."""
+        words = [rule.says or _spell(rule) for rule in self.rules if not rule.tests]
+        return ", ".join(dict.fromkeys(word for word in words if word)) or "anything"
+
+
+def _spell(rule: Rule) -> str:
+    if rule.score is not None:
+        low, high = rule.score
+        return f"{low:g} points" if low == high else f"{low:g} to {high:g} points"
+    return " or ".join(word for word in WORDS if word in rule.required) if rule.required < frozenset(WORDS) else ""
+
+
+def candidates(package: Package, table: Mapping[str, Language]) -> list[Candidate]:
+    """The package's submissions in name order, with what is required of them. PackageError for submissions.yaml."""
+    rules = read_rules(package)
+    found = []
+    for path in sorted(package.submissions):
+        name = path.removeprefix("submissions/")
+        mine = [rule for rule in rules if matches(rule.glob, name)]
+        given = next((rule.language for rule in mine if rule.language), None)
+        language = given or guess(name, table) or ""
+        skipped = "" if language in table else "no language of the table has this suffix"
+        if not mine:
+            skipped = "neither its folder nor submissions.yaml says what it is for"
+        found.append(Candidate(name, package.submissions[path], language, mine, skipped))
+    return found
+
+
+def check(rule: Rule, verdict: Verdict | None, result: Result, most: float | None = None) -> str:
+    """Why a judged submission (in full mode) does not do what a rule requires; empty when it does.
+
+    `most` is the highest score that there is, where that is known.
+    """
+    if rule.whole is not None:
+        return _check_whole(rule, rule.whole, verdict, result, most)
+    if verdict in {Verdict.CE, Verdict.JE}:
+        return f"the verdict is {verdict}: {clean(result.reason)}"
+    return _check_tests(rule, result) or _check_score(rule, result)
+
+
+def _check_whole(rule: Rule, whole: Verdict, verdict: Verdict | None, result: Result, most: float | None) -> str:
+    if verdict is not whole:
+        return f"the verdict is {verdict}, not {whole}"
+    if rule.partial and most is not None and result.score is not None and result.score >= most - _SLACK:
+        return f"it has all of the {most:g} points"
+    return ""
+
+
+def _check_tests(rule: Rule, result: Result) -> str:
+    tests = [test for test in result.tests if not rule.tests or matches(rule.tests, test.name)]
+    where = f" in {rule.tests}" if rule.tests else ""
+    wrong = next((test for test in tests if not _FILED[test.verdict] & rule.permitted), None)
+    if wrong is not None:
+        return f"test {wrong.name} is {wrong.verdict}, which is not permitted"
+    if rule.required < frozenset(WORDS) and not any(_FILED[test.verdict] & rule.required for test in tests):
+        return f"no test{where} is {' or '.join(sorted(rule.required))}"
+    if rule.message and not any(rule.message in test.message for test in tests):
+        return f"no test{where} has a judge's message with '{clean(rule.message, 80)}'"
+    return ""
+
+
+def _check_score(rule: Rule, result: Result) -> str:
+    if rule.score is None:
+        return ""
+    score = result.score
+    if rule.tests:
+        score = next((group.score for group in result.groups if group.name == rule.tests), None)
+    low, high = rule.score
+    if score is None or not low - _SLACK <= score <= high + _SLACK:
+        wanted = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+        return f"the score is {'unknown' if score is None else f'{score:g}'}, not {wanted}"
+    return ""

@@ -1,0 +1,212 @@
+"""From tests to the submission: the first failing test, the groups of 2025-09, the legacy default grader."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.problems.scoring import Judged, standing
+from judge.rpc.messages import ProblemManifest, ProblemTest, Verdict
+from judge.rpc.problem import LegacyGroup, TestGroup
+
+SHA = "0" * 64
+AC, WA, TLE, RTE, JE = (
+    Judged(Verdict.AC),
+    Judged(Verdict.WA),
+    Judged(Verdict.TLE),
+    Judged(Verdict.RTE),
+    Judged(Verdict.JE),
+)
+
+
+def manifest(*names: str, **more: object) -> ProblemManifest:
+    tests = [ProblemTest(name=name, input=SHA, answer=SHA, sample=name.startswith("sample")) for name in names]
+    return ProblemManifest(name="p", tests=tests, **more)
+
+
+# --- pass-fail ---------------------------------------------------------------------------------------------------
+
+NAMES = ["sample/1", "secret/1", "secret/2", "secret/a/1"]
+RESULTS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from([AC, WA, TLE, RTE, JE]))
+
+
+@given(RESULTS)
+def test_the_first_failing_test_decides_whatever_else_was_run(results):
+    found = standing(NAMES, results)
+    assert found == standing(manifest(*NAMES), results)
+    first = next((name for name in NAMES if name in results and results[name] is not AC), None)
+    before = NAMES[: NAMES.index(first)] if first else NAMES
+    assert found.missing == [name for name in before if name not in results]
+    assert found.failed == first
+    assert found.verdict == (results[first].verdict if first else Verdict.AC)
+
+
+def test_nothing_to_run():
+    assert standing([], {}).verdict is Verdict.AC
+
+
+# --- 2025-09 -----------------------------------------------------------------------------------------------------
+
+SCORED = manifest(
+    "sample/1", "secret/a/1", "secret/a/2", "secret/b/1", "secret/b/2", "secret/c/1", "secret/c/2",
+    scoring=True,
+    groups=[
+        TestGroup(name="secret", max_score=100, aggregation="sum"),
+        TestGroup(name="secret/a", max_score=20, aggregation="pass-fail", require_pass=["sample"]),
+        TestGroup(name="secret/b", max_score=30, aggregation="sum", require_pass=["secret/a"]),
+        TestGroup(name="secret/c", max_score=50, aggregation="min"),
+    ],
+)  # fmt: skip
+ALL = [test.name for test in SCORED.tests]
+GOOD = dict.fromkeys(ALL, AC)
+
+
+@pytest.mark.parametrize(
+    ("changes", "score", "verdict", "failed"),
+    [
+        ({}, 100, "AC", None),
+        ({"secret/a/2": WA}, 50, "WA", "secret/a/2"),  # a gives nothing, b is not run
+        ({"sample/1": RTE}, 50, "RTE", "sample/1"),  # neither is a, and so b
+        ({"secret/b/1": TLE}, 85, "TLE", "secret/b/1"),
+        ({"secret/b/2": Judged(Verdict.AC, multiplier=0.5)}, 92.5, "AC", None),
+        ({"secret/b/2": Judged(Verdict.AC, score=3)}, 88, "AC", None),
+        ({"secret/c/1": Judged(Verdict.AC, score=10)}, 60, "AC", None),
+        ({"secret/c/2": WA, "secret/b/2": TLE}, 35, "TLE", "secret/b/2"),
+        ({"sample/1": Judged(Verdict.AC, score=7)}, 100, "AC", None),  # ignored in samples
+    ],
+)  # fmt: skip
+def test_groups(changes, score, verdict, failed):
+    found = standing(SCORED, {**GOOD, **changes})
+    assert (found.score, found.verdict, found.failed, found.missing) == (score, verdict, failed, [])
+    assert [group.name for group in found.groups][-1] == "secret"
+    assert found.groups[-1].score == score
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"secret/a/1": JE}, "secret/a/1: the judge's error"),
+        ({"secret/a/1": Judged(Verdict.AC, score=1)}, "aggregation pass-fail"),
+        ({"secret/b/1": Judged(Verdict.WA, score=1)}, "rejects the output and gives it a score"),
+        ({"secret/b/1": Judged(Verdict.AC, score=1, multiplier=1)}, "both score.txt and"),
+        ({"secret/b/1": Judged(Verdict.AC, score=16)}, "gives 16 where 15 is the maximum"),
+    ],
+)
+def test_the_problems_own_faults(changes, words):
+    found = standing(SCORED, {**GOOD, **changes})
+    assert (found.verdict, found.score, found.missing) == (Verdict.JE, None, [])
+    assert words in found.error
+
+
+def test_an_unbounded_group_needs_scores():
+    problem = manifest("secret/1", scoring=True, groups=[TestGroup(name="secret", aggregation="sum")])
+    assert standing(problem, {"secret/1": Judged(Verdict.AC, score=1234.5)}).score == 1234.5
+    assert "unbounded" in standing(problem, {"secret/1": AC}).error
+
+
+def test_secret_passes_as_a_whole_or_not():
+    groups = [TestGroup(name="secret", max_score=10, aggregation="pass-fail"), TestGroup(name="secret/a", max_score=1)]
+    problem = manifest("secret/a/1", "secret/a/2", scoring=True, groups=groups)
+    assert standing(problem, {"secret/a/1": AC, "secret/a/2": AC}).score == 10
+    assert standing(problem, {"secret/a/1": AC, "secret/a/2": WA}).score == 0
+    assert standing(problem, {"secret/a/1": WA}).missing == [], "nothing more can change it"
+
+
+def test_the_sum_must_not_pass_the_maximum():
+    groups = [TestGroup(name="secret", max_score=10, aggregation="sum"), TestGroup(name="secret/a", max_score=11)]
+    assert "above the group's max_score" in standing(manifest("secret/a/1", scoring=True, groups=groups),
+                                                     {"secret/a/1": AC}).error  # fmt: skip
+
+
+def test_a_group_ends_where_its_score_is_decided():
+    assert standing(SCORED, {**GOOD, "secret/c/1": WA}).used == ALL[:-1]
+    assert standing(SCORED, {"sample/1": WA}).missing == ["secret/c/1", "secret/c/2"]
+
+
+@given(st.dictionaries(st.sampled_from(ALL), st.sampled_from([AC, WA, TLE, RTE])))
+def test_what_is_missing_shrinks_and_ends(results):
+    """Running what is missing, in any way, comes to the end that running everything comes to."""
+    whole = {name: results.get(name, WA) for name in ALL}
+    known: dict[str, Judged] = {}
+    while missing := standing(SCORED, known).missing:
+        known[missing[-1]] = whole[missing[-1]]
+    first, every = standing(SCORED, known), standing(SCORED, whole)
+    assert (first.verdict, first.failed, first.score, first.groups) == (
+        every.verdict, every.failed, every.score, every.groups,
+    )  # fmt: skip
+    assert 0 <= (first.score or 0) <= 100
+
+
+# --- legacy ------------------------------------------------------------------------------------------------------
+
+LEGACY = manifest(
+    "sample/1", "secret/g1/1", "secret/g1/2", "secret/g2/1",
+    scoring=True,
+    graders=[
+        LegacyGroup(name="", on_reject="continue", ignore_sample=True, low=0, high=100),
+        LegacyGroup(name="sample", accept_score=0),
+        LegacyGroup(name="secret", on_reject="continue", verdict="first_error", accept_if_any=True),
+        LegacyGroup(name="secret/g1", accept_score=40, score="min", low=0, high=40),
+        LegacyGroup(name="secret/g2", accept_score=60, score="min", low=0, high=60),
+    ],
+)  # fmt: skip
+LEGACY_GOOD = {test.name: AC for test in LEGACY.tests}
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "score", "failed"),
+    [
+        ({}, "AC", 100, None),
+        ({"secret/g1/2": WA}, "AC", 60, None),
+        ({"sample/1": WA}, "AC", 100, None),
+        ({"secret/g1/1": TLE, "secret/g2/1": WA}, "TLE", 0, "secret/g1/1"),
+        ({"secret/g1/2": Judged(Verdict.AC, score=10)}, "AC", 70, None),
+    ],
+)
+def test_the_legacy_grader(changes, verdict, score, failed):
+    found = standing(LEGACY, {**LEGACY_GOOD, **changes})
+    assert (found.verdict, found.score, found.failed, found.missing) == (verdict, score, failed, [])
+
+
+def test_legacy_ranges_are_kept():
+    found = standing(LEGACY, {**LEGACY_GOOD, "secret/g2/1": Judged(Verdict.AC, score=61)})
+    assert found.verdict is Verdict.JE
+    assert "secret/g2: the score 61 is outside the group's range 0 60" in found.error
+
+
+@pytest.mark.parametrize(
+    ("grader", "results", "verdict", "score"),
+    [
+        ({"score": "sum"}, [AC, AC], "AC", 2),
+        ({"score": "avg"}, [AC, Judged(Verdict.AC, score=2)], "AC", 1.5),
+        ({"score": "max"}, [AC, Judged(Verdict.AC, score=3)], "AC", 3),
+        ({"score": "min"}, [AC, Judged(Verdict.AC, score=3)], "AC", 1),
+        ({"on_reject": "continue"}, [WA, TLE], "TLE", 0),  # the worst error
+        ({"on_reject": "continue", "verdict": "first_error"}, [WA, TLE], "WA", 0),
+        ({"on_reject": "break"}, [WA, TLE], "WA", 0),
+        ({"on_reject": "continue", "verdict": "always_accept"}, [WA, AC], "AC", 1),
+        ({"on_reject": "continue", "accept_if_any": True}, [WA, AC], "AC", 1),
+        ({"on_reject": "continue", "accept_if_any": True}, [WA, RTE], "RTE", 0),
+        ({"on_reject": "continue", "reject_score": -5}, [WA, AC], "WA", -5),
+    ],
+)
+def test_modes_of_the_legacy_grader(grader, results, verdict, score):
+    problem = manifest(
+        "secret/1", "secret/2", scoring=True,
+        graders=[LegacyGroup(name=""), LegacyGroup(name="secret", **grader)],
+    )  # fmt: skip
+    found = standing(problem, dict(zip(["secret/1", "secret/2"], results, strict=True)))
+    assert found.groups[0].name == "secret"
+    assert (found.groups[0].verdict, found.groups[0].score) == (verdict, score)
+
+
+def test_folders_inherit_the_closest_settings():
+    problem = manifest("secret/a/b/1", scoring=True, graders=[LegacyGroup(name="", accept_score=7)])
+    assert standing(problem, {"secret/a/b/1": AC}).score == 7
+
+
+def test_legacy_stops_where_on_reject_says():
+    assert standing(LEGACY, {"sample/1": AC, "secret/g1/1": WA}).missing == ["secret/g2/1"]
+    strict = LEGACY.model_copy(update={"graders": [LegacyGroup(name="")]})
+    assert standing(strict, {"sample/1": WA}).missing == []
