@@ -85,7 +85,7 @@ def build() -> bytes:
 def _add_files(rules: sc.SyscallFilter) -> None:
     """What can be left at, or learned from, a file that containers share (of /usr, or /dev/null).
 
-    Locks are said to be taken, and are not (docs/decisions/005): they are messages to whoever tries the same one, and
+    Locks are said to be taken, and are not (docs/decisions/006): they are messages to whoever tries the same one, and
     no filter can tell such a file from the program's own.
     """
     for command in (_F_SETLEASE, _F_NOTIFY):

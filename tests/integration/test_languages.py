@@ -126,7 +126,7 @@ def test_memory_limit_exceeded(pipeline: Pipeline, language: str) -> None:
     assert done.verdict is Verdict.MLE, (done.result.reason, done.result.compile_log, done.result.tests)
 
 
-# Locks succeed and hold nothing, watches are refused (docs/decisions/005): what lives with that, and what says so.
+# Locks succeed and hold nothing, watches are refused (docs/decisions/006): what lives with that, and what says so.
 OWN_FILES = {
     "python3": """
 import fcntl, multiprocessing, sqlite3
