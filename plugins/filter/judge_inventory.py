@@ -29,6 +29,15 @@ def judge_listen(address: str) -> str:
     return address if _IPV4.match(address) else "0.0.0.0"
 
 
+def judge_unit_item(unit: str, sources: str) -> dict[str, str]:
+    """The item of judge_place that installs one of the project's units."""
+    return {
+        "path": f"/etc/systemd/system/{unit}",
+        "src": f"{sources}/{unit}",
+        "then": "systemctl daemon-reload",
+    }
+
+
 class FilterModule:
     """The filters, for Ansible."""
 
@@ -38,4 +47,5 @@ class FilterModule:
             "judge_addresses": judge_addresses,
             "judge_endpoints": judge_endpoints,
             "judge_listen": judge_listen,
+            "judge_unit_item": judge_unit_item,
         }

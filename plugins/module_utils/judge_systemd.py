@@ -78,6 +78,10 @@ class SystemdUnit:
         own = [self.shown["FragmentPath"], *drop_ins] if self.shown["FragmentPath"] else drop_ins
         return sorted({Path(path) for path in [*self.files, *own]})
 
+    def uses(self, paths: list[str]) -> set[str]:
+        """Those of the paths that it is started with."""
+        return set(paths) & {str(path) for path in self._all_files()}
+
     def digest(self) -> str:
         """A digest of everything that it is started with."""
         digest = hashlib.sha256()

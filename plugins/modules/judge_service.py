@@ -5,35 +5,39 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: judge_service
-short_description: Restart a judge service whose files have changed, between two health gates
+short_description: Restart judge services whose files have changed, each between two health gates
 description:
-  - Waits until boot has the service running. Restarts it if its config, unit, release, certificate or secrets have
-    changed since it was started; refuses when the cluster could not do without it now. Returns once it is well again.
+  - For one service after the other, in the given order, waits until the cluster can do without it, restarts it if its
+    config, unit, release, certificate or secrets have changed since it was started, and returns once it is well again.
+    One that runs with its files as they are is left alone, unless another one before it was restarted; then it is
+    waited for.
   - Has boot try a service again that it had given up (FATAL).
   - Runs under the Python of the installed release, which has the package C(judge).
 options:
-  name:
-    description: The service as boot names it.
-    type: str
+  names:
+    description: The services as boot names them, in start order.
+    type: list
+    elements: str
     required: true
     choices: [boot, etcd, etcd-proxy, mongodb, judicator, executor, gateway]
   timeout:
-    description: Seconds to wait until it is well.
+    description: Seconds to wait until each is well; by default what is usual for the service.
     type: int
-    default: 120
+    default: 0
   mode:
     description:
-      - V(apply) restarts an outdated one, V(verify) only says whether it is well and up to date.
-      - V(accept) notes that it runs with what its files mean now, although their text has changed since.
+      - V(apply) restarts outdated ones, V(verify) only says whether they are well and up to date.
+      - V(accept) notes that they run with what their files mean now, although the text has changed since.
     type: str
     choices: [apply, verify, accept]
     default: apply
-  pending:
-    description: Whether files of it were changed in this run; in check mode that is how a restart is foretold.
-    type: bool
-    default: false
+  changing:
+    description: Paths that this run changes; in check mode they are how a restart is foretold.
+    type: list
+    elements: str
+    default: []
   whole:
-    description: Wait until all its members in the cluster are well, not only this host's.
+    description: Wait until all members in the cluster are well, not only this host's.
     type: bool
     default: false
 author: [judge]
@@ -42,16 +46,22 @@ author: [judge]
 EXAMPLES = r"""
 - name: The etcd member runs with its current config
   judge_service:
-    name: etcd
+    names: [etcd]
     timeout: 180
   vars:
     ansible_python_interpreter: /opt/judge/current/bin/python
 """
 
 RETURN = r"""
+restarted:
+  description: Services that were (or, in check mode, would be) restarted or tried again.
+  type: list
+  elements: str
+  returned: success
 health:
-  description: One sentence.
-  type: str
+  description: One sentence for each service that was asked.
+  type: list
+  elements: str
   returned: success
 """
 
@@ -76,20 +86,20 @@ FILES = {
     "executor": ["languages.yml", "tls/executor.crt"],
     "gateway": ["session.key", "tls/gateway.crt"],
 }
+# Seconds until each is well: members of a cluster wait for others, and boot for all that it starts.
+TIMEOUTS = {"boot": 180, "etcd": 300, "mongodb": 300}
+TIMEOUT = 120
 
 
 class Service:
     """A service: its unit, and what boot says of it."""
 
-    def __init__(self, module: AnsibleModule) -> None:
-        """Nothing is waited for yet."""
-        name = module.params["name"]
+    def __init__(self, module: AnsibleModule, name: str) -> None:
+        """Nothing is waited for yet; its time to become well begins now."""
         self.name = name
-        # The marker changes when the same release is installed anew.
-        release = [CURRENT, *map(str, Path(CURRENT).glob(".complete-*"))]
-        files = [*release, str(ETC / f"{name}.yml"), *(str(ETC / file) for file in FILES.get(name, []))]
+        files = [CURRENT, str(ETC / f"{name}.yml"), *(str(ETC / file) for file in FILES.get(name, []))]
         self.unit = SystemdUnit(module, f"judge-{name}.service", files)
-        self.deadline = time.monotonic() + module.params["timeout"]
+        self.deadline = time.monotonic() + (module.params["timeout"] or TIMEOUTS.get(name, TIMEOUT))
         self.whole = module.params["whole"]
 
     def boot_state(self) -> tuple[str, str]:
@@ -181,44 +191,80 @@ class Service:
         self.wait_may_stop(health)
         self.unit.systemctl("restart")
 
+    def foretold(self, changing: list[str]) -> bool:
+        """Whether a run that changes these paths would restart it."""
+        return self.unit.outdated() or (self.unit.running and bool(self.unit.uses(changing)))
+
+    def apply(self, *, wait: bool) -> tuple[bool, str]:
+        """(whether something was done, its health); a service that is to be left alone is not asked how it is."""
+        outdated = self.unit.outdated()
+        revived = self.revive()
+        sentence = ""
+        if outdated or revived or wait:
+            health = health_of(self.name)
+            if outdated:
+                self.restart(health)
+            self.wait_running()
+            sentence = self.wait_well(health)
+        if self.unit.active:
+            self.unit.remember()
+        return outdated or revived, sentence
+
+    def verify(self) -> str:
+        """Its health; UnitError when it is not well or not up to date."""
+        health = health_of(self.name)
+        self.wait_running()
+        sentence = self.wait_well(health)
+        if self.unit.outdated():
+            msg = f"{self.unit.name} still runs with an older config or release; run site.yml"
+            raise UnitError(msg)
+        return sentence
+
+
+def run(module: AnsibleModule) -> dict[str, Any]:
+    """All services in turn; the module's result."""
+    mode = module.params["mode"]
+    restarted: list[str] = []
+    told: list[str] = []
+    for name in module.params["names"]:
+        service = Service(module, name)
+        if mode == "accept":
+            service.unit.remember()
+        elif mode == "verify":
+            told.append(service.verify())
+        else:
+            done, sentence = service.apply(wait=bool(restarted))
+            restarted += [name] if done else []
+            told += [sentence] if sentence else []
+    return {"changed": bool(restarted), "restarted": restarted, "health": told}
+
 
 def main() -> None:
     """Module entry point."""
     names = ["boot", "etcd", "etcd-proxy", "mongodb", "judicator", "executor", "gateway"]
     module = AnsibleModule(
         argument_spec={
-            "name": {"type": "str", "required": True, "choices": names},
-            "timeout": {"type": "int", "default": 120},
+            "names": {"type": "list", "elements": "str", "required": True, "choices": names},
+            "timeout": {"type": "int", "default": 0},
             "mode": {"type": "str", "choices": ["apply", "verify", "accept"], "default": "apply"},
-            "pending": {"type": "bool", "default": False},
+            "changing": {"type": "list", "elements": "str", "default": []},
             "whole": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
-    service = Service(module)
-    mode = module.params["mode"]
-    outdated = mode == "apply" and service.unit.outdated()
     if module.check_mode:
-        pending = module.params["pending"] and service.unit.running
-        module.exit_json(changed=outdated or pending, health="not asked in check mode", **service.unit.facts())
+        changing = module.params["changing"]
+        wanted = module.params["names"] if module.params["mode"] == "apply" else []
+        due = [name for name in wanted if Service(module, name).foretold(changing)]
+        module.exit_json(changed=bool(due), restarted=due, health=[])
     try:
         from judge.errors import JudgeError  # noqa: PLC0415
     except ImportError:
         module.fail_json(msg=f"{CURRENT} has no package 'judge'; the role common installs it, run site.yml")
     try:
-        health = health_of(service.name)
-        revived = mode == "apply" and service.revive()
-        if outdated:
-            service.restart(health)
-        service.wait_running()
-        sentence = service.wait_well(health)
-        if mode == "verify" and service.unit.outdated():
-            module.fail_json(msg=f"{service.unit.name} still runs with an older config or release; run site.yml")
-        if mode != "verify":
-            service.unit.remember()
+        module.exit_json(**run(module))
     except (UnitError, JudgeError) as exc:
         module.fail_json(msg=str(exc))
-    module.exit_json(changed=outdated or revived, health=sentence, **service.unit.facts())
 
 
 if __name__ == "__main__":

@@ -29,6 +29,11 @@ options:
   enabled:
     description: Whether it is started with the machine; left as it is if not given.
     type: bool
+  changing:
+    description: Paths that this run changes; in check mode they are how a restart or reload is foretold.
+    type: list
+    elements: str
+    default: []
   check:
     description: A command that must succeed before anything is done, as in V(nginx -t -q).
     type: str
@@ -63,6 +68,7 @@ def main() -> None:
             "files": {"type": "list", "elements": "path", "default": []},
             "how": {"type": "str", "choices": ["restart", "reload", "start"], "default": "restart"},
             "enabled": {"type": "bool"},
+            "changing": {"type": "list", "elements": "str", "default": []},
             "check": {"type": "str"},
         },
         supports_check_mode=True,
@@ -73,7 +79,8 @@ def main() -> None:
     if unit.missing:
         module.fail_json(msg=f"{unit.name} is not installed on this host")
     how, enabled = module.params["how"], module.params["enabled"]
-    outdated = how != "start" and unit.outdated()
+    foretold = module.check_mode and unit.running and bool(unit.uses(module.params["changing"]))
+    outdated = how != "start" and (foretold or unit.outdated())
     changed = outdated or not (unit.running or unit.unwanted_here)
     switched = enabled is not None and enabled != (unit.shown["UnitFileState"] == "enabled")
     if switched and not module.check_mode:

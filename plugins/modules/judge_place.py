@@ -1,0 +1,277 @@
+#!/usr/bin/python
+"""Put files, directories and links into their places on a host, all of them in one call."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import grp
+import hashlib
+import os
+import pwd
+import shlex
+import stat
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: judge_place
+short_description: Put a role's files into their places
+description:
+  - Compares and writes any number of files in one call, which is what makes a run that changes nothing fast.
+  - In check mode on a bare host, directories, owners and controller files that are still to come are predicted changes.
+  - A file is replaced at once and as a whole; a file whose check fails leaves the old one in place.
+options:
+  items:
+    description:
+      - What to have, in this order. Each has C(path) and one of C(template), C(src) (a file of the controller),
+        C(link) (to what), C(directory), C(absent); and C(owner), C(group), C(mode).
+      - C(validate) is a command, with C(%s) for the new file, that must succeed before the file takes its place. One
+        that puts settings into force can so never be forgotten by a run that was cut off.
+      - C(then) is a command that runs once after all items when one of those that name it has changed. Until it has
+        succeeded it is noted on the host, so that a run that is cut off leaves it to the next one.
+      - C(secret) keeps a content out of the diff.
+    type: list
+    elements: dict
+    required: true
+  users:
+    description: System users, each with a group of its name, that are made before anything else.
+    type: list
+    elements: str
+    default: []
+author: [judge]
+"""
+
+EXAMPLES = r"""
+- name: The executor's files are in their places
+  judge_place:
+    items:
+      - {path: /etc/judge/executor.yml, template: executor.yml.j2, mode: "0640", validate: judge config check %s}
+"""
+
+RETURN = r"""
+paths: {description: "What was (or, in check mode, would be) changed.", type: list, returned: success}
+"""
+
+_DIRECTORY_MODE, _FILE_MODE = "0755", "0644"
+RECORDS = Path("/run/judge-deploy")  # gone after a restart of the host, which does what a `then` would do
+
+
+class PlaceError(Exception):
+    """What cannot be put into its place; the text is one sentence for the person who runs the playbook."""
+
+
+def owner_ids(item: dict[str, Any]) -> tuple[int, int]:
+    """(uid, gid) of an item; PlaceError when the host has no such user or group."""
+    try:
+        return pwd.getpwnam(item["owner"]).pw_uid, grp.getgrnam(item["group"]).gr_gid
+    except KeyError:
+        msg = (
+            f"{item['path']} is to belong to {item['owner']}:{item['group']}, which this host does not have; "
+            "run site.yml, whose role common makes the users"
+        )
+        raise PlaceError(msg) from None
+
+
+def attributes_differ(found: os.stat_result, item: dict[str, Any]) -> bool:
+    """Whether owner, group or mode are others than they should be."""
+    return (found.st_uid, found.st_gid) != owner_ids(item) or stat.S_IMODE(found.st_mode) != int(item["mode"], 8)
+
+
+def looked_at(path: Path) -> os.stat_result | None:
+    """The path itself, links not followed; None when there is nothing."""
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def noted(command: str) -> Path:
+    """Where it is noted that a command is due."""
+    return RECORDS / f"then-{hashlib.sha256(command.encode()).hexdigest()[:16]}"
+
+
+class Placer:
+    """Decides and does; `write` false only decides."""
+
+    def __init__(self, module: AnsibleModule, *, write: bool, show: bool) -> None:
+        """`show`: collect differences of files that are no secrets."""
+        self.module, self.write, self.show = module, write, show
+        self.changed: list[str] = []
+        self.due: list[str] = []
+        self.diffs: list[dict[str, str]] = []
+
+    def users(self, names: list[str]) -> None:
+        """Make the missing ones."""
+        for name in names:
+            try:
+                pwd.getpwnam(name)
+            except KeyError:
+                self.changed.append(f"user {name}")
+                if self.write:
+                    self._make_user(name)
+
+    def _make_user(self, name: str) -> None:
+        home = ["--no-create-home", "--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
+        with contextlib.suppress(KeyError):
+            grp.getgrnam(name)
+            home += ["--gid", name]  # a run that was cut off, or the administrator, has made the group
+        if "--gid" not in home:
+            home.append("--user-group")
+        self._run(["useradd", "--system", *home, name], f"user {name} could not be made")
+
+    def _run(self, command: list[str], sentence: str) -> None:
+        code, out, err = self.module.run_command(command)
+        if code != 0:
+            told = " | ".join((err.strip() or out.strip() or f"exit code {code}").splitlines()[-3:])
+            msg = f"{sentence}: {told}"
+            raise PlaceError(msg)
+
+    def place(self, item: dict[str, Any]) -> None:
+        """Bring one item about."""
+        path, then = Path(item["path"]), item["then"]
+        note = noted(then)
+        if then and then not in self.due and note.exists():
+            self.changed.append(item["path"])
+            self.due.append(then)
+        found = looked_at(path)
+        if not getattr(self, f"_{item['kind']}")(path, found, item, write=False):
+            return
+        if item["path"] not in self.changed:
+            self.changed.append(item["path"])
+        if then and then not in self.due:
+            self.due.append(then)
+        if self.write:
+            if then:
+                RECORDS.mkdir(mode=0o755, exist_ok=True)
+                note.write_text(f"{then}\n", encoding="utf-8")
+            getattr(self, f"_{item['kind']}")(path, found, item, write=True)
+
+    def finish(self) -> None:
+        """Run what is due after the items."""
+        for command in self.due if self.write else []:
+            self._run(shlex.split(command), f"`{command}` failed")
+            noted(command).unlink(missing_ok=True)
+
+    def _absent(self, path: Path, found: os.stat_result | None, _item: dict[str, Any], *, write: bool) -> bool:
+        if found and write:
+            path.unlink()
+        return found is not None
+
+    def _link(self, path: Path, found: os.stat_result | None, item: dict[str, Any], *, write: bool) -> bool:
+        if found and stat.S_ISLNK(found.st_mode) and str(path.readlink()) == item["target"]:
+            return False
+        if write:
+            fresh = path.with_name(f".{path.name}.judge-new")
+            fresh.unlink(missing_ok=True)
+            fresh.symlink_to(item["target"])
+            fresh.replace(path)
+        return True
+
+    def _directory(self, path: Path, found: os.stat_result | None, item: dict[str, Any], *, write: bool) -> bool:
+        if found and not path.is_dir():
+            msg = f"{path} is a file and has to be a directory; move it away"
+            raise PlaceError(msg)
+        if found and not self._attributes(path.stat(), item):
+            return False
+        if write:
+            path.mkdir(parents=True, exist_ok=True)
+            self._settle(path, item)
+        return True
+
+    def _attributes(self, found: os.stat_result, item: dict[str, Any]) -> bool:
+        """As attributes_differ; an owner that is still to be made is one that differs."""
+        try:
+            return attributes_differ(found, item)
+        except PlaceError:
+            if self.write:
+                raise
+            return True
+
+    @staticmethod
+    def _settle(path: Path, item: dict[str, Any]) -> None:
+        os.chown(path, *owner_ids(item))
+        path.chmod(int(item["mode"], 8))
+
+    def _file(self, path: Path, found: os.stat_result | None, item: dict[str, Any], *, write: bool) -> bool:
+        data = base64.b64decode(item["content"])
+        old = path.read_bytes() if found and stat.S_ISREG(found.st_mode) else None
+        if found and old == data:
+            differs = self._attributes(found, item)
+            if differs and write:
+                self._settle(path, item)
+            return differs
+        if write:
+            self._replace(path, data, item)
+        elif self.show:
+            self._note(path, old, data, secret=item["secret"])
+        return True
+
+    def _replace(self, path: Path, data: bytes, item: dict[str, Any]) -> None:
+        fresh = path.with_name(f".{path.name}.judge-new")
+        fresh.unlink(missing_ok=True)
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            self._settle(fresh, item)
+            if item["validate"]:
+                command = [word.replace("%s", str(fresh)) for word in shlex.split(item["validate"])]
+                self._run(command, f"{path} failed to validate, the old one is still in place")
+            fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+    def _note(self, path: Path, old: bytes | None, new: bytes, *, secret: bool) -> None:
+        before = "" if old is None else "(secret)\n" if secret else old.decode(errors="replace")
+        after = "(another secret)\n" if secret else new.decode(errors="replace")
+        self.diffs.append({"before": before, "after": after, "before_header": str(path), "after_header": str(path)})
+
+
+def main() -> None:
+    """Module entry point; the action plugin of the same name calls it."""
+    text = {"type": "str", "default": ""}
+    module = AnsibleModule(
+        {
+            "items": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "path": {"type": "str", "required": True},
+                    "kind": {"type": "str", "required": True, "choices": ["file", "directory", "link", "absent"]},
+                    "content": {"type": "str", "default": "", "no_log": True},
+                    "target": text,
+                    "owner": {"type": "str", "default": "root"},
+                    "group": {"type": "str", "default": "root"},
+                    "mode": text,
+                    "validate": text,
+                    "then": text,
+                    "secret": {"type": "bool", "default": False},
+                },
+            },
+            "users": {"type": "list", "elements": "str", "default": []},
+            "diff": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    placer = Placer(module, write=not module.check_mode, show=module.params["diff"])
+    try:
+        placer.users(module.params["users"])
+        for item in module.params["items"]:
+            item["mode"] = item["mode"] or (_DIRECTORY_MODE if item["kind"] == "directory" else _FILE_MODE)
+            placer.place(item)
+        placer.finish()
+    except PlaceError as exc:
+        module.fail_json(msg=str(exc))
+    except OSError as exc:
+        module.fail_json(msg=f"{exc.filename}: {exc.strerror}; a host must have a writable system")
+    module.exit_json(changed=bool(placer.changed), paths=placer.changed, diff=placer.diffs)
+
+
+if __name__ == "__main__":
+    main()

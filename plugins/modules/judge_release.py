@@ -1,0 +1,143 @@
+#!/usr/bin/python
+"""Install one release of judge beside the others, and make it the current one."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: judge_release
+short_description: Install a release of judge from its wheel
+description:
+  - Makes a virtual environment of the host's Python for this very wheel, in a directory that is never changed once it
+    is complete, so that running daemons keep their code until they are restarted. Then C(current) points to it.
+  - The release before stays; older ones are removed.
+options:
+  source: {description: The directory that has the wheel., type: path, required: true}
+  version: {description: The version to install., type: str, required: true}
+  releases: {description: Directory of the releases., type: path, required: true}
+  current: {description: The link to the release in use., type: path, required: true}
+  offline: {description: Whether everything else must come from O(source) too., type: bool, default: true}
+author: [judge]
+"""
+
+RETURN = r"""
+release: {description: Directory of the release; empty when check mode cannot know it., type: str, returned: success}
+"""
+
+_PIP_WHEELS = Path("/usr/share/python-wheels")  # Debian's python3-venv brings pip as a wheel, for such uses
+_COMPLETE = ".complete"
+
+
+class ReleaseError(Exception):
+    """A release that cannot be installed; the text is one sentence for the person who runs the playbook."""
+
+
+def the_wheel(source: Path, version: str) -> Path:
+    """The one wheel of a version; ReleaseError otherwise."""
+    found = sorted(source.glob(f"judge-{version}-*.whl"))
+    if len(found) != 1:
+        msg = (
+            f"{len(found)} wheels of judge {version} are in {source}; set judge_version to the bundle's version, "
+            "or judge_wheel to one wheel of this version"
+        )
+        raise ReleaseError(msg)
+    return found[0]
+
+
+def name_of(version: str, wheel: Path) -> str:
+    """The directory's name: the version, and the wheel's content, as a version may be built more than once."""
+    return f"{version}-{hashlib.sha256(wheel.read_bytes()).hexdigest()[:8]}"
+
+
+def outlived(releases: Path, kept: set[Path]) -> list[Path]:
+    """The releases that nobody needs any more, finished or not."""
+    return sorted(path for path in releases.iterdir() if path.is_dir() and path.resolve() not in kept)
+
+
+class Installer:
+    """The steps; each says in one sentence why it failed."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        """Nothing is done yet."""
+        self.module = module
+        self.offline = module.params["offline"]
+        self.source = Path(module.params["source"])
+
+    def run(self, command: list[str], sentence: str) -> None:
+        """Run one; its last words make the error."""
+        code, out, err = self.module.run_command(command)
+        if code != 0:
+            told = " | ".join((err.strip() or out.strip() or f"exit code {code}").splitlines()[-3:])
+            msg = f"{sentence}: {told}"
+            raise ReleaseError(msg)
+
+    def install(self, wheel: Path, target: Path) -> None:
+        """A complete release in `target`; what an interrupted run left there is made anew."""
+        shutil.rmtree(target, ignore_errors=True)
+        pips = sorted(_PIP_WHEELS.glob("pip-*.whl"))
+        if not pips:
+            msg = f"there is no pip in {_PIP_WHEELS}; install the package python3-venv"
+            raise ReleaseError(msg)
+        python = str(target / "bin/python")
+        self.run(["/usr/bin/python3", "-m", "venv", "--without-pip", str(target)], f"{target} could not be made")
+        options = [
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-cache-dir",
+            "--no-input",
+            "--no-warn-script-location",
+        ]
+        if self.offline:
+            options += ["--no-index", "--find-links", str(self.source)]
+        command = [python, f"{pips[-1]}/pip", "install", *options, str(wheel)]
+        self.run(command, f"pip could not install {wheel.name}")
+        self.run([str(target / "bin/judge"), "--version"], f"{wheel.name} does not work on this host")
+        (target / _COMPLETE).touch()
+
+
+def main() -> None:
+    """Module entry point."""
+    place = {"type": "path", "required": True}
+    module = AnsibleModule(
+        {
+            "source": place,
+            "version": {"type": "str", "required": True},
+            "releases": place,
+            "current": place,
+            "offline": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    releases, current = Path(module.params["releases"]), Path(module.params["current"])
+    try:
+        if module.check_mode and not Path(module.params["source"]).is_dir():
+            module.exit_json(changed=True, release="")
+        wheel = the_wheel(Path(module.params["source"]), module.params["version"])
+        target = releases / name_of(module.params["version"], wheel)
+        missing = not (target / _COMPLETE).exists()
+        linked = current.is_symlink() and current.readlink() == target
+        if not module.check_mode:
+            if missing:
+                Installer(module).install(wheel, target)
+            if not linked:
+                before = {current.resolve()} if current.exists() else set()
+                fresh = current.with_name(f".{current.name}.new")
+                fresh.unlink(missing_ok=True)
+                fresh.symlink_to(target)
+                fresh.replace(current)
+                for old in outlived(releases, before | {target.resolve()}):
+                    shutil.rmtree(old)
+    except ReleaseError as exc:
+        module.fail_json(msg=str(exc))
+    except OSError as exc:
+        module.fail_json(msg=f"{exc.filename}: {exc.strerror}; releases are kept in {releases}")
+    module.exit_json(changed=missing or not linked, release=str(target))
+
+
+if __name__ == "__main__":
+    main()
