@@ -18,6 +18,9 @@ from judge.errors import RefusedError
 
 log = logging.getLogger(__name__)
 
+# What systemd tells a daemon is not for its server: etcd would take the socket for its own, and say READY too early.
+_OURS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+
 LineParser = Callable[[str], tuple[int, str]]
 
 
@@ -28,6 +31,11 @@ def find_binary(name: str) -> Path:
         msg = f"program '{name}' was not found; install it or set its full path under 'binary'"
         raise RefusedError(msg)
     return Path(found).resolve()
+
+
+def environment_of_child(given: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what systemd has told this process alone."""
+    return {key: value for key, value in given.items() if key not in _OURS}
 
 
 class ChildProcess:
@@ -56,7 +64,7 @@ class ChildProcess:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=dict(env) if env is not None else None,
+            env=environment_of_child(os.environ if env is None else env),
             cwd=cwd,
             text=True,
             errors="replace",

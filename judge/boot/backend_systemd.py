@@ -56,6 +56,7 @@ class SystemdBackend:
         self._refused: dict[str, Seen] = {}
         self._handles: dict[str, procs.Handle] = {}
         self._answers = True
+        self._host_stops = False
 
     def prepare(self, unit: Unit) -> None:
         """Fill in the digest of what the service is started with; after every change of its config."""
@@ -149,7 +150,7 @@ class SystemdBackend:
         shown = self._shown.get(name)
         if name in self._asked:
             return Seen(Process.RUNNING, ready=False)
-        if shown is not None and shown.lives:
+        if shown is not None and shown.lives and not (self._host_stops and shown.over):
             self._refused.pop(name, None)
             found = shown.invocation == self._found.get(name)
             return systemd.living(shown, outdated=found and name in self._outdated, found=found)
@@ -174,6 +175,10 @@ class SystemdBackend:
         """Queue the unit's stop, or SIGKILL everything in its control group."""
         if force:
             done = _call("systemctl", "kill", "--kill-whom=all", "--signal=SIGKILL", "--", unit_name(unit.name))
+        elif _host_stops():
+            # The unit has a stop job already, which waits for boot (judge.target): only its signal can be had before.
+            self._host_stops = True
+            done = _call("systemctl", "kill", "--kill-whom=main", "--signal=SIGTERM", "--", unit_name(unit.name))
         else:
             done = _call("systemctl", "stop", "--no-block", "--", unit_name(unit.name))
         if isinstance(done, str):
@@ -215,6 +220,12 @@ def _call(*command: str) -> subprocess.CompletedProcess[str] | str:
         return done
     lines = done.stderr.strip().splitlines()
     return lines[0].rstrip(".") if lines else f"{command[0]} {command[1]} ended with exit code {done.returncode}"
+
+
+def _host_stops() -> bool:
+    """Whether systemd is shutting the host down."""
+    done = _call("systemctl", "show", "--property=SystemState", "--value")
+    return not isinstance(done, str) and done.stdout.strip() == "stopping"
 
 
 def _last_line(unit: str, invocation: str) -> str:

@@ -90,7 +90,7 @@ class ActionModule(ActionBase):
                 "targeted": {"type": "list", "elements": "str", "required": True},
                 "formed": {"type": "bool", "default": False},
                 "server": {"type": "str", "default": ""},
-                "ca": {"type": "path", "default": "ca.crt"},
+                "ca": {"type": "path", "default": "pki/ca.crt"},
             }
         )
         # Plain strings, as YAML can write them: Ansible's own ones carry where they came from.

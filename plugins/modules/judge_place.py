@@ -55,7 +55,8 @@ RETURN = r"""
 paths: {description: "What was (or, in check mode, would be) changed.", type: list, returned: success}
 """
 
-_DIRECTORY_MODE, _FILE_MODE = "0755", "0644"
+_DIRECTORY_MODE = "0755"
+_FILE_MODE = "0644"
 RECORDS = Path("/run/judge-deploy")  # gone after a restart of the host, which does what a `then` would do
 
 

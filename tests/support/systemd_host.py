@@ -165,7 +165,7 @@ class SystemdHost:
         self.write("/usr/lib/tmpfiles.d/judge.conf", (ROOT / "systemd/judge.tmpfiles.conf").read_text())
         self.run("systemd-sysusers", "judge.conf")
         self.run("systemd-tmpfiles", "--create", "judge.conf")
-        for path in [*(ROOT / "systemd").glob("*.service"), *(ROOT / "systemd").glob("*.slice")]:
+        for path in [*sorted((ROOT / "systemd").glob("judge*.s[el]*")), ROOT / "systemd/judge.target"]:
             self.write(f"/etc/systemd/system/{path.name}", path.read_text())
         self.run("systemctl", "daemon-reload")
 

@@ -61,11 +61,23 @@ def test_systemd_finds_no_fault(tmp_path):
     for path in UNITS.glob("judge*.s*"):
         if path.suffix in {".service", ".slice"}:
             shutil.copy(path, target)
+    shutil.copy(UNITS / "judge.target", target)
     units = sorted(path.name for path in target.glob("judge*"))
     done = subprocess.run(
         ["systemd-analyze", "verify", f"--root={root}", "--man=no", *units], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_a_shutdown_ends_boot_before_its_services():
+    """systemd ends units in the reverse of their start order: boot, the barrier, the services."""
+    after = set(re.findall(r"^After=(.*)$", (UNITS / "judge.target").read_text(), re.MULTILINE))
+    assert {name for names in after for name in names.split()} == {
+        unit_name(name) for name in EXPOSURE if name != "boot"
+    }
+    boot = (UNITS / "judge-boot.service").read_text()
+    assert re.search(r"^After=.*\bjudge[.]target$", boot, re.MULTILINE)
+    assert re.search(r"^Wants=.*\bjudge[.]target$", boot, re.MULTILINE)
 
 
 @needs_systemd
