@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from judge import clock
 from judge.ctl.context import Context
-from judge.errors import JudgeError, NotFoundError, UnavailableError, all_errors
+from judge.errors import ConfigError, JudgeError, NotFoundError, UnavailableError, all_errors
 from judge.rpc import messages as m
 
 M = TypeVar("M", bound=m.Message)
@@ -27,11 +27,16 @@ class Api:
         """`timeout` in seconds is how long a call keeps trying while the cluster does not answer."""
         self.context = context
         self.timeout = timeout
+        self._servers = [context.server, *context.others]
         verify: ssl.SSLContext | bool = True
         if context.ca is not None:
-            verify = ssl.create_default_context(cafile=str(context.ca))
+            try:
+                verify = ssl.create_default_context(cafile=str(context.ca))
+            except OSError as exc:  # ssl.SSLError is one
+                why = exc.strerror if isinstance(exc, FileNotFoundError) else "is no certificate in PEM"
+                msg = f"{context.ca}: CA of {context.source} cannot be read: {why}"
+                raise ConfigError(msg) from None
         self._http = httpx.Client(
-            base_url=context.server,
             headers={"Authorization": f"Bearer {context.token}"},
             verify=verify,
             timeout=httpx.Timeout(40.0, connect=3.0),
@@ -55,15 +60,21 @@ class Api:
         params: dict[str, Any] | None = None,
         content: bytes | None = None,
     ) -> httpx.Response:
-        """One call under /api/v1, repeated while the gateway or its judicators do not answer (all calls may be)."""
+        """One call under /api/v1, repeated while the gateway or its judicators do not answer (all calls may be).
+
+        Of several gateways the first that answers is asked from then on.
+        """
         deadline = clock.Deadline(self.timeout)
+        silent: set[str] = set()
         while True:
+            server = self._servers[0]
+            url = f"{server}/api/v1{path}"
             try:
-                response = self._http.request(method, f"/api/v1{path}", json=json, params=params, content=content)
+                response = self._http.request(method, url, json=json, params=params, content=content)
             except httpx.TransportError as exc:
+                silent.add(server)
                 error: JudgeError = UnavailableError(
-                    f"{self.context.server} does not answer ({type(exc).__name__}); "
-                    f"is the cluster of {self.context.source} running?"
+                    f"{_listed(self._servers, silent)} ({_why(exc)}); is the cluster of {self.context.source} running?"
                 )
             else:
                 if response.is_success:
@@ -71,6 +82,7 @@ class Api:
                 error = _error(response)
                 if response.status_code not in {502, 503, 504}:
                     raise error
+            self._servers = [*self._servers[1:], server]
             if deadline.left() <= _PAUSE:
                 raise error
             clock.sleep(_PAUSE)
@@ -119,6 +131,17 @@ class Api:
         sha = hashlib.sha256(data).hexdigest()
         self.put_blob(sha, lambda: data)
         return sha
+
+
+def _listed(servers: Sequence[str], silent: set[str]) -> str:
+    names = [server for server in sorted(servers) if server in silent]
+    return f"{names[0]} does not answer" if len(names) == 1 else f"none of {', '.join(names)} answers"
+
+
+def _why(exc: httpx.TransportError) -> str:
+    """The kind of failure; what is wrong with a certificate in full, as only a person can put that right."""
+    text = str(exc)
+    return text if "certificate" in text.lower() else type(exc).__name__
 
 
 def _parse(reply: type[M], response: httpx.Response) -> M:

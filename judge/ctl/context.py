@@ -1,15 +1,21 @@
-"""Which cluster judgectl talks to, and as whom: flags, environment, then the first client.yml that is found."""
+"""Which cluster judgectl talks to, and as whom: flags, environment, then the first client.yml that is found.
+
+An inventory will do as well: the gateways are in it, and the token and the CA in the secrets directory beside it.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from judge.config import Model, Url, parse_text
+from judge.ctl import inventory_files
+from judge.ctl.inventory import Host
 from judge.errors import ConfigError, UsageError
 
 PLACES = (Path(".judge/client.yml"), Path("~/.config/judge/client.yml"), Path("/etc/judge/client.yml"))
+_OWN_CERTIFICATE = "/etc/judge/tls/https.crt"  # the default of role gateway, signed by the cluster's CA
 
 
 class ClientConfig(Model):
@@ -30,6 +36,7 @@ class Context:
     ca: Path | None = None
     run_dir: Path | None = None
     source: str = "environment"
+    others: tuple[str, ...] = ()  # more gateways of the same cluster, for when the first does not answer
 
 
 def _read(path: Path, what: str) -> str:
@@ -55,10 +62,66 @@ def from_file(path: Path) -> Context:
     )
 
 
-def find(explicit: Path | None, server: str | None) -> Context:
+def inventory_path(explicit: Path | None) -> Path | None:
+    """The inventory that is named by a flag or, without one, by the environment."""
+    named = os.environ.get("JUDGE_INVENTORY")
+    return explicit or (Path(named) if named else None)
+
+
+def from_inventory(path: Path, token: str | None = None) -> Context:
+    """The cluster that an inventory describes, as its admin unless a token is given; raises ConfigError, UsageError."""
+    inventory = inventory_files.load(path)
+    gateways = inventory.members("gateways")
+    if not gateways:
+        msg = f"{path}: there are no hosts in the group gateways, so there is nobody to talk to; add one"
+        raise ConfigError(msg)
+    first = gateways[0]
+    secrets = _path(first.text("judge_secrets_dir") or f"{first.text('inventory_dir')}/secrets")
+    authority: Path | None = _path(first.text("pki_directory") or str(secrets / "pki")) / "ca.crt"
+    if (first.text("gateway_certificate") or _OWN_CERTIFICATE) != _OWN_CERTIFICATE:
+        authority = None  # a certificate of the operator's own, which this machine trusts already
+    if authority and not authority.exists():
+        raise ConfigError(_undeployed(path, authority))
+    if token is None:
+        if not (secrets / "admin.token").exists():
+            raise ConfigError(_undeployed(path, secrets / "admin.token"))
+        token = _read(secrets / "admin.token", "token file").strip()
+        if token.startswith("$ANSIBLE_VAULT"):
+            msg = f"{secrets / 'admin.token'}: is encrypted; set JUDGE_TOKEN to what 'ansible-vault view' shows of it"
+            raise ConfigError(msg)
+    server, *others = [_url(host) for host in gateways]
+    return Context(server, token, authority, source=str(path), others=tuple(others))
+
+
+def _path(text: str) -> Path:
+    return Path(os.path.expandvars(text)).expanduser()
+
+
+def _undeployed(inventory: Path, missing: Path) -> str:
+    deploy = f"ansible-playbook -i {inventory} site.yml"
+    return f"{missing} does not exist; '{deploy}' makes it, or judge_secrets_dir in the inventory says where it is"
+
+
+def _url(host: Host) -> str:
+    """As role gateway has it: judge_address, else ansible_host, else the name."""
+    address = host.text("judge_address") or host.address
+    port = host.number("judge_https_port") or 443
+    return f"https://{f'[{address}]' if ':' in address else address}" + (f":{port}" if port != 443 else "")
+
+
+def find(explicit: Path | None, server: str | None, inventory: Path | None = None) -> Context:
     """The context to use; UsageError tells how to make one when there is none. Called by every judgectl command."""
     env_server, env_token = os.environ.get("JUDGE_SERVER"), os.environ.get("JUDGE_TOKEN")
+    if explicit and inventory:
+        msg = "--context and --inventory both name a cluster; give one of them"
+        raise UsageError(msg)
     named = explicit or (Path(os.environ["JUDGE_CONTEXT"]) if os.environ.get("JUDGE_CONTEXT") else None)
+    fleet = inventory or (None if named else inventory_path(None))
+    if fleet:
+        found = from_inventory(fleet, env_token)
+        if server or env_server:
+            found = replace(found, server=(server or env_server or "").rstrip("/"), others=())
+        return found
     if named is None and (server or env_server) and env_token:
         return Context(server=(server or env_server or "").rstrip("/"), token=env_token)
     candidates = [named] if named else [place.expanduser() for place in PLACES]
@@ -70,6 +133,6 @@ def find(explicit: Path | None, server: str | None) -> Context:
     places = ", ".join(str(place) for place in PLACES)
     msg = (
         f"no cluster to talk to: none of {places} exists and JUDGE_SERVER with JUDGE_TOKEN is not set; "
-        "start one with 'judge up', or name a client.yml with --context"
+        "start one with 'judge up', or name a client.yml with --context or an inventory with --inventory"
     )
     raise UsageError(msg)

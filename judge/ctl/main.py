@@ -15,8 +15,10 @@ from judge import __version__
 from judge.boot import holds
 from judge.ctl import context as contexts
 from judge.ctl import examples as example_set
-from judge.ctl import show, submit
+from judge.ctl import fleet_commands, show, submit
 from judge.ctl.api import Api
+from judge.ctl.options import Options, Output
+from judge.ctl.text import duration
 from judge.errors import EXIT_FAILED, JudgeError, NotFoundError, UsageError
 from judge.problems import package
 from judge.rpc import messages as m
@@ -30,18 +32,9 @@ app = typer.Typer(
 problem_app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help=True)
 app.add_typer(problem_app, name="problem")
 
-Output = Annotated[show.Output, typer.Option("--output", "-o", help="A table for people, or JSON for programs.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; others see it in the status.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Submission ids.")]
 TABLE = show.Output.TABLE
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-class _Options:
-    """The global options of this run, kept for the commands."""
-
-    context: Path | None = None
-    server: str | None = None
 
 
 def _version(value: bool) -> None:
@@ -55,17 +48,29 @@ def _globals(
     context: Annotated[
         Path | None, typer.Option(help="A client.yml; default: $JUDGE_CONTEXT, ./.judge, ~/.config/judge, /etc/judge.")
     ] = None,
+    inventory: Annotated[
+        Path | None,
+        typer.Option(
+            "--inventory",
+            "-i",
+            help="An Ansible inventory, in which gateway, CA, token and hosts are found; default: $JUDGE_INVENTORY.",
+        ),
+    ] = None,
     server: Annotated[str | None, typer.Option(help="The gateway's URL, instead of the one in client.yml.")] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Find the cluster once for all commands."""
-    _Options.context, _Options.server = context, server
+    Options.context, Options.server, Options.inventory = context, server, inventory
+
+
+def _context() -> contexts.Context:
+    return contexts.find(Options.context, Options.server, Options.inventory)
 
 
 def _api() -> Api:
-    return Api(contexts.find(_Options.context, _Options.server))
+    return Api(_context())
 
 
 def parse_size(text: str | None) -> int | None:
@@ -80,12 +85,8 @@ def parse_size(text: str | None) -> int | None:
 
 
 def parse_duration(text: str) -> int:
-    """`90s`, `30m`, `2h`, `1d` as seconds; UsageError says what is expected."""
-    match = re.fullmatch(r"(\d+)([smhd])", text.strip())
-    if not match or int(match[1]) == 0:
-        msg = f"--for: '{text}' is not a duration; expected a number with s, m, h or d, such as 30m"
-        raise UsageError(msg)
-    return int(match[1]) * _UNITS[match[2]]
+    """`--for` in seconds; UsageError says what is expected."""
+    return duration(text, "--for")
 
 
 @app.command("submit")
@@ -221,7 +222,7 @@ def cancel(ids: Ids, output: Output = TABLE) -> None:
 
 def _services() -> list[dict[str, Any]]:
     """What this host's boot says of its services; empty on a host without one."""
-    run_dir = contexts.find(_Options.context, _Options.server).run_dir
+    run_dir = _context().run_dir
     if run_dir is None or not (run_dir / "boot.json").exists():
         return []
     data = json.loads((run_dir / "boot.json").read_text(encoding="utf-8"))
@@ -233,7 +234,7 @@ def _services() -> list[dict[str, Any]]:
 def status(output: Output = TABLE) -> None:
     """The cluster at a glance: faults, queue, members, this host's services. Exit code 1 when it is unhealthy."""
     services = _services()
-    with Api(contexts.find(_Options.context, _Options.server), timeout=5) as api:
+    with Api(_context(), timeout=5) as api:
         try:
             reply = api.call(m.StatusReply, "GET", "/status")
         except JudgeError:
@@ -295,7 +296,7 @@ def resume(executor: str, output: Output = TABLE) -> None:
 
 
 def _run_dir(run_dir: Path | None) -> Path:
-    found = run_dir or contexts.find(_Options.context, _Options.server).run_dir
+    found = run_dir or _context().run_dir
     if found is None:
         msg = "this context has no run_dir, so no boot to talk to; run this on the service's host, or name --run-dir"
         raise UsageError(msg)
@@ -419,6 +420,9 @@ def examples(
         total = f"{len(rows)} submissions: " + (f"{len(wrong)} not as expected" if wrong else "all as expected")
         show.out.print(total, style="bold red" if wrong else "bold green")
     raise typer.Exit(EXIT_FAILED if any(not row.right for row in rows) else 0)
+
+
+fleet_commands.add_to(app)
 
 
 def main() -> None:

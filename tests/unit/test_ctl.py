@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import http.server
+import socket
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from judge.ctl import context, main, show, submit
-from judge.errors import ConfigError, FieldError, UsageError
+from judge.ctl import api, context, main, show, submit
+from judge.errors import ConfigError, FieldError, UnavailableError, UsageError
 from judge.rpc import messages as m
 
 
@@ -22,7 +26,7 @@ def client_file(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("JUDGE_CONTEXT", "JUDGE_SERVER", "JUDGE_TOKEN"):
+    for name in ("JUDGE_CONTEXT", "JUDGE_INVENTORY", "JUDGE_SERVER", "JUDGE_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
 
@@ -189,3 +193,130 @@ def test_help_of_every_command(command: str) -> None:
     result = CliRunner().invoke(main.app, [*command.split(), "--help"])
     assert result.exit_code == 0
     assert "Usage" in result.output
+
+
+@pytest.fixture
+def deployed(tmp_path: Path) -> Path:
+    """An inventory beside the secrets that site.yml makes."""
+    directory = tmp_path / "mine"
+    (directory / "secrets/pki").mkdir(parents=True)
+    (directory / "secrets/admin.token").write_text("hush\n")
+    (directory / "secrets/pki/ca.crt").write_text("")
+    (directory / "hosts.yml").write_text(
+        "all: {vars: {judge_https_port: 8443}}\n"
+        "gateways:\n  hosts:\n    g2: {ansible_host: 192.0.2.2, judge_https_port: 443}\n"
+        "    g1: {ansible_host: 192.0.2.1, judge_address: judge.example.org}\n    g3: {ansible_host: '2001:db8::1'}\n"
+    )
+    return directory
+
+
+def test_an_inventory_is_enough_to_find_the_cluster(deployed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = context.find(None, None, deployed)
+    assert (found.server, found.token) == ("https://judge.example.org:8443", "hush")
+    assert found.others == ("https://192.0.2.2", "https://[2001:db8::1]:8443")
+    assert found.ca == deployed / "secrets/pki/ca.crt"
+    monkeypatch.setenv("JUDGE_TOKEN", "mine")
+    (deployed / "secrets/admin.token").unlink()
+    assert context.find(None, None, deployed).token == "mine"
+    assert context.find(None, "https://192.0.2.9", deployed).others == ()
+
+
+def test_which_of_the_named_clusters_wins(deployed: Path, client_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_INVENTORY", str(deployed))
+    assert context.find(None, None).source == str(deployed)
+    assert context.find(client_file, None).source == str(client_file)
+    monkeypatch.setenv("JUDGE_CONTEXT", str(client_file))
+    assert context.find(None, None).source == str(client_file)
+    assert context.find(None, None, deployed).source == str(deployed)
+    with pytest.raises(UsageError, match="--context and --inventory both name a cluster"):
+        context.find(client_file, None, deployed)
+
+
+def test_secrets_may_be_elsewhere_and_certificates_the_operators_own(
+    deployed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (deployed / "secrets").rename(tmp_path / "kept")
+    monkeypatch.setenv("PLACE", str(tmp_path))
+    (deployed / "group_vars").mkdir()
+    (deployed / "group_vars/all.yml").write_text("judge_secrets_dir: $PLACE/kept\n")
+    assert context.find(None, None, deployed).ca == tmp_path / "kept/pki/ca.crt"
+    (deployed / "group_vars/all.yml").write_text("judge_secrets_dir: ~/kept\ngateway_certificate: /etc/public.crt\n")
+    assert context.find(None, None, deployed).ca is None
+
+
+@pytest.mark.parametrize("missing", ["admin.token", "pki/ca.crt"])
+def test_before_the_deployment_it_is_said_what_to_do(deployed: Path, missing: str) -> None:
+    (deployed / "secrets" / missing).unlink()
+    with pytest.raises(ConfigError) as caught:
+        context.find(None, None, deployed)
+    assert str(caught.value).startswith(
+        f"{deployed}/secrets/{missing} does not exist; 'ansible-playbook -i {deployed} s"
+    )
+
+
+def test_encrypted_tokens_and_missing_gateways_are_told(deployed: Path) -> None:
+    (deployed / "secrets/admin.token").write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n")
+    with pytest.raises(ConfigError, match=r"admin\.token: is encrypted; set JUDGE_TOKEN"):
+        context.find(None, None, deployed)
+    (deployed / "hosts.yml").write_text("judicators: {hosts: {j1: }}\n")
+    with pytest.raises(ConfigError, match="there are no hosts in the group gateways"):
+        context.find(None, None, deployed)
+
+
+def test_a_ca_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+    for name, text, sentence in (
+        ("none", None, "cannot be read: No such file"),
+        ("bad", "x", "is no certificate in PEM"),
+    ):
+        if text:
+            (tmp_path / name).write_text(text)
+        with pytest.raises(ConfigError, match=sentence):
+            api.Api(context.Context("https://127.0.0.1:1", "t", ca=tmp_path / name))
+
+
+class Gateway(http.server.BaseHTTPRequestHandler):
+    """Answers everything with its server's status."""
+
+    def do_GET(self) -> None:
+        status, body = self.server.answer
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def gateways() -> Iterator[list[http.server.ThreadingHTTPServer]]:
+    servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Gateway) for _ in range(2)]
+    for server in servers:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield servers
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_the_first_gateway_that_answers_is_asked(gateways: list[http.server.ThreadingHTTPServer]) -> None:
+    sick, well = (f"http://127.0.0.1:{server.server_port}" for server in gateways)
+    gateways[0].answer = (503, b"")
+    gateways[1].answer = (200, b"fine")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    with api.Api(context.Context(dead, "t", others=(sick, well)), timeout=60) as found:
+        assert found.request("GET", "/alive").content == b"fine"
+        assert str(found.request("GET", "/alive").url).startswith(well), "and is asked from then on"
+
+
+def test_when_no_gateway_answers_all_are_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        dead = [f"http://127.0.0.1:{sock.getsockname()[1]}" for sock in (one, other)]
+    found = api.Api(context.Context(dead[0], "t", others=(dead[1],), source="mine"), timeout=5)
+    with found, pytest.raises(UnavailableError) as caught:
+        found.request("GET", "/alive")
+    assert (
+        str(caught.value)
+        == f"none of {', '.join(sorted(dead))} answers (ConnectError); is the cluster of mine running?"
+    )

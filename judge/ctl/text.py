@@ -1,0 +1,49 @@
+"""Text from other machines, made safe to show on a terminal, and durations for people."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from judge.errors import UsageError
+
+# Controls, formats (such as those that turn the direction of writing), lone surrogates, line separators.
+_UNSHOWN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def clean(text: str) -> str:
+    """One line in which every character is harmless: controls are written as their code, tabs become spaces."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(char) for char in text.replace("\t", "    "))
+
+
+def _shown(char: str) -> str:
+    if unicodedata.category(char) not in _UNSHOWN:
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def age(seconds: float | None) -> str:
+    """How long ago, with the two largest units: `3d 4h`, `12m 5s`, `0s`; empty when it is not known."""
+    if seconds is None:
+        return ""
+    rest = max(0, int(seconds))
+    parts: list[tuple[int, str]] = []
+    for unit, length in reversed(_UNITS.items()):
+        count, rest = divmod(rest, length)
+        if count or parts or unit == "s":
+            parts.append((count, unit))
+    shown = [f"{count}{unit}" for index, (count, unit) in enumerate(parts[:2]) if count or index == 0]
+    return " ".join(shown)
+
+
+def duration(text: str, option: str, example: str = "30m") -> int:
+    """`90s`, `30m`, `2h`, `1d` as seconds; UsageError names the option and what is expected."""
+    match = re.fullmatch(r"([0-9]{1,9})([smhd])", text.strip())
+    if not match or int(match[1]) == 0:
+        msg = f"{option}: '{text}' is not a duration; expected a number with s, m, h or d, such as {example}"
+        raise UsageError(msg)
+    return int(match[1]) * _UNITS[match[2]]

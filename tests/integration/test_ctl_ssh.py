@@ -1,0 +1,261 @@
+"""judgectl hosts, units and logs over real SSH connections on loopback; the hosts' own programs are shell scripts here.
+
+With systemd and journald on real hosts: tests/hosts/test_ctl_hosts.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import paramiko
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from judge import clock
+from judge.ctl import fleet_commands, inventory_files, main
+from judge.ctl.fleet import Fleet, refused
+from judge.ctl.options import Options
+from judge.ctl.ssh import MOST, Answer
+from tests.support.servers import wait_for
+from tests.support.ssh_server import SshServer, ssh_server
+
+PATIENT = 60.0  # seconds that a busy machine may take for a login
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[SshServer]:
+    with ssh_server(tmp_path / "server") as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def _no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SSH_AUTH_SOCK", "JUDGE_INVENTORY", "JUDGE_CONTEXT", "JUDGE_SERVER", "JUDGE_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Options, "inventory", None)
+
+
+def inventory(tmp_path: Path, **hosts: dict) -> Path:
+    path = tmp_path / "inventory.yml"
+    path.write_text(yaml.safe_dump({"executors": {"hosts": hosts}}))
+    return path
+
+
+def fleet(path: Path, timeout: float = PATIENT) -> Fleet:
+    return Fleet(inventory_files.load(path).select([]), timeout)
+
+
+def ask(path: Path, script: str, timeout: float = PATIENT) -> dict:
+    with fleet(path, timeout) as hosts:
+        return hosts.ask(lambda _: script)
+
+
+def test_a_script_runs_there_as_it_is(server: SshServer, tmp_path: Path) -> None:
+    script = "echo \"it's $((40 + 2))\"; echo 'a  b' >&2; exit 3"
+    assert ask(inventory(tmp_path, e1=server.variables()), script) == {"e1": Answer(3, "it's 42\n", "a  b\n")}
+
+
+def test_logins_are_kept_and_made_anew_when_they_break(server: SshServer, tmp_path: Path) -> None:
+    with fleet(inventory(tmp_path, e1=server.variables())) as hosts:
+        for _ in range(3):
+            assert hosts.ask(lambda _: "echo x")["e1"].out == "x\n"
+        assert len(server.transports) == 1
+        server.drop()
+        wait_for(lambda: isinstance(hosts.ask(lambda _: "echo x")["e1"], Answer), what="a new login")
+        assert len(server.transports) >= 2
+
+
+def reason(path: Path, timeout: float = PATIENT) -> str:
+    return refused(ask(path, "true", timeout))["e1"]
+
+
+def test_an_unknown_host_key_is_refused(server: SshServer, tmp_path: Path) -> None:
+    server.trust(None)
+    said = reason(inventory(tmp_path, e1=server.variables()))
+    assert said == (
+        f"the host key of 127.0.0.1 is not known ({server.key.fingerprint}), so it is not trusted; "
+        f"compare it and accept it once with 'ssh -p {server.port} judge@127.0.0.1'"
+    )
+    assert server.offered == [], "no key is shown to a host that is not known"
+
+
+def test_another_host_key_is_refused_whatever_ssh_is_told(server: SshServer, tmp_path: Path) -> None:
+    server.trust(paramiko.ECDSAKey.generate())
+    variables = server.variables()
+    variables["ansible_ssh_common_args"] += " -o StrictHostKeyChecking=no"
+    said = reason(inventory(tmp_path, e1=variables))
+    assert f"has another host key ({server.key.fingerprint}) than known_hosts says" in said
+    assert f"ssh-keygen -R '[127.0.0.1]:{server.port}'" in said
+    assert server.offered == []
+
+
+def test_a_key_that_is_not_let_in_is_told(server: SshServer, tmp_path: Path) -> None:
+    path = inventory(tmp_path, e1=server.variables() | {"ansible_user": "other"})
+    assert "127.0.0.1 does not let other in" in reason(path)
+    assert str(tmp_path / "server/client_key") in reason(path)
+
+
+def test_a_key_with_a_passphrase_asks_for_the_agent(server: SshServer, tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    paramiko.ECDSAKey.generate().write_private_key_file(str(locked), password="x" * 8)
+    said = reason(inventory(tmp_path, e1=server.variables() | {"ansible_ssh_private_key_file": str(locked)}))
+    assert f"{locked} has a passphrase, so load it into the agent with ssh-add" in said
+    assert "there is no key to offer" in said
+
+
+def test_a_key_that_is_none_is_told(server: SshServer, tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("nonsense\n")
+    said = reason(inventory(tmp_path, e1=server.variables() | {"ansible_ssh_private_key_file": str(tmp_path / "bad")}))
+    assert f"{tmp_path / 'bad'}: is no private key that can be read" in said
+
+
+def test_hosts_that_do_not_answer_have_their_deadline_and_hold_up_nobody(server: SshServer, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as closed:
+        refuses = closed.getsockname()[1]
+        closed.close()
+        variables = server.variables()
+        hosts = {
+            "e1": variables,
+            "e2": variables | {"ansible_port": silent.getsockname()[1]},
+            "e3": variables | {"ansible_port": refuses},
+        }
+        replies = ask(inventory(tmp_path, **hosts), "echo fine", timeout=8)
+    assert list(replies) == ["e1", "e2", "e3"]
+    reasons = refused(replies)
+    assert f"127.0.0.1 port {refuses} does not answer: Connection refused" in reasons["e3"]
+    assert "e2" in reasons and ("says nothing" in reasons["e2"] or "did not answer within" in reasons["e2"])
+
+
+def test_a_command_that_hangs_ends_with_the_deadline(server: SshServer, tmp_path: Path) -> None:
+    began = clock.monotonic()
+    assert "said nothing for" in reason_of(ask(inventory(tmp_path, e1=server.variables()), "exec sleep 600", timeout=8))
+    assert clock.monotonic() - began < 120
+
+
+def reason_of(replies: dict) -> str:
+    return refused(replies)["e1"]
+
+
+def test_a_flood_does_not_fill_this_machine(server: SshServer, tmp_path: Path) -> None:
+    flood = f"head -c {3 * MOST} /dev/zero | tr '\\0' x; head -c {3 * MOST} /dev/zero >&2"
+    answer = ask(inventory(tmp_path, e1=server.variables()), flood)["e1"]
+    assert (len(answer.out), len(answer.err)) == (MOST, MOST)
+
+
+def test_without_root_the_journal_is_read_through_sudo(server: SshServer, tmp_path: Path) -> None:
+    server.program("sudo", 'echo "sudo: a password is required" >&2; exit 1')
+    done = CliRunner().invoke(main.app, ["-i", str(inventory(tmp_path, e1=server.variables())), "logs"])
+    assert done.exit_code == 1
+    assert "judgectl: e1: its journal cannot be read: sudo: a password is required" in done.stderr
+    assert server.commands[0].startswith("sudo -n -- /bin/sh -c ")
+
+
+def journal_line(message: str, time: int, **fields: str) -> str:
+    told = {"__REALTIME_TIMESTAMP": str(time), "__CURSOR": f"c{time}", "UNIT": "judge-executor.service"}
+    return json.dumps(told | {"MESSAGE": message} | fields)
+
+
+@pytest.fixture
+def journals(server: SshServer, tmp_path: Path) -> Path:
+    """A host with lines of its journal in a file, oldest first, which `journalctl` there prints as it is asked."""
+    server.program("sudo", 'shift 2; exec "$@"')
+    server.program(
+        "journalctl",
+        f'echo "$*" >>{tmp_path}/asked; case "$*" in *--follow*) cat {tmp_path}/news; exec sleep 600;; '
+        f"*--reverse*) tac {tmp_path}/past;; *) cat {tmp_path}/past;; esac",
+    )
+    second = 1_000_000
+    (tmp_path / "past").write_text("".join(journal_line(f"old {n}", n * second) + "\n" for n in range(5)) + "garbage\n")
+    (tmp_path / "news").write_text(journal_line("new \x1b[2J", 9 * second, PRIORITY="3") + "\n")
+    return inventory(tmp_path, e1=server.variables())
+
+
+def test_logs_are_shown_oldest_first(journals: Path) -> None:
+    done = CliRunner().invoke(main.app, ["logs", "--inventory", str(journals), "-n", "2", "--since", "1h"])
+    assert done.stdout.splitlines() == [
+        "1970-01-01 00:00:03.000 e1/executor old 3",
+        "1970-01-01 00:00:04.000 e1/executor old 4",
+    ]
+    assert done.exit_code == 0
+    done = CliRunner().invoke(main.app, ["logs", "--inventory", str(journals), "--since", "1h", "--json"])
+    assert [json.loads(line)["message"] for line in done.stdout.splitlines()] == [f"old {n}" for n in range(5)]
+
+
+def test_followed_logs_go_on_where_they_broke_off(journals: Path, server: SshServer, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "judge.ctl.main", "-i", str(journals), "logs", "-f", "-n", "1", "--timeout", "60"]
+    out = tmp_path / "out"
+    with out.open("w") as file:
+        running = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+    try:
+        wait_for(lambda: "new" in out.read_text(), 90, "the first new line")
+        (tmp_path / "news").write_text(journal_line("newer", 10_000_000) + "\n")
+        server.drop()
+        wait_for(lambda: "newer" in out.read_text(), 90, "a line after the break")
+    finally:
+        running.send_signal(signal.SIGINT)
+        code = running.wait(60)
+    lines = out.read_text().splitlines()
+    assert code == 0
+    assert lines[0].endswith("e1/executor old 4")
+    assert lines[1].endswith("e1/executor new \\x1b[2J")
+    assert any("the connection to 127.0.0.1 was lost" in line and "trying again" in line for line in lines)
+    assert any("e1: answers again" in line for line in lines)
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert "--after-cursor=c4000000" in asked[1]
+    assert "--after-cursor=c9000000" in asked[2], "it goes on after the last line that was shown"
+
+
+def test_hosts_and_units_are_told(server: SshServer, tmp_path: Path) -> None:
+    server.program("systemctl", 'printf "Id=judge-boot.service\\nLoadState=loaded\\nActiveState=active\\n"')
+    path = str(inventory(tmp_path, e1=server.variables(), e2={"ansible_host": "127.0.0.1", "ansible_port": 1}))
+    done = CliRunner().invoke(main.app, ["-i", path, "hosts", "--timeout", "60"])
+    assert done.exit_code == 1
+    assert "judgectl: e2: 127.0.0.1 port 1 does not answer: Connection refused" in done.stderr
+    rows = json.loads(CliRunner().invoke(main.app, ["-i", path, "hosts", "--json", "--timeout", "60"]).stdout)
+    assert [(row["name"], row["reachable"], row["boot"]) for row in rows] == [("e1", True, "active"), ("e2", False, "")]
+    assert rows[0]["kernel"] == os.uname().release and rows[0]["uptime"] > 0
+    done = CliRunner().invoke(main.app, ["-i", path, "units", "e1", "-o", "json", "--timeout", "60"])
+    assert {(row["unit"], row["fault"]) for row in json.loads(done.stdout)} == {
+        ("judge-boot.service", ""), ("judge-etcd-proxy.service", "missing"), ("judge-executor.service", "missing"),
+    }  # fmt: skip
+    assert done.exit_code == 1
+    done = CliRunner().invoke(main.app, ["-i", path, "units", "--timeout", "60"])
+    assert "1 unreachable, 2 missing" in done.stdout or "2 missing, 1 unreachable" in done.stdout
+
+
+def test_a_watched_table_ends_with_ctrl_c(server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    def interrupted(_: float) -> None:
+        looks.append(1)
+        if len(looks) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(fleet_commands.clock, "sleep", interrupted)
+    path = str(inventory(tmp_path, e1=server.variables()))
+    done = CliRunner().invoke(main.app, ["-i", path, "units", "--watch", "--timeout", "60"])
+    assert done.exit_code == 0
+    assert "judge-executor" in done.stdout or "unreachable" in done.stdout
+    assert len(server.transports) == 1, "one login for all pictures"
+
+
+@pytest.mark.parametrize("command", ["hosts", "units", "logs"])
+def test_without_an_inventory_it_is_said_how_to_name_one(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "judge.ctl.main", command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "which hosts? name the inventory" in done.stderr
+
+
+def test_every_other_command_starts_without_ssh() -> None:
+    code = "import sys; import judge.ctl.main; sys.exit('paramiko' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,435 @@
+"""What judgectl makes of hosts' answers: entries, units, machines, the order of lines; safe text, safe quoting."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import subprocess
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from judge.ctl import hosts, logs, ssh_target, units
+from judge.ctl.fleet import Member
+from judge.ctl.inventory import Host, Value
+from judge.ctl.logs import Entry
+from judge.ctl.ssh import Answer
+from judge.ctl.text import age, clean, duration
+from judge.errors import ConfigError, UnavailableError, UsageError
+
+
+def host(name: str = "e1", groups: tuple[str, ...] = ("executors",), **variables: str) -> Host:
+    return Host(name, groups, {key: Value(value, "h.yml:1") for key, value in variables.items()})
+
+
+def member(*groups: str, name: str = "e1") -> Member:
+    one = host(name, groups, ansible_host="10.0.0.1", ansible_user="root", ansible_ssh_common_args="-F none")
+    return Member(one, ssh_target.target(one))
+
+
+def drawn(table: object) -> str:
+    console = Console(width=200, file=io.StringIO())
+    console.print(table)
+    return console.file.getvalue()
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)  # a busy machine
+@given(st.text())
+def test_clean_text_has_nothing_that_moves_a_cursor_or_turns_the_writing(text: str) -> None:
+    assert all(unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in clean(text))
+    assert clean(clean(text)) == clean(text)
+
+
+def test_clean_text_still_says_what_was_there() -> None:
+    assert clean("\x1b[31mred\x07 \u202eevil ü\t.") == "\\x1b[31mred\\x07 \\u202eevil ü    ."
+
+
+@settings(deadline=None)  # a busy machine
+@given(st.integers(0, 10**8))
+def test_ages_have_two_units_at_most(seconds: int) -> None:
+    parts = age(seconds).split()
+    assert 1 <= len(parts) <= 2
+    told = sum(duration(part, "x") for part in parts if not part.startswith("0"))
+    assert told <= seconds < told + max(duration(f"1{parts[0][-1]}", "x"), 1)
+    assert age(None) == ""
+
+
+# --- the order of lines -----------------------------------------------------------------------------------------------
+
+
+def streams(clocks_jump: bool) -> st.SearchStrategy[list[list[Entry]]]:
+    times = st.lists(st.integers(0, 50), max_size=12)
+    return st.lists(times if clocks_jump else times.map(sorted), max_size=5).map(
+        lambda all_times: [
+            [Entry(time, f"h{index}", "u", str(number)) for number, time in enumerate(one)]
+            for index, one in enumerate(all_times)
+        ]
+    )
+
+
+@settings(deadline=None)  # a busy machine
+@given(streams(clocks_jump=False))
+def test_merged_lines_are_all_there_and_in_order(hosts_entries: list[list[Entry]]) -> None:
+    merged = list(logs.merge(hosts_entries))
+    assert sorted(merged, key=repr) == sorted((one for entries in hosts_entries for one in entries), key=repr)
+    assert [one.time for one in merged] == sorted(one.time for one in merged)
+
+
+@settings(deadline=None)  # a busy machine
+@given(streams(clocks_jump=True))
+def test_a_hosts_own_order_is_kept_even_if_its_clock_jumps(hosts_entries: list[list[Entry]]) -> None:
+    mixed = [one for entries in hosts_entries for one in entries]
+    for merged in (list(logs.merge(hosts_entries)), logs.batch(mixed)):
+        for entries in hosts_entries:
+            assert [one for one in merged if entries and one.host == entries[0].host] == entries
+
+
+def test_merging_reads_no_further_than_it_must() -> None:
+    def endless(name: str):
+        yield from (Entry(time, name, "u", "m") for time in range(10**9))
+
+    merged = logs.merge([endless("a"), endless("b")])
+    assert [next(merged).time for _ in range(4)] == [0, 0, 1, 1]
+
+
+# --- what is run there ------------------------------------------------------------------------------------------------
+
+words = st.text(st.characters(blacklist_characters="\0\n", blacklist_categories=("Cs",)), min_size=1, max_size=30)
+
+
+@settings(deadline=None)  # a busy machine
+@given(words, st.none() | st.integers(1, 999), st.none() | words)
+def test_nothing_that_is_given_becomes_a_command(grep: str, lines: int | None, cursor: str | None) -> None:
+    """The shell that gets the script sees each value as one word: it is asked, with a journalctl that prints them."""
+    query = logs.query(["executor"], "10m", lines, grep, "err")
+    for script in (query.history(), query.follow(cursor, 7)):
+        found = next(part for part in script.split("journalctl ", 1)[1:])
+        assert f"--grep={grep}" in shlex.split(found.split(" & journal=$!\n")[0])
+    if cursor:
+        assert f"--after-cursor={cursor}" in shlex.split(query.follow(cursor, 7).split("journalctl ", 1)[1])
+
+
+@pytest.mark.parametrize("evil", ["$(touch HERE)", "'; touch HERE; '", "`touch HERE`", "a & touch HERE", '--x" touch'])
+def test_a_real_shell_runs_nothing_of_a_pattern(tmp_path: Path, evil: str) -> None:
+    journalctl = tmp_path / "journalctl"
+    journalctl.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    journalctl.chmod(0o755)
+    query = logs.query(["etcd"], None, 5, evil.replace("HERE", str(tmp_path / "here")), None)
+    for script in (query.history(), query.follow(evil.replace("HERE", str(tmp_path / "here")), 1)):
+        done = subprocess.run(
+            ["/bin/sh", "-c", script], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, cwd=tmp_path,
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert f"--grep={query.grep}" in done.stdout.splitlines()
+    assert not (tmp_path / "here").exists()
+
+
+def test_units_are_named_shortly_or_in_full() -> None:
+    assert logs.unit_names(["executor", "judge-etcd", "nginx.service"]) == [
+        "judge-executor.service", "judge-etcd.service", "nginx.service",
+    ]  # fmt: skip
+    assert logs.unit_names([])[-1] == "judge-*"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((["-x"], None, None, None, None), "--unit: '-x' is not a unit's name; expected one of boot"),
+        ((["a b"], None, None, None, None), "--unit: 'a b'"),
+        (([], "soon", None, None, None), "--since: 'soon' is not understood; expected a duration such as 10m"),
+        (([], "2026-13-40", None, None, None), "--since: '2026-13-40' is no moment"),
+        (([], "0m", None, None, None), "--since: '0m'"),
+        (([], None, None, "a\nb", None), "--grep: expected a regular expression of one line"),
+        (([], None, None, "", None), "--grep"),
+        (([], None, None, None, "bad"), "--priority: 'bad' is not known; choose one of emerg, alert"),
+        (([], None, None, None, "err.."), "--priority"),
+        (([], None, None, None, "12"), "--priority"),
+    ],
+)
+def test_bad_options_are_one_sentence(arguments: tuple, sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        logs.query(*arguments)
+    assert sentence in str(caught.value)
+
+
+def test_moments_are_utc_and_durations_are_the_hosts() -> None:
+    assert logs.moment("2026-05-01 12:00") == "2026-05-01 12:00 UTC"
+    assert logs.moment("10m") == "-600s"
+    assert "--priority=err..3" in logs.query([], None, None, None, "err..3").history()
+
+
+# --- journal entries --------------------------------------------------------------------------------------------------
+
+
+def line(**fields: object) -> bytes:
+    told = {
+        "__REALTIME_TIMESTAMP": "1767225600123456",
+        "__CURSOR": "s=1;i=2",
+        "_SYSTEMD_UNIT": "judge-executor.service",
+    }
+    return json.dumps(told | {"PRIORITY": "6", "MESSAGE": "hello"} | fields).encode()
+
+
+def test_an_entry_is_shown_with_time_host_and_unit() -> None:
+    one = logs.entry(line(MESSAGE="a\nb\x1b[2J\n", PRIORITY="3"), "e1")
+    assert one is not None
+    assert [text.plain for text in logs.render(one)] == [
+        "2026-01-01 00:00:00.123 e1/executor a",
+        "2026-01-01 00:00:00.123 e1/executor b\\x1b[2J",
+    ]
+    assert one.as_json() == {
+        "time": "2026-01-01T00:00:00.123456+00:00", "host": "e1", "unit": "judge-executor.service", "priority": "err",
+        "message": "a\nb\\x1b[2J",
+    }  # fmt: skip
+
+
+def test_what_systemd_says_of_a_unit_is_that_units() -> None:
+    said = line(UNIT="judge-etcd.service", _SYSTEMD_UNIT="init.scope", SYSLOG_IDENTIFIER="systemd", MESSAGE="Started.")
+    one = logs.entry(said, "j1")
+    assert one is not None and (one.unit, one.message) == ("judge-etcd.service", "systemd: Started.")
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [([104, 105, 255], "hi\ufffd"), (None, ""), (["a", "b"], "b"), ({"a": 1}, "(not text)"), ([999], "(not text)"),
+     (7, "(not text)")],
+)  # fmt: skip
+def test_messages_that_are_not_text(message: object, shown: str) -> None:
+    one = logs.entry(line(MESSAGE=message), "e1")
+    assert one is not None and one.message == shown
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"", b"{", b"[]", b"3", b"\xff\xfe", b"[" * 99999, line(__REALTIME_TIMESTAMP=5), line(__REALTIME_TIMESTAMP="-1"),
+     line(__REALTIME_TIMESTAMP="9" * 40)],
+)  # fmt: skip
+def test_what_is_no_entry_is_passed_over(bad: bytes) -> None:
+    assert logs.entry(bad, "e1") is None
+
+
+FIELDS = ("MESSAGE", "PRIORITY", "UNIT", "__CURSOR", "SYSLOG_IDENTIFIER", "__REALTIME_TIMESTAMP")
+
+
+@settings(deadline=None)  # a busy machine
+@given(
+    st.dictionaries(
+        st.sampled_from(FIELDS), st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=4)
+    )
+)
+def test_a_host_may_send_anything(fields: dict) -> None:
+    one = logs.entry(line(**fields), "e1")
+    if one is not None:
+        json.dumps(one.as_json())
+        for text in logs.render(one):
+            assert text.plain == clean(text.plain)
+        assert "\0" not in one.cursor and "\n" not in one.cursor
+
+
+# --- units ------------------------------------------------------------------------------------------------------------
+
+BLOCKS = """uptime=1000.50 20.0
+
+MemoryCurrent=1048576
+Id=judge-boot.service
+LoadState=loaded
+ActiveState=active
+SubState=running
+Result=success
+NRestarts=2
+StatusText=watching 3 services\x1b[2J
+MainPID=77
+StateChangeTimestampMonotonic=940500000
+
+Id=judge-etcd-proxy.service
+LoadState=loaded
+ActiveState=failed
+SubState=failed
+Result=exit-code
+MemoryCurrent=18446744073709551615
+
+Id=judge-backup.timer
+LoadState=loaded
+ActiveState=active
+SubState=waiting
+
+Id=judge-boot.service
+ActiveState=failed
+"""
+
+
+def test_units_are_told_with_faults_first() -> None:
+    found = units.units(member("executors"), Answer(0, BLOCKS, ""))
+    assert [(one.unit, one.fault) for one in found] == [
+        ("judge-etcd-proxy.service", "failed"), ("judge-executor.service", "missing"),
+        ("judge-boot.service", ""), ("judge-backup.timer", ""),
+    ]  # fmt: skip
+    boot = found[2]
+    assert (boot.since, boot.restarts, boot.pid, boot.memory) == (60.0, 2, 77, 1 << 20)
+    assert boot.status == "watching 3 services\\x1b[2J"
+    assert found[0].memory is None and found[0].status == "(exit-code)"
+    assert units.summary(found) == ("1 failed, 1 missing (1 hosts)", False)
+    text = drawn(units.table(found))
+    assert "✗ failed" in text and "✗ missing" in text and " 1m " in text and "1.0 MiB" in text
+    assert units.summary(found[2:]) == ("2 units on 1 hosts: all are well", True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"LoadState": "loaded", "ActiveState": "active"}, ""),
+        ({"LoadState": "loaded", "ActiveState": "activating", "SubState": "start"}, ""),
+        ({"LoadState": "loaded", "ActiveState": "activating", "SubState": "auto-restart"}, "restarting"),
+        ({"LoadState": "loaded", "ActiveState": "inactive", "SubState": "dead"}, "stopped"),
+        ({"LoadState": "bad-setting", "ActiveState": "inactive"}, "failed"),
+        ({"LoadState": "not-found", "ActiveState": "inactive"}, "missing"),
+        ({"LoadState": "not-found", "ActiveState": "active"}, ""),
+    ],
+)
+def test_which_units_need_a_person(fields: dict, wanted: str) -> None:
+    assert units.fault(fields, expected=True) == wanted
+    assert units.fault(fields, expected=False) in {"", wanted}
+
+
+@pytest.mark.parametrize(
+    ("groups", "names"),
+    [
+        (("judicators",), "boot etcd mongodb judicator"),
+        (("executors",), "boot etcd-proxy executor"),
+        (("gateways", "judicators"), "boot etcd mongodb judicator gateway"),
+        (("executors", "gateways", "judicators"), "boot etcd mongodb judicator executor gateway"),
+        (("desks",), ""),
+    ],
+)
+def test_every_kind_of_host_has_its_units(groups: tuple[str, ...], names: str) -> None:
+    assert units.expected(host(groups=groups)) == [f"judge-{name}.service" for name in names.split()]
+
+
+def test_a_host_that_cannot_be_asked_is_a_row_with_the_reason() -> None:
+    silent = units.units(member("executors"), UnavailableError("10.0.0.1 port 22 does not answer: timed out"))
+    broken = units.units(member("executors"), Answer(127, "", "sh: systemctl: not found\n"))
+    assert [one.fault for one in silent + broken] == ["unreachable", "unreachable"]
+    assert broken[0].status == "systemd cannot be asked: sh: systemctl: not found"
+    assert units.summary(silent)[1] is False
+    assert "does not answer: timed out" in drawn(units.table(silent))
+
+
+@settings(deadline=None)  # a busy machine
+@given(st.text())
+def test_any_answer_gives_a_row_for_every_expected_unit(text: str) -> None:
+    found = units.parse(text, "e1", units.expected(host()))
+    assert {one.unit for one in found} >= set(units.expected(host()))
+    for one in found:
+        assert clean(one.status) == one.status
+        json.dumps(one.as_json())
+
+
+# --- machines ---------------------------------------------------------------------------------------------------------
+
+ANSWER = """os="Debian GNU/Linux 13 (trixie)"
+kernel=6.12.1
+uptime=183845.12 1.0
+load=0.42 0.3 0.2 1/99 4
+cpus=4
+disk=/dev/sda1 1000000 250000 40000 86% /
+release=/opt/judge/releases/0.1.0
+LoadState=loaded
+ActiveState=active
+SubState=running
+StatusText=watching
+"""
+
+
+def test_a_machine_is_told() -> None:
+    one = hosts.machine(member("executors"), Answer(0, ANSWER, ""))
+    assert (one.os, one.uptime, one.load, one.cpus) == ("Debian GNU/Linux 13 (trixie)", 183845.12, (0.42, 0.3, 0.2), 4)
+    assert (one.disk_size, one.disk_free, one.release, one.boot) == (1024000000, 40960000, "0.1.0", "active")
+    text = drawn(hosts.table([one]))
+    for part in ("2d 3h", "0.42/4", "39.1 MiB  4%", "0.1.0", "executors", "10.0.0.1"):
+        assert part in text
+
+
+def test_a_bare_and_a_silent_machine_are_told() -> None:
+    bare = hosts.machine(member("executors"), Answer(0, "os=x\nrelease=\nLoadState=not-found\n", ""))
+    assert (bare.reachable, bare.release, bare.boot, bare.disk_free) == (True, "", "not installed", None)
+    silent = hosts.machine(member("executors"), UnavailableError("no route"))
+    odd = hosts.machine(member("executors"), Answer(1, "", "boom\n"))
+    assert list(hosts.reasons([bare, silent, odd])) == ["e1: no route", "e1: it cannot be asked: boom"]
+    assert "unreachable" in drawn(hosts.table([bare, silent]))
+
+
+@settings(deadline=None)  # a busy machine
+@given(st.text())
+def test_any_answer_is_a_row(text: str) -> None:
+    one = hosts.parse(text, "e1", (), "a")
+    json.dumps(one.as_json())
+    drawn(hosts.table([one]))
+
+
+def test_the_script_is_one_that_a_shell_understands() -> None:
+    done = subprocess.run(["/bin/sh", "-n", "-c", hosts.SCRIPT], check=False)
+    assert done.returncode == 0
+
+
+# --- logins -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_login_is_found_as_ssh_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = tmp_path / "config"
+    config.write_text(
+        "Host 10.0.0.1\n  Port 2200\n  User deploy\n  HostName 10.0.0.99\n"
+        "Host *\n  IdentityFile ~/key\n  IdentitiesOnly yes\n  UserKnownHostsFile /a /b\n  GlobalKnownHostsFile /c\n"
+    )
+    found = ssh_target.target(host(ansible_host="10.0.0.1", ansible_ssh_common_args=f"-F {config}"))
+    assert (found.address, found.port, found.user) == ("10.0.0.99", 2200, "deploy")
+    assert found.keys == (tmp_path / "key",) and found.only_keys
+    assert found.known_hosts == (Path("/a"), Path("/b"), Path("/c"))
+    assert found.known_as == "[10.0.0.99]:2200"
+    assert found.command == "ssh -p 2200 deploy@10.0.0.99"
+    strong = ssh_target.target(
+        host(ansible_host="10.0.0.1", ansible_user="root", ansible_port="22", ansible_ssh_private_key_file="/k",
+             ansible_ssh_common_args=f"-4 -F{config} -o UserKnownHostsFile=/d -o 'HostKeyAlias j1' -oControlMaster=no")
+    )  # fmt: skip
+    assert (strong.port, strong.user, strong.keys, strong.known_as) == (22, "root", (Path("/k"),), "j1")
+    assert strong.known_hosts[0] == Path("/d")
+    assert strong.command == "ssh root@10.0.0.99"
+
+
+def test_without_any_setting_a_login_is_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("LOGNAME", "somebody")
+    found = ssh_target.target(host("plain.example.org", ansible_ssh_common_args="-F none"))
+    assert (found.address, found.port, found.user, found.known_as) == (
+        "plain.example.org",
+        22,
+        "somebody",
+        "plain.example.org",
+    )
+    assert found.keys[0] == tmp_path / ".ssh/id_ed25519" and not found.only_keys
+    assert found.known_hosts[0] == tmp_path / ".ssh/known_hosts"
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"ansible_connection": "local"}, "h.yml:1: ansible_connection: judgectl reaches hosts by SSH only"),
+        ({"ansible_ssh_common_args": "-J jump"}, "e1: judgectl does not go through jump hosts, and"),
+        ({"ansible_ssh_common_args": "-o ProxyCommand='nc %h'"}, "does not go through jump hosts"),
+        ({"ansible_ssh_common_args": "-F /nowhere/config"}, "/nowhere/config: ssh's configuration cannot be"),
+        ({"ansible_ssh_common_args": "-o 'x"}, "h.yml:1: ssh's arguments cannot be split"),
+        ({"ansible_host": "{{ x | y }}"}, "h.yml:1: ansible_host: judgectl does not work out the template"),
+    ],
+)  # fmt: skip
+def test_logins_that_cannot_be_made_are_told(variables: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ssh_target.target(host(**variables))
+    assert sentence in str(caught.value)
