@@ -71,6 +71,13 @@ def plan(record: dict[str, Any] | None, name: str, judicators: list[str], target
     return record
 
 
+def client_config(server: str, ca: str) -> dict[str, str] | None:
+    """client.yml in the secrets directory; without `ca` the controller's own authorities are trusted."""
+    if not server:
+        return None
+    return {"server": server, "token_file": "admin.token", **({"ca": ca} if ca else {})}
+
+
 class ActionModule(ActionBase):
     """`judge_cluster: {directory, name, judicators, targeted, formed, server, ca}`; once for all hosts (`run_once`)."""
 
@@ -90,7 +97,7 @@ class ActionModule(ActionBase):
                 "targeted": {"type": "list", "elements": "str", "required": True},
                 "formed": {"type": "bool", "default": False},
                 "server": {"type": "str", "default": ""},
-                "ca": {"type": "path", "default": "pki/ca.crt"},
+                "ca": {"type": "str", "default": "pki/ca.crt"},
             }
         )
         # Plain strings, as YAML can write them: Ansible's own ones carry where they came from.
@@ -112,7 +119,7 @@ class ActionModule(ActionBase):
         if args["formed"]:
             wanted = wanted | {"formed": True}
         changed = [RECORD] if wanted != found else []
-        client = {"server": args["server"], "token_file": "admin.token", "ca": args["ca"]} if args["server"] else None
+        client = client_config(args["server"], args["ca"])
         if client and client != self._read_yaml(directory / CLIENT):
             changed.append(CLIENT)
         missing = [name for name in SECRETS if not (directory / name).exists()]

@@ -97,6 +97,15 @@ def test_misspelt_variables_are_named_with_the_nearest():
     assert any("judge_executr_slots" in one and "executor_slots" in one for one in (first, second))
 
 
+def test_client_yml_names_the_authority_where_the_role_pki_keeps_it():
+    """judgectl reads it right after site.yml, so its `ca` must lead to pki_directory's default."""
+    made = load(ROOT / "plugins/action/judge_cluster.py").client_config("https://192.0.2.1", "pki/ca.crt")
+    assert made == {"server": "https://192.0.2.1", "token_file": "admin.token", "ca": "pki/ca.crt"}
+    assert read(ROLES / "pki/defaults/main.yml")["pki_directory"] == "{{ judge_secrets_dir }}/pki"
+    assert "ca" not in load(ROOT / "plugins/action/judge_cluster.py").client_config("https://192.0.2.1", "")
+    assert load(ROOT / "plugins/action/judge_cluster.py").client_config("", "pki/ca.crt") is None
+
+
 class TestRecord:
     """The decision who may initialise etcd."""
 
