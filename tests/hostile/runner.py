@@ -123,7 +123,7 @@ class Judge:
     def run(self, name: str) -> Report:
         """Judge one program; a sandbox that fails is a verdict of its own here, which no table expects."""
         case = BY_NAME[name]
-        with patch("judge.executor.pipeline.COMPILE_LIMITS", case.build):
+        with patch("judge.executor.builds.COMPILE_LIMITS", case.build):
             try:
                 finished = self._pipeline.execute(self.job(case))
             except SandboxError as exc:
