@@ -415,8 +415,12 @@ def parse_text(model: type[T], text: str, source: str, overrides: Sequence[Overr
         data = yaml.safe_load(text)
     except yaml.YAMLError as exc:
         mark = getattr(exc, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        msg = f"{source}:{line}: not YAML: {getattr(exc, 'problem', None) or exc}"
+        line = mark.line + 1 if mark else text.count("\n", 0, getattr(exc, "position", 0)) + 1
+        problem = str(getattr(exc, "problem", None) or exc).splitlines()[0]
+        raise ConfigError(f"{source}:{line}: not YAML: {problem}") from None
+    except (ValueError, OverflowError, RecursionError) as exc:
+        # A date that does not exist, a number of a million digits, brackets without end: the library reads them so.
+        msg = f"{source}: has a value that cannot be read: {str(exc).splitlines()[0][:200]}"
         raise ConfigError(msg) from None
     if not isinstance(data, dict):
         msg = f"{source}:1: expected a mapping of settings, found {type(data).__name__}"

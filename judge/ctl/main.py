@@ -15,12 +15,11 @@ from judge import __version__
 from judge.boot import holds
 from judge.ctl import context as contexts
 from judge.ctl import examples as example_set
-from judge.ctl import fleet_commands, show, submit
+from judge.ctl import fleet_commands, problems, show, submit
 from judge.ctl.api import Api
 from judge.ctl.options import Options, Output
 from judge.ctl.text import duration
-from judge.errors import EXIT_FAILED, JudgeError, NotFoundError, UsageError
-from judge.problems import package
+from judge.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.rpc import messages as m
 
 app = typer.Typer(
@@ -106,6 +105,7 @@ def submit_command(
     cpu: Annotated[float | None, typer.Option(help="CPU limit in seconds, without a problem.")] = None,
     memory: Annotated[str | None, typer.Option(help="Memory limit such as 256M, without a problem.")] = None,
     priority: Annotated[str, typer.Option(help="high, normal or low.")] = "normal",
+    mode: Annotated[str, typer.Option(help="lazy: stop where the verdict is decided; full: every test.")] = "lazy",
     idempotency_key: Annotated[
         str | None, typer.Option(help="Repeating the same key gives the same submission.")
     ] = None,
@@ -124,8 +124,12 @@ def submit_command(
     if priority not in {"high", "normal", "low"}:
         msg = f"--priority: '{priority}' is not known; choose high, normal or low"
         raise UsageError(msg)
+    if mode not in {"lazy", "full"}:
+        msg = f"--mode: '{mode}' is not known; choose lazy or full"
+        raise UsageError(msg)
     common: dict[str, Any] = {
         "problem": problem,
+        "mode": mode,
         "priority": priority,
         "stdin": submit.read_source(stdin) if stdin else None,
         "limits": m.LimitsOverride(cpu=cpu, memory=parse_size(memory)),
@@ -352,9 +356,11 @@ def problem_import(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")], output: Output = TABLE
 ) -> None:
     """Check problem packages and give them to the cluster."""
-    packages = [package.read_package(path) for path in paths]
+    packages = [problems.read_checked(path) for path in paths]
     with _api() as api:
         infos = [example_set.import_package(api, one) for one in packages]
+    for note in (note for one in packages for note in one.notes):
+        show.err.print(f"note: {note}", style="dim", markup=False)
     if output == show.Output.JSON:
         show.print_json(infos)
         return
@@ -374,24 +380,63 @@ def problem_list(output: Output = TABLE) -> None:
 
 @problem_app.command("show")
 def problem_show(name: str, output: Output = TABLE) -> None:
-    """Show one problem."""
+    """Show one problem: its kind, limits, validator and groups."""
     with _api() as api:
-        found = [one for one in api.call(m.ProblemsReply, "GET", "/problems").problems if one.name == name]
-    if not found:
-        msg = f"problem '{name}' does not exist; see 'judgectl problem list'"
-        raise NotFoundError(msg)
+        found = problems.find(api, name)
+        if output == show.Output.JSON:
+            show.print_json(found)
+        else:
+            problems.print_problem(found, problems.manifest_of(api, found))
+
+
+@problem_app.command("export")
+def problem_export(
+    name: str,
+    target: Annotated[
+        Path | None, typer.Argument(metavar="[DIR|ZIP]", help="Where to; default: a directory of its name.")
+    ] = None,
+    output: Output = TABLE,
+) -> None:
+    """Write a problem's package as it was imported."""
+    place = problems.default_target(name, target)
+    with _api() as api:
+        count = problems.export(api, name, place)
     if output == show.Output.JSON:
-        show.print_json(found[0])
+        show.print_json({"problem": name, "target": str(place), "files": count})
     else:
-        show.out.print(_problems_table(found))
+        show.out.print(f"{name}: {count} files written to {place}")
 
 
-def _problems_table(problems: list[m.ProblemInfo]) -> Any:
-    table = show.grid("problem", "title", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
-    for one in problems:
+@problem_app.command("verify")
+def problem_verify(
+    target: Annotated[str, typer.Argument(metavar="DIR|ZIP|NAME", help="A package, or a problem of the cluster.")],
+    name: Annotated[str | None, typer.Option("--as", help="Import the package under this name.")] = None,
+    priority: Annotated[str, typer.Option(help="high, normal or low.")] = "low",
+    output: Output = TABLE,
+) -> None:
+    """Judge a package's own submissions, all tests of them, and compare with what the package says of them.
+
+    Exit code 1 when any differs.
+    """
+    if priority not in {"high", "normal", "low"}:
+        msg = f"--priority: '{priority}' is not known; choose high, normal or low"
+        raise UsageError(msg)
+    with _api() as api:
+        verified = problems.verify(api, target, name=name, priority=priority, quiet=output == show.Output.JSON)
+    if output == show.Output.JSON:
+        show.print_json([row.as_json() for row in verified.rows])
+    else:
+        problems.print_verified(verified)
+    raise typer.Exit(0 if verified.right else EXIT_FAILED)
+
+
+def _problems_table(infos: list[m.ProblemInfo]) -> Any:
+    table = show.grid("problem", "title", "kind", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
+    for one in infos:
         table.add_row(
             one.name,
             one.title,
+            one.kind,
             str(one.tests),
             f"{one.limits.cpu:g} s",
             show.size(one.limits.memory),

@@ -72,6 +72,11 @@ def size(value: int) -> str:
     return f"{value / 1024**2:.1f} MiB" if value >= 1024**2 else f"{value / 1024:.0f} KiB"
 
 
+def points(value: float | None) -> str:
+    """A score: `87.5`."""
+    return "" if value is None else f"{value:.6g}"
+
+
 def verdict_text(task: Task) -> Text:
     """The verdict in its colour, or where the task is."""
     if task.verdict is not None:
@@ -132,6 +137,7 @@ def _headline(task: Task) -> Text:
     parts = [
         task.submission.language,
         task.judged_by,
+        f"score {points(result.score)}" if result and result.score is not None else None,
         f"cpu {seconds(result.cpu)}" if result else None,
         f"memory {size(result.memory)}" if result else None,
         f"judged in {seconds(task.latency)}" if task.latency is not None else None,
@@ -141,13 +147,15 @@ def _headline(task: Task) -> Text:
 
 
 def _tests_table(result: Result) -> Table:
-    table = grid("test", "verdict", "cpu>", "wall>", "memory>", "exit>", "message")
+    scored = ["score>"] if any(test.score is not None for test in result.tests) else []
+    table = grid("test", "verdict", *scored, "cpu>", "wall>", "memory>", "exit>", "message")
     for test in result.tests:
         end = f"signal {test.signal}" if test.signal else ("" if test.exit_code is None else str(test.exit_code))
-        said = (test.message or test.reason).splitlines()
+        said = (test.message or test.feedback or test.reason).splitlines()
         table.add_row(
             test.name,
             Text(test.verdict.value, style=COLOURS[test.verdict]),
+            *([points(test.score)] if scored else []),
             seconds(test.cpu),
             seconds(test.wall),
             size(test.memory),
@@ -157,8 +165,17 @@ def _tests_table(result: Result) -> Table:
     return table
 
 
+def _groups_table(result: Result) -> Table:
+    table = grid("group", "verdict", "score>", "of>")
+    for group in result.groups:
+        table.add_row(group.name, group.verdict, points(group.score), points(group.max_score))
+    return table
+
+
 def _print_evidence(task: Task, result: Result) -> None:
     out.print(_tests_table(result))
+    if result.groups:
+        out.print(_groups_table(result))
     for attempt in task.history:
         out.print(Text(f"attempt {attempt.attempt} on {attempt.executor}: {attempt.reason}", style="dim"))
     if result.language_version:

@@ -1,0 +1,104 @@
+"""`python -m tests.fuzz --minutes N [--target T] [--engine E]`: look for input that is neither taken nor refused.
+
+With atheris installed (`pip install '.[fuzz]'`) the search is guided by coverage, else hypothesis mutates the corpus.
+The minutes are shared by the targets. Whatever makes a target fail is written to the directory of findings; exit 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ENGINES = ("atheris", "hypothesis")
+
+
+def _atheris(target: str, seconds: int, findings: Path) -> None:
+    """Fuzz in this process, which ends with it."""
+    import atheris
+
+    with atheris.instrument_imports(include=["judge"]):
+        from tests.fuzz import targets
+    found = findings / "corpus" / target
+    found.mkdir(parents=True, exist_ok=True)
+    options = [f"-max_total_time={seconds}", f"-artifact_prefix={findings}/{target}-", "-max_len=8192", "-timeout=30"]
+    arguments = [sys.argv[0], str(found), str(targets.CORPUS / target), "-rss_limit_mb=4096", "-print_final_stats=1"]
+    atheris.Setup([*arguments, *options], targets.TARGETS[target])
+    atheris.Fuzz()
+
+
+def _hypothesis(target: str, seconds: int, findings: Path) -> None:
+    """Mutate the corpus until the time is over."""
+    from hypothesis import HealthCheck, Phase, given, seed, settings
+    from hypothesis import strategies as st
+
+    from tests.fuzz import targets
+
+    function, corpus = targets.TARGETS[target], targets.seeds(target)
+    edits = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 64), st.binary(max_size=40)), max_size=6)
+    end = time.monotonic() + seconds
+    runs = 0
+
+    def attempt(data: bytes) -> None:
+        nonlocal runs
+        runs += 1
+        try:
+            function(data)
+        except Exception:
+            path = findings / f"{target}-{hashlib.sha256(data).hexdigest()[:16]}"
+            path.write_bytes(data)
+            print(f"{target}: {path}", file=sys.stderr)
+            raise
+
+    @given(st.sampled_from([b"", *corpus]), edits)
+    def search(start: bytes, changes: list[tuple[int, int, bytes]]) -> None:
+        data = start
+        for place, length, new in changes:
+            cut = place % (len(data) + 1)
+            data = data[:cut] + new + data[cut + length :]
+        attempt(data)
+
+    quiet = settings(
+        max_examples=2000, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink],
+    )  # fmt: skip
+    number = 0
+    while time.monotonic() < end:
+        seed(number)(quiet(search))()
+        number += 1
+    print(f"{target}: {runs} inputs, nothing found")
+
+
+def main() -> int:
+    """Share the time among the targets, each in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    guided = importlib.util.find_spec("atheris") is not None
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--target", choices=["package", "languages", "validator", "results"])
+    parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0] if guided else ENGINES[1])
+    parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"))
+    parser.add_argument("--here", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    given.findings.mkdir(parents=True, exist_ok=True)
+    if given.here is not None:
+        {"atheris": _atheris, "hypothesis": _hypothesis}[given.engine](given.target, given.here, given.findings)
+        return 0
+    chosen = [given.target] if given.target else ["package", "languages", "validator", "results"]
+    seconds = max(1, int(given.minutes * 60 / len(chosen)))
+    failed = []
+    for target in chosen:
+        print(f"{target}: {given.engine}, {seconds} s", flush=True)
+        command = [sys.executable, "-m", "tests.fuzz", "--engine", given.engine, "--target", target]
+        done = subprocess.run([*command, "--findings", str(given.findings), "--here", str(seconds)], check=False)
+        if done.returncode != 0:
+            failed.append(target)
+    print(f"found something in: {', '.join(failed)}; see {given.findings}" if failed else "nothing found")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

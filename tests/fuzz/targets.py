@@ -1,0 +1,148 @@
+"""What is fuzzed: functions of bytes that may refuse, with the error that people are meant to see, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from judge.errors import ConfigError, JudgeError, PackageError
+from judge.executor.data import read_manifest
+from judge.judicator.documents import fit
+from judge.problems import expectations
+from judge.problems.entry import find_entry
+from judge.problems.languages import guess, load_table
+from judge.problems.package import Package, list_submissions, manifest_bytes, read_package
+from judge.problems.scoring import Judged, standing
+from judge.problems.validator import number, validate
+from judge.rpc.messages import Completed, ProblemManifest, Result, Verdict
+
+CORPUS = Path(__file__).with_name("corpus")
+# Between the files of a package in one string of bytes, and between a file's name and its content.
+FILE, NAME = b"\n%%%% ", b"\n"
+
+BASE = {
+    "problem.yaml": b"name: X\nlimits: {time_limit: 1}\n",
+    "data/sample/1.in": b"1\n",
+    "data/sample/1.ans": b"1\n",
+    "data/secret/1.in": b"2\n",
+    "data/secret/1.ans": b"2\n",
+    "submissions/accepted/a.py": b"print(input())\n",
+}
+
+
+def _file(directory: str, name: str, data: bytes) -> Path:
+    path = Path(directory) / name
+    path.write_bytes(data)
+    return path
+
+
+def package(data: bytes) -> None:
+    """A package: a ZIP archive as it is, or some of a small package's files replaced."""
+    if data[:2] != b"PK":
+        files = dict(BASE)
+        for part in data.split(FILE)[1:]:
+            name, _, content = part.partition(NAME)
+            files[name.decode("utf-8", "replace")] = content
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, content in files.items():
+                try:
+                    archive.writestr(name or "x", content)
+                except (ValueError, UnicodeEncodeError):
+                    return  # a name that no archive can have
+        data = buffer.getvalue()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        try:
+            with read_package(_file(directory, "x.zip", data)) as found:
+                _use(found)
+        except PackageError as exc:
+            _sentence(exc)
+
+
+def _use(found: Package) -> None:
+    """What import, export and verify make of a package that was taken."""
+    manifest = ProblemManifest.model_validate_json(manifest_bytes(found.manifest))
+    assert manifest == found.manifest, "what travels is what was read"
+    assert manifest.blobs() <= set(found.blobs)
+    names = [test.name for test in manifest.tests]
+    assert len(names) == len(set(names)), "every test has a name of its own"
+    for verdict in (Verdict.AC, Verdict.WA):
+        done = standing(manifest, dict.fromkeys(names, Judged(verdict)))
+        assert not done.missing
+    list_submissions(found)
+    for one in expectations.candidates(found, load_table()):
+        for rule in one.rules:
+            expectations.check(rule, None, Result())
+
+
+def languages(data: bytes) -> None:
+    """A site's table of languages, and a source in a language whose file name is found in the source."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        try:
+            table = load_table(_file(directory, "languages.yml", data))
+        except ConfigError as exc:
+            _sentence(exc)
+            table = load_table()
+    text = data.decode("utf-8", "replace")
+    find_entry(text, text[:40])
+    guess(text[:200], table)
+    for language in table.values():
+        language.plan(text, text[:60], 64 << 20)
+
+
+def validator(data: bytes) -> None:
+    """Flags, output and answer for the default validator, cut apart at the first lines' ends."""
+    flags, _, rest = data.partition(b"\n")
+    middle = rest.find(b"\n\n") + 1 or len(rest) // 2
+    output, answer = rest[:middle], rest[middle:]
+    try:
+        said = validate(output, answer, flags.decode("utf-8", "replace").split())
+    except PackageError as exc:
+        _sentence(exc)
+        return
+    assert said.accepted == (said.detail == "") == (said.message == "")
+    assert validate(answer, answer).accepted
+    number(output[:100])
+
+
+def results(data: bytes) -> None:
+    """What an executor reports, and the manifests that it fetches."""
+    try:
+        completed = Completed.model_validate_json(data)
+    except ValidationError:
+        pass
+    else:
+        try:
+            stored = fit(completed.result)
+        except UnicodeEncodeError as exc:
+            raise AssertionError("a result cannot be stored") from exc
+        Result.model_validate(stored)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        try:
+            read_manifest(_file(directory, "manifest", data))
+        except PackageError as exc:
+            _sentence(exc)
+
+
+def _sentence(exc: JudgeError) -> None:
+    text = str(exc)
+    assert text.strip(), "a refusal says why"
+    assert "\n" not in text and len(text) < 4000, "in one sentence"
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "package": package,
+    "languages": languages,
+    "validator": validator,
+    "results": results,
+}
+
+
+def seeds(target: str) -> list[bytes]:
+    """The corpus of one target."""
+    return [path.read_bytes() for path in sorted((CORPUS / target).iterdir())]
