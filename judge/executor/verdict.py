@@ -1,6 +1,6 @@
 """Which verdict a run, a test and a task get: pure functions, nothing else decides (DESIGN 6).
 
-Order for one run, first match wins (docs/executor.md gives the reasons):
+Order for one run, first match wins (docs/judging.md):
 
 1. what made the sandbox end the run: forbidden act SV, memory MLE, CPU time TLE, wall time TLE, output OLE;
 2. a limit that the numbers show to be passed though nothing was killed: CPU time TLE, wall time TLE, memory MLE;

@@ -47,12 +47,12 @@ def package(data: bytes) -> None:
         files = dict(BASE)
         for part in data.split(FILE)[1:]:
             name, _, content = part.partition(NAME)
-            files[name.decode("utf-8", "replace")] = content
+            files[name.decode("utf-8", "replace").split("\0")[0] or "x"] = content
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
             for name, content in files.items():
                 try:
-                    archive.writestr(name or "x", content)
+                    archive.writestr(name, content)
                 except (ValueError, UnicodeEncodeError):
                     return  # a name that no archive can have
         data = buffer.getvalue()
