@@ -88,6 +88,13 @@ class ConflictError(UsageError):
     code = "conflict"
 
 
+class EmptyError(UsageError):
+    """A request that is well-formed and meets nothing it could act on."""
+
+    http_status = 422
+    code = "empty"
+
+
 class StaleError(ConflictError):
     """An older incarnation, sequence number, claim or epoch spoke; what it said was not done."""
 

@@ -23,6 +23,7 @@ QUEUE: Final = [("rank", ASCENDING), ("order", ASCENDING), ("arrival", ASCENDING
 
 _WAITING = [("done", ASCENDING), ("executor", ASCENDING)]
 _NEWEST = ("_id", DESCENDING)
+_OLDEST = ("_id", ASCENDING)
 _TASK_INDEXES: Final = [
     IndexModel([*_WAITING, *QUEUE, ("needs", ASCENDING)], name="queue"),
     IndexModel([("user", ASCENDING), *_WAITING, ("rank", ASCENDING), ("order", DESCENDING)], name="fair"),
@@ -39,6 +40,21 @@ _TASK_INDEXES: Final = [
     IndexModel([("done", ASCENDING), _NEWEST], name="by_done"),
     IndexModel([("done", ASCENDING), ("finished", ASCENDING)], name="retention"),
     IndexModel([("blobs", ASCENDING)], name="blobs"),
+    # Both ends of an open rejudging: the submissions that are part of it, and its runs (with rerun_of).
+    IndexModel(
+        [("rejudging", ASCENDING), ("rerun_of", ASCENDING), ("done", ASCENDING)],
+        name="rejudging",
+        partialFilterExpression={"rejudging": {"$exists": True}},
+    ),
+    IndexModel(
+        [("past.rejudging", ASCENDING), _OLDEST],
+        name="rejudged",
+        partialFilterExpression={"past.rejudging": {"$exists": True}},
+    ),
+]
+_REJUDGING_INDEXES: Final = [
+    IndexModel([("key", ASCENDING)], name="key", unique=True, partialFilterExpression={"key": {"$exists": True}}),
+    IndexModel([("settled", ASCENDING)], name="settled"),
 ]
 
 
@@ -61,11 +77,13 @@ class Database:
         self.problems: Collection = self.raw.problems
         self.manifests: Collection = self.raw.manifests
         self.meta: Collection = self.raw.meta
+        self.rejudgings: Collection = self.raw.rejudgings
 
     async def prepare(self) -> None:
         """Make the indexes that are missing; raises PyMongoError while there is no primary."""
         await self.tasks.create_indexes(_TASK_INDEXES)
         await self.manifests.create_index("blobs", name="blobs")
+        await self.rejudgings.create_indexes(_REJUDGING_INDEXES)
         await self.raw["fs.files"].create_index([("filename", ASCENDING), ("uploadDate", ASCENDING)])
         await self.raw["fs.chunks"].create_index([("files_id", ASCENDING), ("n", ASCENDING)], unique=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,6 +32,9 @@ BRIEF: Final = {
     "result.tests": 0,
     "result.compile_log": 0,
     "result.stdout": 0,
+    "staged.result.tests": 0,
+    "staged.result.compile_log": 0,
+    "staged.result.stdout": 0,
 }
 
 
@@ -50,6 +54,8 @@ class Held:
     progress: str
     history: tuple[Document, ...]
     created: datetime.datetime
+    priority: str = "normal"
+    trace: str = ""
 
 
 HELD_FIELDS: Final = {
@@ -64,12 +70,15 @@ HELD_FIELDS: Final = {
     "progress": 1,
     "history": 1,
     "created": 1,
+    "priority": 1,
+    "trace": 1,
 }
 
 
 def held(doc: Document) -> Held:
     """A running task out of its document (projection HELD_FIELDS)."""
-    fields = {name: doc[name] for name in HELD_FIELDS}
+    # Tasks that were added by a version before traces have none.
+    fields = {name: doc[name] for name in HELD_FIELDS if name in doc}
     return Held(id=doc["_id"], **{**fields, "history": tuple(doc["history"])})
 
 
@@ -98,6 +107,10 @@ def to_task(doc: Document) -> Task:
             "finished": _iso(doc.get("finished")),
             "latency": doc.get("latency"),
             "version": doc["version"],
+            "trace": doc.get("trace", ""),
+            "rejudging": doc.get("rejudging"),
+            "rerun_of": str(doc["rerun_of"]) if doc.get("rerun_of") else None,
+            "past": [{**one, "finished": _iso(one["finished"])} for one in doc.get("past", [])],
         }
     )
 
@@ -111,6 +124,7 @@ def to_assignment(doc: Document) -> Assignment:
             "claim": doc["claim"],
             "submission": doc["submission"],
             "problem": doc.get("problem"),
+            "trace": doc.get("trace", ""),
         }
     )
 
@@ -122,7 +136,7 @@ def key_of(submission: Submission) -> str | None:
 
 def digest(submission: Submission) -> str:
     """The SHA-256 of a submission's content; what the same idempotency key must come with again."""
-    content = submission.model_dump(mode="json", exclude={"idempotency_key"}, exclude_defaults=True)
+    content = submission.model_dump(mode="json", exclude={"idempotency_key", "trace"}, exclude_defaults=True)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -139,7 +153,8 @@ def new(submission: Submission, problem: ProblemRef | None, content: str, create
         "user": submission.user,
         "language": submission.language,
         "needs": submission.language or "",
-        "submission": submission.model_dump(mode="json", exclude_none=True),
+        "submission": submission.model_dump(mode="json", exclude_none=True, exclude={"trace"}),
+        "trace": submission.trace or uuid.uuid4().hex,
         "problem": None if problem is None else problem.model_dump(),
         "status": Status.PENDING.value,
         "done": False,

@@ -24,6 +24,8 @@ from judge.judicator.hub import Hub
 from judge.judicator.lead import Lead
 from judge.judicator.problems import Problems
 from judge.judicator.register import Register
+from judge.judicator.rejudge import Rejudgings
+from judge.judicator.reruns import Reruns
 from judge.judicator.retention import Retention
 from judge.judicator.service import Service
 from judge.judicator.status import StatusReader
@@ -60,6 +62,7 @@ class Judicator:
         self.blobs = Blobs(self.database)
         self.retention = Retention(self.database, self.tasks, config.retention_days)
         self.lead = Lead(config, self.database, self._etcd, self.tasks, self.executors, self.retention)
+        self.rejudgings = Rejudgings(self.database, Reruns(self.database, self.tasks))
         self.register = Register(config, self._etcd)
         self._status = StatusReader(
             config, self.database, self._etcd, self.executors, following=lambda: self.follower.alive
@@ -75,7 +78,7 @@ class Judicator:
             status=self._status,
         )
         self.server = Server(
-            self.service.handlers(),
+            self.service.handlers(self.rejudgings.methods()),
             self.blobs,
             body_bytes=config.limits.body_bytes,
             blob_bytes=config.limits.blob_bytes,
@@ -111,6 +114,7 @@ class Judicator:
         self.service.ready = True
         log.info("the database is ready: this judicator serves")
         self._loop(self.follower.run())
+        self._loop(self.rejudgings.run(lambda: self.lead.leading))
         self._loop(self.register.run())
 
     async def _watch(self) -> None:
@@ -148,6 +152,7 @@ class Judicator:
         await self.register.withdraw()
         self.hub.close()
         await self.server.stop()
+        await self.rejudgings.close()
         await self.lead.resign()
         await asyncio.to_thread(self._etcd.close)
         await self._client.close()

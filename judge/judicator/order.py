@@ -7,7 +7,9 @@ from typing import Final
 
 # The first key of the queue's order. What was given back goes before everything else: it has waited already.
 GIVEN_BACK: Final = 0
-RANKS: Final[dict[str, int]] = {"high": 1, "normal": 2, "low": 3}
+RANKS: Final[dict[str, int]] = {"high": 1, "normal": 2, "low": 3, "rejudge": 5}
+# A run of a rejudging that was given back goes before the other runs, and after everything that people wait for.
+RERUN_GIVEN_BACK: Final = 4
 
 # What a hand-out without a verdict counts against the attempt cap, in tenths of an attempt: a full attempt; one that
 # neither the task nor the machine is to blame for (only a task that never finds its data ends by these); a lost reply.
@@ -26,6 +28,16 @@ def fair_order(head: int | None, mine: int | None) -> int:
     if mine is not None:
         return mine + 1
     return 1 if head is None else head
+
+
+def back_rank(priority: str) -> int:
+    """The rank of a task of this priority that an executor has given back."""
+    return RERUN_GIVEN_BACK if priority == "rejudge" else GIVEN_BACK
+
+
+def yields(rank: int) -> bool:
+    """Whether a task of this rank is a run of a rejudging, which every other task goes before."""
+    return rank >= RERUN_GIVEN_BACK
 
 
 def may_take(me: str, needs: str, failed: Iterable[str], alive: dict[str, frozenset[str]]) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from bson import ObjectId
@@ -64,8 +64,8 @@ class Service:
         self.ready = False
         self._languages = frozenset(load_table(None))
 
-    def handlers(self) -> dict[str, Handler]:
-        """The coroutine of each method, for the server."""
+    def handlers(self, more: Mapping[str, Callable[[Any], Awaitable[m.Message]]]) -> dict[str, Handler]:
+        """The coroutine of each method, for the server; `more` are those of the rejudgings."""
         waiting: dict[str, Callable[[Any], Awaitable[m.Message]]] = {"wait": self.wait, "get": self.get}
         writing: dict[str, Callable[[Any], Awaitable[m.Message]]] = {
             "report": self.report,
@@ -77,6 +77,7 @@ class Service:
             "status": self.status,
             "problems": self.list_problems,
             "problem_import": self.problem_import,
+            **more,
         }
         found: dict[str, Handler] = {"ping": self._ping}
         found |= {name: self._guarded(method) for name, method in waiting.items()}

@@ -96,7 +96,7 @@ class StatusReader:
             self.work(),
             self._executors.all(),
             self._db.meta.find_one({"_id": EPOCH}),
-            self._db.tasks.estimated_document_count(),
+            self._total(),
         )
         states = [to_state(doc, work.holding.get(doc["_id"], 0)) for doc in docs]
         alive = [state for state in states if state.alive]
@@ -126,6 +126,11 @@ class StatusReader:
             warnings=warnings(etcd.services, docs, work, following=self.following()),
             problems=problems(etcd.error, etcd.leader, etcd.members, mongodb[0], states),
         )
+
+    async def _total(self) -> int:
+        """How many tasks there are, without the judged runs of open rejudgings."""
+        reruns = {"rejudging": {"$gt": 0}, "rerun_of": {"$ne": None}, "done": True}
+        return await self._db.tasks.estimated_document_count() - await self._db.tasks.count_documents(reruns)
 
     async def _read_mongodb(self) -> tuple[list[MemberState], str]:
         """The replica set's members as its primary sees them, and the version."""

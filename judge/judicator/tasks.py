@@ -20,10 +20,10 @@ from pymongo.errors import DuplicateKeyError
 
 from judge import clock
 from judge.errors import ConflictError, NotFoundError
-from judge.judicator import documents
+from judge.judicator import documents, verdicts
 from judge.judicator.database import QUEUE, Database, Document
 from judge.judicator.documents import HELD_FIELDS, Held
-from judge.judicator.order import GIVEN_BACK, RANKS, STRIKE, fair_order, may_take
+from judge.judicator.order import RANKS, STRIKE, back_rank, fair_order, may_take, yields
 from judge.rpc.messages import Assignment, Completed, Executing, ProblemRef, SearchRequest, Status, Submission
 
 log = logging.getLogger(__name__)
@@ -114,7 +114,10 @@ class Tasks:
             if 0 not in adding:
                 del self._adding[mark]
         ADDED.labels(submission.priority).inc()
-        log.info("task %s added: user '%s', %s, %s priority", doc["_id"], doc["user"], _what(doc), doc["priority"])
+        log.info(
+            "task %s added: user '%s', %s, %s priority, trace %s",
+            *(doc["_id"], doc["user"], _what(doc), doc["priority"], doc["trace"]),
+        )
         self._listener.queued(doc["_id"], 0, doc["needs"])
         return doc, True
 
@@ -128,31 +131,34 @@ class Tasks:
         return (first or {}).get("order"), (last or {}).get("order")
 
     async def get(self, task: ObjectId) -> Document:
-        """One task (seed: Get); NotFoundError."""
+        """One task (seed: Get) with the verdict that is in force; NotFoundError."""
         doc = await self._tasks.find_one({"_id": task})
+        if doc is not None and verdicts.is_staged(doc):
+            # The switch first: a verdict that somebody has seen elsewhere is never taken back by this answer.
+            now = await verdicts.generation(self._db)
+            doc = await self._tasks.find_one({"_id": task})
+            doc = None if doc is None else verdicts.current(doc, now.folding)
         if doc is None:
             raise NotFoundError(f"there is no submission {task}")
         return doc
 
     async def search(self, request: SearchRequest) -> list[Document]:
-        """Up to `limit` tasks, newest first, without their big fields (seed: Search)."""
-        query: Document = {}
-        names = {"user": "user", "problem": "problem.name", "language": "language", "done": "done"}
-        for name, field in {**names, "status": "status", "verdict": "verdict"}.items():
-            value = getattr(request, name)
-            if value is not None:
-                query[field] = value
-        if request.executor is not None:
-            query["$or"] = [{"executor": request.executor}, {"judged_by": request.executor}]
-        if request.before is not None:
-            query["_id"] = {"$lt": ObjectId(request.before)}
-        found = self._tasks.find(query, documents.BRIEF, sort=[("_id", -1)], limit=request.limit)
-        return await found.to_list()
+        """Up to `limit` tasks, newest first, without their big fields (seed: Search); no runs of rejudgings."""
+        now = await verdicts.generation(self._db)
+        for _ in range(_LOOKS):
+            query = search_query(request, now.folding)
+            found = self._tasks.find(query, documents.BRIEF, sort=[("_id", -1)], limit=request.limit)
+            docs = [verdicts.current(doc, now.folding) async for doc in found]
+            before, now = now, await verdicts.generation(self._db)
+            if now == before:
+                break  # no rejudging was applied in between, so these verdicts were in force at one moment
+        return docs
 
-    async def cancel(self, task: ObjectId) -> Document:
+    async def cancel(self, task: ObjectId, *, rerun: bool = False) -> Document:
         """End a task that is not done (seed: Cancel); one that is cancelled already is answered as it is.
 
-        A running one is dropped by its executor at its next report. ConflictError when there is a verdict.
+        A running one is dropped by its executor at its next report. ConflictError when there is a verdict, and for a
+        run of a rejudging unless `rerun` says that the rejudging itself is being cancelled.
         """
         while True:
             doc = await self._db.latest(self._tasks, {"_id": task})
@@ -160,6 +166,11 @@ class Tasks:
                 raise NotFoundError(f"there is no submission {task}")
             if doc["status"] == Status.CANCELLED:
                 return doc
+            if doc.get("rerun_of") is not None and not rerun:
+                raise ConflictError(
+                    f"{task} is a run of rejudging {doc['rejudging']}; cancel that as a whole: "
+                    f"`judgectl rejudge cancel {doc['rejudging']}`"
+                )
             if doc["done"]:
                 raise ConflictError(f"submission {task} is finished already ({doc['status']}); nothing to cancel")
             same = {"_id": task, "done": False, "executor": doc["executor"], "claim": doc["claim"]}
@@ -170,9 +181,8 @@ class Tasks:
             )
             if after is not None:
                 CANCELLED.labels("waiting" if doc["executor"] is None else "running").inc()
-                log.info(
-                    "task %s cancelled (%s)", task, f"running on {doc['executor']}" if doc["executor"] else "waiting"
-                )
+                where = f"running on {doc['executor']}" if doc["executor"] else "waiting"
+                log.info("task %s cancelled (%s), trace %s", task, where, doc.get("trace", ""))
                 if doc["executor"] is not None:
                     self._listener.called(doc["executor"])
                 return after
@@ -221,7 +231,7 @@ class Tasks:
         if after is None:
             return False
         COMPLETED.labels(verdict).inc()
-        log.info("task %s is %s on %s (attempt %d)", one.id, verdict, one.executor, one.attempt)
+        log.info("task %s is %s on %s (attempt %d), trace %s", one.id, verdict, one.executor, one.attempt, one.trace)
         return True
 
     async def settled(self, executor: str, completed: Completed) -> bool:
@@ -248,7 +258,7 @@ class Tasks:
             after = await self._finish(force, one.created, end, past)
             if after is not None:
                 COMPLETED.labels("JE").inc()
-                log.error("task %s is given up: %s", one.id, result["reason"])
+                log.error("task %s is given up, trace %s: %s", one.id, one.trace, result["reason"])
         else:
             update: Document = {
                 "$set": {
@@ -256,7 +266,7 @@ class Tasks:
                     "executor": None,
                     "incarnation": None,
                     "claim": None,
-                    "rank": GIVEN_BACK,
+                    "rank": back_rank(one.priority),
                     "strikes": strikes,
                     "progress": "",
                 },
@@ -269,7 +279,10 @@ class Tasks:
                 force, update, {"needs": 1, "attempt": 1}, return_document=ReturnDocument.AFTER
             )
             if after is not None:
-                log.warning("task %s given back by %s (attempt %d): %s", one.id, one.executor, one.attempt, reason)
+                log.warning(
+                    "task %s given back by %s (attempt %d), trace %s: %s",
+                    *(one.id, one.executor, one.attempt, one.trace, reason),
+                )
                 self._listener.queued(one.id, one.attempt, after["needs"])
                 self._listener.changed(one.id)
         if after is not None:
@@ -298,15 +311,16 @@ class Tasks:
     async def _next(self, taker: Taker, count: int, alive: Mapping[str, frozenset[str]]) -> list[Document]:
         """The candidates for an executor, in order; more than `count` when others here are claiming some."""
         query: Document = {**_QUEUED, "needs": {"$in": ["", *sorted(taker.languages)]}}
-        fields = {"attempt": 1, "needs": 1, "failed": 1}
+        fields = {"attempt": 1, "needs": 1, "failed": 1, "rank": 1}
         limit = count + len(self._claiming)
         if not alive:
             return await self._tasks.find(query, fields, sort=QUEUE, limit=limit).to_list()
         fresh = {**query, "failed": {"$ne": taker.name}}
         found = await self._tasks.find(fresh, fields, sort=QUEUE, limit=limit).to_list()
-        if len(found) < limit:
+        if len(found) < limit or yields(found[-1]["rank"]):
             again = self._tasks.find({**query, "failed": taker.name}, fields, sort=QUEUE, limit=limit)
             found += [one async for one in again if may_take(taker.name, one["needs"], one["failed"], dict(alive))]
+            found.sort(key=lambda one: yields(one["rank"]))  # stable: no run of a rejudging goes before a live task
         return found
 
     async def _claim(self, taker: Taker, candidate: Document) -> Document | None:
@@ -335,7 +349,7 @@ class Tasks:
             self._claiming.discard(task)
         if doc is not None:
             HANDED.labels(doc["priority"]).inc()
-            log.info("task %s handed to %s (attempt %d)", task, taker.name, doc["attempt"])
+            log.info("task %s handed to %s (attempt %d), trace %s", task, taker.name, doc["attempt"], doc.get("trace"))
             self._listener.changed(task)
         return doc
 
@@ -383,14 +397,38 @@ class Tasks:
 
     async def remove_finished(self, before: Any, count: int) -> int:
         """Delete up to `count` finished tasks that ended before a moment of wall time (retention only)."""
-        old = self._tasks.find({"done": True, "finished": {"$lt": before}}, {"_id": 1}, limit=count)
-        ids = [doc["_id"] async for doc in old]
+        # What an open rejudging is about stays until it is applied or cancelled.
+        free = {"done": True, "finished": {"$lt": before}, "rejudging": None}
+        ids = [doc["_id"] async for doc in self._tasks.find(free, {"_id": 1}, limit=count)]
         if not ids:
             return 0
-        return (await self._tasks.delete_many({"_id": {"$in": ids}, "done": True})).deleted_count
+        return (await self._tasks.delete_many({"_id": {"$in": ids}, "done": True, "rejudging": None})).deleted_count
 
 
 _WORKING = (Status.COMPILING, Status.RUNNING)
+# A search looks again when the verdicts in force were switched meanwhile; more often than this in a row they are not.
+_LOOKS = 5
+
+
+def search_query(request: SearchRequest, folding: frozenset[int]) -> Document:
+    """The query of a search among people's tasks, by the verdicts in force; pure."""
+    names = {"user": "user", "problem": "problem.name", "language": "language", "done": "done"}
+    query: Document = {"rerun_of": None}
+    for name, field in names.items():
+        value = getattr(request, name)
+        if value is not None:
+            query[field] = value
+    parts = [
+        verdicts.matches(name, str(value), folding)
+        for name in ("status", "verdict")
+        if (value := getattr(request, name)) is not None
+    ]
+    if request.executor is not None:
+        judged = verdicts.matches("judged_by", request.executor, folding)
+        parts.append({"$or": [{"executor": request.executor}, judged]})
+    if request.before is not None:
+        query["_id"] = {"$lt": ObjectId(request.before)}
+    return {**query, "$and": parts} if parts else query
 
 
 def _force(one: Held) -> Document:

@@ -41,7 +41,12 @@ from judge.rpc.pki import client_context, peer_identity
 log = logging.getLogger(__name__)
 M = TypeVar("M", bound=Message)
 
-_READS = frozenset({"ping", "wait", "get", "search", "executors", "status", "problems", "blob"})
+_READS = frozenset(
+    {
+        *("ping", "wait", "get", "search", "executors", "status", "problems", "blob"),
+        *("rejudge_preview", "rejudgings", "rejudging", "rejudge_diff"),
+    }
+)
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PAUSE = 0.1
 _MIN_TRY = 0.2

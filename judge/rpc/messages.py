@@ -8,13 +8,15 @@ from __future__ import annotations
 import enum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from judge.rpc.problem import FileName, GroupScore, LegacyGroup, ProblemProgram, TestGroup
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 TaskId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{24}$")]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$")]
+# One id from the API call to the sandbox; every log line about the task names it. Empty: from before there were any.
+Trace = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$")]
 
 
 class Message(BaseModel):
@@ -119,6 +121,7 @@ class Submission(Message):
     )
     priority: Literal["high", "normal", "low"] = "normal"
     idempotency_key: str | None = Field(default=None, min_length=1, max_length=128)
+    trace: Trace = Field(default="", description="set by the gateway: X-Request-Id, or traceparent, or a fresh one")
 
 
 class ProblemRef(Message):
@@ -174,6 +177,9 @@ class Result(Message):
     stdout: str | None = Field(default=None, description="whole output of a task without answers, when small")
     stdout_blob: Sha256 | None = None
     language_version: str = ""
+    judge_version: str = Field(default="", description="of the executor that judged it")
+    sandbox: str = Field(default="", description="the slot and core that judged it, as its log lines name them")
+    limits: Limits | None = Field(default=None, description="of each run, the language's additions included")
     weak_sandbox: bool = False
     failed_test: str | None = None
     score: float | None = Field(default=None, description="of a scoring problem")
@@ -181,11 +187,33 @@ class Result(Message):
 
 
 class Attempt(Message):
-    """One hand-out that did not end in a verdict, or did; evidence for people."""
+    """One hand-out that did not end in a verdict, or did; evidence for people.
+
+    `rejudging`: it was made for this rejudging.
+    """
 
     attempt: int
     executor: str
     reason: str
+    rejudging: int | None = None
+
+
+class PastVerdict(Message):
+    """A verdict that a rejudging has replaced."""
+
+    rejudging: int = Field(description="the rejudging that replaced it")
+    status: Status
+    verdict: Verdict | None = None
+    cpu: float = 0.0
+    wall: float = 0.0
+    memory: int = 0
+    score: float | None = None
+    reason: str = ""
+    failed_test: str | None = None
+    judged_by: str | None = None
+    problem: ProblemRef | None = None
+    finished: str | None = None
+    trace: str = ""
 
 
 class Task(Message):
@@ -208,6 +236,10 @@ class Task(Message):
     finished: str | None = None
     latency: float | None = Field(default=None, description="seconds from submit to verdict, on the judicators' clocks")
     version: int = Field(default=0, description="grows with every visible change; for waiting")
+    trace: str = Field(default="", description="names the judging that gave the verdict in every daemon's log")
+    rejudging: int | None = Field(default=None, description="the open rejudging that it is part of")
+    rerun_of: TaskId | None = Field(default=None, description="a run of a rejudging: of this submission")
+    past: list[PastVerdict] = Field(default_factory=list, description="verdicts that rejudgings replaced, oldest first")
 
 
 # --- executor to judicator -------------------------------------------------------------------------------------
@@ -221,6 +253,7 @@ class Assignment(Message):
     claim: str
     submission: Submission
     problem: ProblemRef | None = None
+    trace: str = ""
 
 
 class Executing(Message):
@@ -493,6 +526,150 @@ class ProblemImport(Message):
     """Register a manifest whose blobs have all been uploaded."""
 
     manifest: Sha256
+
+
+# --- rejudging -------------------------------------------------------------------------------------------------
+
+
+class RejudgeFilter(Message):
+    """Which finished submissions to judge again: those that meet every condition given.
+
+    A condition with several values is met by any of them.
+    """
+
+    ids: list[TaskId] = Field(default_factory=list, max_length=20_000)
+    user: list[str] = Field(default_factory=list, max_length=100)
+    problem: list[Identifier] = Field(default_factory=list, max_length=100)
+    language: list[Identifier] = Field(default_factory=list, max_length=100)
+    verdict: list[Verdict] = Field(default_factory=list, max_length=100)
+    executor: list[str] = Field(default_factory=list, max_length=100, description="judged by one of these")
+    since: AwareDatetime | None = Field(default=None, description="handed in at this time or later")
+    until: AwareDatetime | None = Field(default=None, description="handed in before this time")
+
+
+class RejudgeStart(Message):
+    """Judge again what the filter finds. `user` and `trace` are the gateway's to set."""
+
+    filter: RejudgeFilter
+    reason: str = Field(min_length=1, max_length=500, description="why; everybody who sees the change sees it")
+    idempotency_key: str | None = Field(default=None, min_length=1, max_length=128)
+    user: str = Field(default="", max_length=64)
+    trace: Trace = ""
+
+
+class RejudgePreview(Message):
+    """What a start would take: `count` submissions, of them the first few, newest first.
+
+    `skipped`: they match, but are part of an open rejudging already.
+    """
+
+    count: int
+    skipped: int
+    verdicts: dict[str, int] = Field(description="how many of each verdict")
+    tasks: list[Task]
+
+
+class RejudgeState(enum.StrEnum):
+    """Where a rejudging is. Applied and cancelled are final."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    FINISHED = "finished"
+    APPLYING = "applying"
+    APPLIED = "applied"
+    CANCELLED = "cancelled"
+
+
+class Rejudging(Message):
+    """A set of submissions that are judged again. Their verdicts change all at once when it is applied, or never."""
+
+    id: int
+    filter: RejudgeFilter
+    reason: str
+    user: str
+    created: str
+    state: RejudgeState
+    settled: bool = Field(description="nothing is left to do for the judicators")
+    total: int
+    skipped: int = Field(default=0, description="matched, but were part of another open rejudging")
+    waiting: int = 0
+    running: int = 0
+    done: int = 0
+    changed: int = Field(default=0, description="so many of the done ones have another verdict or score")
+    finished: str | None = Field(default=None, description="when the last one was judged")
+    ended: str | None = Field(default=None, description="when it was applied or cancelled")
+    ended_by: str | None = None
+    trace: str = ""
+
+
+class RejudgingRef(Message):
+    """Names one rejudging."""
+
+    id: int = Field(ge=1, le=2**31)
+
+
+class RejudgingsRequest(Message):
+    """List rejudgings, newest first."""
+
+    limit: int = Field(default=50, ge=1, le=500)
+
+
+class RejudgingsReply(Message):
+    """The rejudgings, newest first."""
+
+    rejudgings: list[Rejudging]
+
+
+class RejudgeAct(Message):
+    """Apply or cancel one. The same `key` again is the same call again."""
+
+    id: int = Field(ge=1, le=2**31)
+    key: str = Field(min_length=1, max_length=128)
+    user: str = Field(default="", max_length=64)
+
+
+class RejudgeDiffRequest(Message):
+    """Compare old and new verdicts, page by page: `after` is the `next` of the page before."""
+
+    id: int = Field(ge=1, le=2**31)
+    all: bool = Field(default=False, description="also those whose verdict stays, or is not known yet")
+    limit: int = Field(default=100, ge=1, le=500)
+    after: TaskId | None = None
+
+
+class Outcome(Message):
+    """What one judging of a submission came to."""
+
+    verdict: Verdict | None = None
+    cpu: float = 0.0
+    memory: int = 0
+    score: float | None = None
+    failed_test: str | None = None
+    judged_by: str | None = None
+
+
+class RejudgeChange(Message):
+    """One submission of a rejudging. `after` is None while it is not judged again yet.
+
+    `rerun` names the run as a task, whose evidence `get` shows until the rejudging is applied or cancelled.
+    """
+
+    id: TaskId
+    rerun: TaskId | None = None
+    user: str = ""
+    problem: str | None = None
+    language: str | None = None
+    before: Outcome
+    after: Outcome | None = None
+
+
+class RejudgeDiff(Message):
+    """Old against new. `matrix[old][new]` counts submissions; new is `-` for those not judged again (yet)."""
+
+    rejudging: Rejudging
+    matrix: dict[str, dict[str, int]]
+    changes: list[RejudgeChange]
+    next: TaskId | None = None
 
 
 class ErrorBody(Message):

@@ -36,6 +36,13 @@ METHODS: dict[str, Method] = {
     "status": Method(m.Empty, m.StatusReply, _PEOPLE),
     "problems": Method(m.Empty, m.ProblemsReply, _PEOPLE),
     "problem_import": Method(m.ProblemImport, m.ProblemInfo, _PEOPLE),
+    "rejudge_preview": Method(m.RejudgeFilter, m.RejudgePreview, _PEOPLE),
+    "rejudge_start": Method(m.RejudgeStart, m.Rejudging, _PEOPLE),
+    "rejudgings": Method(m.RejudgingsRequest, m.RejudgingsReply, _PEOPLE),
+    "rejudging": Method(m.RejudgingRef, m.Rejudging, _PEOPLE),
+    "rejudge_diff": Method(m.RejudgeDiffRequest, m.RejudgeDiff, _PEOPLE),
+    "rejudge_apply": Method(m.RejudgeAct, m.Rejudging, _PEOPLE),
+    "rejudge_cancel": Method(m.RejudgeAct, m.Rejudging, _PEOPLE),
 }
 
 # Blobs travel as bodies: GET /blobs/SHA (executor, gateway), PUT /blobs/SHA (executor, gateway), HEAD /blobs/SHA.

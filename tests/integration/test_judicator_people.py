@@ -242,7 +242,7 @@ def test_status_of_a_healthy_cluster(world: World) -> None:
     assert [(one.name, one.leader, one.epoch) for one in status.judicators] == [("j1", True, 1)]
     assert [(one.role, one.healthy) for one in status.etcd] == [("leader", True)]
     assert [(one.role, one.healthy) for one in status.mongodb] == [("primary", True)]
-    assert (status.queued, status.running, status.finished) == ({"high": 0, "normal": 0, "low": 2}, 1, 0)
+    assert (status.queued, status.running, status.finished) == ({"high": 0, "normal": 0, "low": 2, "rejudge": 0}, 1, 0)
     assert status.slots == 4
     assert set(status.versions) == {"judge", "etcd", "mongodb"}
     assert [(one.name, one.alive, one.executing) for one in status.executors] == [("e1", True, 1)]

@@ -1,0 +1,299 @@
+"""Rejudgings over the wire: real judicators, etcd and mongod; the executor is a client of the protocol."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import datetime
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.errors import ConflictError, EmptyError, FieldError, JudgeError, NotFoundError
+from judge.rpc import messages as m
+from judge.rpc.client import RpcClient
+from tests.support.judicators import Executor, World, accepted, source
+from tests.support.rejudging import act, completed, diff, get, judge, rejudge, settled, show, sources, start
+from tests.support.servers import wait_for
+
+OLD = ["WA", "WA", "AC", "TLE", "WA"]
+NEW = ["AC", "WA", "AC", "AC", "RTE"]
+
+
+@pytest.fixture
+def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    made = World(tmp_path, etcd_endpoint, mongod_address)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def people(world: World) -> RpcClient:
+    world.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+    return world.client(timeout=30.0)
+
+
+@pytest.fixture
+def executor(world: World, people: RpcClient) -> Executor:
+    return world.executor(slots=8)
+
+
+def verdicts(people: RpcClient, ids: list[str]) -> list[str | None]:
+    return [get(people, one).verdict for one in ids]
+
+
+def by_search(people: RpcClient) -> dict[str, str | None]:
+    """Every verdict as one search shows it, and as searches by verdict find it; they must agree."""
+    whole = people.call("search", m.SearchRequest(limit=500), m.SearchReply)
+    return {task.id: task.verdict for task in whole.tasks}
+
+
+def test_from_start_to_apply(world: World, people: RpcClient, executor: Executor) -> None:
+    ids = judge(people, executor, *OLD)
+    before = [get(people, one) for one in ids]
+    preview = people.call("rejudge_preview", m.RejudgeFilter(verdict=["WA", "TLE", "AC"]), m.RejudgePreview)
+    assert (preview.count, preview.skipped, preview.verdicts) == (5, 0, {"AC": 1, "TLE": 1, "WA": 3})
+    assert [task.id for task in preview.tasks] == ids[::-1]
+    assert world.db.rejudgings.count_documents({}) == 0, "a preview stores nothing"
+
+    seen = start(people, ids=ids)
+    assert (seen.id, seen.state, seen.total, seen.waiting) == (1, "running", 5, 5)
+    assert [get(people, one).rejudging for one in ids] == [1] * 5
+    rejudge(executor, dict(zip(sources(people, ids), NEW, strict=True)))
+    seen = show(people, 1)
+    assert (seen.state, seen.done, seen.changed, seen.waiting, seen.running) == ("finished", 5, 3, 0, 0)
+    assert verdicts(people, ids) == OLD, "nothing changes before it is applied"
+    assert by_search(people) == dict(zip(ids, OLD, strict=True))
+    found = diff(people, 1)
+    assert found.matrix == {"AC": {"AC": 1}, "TLE": {"AC": 1}, "WA": {"AC": 1, "RTE": 1, "WA": 1}}
+    changed = {one.id: (one.before.verdict, one.after and one.after.verdict) for one in found.changes}
+    assert changed == {ids[0]: ("WA", "AC"), ids[3]: ("TLE", "AC"), ids[4]: ("WA", "RTE")}
+    assert get(people, found.changes[0].rerun or "").rerun_of == found.changes[0].id
+    assert len(diff(people, 1, all=True).changes) == 5
+
+    act(people, "apply", 1)
+    seen = settled(people, 1)
+    assert (seen.state, seen.ended_by, seen.changed, seen.done) == ("applied", "root", 3, 5)
+    assert verdicts(people, ids) == NEW
+    assert by_search(people) == dict(zip(ids, NEW, strict=True))
+    assert diff(people, 1, all=True).matrix == found.matrix
+    assert {one.id for one in diff(people, 1).changes} == set(changed)
+    for old, task in zip(before, (get(people, one) for one in ids), strict=True):
+        (past,) = task.past
+        assert (past.rejudging, past.verdict, past.trace) == (1, old.verdict, old.trace)
+        assert task.trace == "trace-of-the-rejudging"
+        assert (task.rejudging, task.created, task.latency) == (None, old.created, old.latency)
+        assert task.version > old.version
+        assert [one.rejudging for one in task.history] == [None, 1]
+    assert world.db.tasks.count_documents({}) == 5, "no run is left"
+    assert world.db.meta.find_one({"_id": "verdicts"})["folding"] == []
+
+
+def test_drop_leaves_no_trace_on_verdicts(world: World, people: RpcClient, executor: Executor) -> None:
+    ids = judge(people, executor, *OLD)
+    before = list(world.db.tasks.find(sort=[("_id", 1)]))
+    start(people, verdict=["WA"])
+    texts = sources(people, ids)
+    rejudge(executor, {texts[0]: "AC", texts[1]: "AC", texts[4]: "AC"})
+    assert show(people, 1).state == "finished"
+    act(people, "cancel", 1)
+    seen = settled(people, 1)
+    assert (seen.state, seen.changed) == ("cancelled", 3)
+    assert diff(people, 1).matrix == {"WA": {"AC": 3}}, "what it would have changed is kept"
+    assert list(world.db.tasks.find(sort=[("_id", 1)])) == before
+
+
+def test_every_filter(people: RpcClient, world: World) -> None:
+    first, second = world.executor("e1", slots=8), world.executor("e2", slots=8, languages=("c", "python3"))
+    one = judge(people, first, "WA", "AC", user="ann")
+    middle = datetime.datetime.now(datetime.UTC)
+    two = judge(people, second, "WA", "AC", user="bob")
+    three = judge(people, second, "CE", user="bob", language="python3")
+
+    def count(**conditions: object) -> set[str]:
+        request = m.RejudgeFilter.model_validate(conditions)
+        return {task.id for task in people.call("rejudge_preview", request, m.RejudgePreview).tasks}
+
+    assert count(user=["ann"]) == set(one)
+    assert count(language=["python3"]) == set(three)
+    assert count(verdict=["WA", "CE"]) == {one[0], two[0], three[0]}
+    assert count(executor=["e2"]) == {*two, *three}
+    assert count(since=middle) == {*two, *three}
+    assert count(until=middle) == set(one)
+    assert count(ids=[one[0], two[0]], user=["bob"]) == {two[0]}
+    assert count(user=["bob"], verdict=["AC"], executor=["e2"], since=middle) == {two[1]}
+    assert count(problem=["nothing"]) == set()
+
+
+def test_refusals(people: RpcClient, executor: Executor) -> None:
+    (judged,) = judge(people, executor, "WA")
+    waiting = people.call("add", source(), m.AddReply).task.id
+    table: list[tuple[dict[str, object], type[JudgeError], str]] = [
+        ({}, FieldError, "no condition"),
+        ({"user": ["nobody"]}, EmptyError, "no judged submission matches"),
+        ({"ids": ["0" * 24]}, NotFoundError, f"no submission {'0' * 24}"),
+        ({"ids": [waiting]}, ConflictError, r"no verdict \(pending\)"),
+        ({"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"}, FieldError, "not after 'since'"),
+    ]
+    for conditions, error, words in table:
+        with pytest.raises(error, match=words) as caught:
+            start(people, **conditions)
+        assert type(caught.value) is error
+    for what in ("apply", "cancel"):
+        with pytest.raises(NotFoundError, match="no rejudging 7"):
+            act(people, what, 7)
+    start(people, ids=[judged])
+    with pytest.raises(EmptyError, match="1 match, but are part of an open rejudging"):
+        start(people, ids=[judged])
+    with pytest.raises(ConflictError, match="not finished: 0 of 1"):
+        act(people, "apply", 1)
+    rerun = diff(people, 1, all=True).changes[0].rerun or ""
+    with pytest.raises(ConflictError, match="run of rejudging 1"):
+        people.call("cancel", m.TaskRef(id=rerun), m.Task)
+    act(people, "cancel", 1)
+    for what in ("apply", "cancel"):
+        with pytest.raises(ConflictError, match="cancelled already"):
+            act(people, what, 1)
+    again = start(people, ids=[judged])
+    executor.report(vacant=0)
+    assert get(people, judged).rejudging == again.id
+
+
+def test_calls_may_be_repeated(people: RpcClient, executor: Executor) -> None:
+    ids = judge(people, executor, "WA", "AC")
+    request = m.RejudgeStart(filter=m.RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key="k")
+    first = people.call("rejudge_start", request, m.Rejudging)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        again = list(pool.map(lambda _: people.call("rejudge_start", request, m.Rejudging).id, range(8)))
+    assert set(again) == {first.id}
+    with pytest.raises(ConflictError, match="another one"):
+        people.call("rejudge_start", request.model_copy(update={"reason": "other"}), m.Rejudging)
+    rejudge(executor, dict.fromkeys(sources(people, ids), "AC"))
+    assert act(people, "apply", 1, key="same").state == "applied"
+    assert act(people, "apply", 1, key="same").state == "applied"
+    with pytest.raises(ConflictError, match="applied already"):
+        act(people, "apply", 1)
+
+
+def test_the_same_key_at_the_same_moment_makes_one_rejudging(people: RpcClient, executor: Executor) -> None:
+    ids = judge(people, executor, *["WA"] * 5)
+    request = m.RejudgeStart(filter=m.RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key="k")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: people.call("rejudge_start", request, m.Rejudging), range(8)))
+    assert len({one.id for one in found}) == 1
+    assert len(people.call("rejudgings", m.RejudgingsRequest(), m.RejudgingsReply).rejudgings) == 1
+
+
+def test_the_problem_is_taken_as_it_is_now_and_past_verdicts_pile_up(
+    world: World, people: RpcClient, executor: Executor
+) -> None:
+    def publish(answer: bytes) -> str:
+        sha = people.put_blob(answer)
+        test = m.ProblemTest(name="1", input=sha, answer=sha)
+        manifest = people.put_blob(m.ProblemManifest(name="sum", tests=[test]).model_dump_json().encode())
+        return people.call("problem_import", m.ProblemImport(manifest=manifest), m.ProblemInfo).hash
+
+    old = publish(b"wrong")
+    (task,) = judge(people, executor, "WA", problem="sum")
+    new = publish(b"right")
+    texts = sources(people, [task])
+    for number, verdict in ((1, "AC"), (2, "TLE")):
+        start(people, problem=["sum"])
+        executor.report()
+        (one,) = executor.work.values()
+        assert one.problem is not None
+        assert one.problem.hash == new
+        assert one.trace == "trace-of-the-rejudging"
+        executor.report(completed(one, verdict), vacant=0)
+        act(people, "apply", number)
+        settled(people, number)
+    final = get(people, task)
+    assert (final.verdict, final.problem and final.problem.hash) == ("TLE", new)
+    assert [(one.rejudging, one.verdict) for one in final.past] == [(1, "WA"), (2, "AC")]
+    assert [one.problem and one.problem.hash for one in final.past] == [old, new]
+    assert [(one.before.verdict, one.after and one.after.verdict) for one in diff(people, 1).changes] == [("WA", "AC")]
+    assert len(texts) == 1
+
+
+def test_live_submissions_go_before_hundreds_of_runs(world: World, people: RpcClient, executor: Executor) -> None:
+    executor.slots = 64
+    judge(people, executor, *["WA"] * 300)
+    executor.slots = 1
+    assert start(people, verdict=["WA"]).waiting == 300
+    executor.report(vacant=0)
+    for priority in ("low", "normal", "high"):
+        live = people.call("add", source(priority, priority=priority), m.AddReply).task.id
+        assert [one.id for one in executor.report(vacant=1).add] == [live]
+        executor.report(accepted(executor.work[live]), vacant=0)
+    # A live task that this executor failed before, with another executor alive that has not: still no run before it.
+    other = world.executor("e2", languages=("python3",))
+    other.report(vacant=0)
+    live = people.call("add", source("again"), m.AddReply).task.id
+    executor.report(vacant=1)
+    one = executor.work[live]
+    failed = accepted(one, status=m.Status.RETRYING, verdict=None, retry=True)
+    assert [again.id for again in executor.report(failed, vacant=1).add] == [live]
+    executor.report(accepted(executor.work[live]), vacant=0)
+    # A run that is given back waits behind everything live as well.
+    executor.report(vacant=1)
+    (run,) = executor.work.values()
+    assert get(people, run.id).rerun_of is not None
+    executor.report(accepted(run, status=m.Status.RETRYING, verdict=None, retry=True, strike=False), vacant=0)
+    live = people.call("add", source("last", priority="low"), m.AddReply).task.id
+    assert [one.id for one in executor.report(vacant=1).add] == [live]
+    executor.report(accepted(executor.work[live]), vacant=0)
+    assert [one.id for one in executor.report(vacant=1).add] == [run.id], "then the one that was given back"
+
+
+def multiply(world: World, count: int) -> None:
+    """So many more submissions like the only one there is."""
+    one = world.db.tasks.find_one({}, {"_id": 0, "key": 0})
+    world.db.tasks.insert_many([dict(one) for _ in range(count)])
+
+
+def test_cancel_is_quick_with_thousands_and_stops_what_runs(
+    world: World, people: RpcClient, executor: Executor
+) -> None:
+    (task,) = judge(people, executor, "WA")
+    multiply(world, 5000)
+    start(people, verdict=["WA"])
+    wait_for(lambda: show(people, 1).state == "running", timeout=60, what="all runs queued")
+    assert show(people, 1).waiting == 5001
+    executor.report(vacant=8)
+    assert len(executor.work) == 8
+    begin = time.monotonic()
+    assert act(people, "cancel", 1).state == "cancelled"
+    # The executor is called although it has nothing to tell, and hears that its work is not wanted.
+    wait_for(lambda: executor.wait(timeout=5) and not (executor.report(vacant=0) and executor.work), what="a call")
+    seen = settled(people, 1)
+    took = time.monotonic() - begin
+    assert (seen.waiting, seen.running) == (4993, 8)
+    assert world.db.tasks.count_documents({"rejudging": {"$exists": True}}) == 0
+    assert world.db.tasks.count_documents({}) == 5001
+    assert took < 30, "seconds on an idle machine are a fifth of this"
+    assert get(people, task).verdict == "WA"
+
+
+def test_thousands_are_applied_in_bounded_steps(world: World, people: RpcClient, executor: Executor) -> None:
+    """The runs are judged by hand in the database; what counts is that staging, switch and folding scale."""
+    judge(people, executor, "WA")
+    multiply(world, 4000)
+    start(people, verdict=["WA"])
+    wait_for(lambda: show(people, 1).state == "running", timeout=60, what="all runs queued")
+    world.db.tasks.update_many(
+        {"rerun_of": {"$exists": True}}, {"$set": {"done": True, "verdict": "AC", "status": "success", "result": {}}}
+    )
+    assert show(people, 1).state == "finished"
+    act(people, "apply", 1)
+    settled(people, 1)
+    assert world.db.tasks.count_documents({"verdict": "AC"}) == 4001
+    assert world.db.tasks.count_documents({}) == 4001
+    pages, after = [], None
+    while True:
+        page = diff(people, 1, limit=500, after=after)
+        pages += page.changes
+        after = page.next
+        if after is None:
+            break
+    assert len({one.id for one in pages}) == len(pages) == 4001

@@ -1,0 +1,270 @@
+"""Rejudgings when judicators are killed at every step, and what readers see meanwhile: all new verdicts or none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.config import dump
+from judge.errors import JudgeError, UnavailableError
+from judge.judicator import reruns
+from judge.rpc import messages as m
+from judge.rpc.client import RpcClient
+from tests.support.judicators import World
+from tests.support.rejudging import act, get, judge, rejudge, settled, show, sources, start
+from tests.support.servers import wait_for
+
+PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0, "leader_ttl": 2}
+OLD = ["WA", "TLE", "WA", "RTE", "WA"]
+NEW = ["AC", "AC", "WA", "AC", "CE"]
+
+# Small batches, so that a kill between two of them leaves half of the work.
+DAEMON = """
+import sys
+from pathlib import Path
+from judge import config, log
+from judge.judicator import reruns
+from judge.judicator.main import run
+reruns._BATCH = 2
+log.setup("info")
+sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1]))))
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    made = World(tmp_path, etcd_endpoint, mongod_address)
+    yield made
+    made.close()
+
+
+class Doomed:
+    """A judicator in a process of its own, which ends at a failpoint."""
+
+    def __init__(self, world: World, directory: Path, failpoint: str) -> None:
+        config = world.config("j1", **PATIENT)
+        path = directory / "j1.yml"
+        path.write_text(dump(config))
+        self.log = directory / "j1.log"
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", DAEMON, str(path)],
+                stdout=out,
+                stderr=out,
+                env={**os.environ, "JUDGE_FAILPOINT": failpoint},
+            )
+        world.stack.callback(self.process.wait)
+        world.stack.callback(self.process.kill)
+        wait_for(lambda: "the database is ready" in self.log.read_text(), what="a serving judicator")
+        self.rpc = world.stack.enter_context(
+            RpcClient(lambda: [config.listen], world.tls("gw", "gateway"), timeout=30.0)
+        )
+        self.address = config.listen
+
+    def died(self) -> None:
+        """Wait for its end by the failpoint."""
+        assert self.process.wait(60) == -9, self.log.read_text()[-3000:]
+
+
+def verdicts(people: RpcClient, ids: list[str]) -> list[str | None]:
+    return [get(people, one).verdict for one in ids]
+
+
+def seen_by_search(people: RpcClient, ids: list[str]) -> list[str | None]:
+    found = people.call("search", m.SearchRequest(limit=500), m.SearchReply).tasks
+    by_id = {task.id: task.verdict for task in found}
+    return [by_id[one] for one in ids]
+
+
+def gently(call: object) -> None:
+    """Make a call whose judicator dies under it."""
+    try:
+        call()  # type: ignore[operator]
+    except UnavailableError:
+        return
+
+
+@pytest.mark.parametrize("failpoint", ["note", "mark", "create"])
+def test_killed_while_starting(world: World, tmp_path: Path, failpoint: str) -> None:
+    doomed = Doomed(world, tmp_path, f"rejudge-{failpoint}")
+    world.judicators.append(doomed)  # type: ignore[arg-type]
+    executor = world.executor(slots=8)
+    ids = judge(doomed.rpc, executor, *OLD)
+    key = uuid.uuid4().hex
+    request = m.RejudgeStart(filter=m.RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key=key)
+    impatient = world.stack.enter_context(RpcClient(lambda: [doomed.address], world.tls("gw", "gateway"), timeout=2.0))
+    gently(lambda: impatient.call("rejudge_start", request, m.Rejudging))
+    doomed.died()
+    world.judicators.clear()
+    world.judicator("j2", **PATIENT)
+    people = world.client(timeout=30.0)
+    assert people.call("rejudge_start", request, m.Rejudging).id == 1
+    rejudge(executor, dict(zip(sources(people, ids), NEW, strict=True)))
+    wait_for(lambda: show(people, 1).state == "finished", timeout=60, what="the end of all runs")
+    assert show(people, 1).total == 5
+    act(people, "apply", 1)
+    settled(people, 1)
+    assert verdicts(people, ids) == NEW
+    assert world.db.tasks.count_documents({}) == 5
+
+
+@pytest.mark.parametrize("failpoint", ["stage", "staged", "switched", "fold", "folded", "remove", "unswitched"])
+def test_killed_while_applying(world: World, tmp_path: Path, failpoint: str) -> None:
+    doomed = Doomed(world, tmp_path, f"rejudge-{failpoint}")
+    world.judicators.append(doomed)  # type: ignore[arg-type]
+    executor = world.executor(slots=8)
+    ids = judge(doomed.rpc, executor, *OLD)
+    start(doomed.rpc, ids=ids)
+    rejudge(executor, dict(zip(sources(doomed.rpc, ids), NEW, strict=True)))
+    assert show(doomed.rpc, 1).state == "finished"
+    impatient = world.stack.enter_context(RpcClient(lambda: [doomed.address], world.tls("gw", "gateway"), timeout=2.0))
+    gently(lambda: act(impatient, "apply", 1))
+    doomed.died()
+    world.judicators.clear()
+    world.judicator("j2", **PATIENT)
+    people = world.client(timeout=30.0)
+    # Whatever was done by then, people see all of it or nothing, now and at every later moment.
+    looks = [seen_by_search(people, ids)]
+    while not show(people, 1).settled:
+        looks.append(seen_by_search(people, ids))
+        assert len(looks) < 20_000
+    looks += [seen_by_search(people, ids), verdicts(people, ids)]
+    assert all(one in (OLD, NEW) for one in looks), looks
+    assert looks == sorted(looks, key=lambda one: one == NEW), "what was in force once stays in force"
+    if failpoint in {"stage", "staged"}:
+        assert looks[0] == OLD
+    else:
+        assert looks[0] == NEW
+    assert looks[-1] == NEW
+    assert [len(get(people, one).past) for one in ids] == [1] * 5, "folded in once"
+    assert world.db.tasks.count_documents({}) == 5
+    assert world.db.tasks.count_documents({"$or": [{"staged": {"$exists": 1}}, {"rejudging": {"$exists": 1}}]}) == 0
+    assert world.db.meta.find_one({"_id": "verdicts"})["folding"] == []
+
+
+@pytest.mark.parametrize("failpoint", ["stopped", "remove"])
+def test_killed_while_cancelling(world: World, tmp_path: Path, failpoint: str) -> None:
+    doomed = Doomed(world, tmp_path, f"rejudge-{failpoint}")
+    world.judicators.append(doomed)  # type: ignore[arg-type]
+    executor = world.executor(slots=8)
+    ids = judge(doomed.rpc, executor, *OLD)
+    before = list(world.db.tasks.find(sort=[("_id", 1)]))
+    start(doomed.rpc, ids=ids)
+    executor.report(vacant=2)
+    impatient = world.stack.enter_context(RpcClient(lambda: [doomed.address], world.tls("gw", "gateway"), timeout=2.0))
+    gently(lambda: act(impatient, "cancel", 1))
+    doomed.died()
+    world.judicators.clear()
+    world.judicator("j2", **PATIENT)
+    people = world.client(timeout=30.0)
+    assert settled(people, 1).state == "cancelled"
+    assert list(world.db.tasks.find(sort=[("_id", 1)])) == before
+    executor.report(vacant=0)
+    assert executor.work == {}, "the executor was told to drop what it had"
+
+
+def test_a_rejudging_whose_judicator_dies_while_it_runs_finishes_by_itself(world: World, tmp_path: Path) -> None:
+    doomed = Doomed(world, tmp_path, "nowhere")
+    world.judicators.append(doomed)  # type: ignore[arg-type]
+    executor = world.executor(slots=2)
+    ids = judge(doomed.rpc, executor, *OLD)
+    start(doomed.rpc, ids=ids)
+    executor.report()
+    doomed.process.kill()
+    doomed.process.wait()
+    world.judicators.clear()
+    world.judicator("j2", **PATIENT)
+    people = world.client(timeout=30.0)
+    rejudge(executor, dict(zip(sources(people, ids), NEW, strict=True)))
+    wait_for(
+        lambda: world.db.rejudgings.find_one({"_id": 1})["state"] == "finished",
+        timeout=60,
+        what="the leader's word that it is finished, without anybody asking",
+    )
+    assert verdicts(people, ids) == OLD
+
+
+class Reader(threading.Thread):
+    """Looks at all verdicts again and again through one judicator."""
+
+    def __init__(self, address: str, world: World, count: int) -> None:
+        super().__init__(daemon=True)
+        self.rpc = RpcClient(lambda: [address], world.tls("gw", "gateway"), timeout=30.0)
+        self.count = count
+        self.over = threading.Event()
+        self.looks = 0
+        self.failure: str | None = None
+        self.new = False
+
+    def run(self) -> None:
+        try:
+            while not self.over.is_set() and self.failure is None:
+                self._look()
+        except JudgeError as exc:
+            self.failure = repr(exc)
+        finally:
+            self.rpc.close()
+
+    def _look(self) -> None:
+        whole = self.rpc.call("search", m.SearchRequest(limit=500), m.SearchReply).tasks
+        kinds = {task.verdict for task in whole}
+        right = len(self.rpc.call("search", m.SearchRequest(limit=500, verdict="AC"), m.SearchReply).tasks)
+        wrong = len(self.rpc.call("search", m.SearchRequest(limit=500, status="run_failed"), m.SearchReply).tasks)
+        self.looks += 1
+        if len(whole) != self.count or len(kinds) != 1 or {right, wrong} - {0, self.count}:
+            self.failure = f"half of it: {len(whole)} with {kinds}; {right} AC and {wrong} failed ones found"
+        if self.new and (kinds != {m.Verdict.AC} or wrong or not right):
+            self.failure = f"it went back: {kinds}, {right} AC, {wrong} failed"
+        if right:
+            self.new = True
+
+
+def test_readers_see_all_or_nothing_while_it_is_applied(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reruns, "_BATCH", 3)
+    j1, j2 = world.judicator("j1", **PATIENT), world.judicator("j2", **PATIENT)
+    people, executor = world.client(timeout=30.0), world.executor(slots=60)
+    ids = judge(people, executor, *["WA"] * 60)
+    start(people, ids=ids)
+    rejudge(executor, dict.fromkeys(sources(people, ids), "AC"))
+    readers = [Reader(one.address, world, 60) for one in (j1, j2, j1)]
+    for one in readers:
+        one.start()
+    wait_for(lambda: all(one.looks > 3 for one in readers), timeout=60, what="readers at work")
+    assert not any(one.new for one in readers)
+    act(people, "apply", 1)
+    settled(people, 1)
+    marks = [one.looks for one in readers]
+    wait_for(
+        lambda: all(one.looks > mark + 2 or one.failure for one, mark in zip(readers, marks, strict=True)),
+        timeout=60,
+        what="a look after it",
+    )
+    for one in readers:
+        one.over.set()
+        one.join(30)
+    assert [one.failure for one in readers] == [None] * 3
+    assert all(one.new for one in readers)
+
+
+def test_leavings_of_a_slow_judicator_are_removed(world: World) -> None:
+    running = world.judicator("j1", **PATIENT)
+    people, executor = world.client(timeout=30.0), world.executor(slots=8)
+    ids = judge(people, executor, *OLD)
+    before = list(world.db.tasks.find(sort=[("_id", 1)]))
+    start(people, ids=ids)
+    late = list(world.db.tasks.find({"rerun_of": {"$exists": True}}))
+    act(people, "cancel", 1)
+    settled(people, 1)
+    world.db.tasks.insert_many(late)
+    world.db.tasks.update_many({"rerun_of": None}, {"$set": {"rejudging": 1}})
+    world.db.meta.update_one({"_id": "verdicts"}, {"$set": {"folding": [1], "generation": 5}}, upsert=True)
+    running.do(running.judicator.rejudgings.tidy())
+    assert list(world.db.tasks.find(sort=[("_id", 1)])) == before
+    assert world.db.meta.find_one({"_id": "verdicts"})["folding"] == []
