@@ -59,6 +59,7 @@ class Api:
         json: Any = None,
         params: dict[str, Any] | None = None,
         content: bytes | None = None,
+        headers: dict[str, str] | None = None,
     ) -> httpx.Response:
         """One call under /api/v1, repeated while the gateway or its judicators do not answer (all calls may be).
 
@@ -70,7 +71,7 @@ class Api:
             server = self._servers[0]
             url = f"{server}/api/v1{path}"
             try:
-                response = self._http.request(method, url, json=json, params=params, content=content)
+                response = self._http.request(method, url, json=json, params=params, content=content, headers=headers)
             except httpx.TransportError as exc:
                 silent.add(server)
                 error: JudgeError = UnavailableError(
@@ -95,10 +96,12 @@ class Api:
         *,
         body: m.Message | None = None,
         params: dict[str, Any] | None = None,
+        key: str | None = None,
     ) -> M:
-        """`request` with models on both sides."""
+        """`request` with models on both sides; `key` is the Idempotency-Key of a call that takes one."""
         json = body.model_dump(mode="json", exclude_none=True) if body is not None else None
-        return _parse(reply, self.request(method, path, json=json, params=params))
+        headers = {"Idempotency-Key": key} if key is not None else None
+        return _parse(reply, self.request(method, path, json=json, params=params, headers=headers))
 
     def submit(self, submission: m.Submission) -> m.Task:
         """Hand in; with an idempotency key, repeating it never makes a second task."""

@@ -15,7 +15,7 @@ from judge import __version__
 from judge.boot import holds
 from judge.ctl import context as contexts
 from judge.ctl import examples as example_set
-from judge.ctl import fleet_commands, problems, show, submit
+from judge.ctl import fleet_commands, problems, rejudge, show, submit
 from judge.ctl.api import Api
 from judge.ctl.options import Options, Output
 from judge.ctl.text import duration
@@ -70,6 +70,9 @@ def _context() -> contexts.Context:
 
 def _api() -> Api:
     return Api(_context())
+
+
+app.add_typer(rejudge.use(_api), name="rejudge")
 
 
 def parse_size(text: str | None) -> int | None:

@@ -172,14 +172,70 @@ def _groups_table(result: Result) -> Table:
     return table
 
 
+def _quoted(title: str, text: str) -> None:
+    """An excerpt, indented under its title."""
+    if text:
+        out.print(Text(f"  {title}", style="bold"))
+        out.print(Text("\n".join(f"    {line}" for line in text.rstrip("\n").split("\n"))))
+
+
+def _print_excerpts(result: Result) -> None:
+    """What a test printed and what the validator said, where there is something to show."""
+    for test in result.tests:
+        message = test.message if "\n" in test.message or test.reason else ""
+        if not (test.output or test.error or message):
+            continue
+        out.print(Text(f"test {test.name}", style=COLOURS[test.verdict]))
+        _quoted("reason", test.reason if test.reason != test.message else "")
+        _quoted("validator", message)
+        _quoted(f"output ({test.output_bytes} bytes)", test.output)
+        _quoted("error output", test.error)
+
+
+def _facts(task: Task, result: Result) -> Iterable[str]:
+    """Versions, limits and names that a dispute needs, one line each."""
+    if result.language_version:
+        yield f"language: {result.language_version}"
+    if task.judged_by:
+        version = f", version {result.judge_version}" if result.judge_version else ""
+        yield f"executor: {task.judged_by}{version}" + (f", {result.sandbox}" if result.sandbox else "")
+    if result.compile is not None:
+        used = result.compile
+        end = f"signal {used.signal}" if used.signal else f"exit code {used.exit_code}"
+        yield f"compilation: {end}, cpu {seconds(used.cpu)}, wall {seconds(used.wall)}, memory {size(used.memory)}"
+    if result.limits is not None:
+        limits = result.limits
+        yield (
+            f"limits: cpu {seconds(limits.cpu)}, wall {seconds(limits.wall_seconds)}, memory {size(limits.memory)}, "
+            f"output {size(limits.output)}, {limits.processes} processes"
+        )
+    if task.problem is not None:
+        yield f"problem: {task.problem.name}, content {task.problem.hash}"
+    if task.rerun_of is not None:
+        yield f"this is a run of rejudging {task.rejudging}, of submission {task.rerun_of}"
+    elif task.rejudging is not None:
+        yield f"it is part of rejudging {task.rejudging}, which is open"
+    if task.trace:
+        yield f"trace: {task.trace}"
+
+
 def _print_evidence(task: Task, result: Result) -> None:
     out.print(_tests_table(result))
     if result.groups:
         out.print(_groups_table(result))
+    _print_excerpts(result)
     for attempt in task.history:
-        out.print(Text(f"attempt {attempt.attempt} on {attempt.executor}: {attempt.reason}", style="dim"))
-    if result.language_version:
-        out.print(Text(result.language_version, style="dim"))
+        where = f" (rejudging {attempt.rejudging})" if attempt.rejudging is not None else ""
+        out.print(Text(f"attempt {attempt.attempt} on {attempt.executor}{where}: {attempt.reason}", style="dim"))
+    for past in task.past:
+        before = past.verdict or past.status
+        finished = (past.finished or "")[:19].replace("T", " ")
+        text = (
+            f"before rejudging {past.rejudging}: {before}, cpu {seconds(past.cpu)}, by {past.judged_by}, {finished} UTC"
+        )
+        out.print(Text(text + (f", trace {past.trace}" if past.trace else "")))
+    for line in _facts(task, result):
+        out.print(Text(line, style="dim"))
 
 
 def print_task(task: Task, *, full: bool = False, source: bool = False) -> None:

@@ -203,6 +203,7 @@ class Loop:
         self._complete(event.completed, event.output, event.seconds)
 
     def _complete(self, completed: Completed, output: str | None = None, seconds: float | None = None) -> None:
+        trace = self.board.trace(completed.claim)
         kept = self.board.finished(completed, upload=output)
         if not kept:
             if output is not None:
@@ -210,10 +211,10 @@ class Loop:
             return
         if completed.retry:
             telemetry.GIVEN_BACK.inc()
-            log.warning("task %s is given back: %s", completed.id, completed.result.reason)
+            log.warning("task %s is given back, trace %s: %s", completed.id, trace, completed.result.reason)
         else:
             telemetry.JUDGED.labels(str(completed.verdict)).inc()
-            log.info("task %s is %s (attempt %d)", completed.id, completed.verdict, completed.attempt)
+            log.info("task %s is %s (attempt %d), trace %s", completed.id, completed.verdict, completed.attempt, trace)
         if seconds is not None:
             telemetry.SECONDS.observe(seconds)
         if output is not None:
@@ -234,7 +235,7 @@ class Loop:
 
     def _accept(self, assignment: Assignment) -> None:
         """A task was handed out (seed: add_list): fetch its data, or queue it when it needs none."""
-        log.info("task %s taken (attempt %d)", assignment.id, assignment.attempt)
+        log.info("task %s taken (attempt %d), trace %s", assignment.id, assignment.attempt, assignment.trace)
         submission = assignment.submission
         if submission.language is not None and submission.language not in (self.languages or {}):
             self._give_back(assignment, f"language '{submission.language}' is not installed on {self.p.config.name}")
@@ -379,7 +380,8 @@ class Loop:
             self.p.spool.remove(claim)
             (self.p.outputs / f"{claim}.out").unlink(missing_ok=True)
         for claim in orders.kill:
-            log.info("task %s is not wanted any more; it is killed", self.board.tasks[claim].assignment.id)
+            task = self.board.tasks[claim].assignment.id
+            log.info("task %s is not wanted any more; it is killed, trace %s", task, self.board.trace(claim))
             self._kill(claim, now)
         for ref in reply.drop:
             if ref.claim not in self.board.tasks:

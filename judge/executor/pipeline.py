@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import judge
 from judge import clock
-from judge.errors import UsageError
+from judge.errors import SandboxError, UsageError
 from judge.executor import excerpt
 from judge.executor.builds import Builds, compile_limits
 from judge.executor.channel import Finished, Job, Progress, limits_of
@@ -31,6 +33,8 @@ from judge.problems.languages import Language
 from judge.rpc.messages import Completed, Limits, ProblemManifest, Result, Status, TestResult, Verdict
 from judge.sandbox.pair import run_pair
 from judge.sandbox.types import Command, Killed, Outcome
+
+log = logging.getLogger(__name__)
 
 # The slot says that it is nearly free when it expects to be so within this many seconds (docs/executor.md).
 LOOKAHEAD = 0.1
@@ -48,7 +52,7 @@ class Pipeline:
 
     `tell` carries progress to main; `outputs` is where outputs go that are too big for a result, `builds` where built
     validators are kept; a `cancel_fd` that becomes readable ends the job. `memory` is what this host can give one run,
-    in bytes.
+    in bytes; `where` names slot and core, in results and log lines.
     """
 
     take: Callable[[], Box]
@@ -57,6 +61,7 @@ class Pipeline:
     outputs: Path
     cancel_fd: int | None = None
     weak: bool = False
+    where: str = ""
     prepare: Callable[[], None] = lambda: None
     pace: Pace = field(default_factory=Pace)
     builds: Path | None = None
@@ -89,7 +94,15 @@ class _Task:
     def __init__(self, pipeline: Pipeline, job: Job) -> None:
         self.pipeline = pipeline
         self.job = job
-        self.result = Result(language_version=job.language_version, weak_sandbox=pipeline.weak)
+        self.result = Result(
+            language_version=job.language_version,
+            judge_version=judge.__version__,
+            sandbox=pipeline.where,
+            weak_sandbox=pipeline.weak,
+        )
+        one = job.assignment
+        # What every log line about this task begins and ends with.
+        self.named = (one.id, one.attempt, pipeline.where, one.trace)
         self.finished = Finished(claim=job.assignment.claim)
         self.budget = excerpt.Budget()
         self.manifest = job.data.manifest if job.data is not None else None
@@ -103,10 +116,14 @@ class _Task:
         try:
             if self._soon(self.expected):
                 self.pipeline.tell(Progress(claim=self.finished.claim, status=Status.COMPILING, nearly=True))
+            log.info("task %s attempt %d enters the sandbox of %s, trace %s", *self.named)
             verdict = self._judge()
             self.finished.completed = self._completed(verdict)
         except Cancelled:
-            pass
+            log.info("task %s attempt %d is killed in the sandbox of %s, trace %s", *self.named)
+        except SandboxError as exc:
+            log.warning("task %s attempt %d: the sandbox of %s failed, trace %s: %s", *self.named, exc)
+            raise
         except UsageError as exc:
             self.finished.completed = given_back(self.job.assignment, str(exc))
         except OSError as exc:
@@ -114,6 +131,12 @@ class _Task:
             self.finished.no_space = exc.errno in {errno.ENOSPC, errno.EDQUOT}
             self.finished.completed = given_back(self.job.assignment, f"the executor failed:{where} {exc.strerror}")
         self.finished.seconds = clock.monotonic() - self.begin
+        if self.finished.completed is not None:
+            end = self.finished.completed.verdict or "not judged"
+            log.info(
+                "task %s attempt %d leaves the sandbox of %s, trace %s: %s after %d runs",
+                *(*self.named, end, self.finished.runs),
+            )
         self.pipeline.pace.took(self.kind, self.finished.seconds)
         return self.finished
 
@@ -130,6 +153,7 @@ class _Task:
         extra = included(manifest, submission.language, job.data.files) if job.data is not None and manifest else {}
         program = plan(submission, limits, table, extra)
         asked = compile_limits(manifest.compile_seconds, manifest.compile_memory) if manifest else compile_limits()
+        self.result.limits = program.limits
         with self._create_files(program) as box, contextlib.ExitStack() as stack:
             if program.compile is not None:
                 # The next sandbox comes up while the compiler runs: nothing is measured closely then.

@@ -41,6 +41,7 @@ def serve(sock: socket.socket, settings: Settings) -> int:
             outputs=settings.outputs,
             cancel_fd=sock.fileno(),
             weak=pool.weak,
+            where=f"slot {settings.index}" + ("" if settings.core is None else f", core {settings.core}"),
             prepare=pool.prepare,
             builds=settings.builds,
             memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),

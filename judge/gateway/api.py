@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import judge
 from judge.errors import FieldError, ForbiddenError, NotFoundError
-from judge.gateway import models, openapi, submit
+from judge.gateway import models, openapi, rejudge, submit, trace
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.gateway.routes import BINARY, Answer, Call, Route, read_blob
@@ -36,7 +36,8 @@ def own_task(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
         task = cluster.get(task_id)
     except (ValidationError, NotFoundError):
         raise missing from None
-    if not principal.admin and task.submission.user != principal.user:
+    # A run of a rejudging is the judges' own until it is applied.
+    if not principal.admin and (task.submission.user != principal.user or task.rerun_of is not None):
         raise missing
     return task
 
@@ -61,7 +62,7 @@ def cancel(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
     """Cancel one's own task, or any as an admin."""
     own_task(cluster, principal, task_id)
     task = cluster.cancel(task_id)
-    log.info("%s cancelled submission %s, which is now %s", principal.user, task_id, task.status)
+    log.info("%s cancelled submission %s, now %s, trace %s", principal.user, task_id, task.status, task.trace)
     return show(cluster, principal, task)
 
 
@@ -104,9 +105,10 @@ def drain(cluster: Cluster, principal: Principal, executor: str, *, on: bool, re
 
 def _add(call: Call) -> Answer:
     key = request.headers.get("Idempotency-Key")
-    submission = submit.admit(call.body, call.principal, call.services.config.limits, key)
+    submission = submit.admit(call.body, call.principal, call.services.config.limits, key, trace.current())
     reply = call.cluster.add(submission)
-    log.info("%s handed in %s%s", submission.user, reply.task.id, "" if reply.created else " again")
+    again = "" if reply.created else " again"
+    log.info("%s handed in %s%s, trace %s", submission.user, reply.task.id, again, reply.task.trace)
     location = {"Location": f"/api/v1/submissions/{reply.task.id}"}
     return Answer(show(call.cluster, call.principal, reply.task), 201 if reply.created else 200, location)
 
@@ -284,6 +286,7 @@ ROUTES: list[Route] = [
           201, binary_body=True),
     Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "admin", None),
     Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "admin", None),
+    *rejudge.ROUTES,
     Route("GET", "/languages", "languages", "The languages that live executors judge", _languages, "user",
           models.LanguagesReply),
     Route("GET", "/whoami", "whoami", "Whom the token belongs to", _whoami, "user", models.Whoami),

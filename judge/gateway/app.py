@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-import uuid
 from collections.abc import Iterable
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -15,7 +14,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from judge import clock
 from judge.config import GatewayConfig
 from judge.errors import JudgeError, NotFoundError, TooLargeError, UsageError
-from judge.gateway import api, pages, routes
+from judge.gateway import api, pages, routes, trace
 from judge.gateway.auth import Tokens, read_session_key
 from judge.gateway.cluster import Cluster
 from judge.gateway.submit import size
@@ -131,11 +130,13 @@ def create_app(config: GatewayConfig) -> Flask:
 
 def _begin() -> None:
     g.started = clock.monotonic()
+    trace.begin(request)
 
 
 def _finish(response: Response) -> Response:
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
+    response.headers[trace.HEADER] = trace.current()
     if request.endpoint != "static":
         response.headers["Cache-Control"] = "no-store"
     route = request.endpoint or "unknown"
@@ -194,6 +195,5 @@ def _http(error: Exception) -> Response:
 
 def _unknown(error: Exception) -> Response:
     """A fault of ours: the log has everything, the person a number to quote."""
-    trace = uuid.uuid4().hex[:12]
-    log.error("internal error %s in %s %s", trace, request.method, request.path, exc_info=error)
-    return _answer(JudgeError(f"internal error {trace}; the gateway's log has the details under this number"))
+    log.error("internal error %s in %s %s", trace.current(), request.method, request.path, exc_info=error)
+    return _answer(JudgeError(f"internal error {trace.current()}; the gateway's log has the details under this number"))

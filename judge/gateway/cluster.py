@@ -112,6 +112,36 @@ class Cluster:
         """Drain or resume one executor."""
         return self._call("drain", m.DrainRequest(executor=executor, drain=drain, reason=reason), m.ExecutorState)
 
+    # --- rejudging ---------------------------------------------------------------------------------------------
+
+    def rejudge_preview(self, wanted: m.RejudgeFilter) -> m.RejudgePreview:
+        """What a rejudging with this filter would take."""
+        return self._call("rejudge_preview", wanted, m.RejudgePreview)
+
+    def rejudge_start(self, request: m.RejudgeStart) -> m.Rejudging:
+        """Judge again what the filter finds."""
+        return self._call("rejudge_start", request, m.Rejudging)
+
+    def rejudgings(self, limit: int) -> m.RejudgingsReply:
+        """The newest rejudgings."""
+        return self._call("rejudgings", m.RejudgingsRequest(limit=limit), m.RejudgingsReply)
+
+    def rejudging(self, number: int) -> m.Rejudging:
+        """One rejudging; NotFoundError."""
+        return self._call("rejudging", m.RejudgingRef(id=number), m.Rejudging)
+
+    def rejudge_diff(self, request: m.RejudgeDiffRequest) -> m.RejudgeDiff:
+        """Old verdicts against new ones."""
+        return self._call("rejudge_diff", request, m.RejudgeDiff)
+
+    def rejudge_apply(self, request: m.RejudgeAct) -> m.Rejudging:
+        """Let the new verdicts count."""
+        return self._call("rejudge_apply", request, m.Rejudging)
+
+    def rejudge_cancel(self, request: m.RejudgeAct) -> m.Rejudging:
+        """Drop it as a whole."""
+        return self._call("rejudge_cancel", request, m.Rejudging)
+
     # --- problems and blobs ------------------------------------------------------------------------------------
 
     def problems(self) -> m.ProblemsReply:

@@ -72,3 +72,19 @@ class BlobReply(m.Message):
 
     sha: m.Sha256
     bytes: int = Field(ge=0)
+
+
+class RejudgeBody(m.Message):
+    """Which judged submissions to judge again, and why."""
+
+    filter: m.RejudgeFilter
+    reason: str = Field(min_length=1, max_length=500, description="everybody who sees a changed verdict sees it")
+    idempotency_key: str | None = Field(default=None, min_length=1, max_length=128)
+
+
+class RejudgeDiffQuery(m.Message):
+    """Which part of a comparison; see RejudgeDiffRequest."""
+
+    all: bool = Field(default=False, description="also those whose verdict stays, or is not known yet")
+    limit: int = Field(default=100, ge=1, le=500)
+    after: m.TaskId | None = Field(default=None, description="the `next` of the page before")

@@ -29,10 +29,11 @@ _STATUS = {
     401: "No token, or an unknown one",
     403: "Known, but not allowed to do this",
     404: "There is no such thing, or it is somebody else's",
-    409: "The Idempotency-Key was used with another submission",
+    409: "The state of things does not allow this, or the Idempotency-Key was used for something else",
     411: "The body's length is not said in advance",
     413: "The body or the source is too large",
     415: "The body is of a type that this call does not take",
+    422: "No submission meets the conditions",
     503: "The judge's servers do not answer at the moment",
     504: "The judge's servers did not answer in time",
 }
@@ -56,8 +57,10 @@ def _errors(route: Route) -> list[int]:
         found.append(403)
     if "<" in route.path:
         found.append(404)
-    if route.name == "submit":
+    if route.name == "submit" or route.name.startswith("rejudge_"):
         found.append(409)
+    if route.name == "rejudge_start":
+        found.append(422)
     if route.body or route.binary_body:
         found += [411, 413] + ([415] if route.body else [])
     return [status for status in sorted(found) if status not in route.also]

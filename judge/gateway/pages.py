@@ -17,7 +17,7 @@ from pydantic import ValidationError
 import judge
 from judge import clock
 from judge.errors import ConflictError, ForbiddenError, JudgeError, OutcomeUnknownError, UsageError
-from judge.gateway import api, auth, forms, views
+from judge.gateway import api, auth, forms, rejudge_pages, trace, views
 from judge.gateway.auth import Principal
 from judge.gateway.routes import Services, field_error
 from judge.gateway.submit import Upload, admit
@@ -182,13 +182,13 @@ class Pages:
         if submission is None:
             return None
         try:
-            reply = self._cluster.add(admit(submission, g.principal, limits, None))
+            reply = self._cluster.add(admit(submission, g.principal, limits, None, trace.current()))
         except ConflictError:
             # The person went back, changed the text and pressed the button again: a new submission under an old key.
             form.key = forms.new_key()
             submission = submission.model_copy(update={"idempotency_key": form.key})
-            reply = self._cluster.add(admit(submission, g.principal, limits, None))
-        log.info("%s handed in %s through the form", g.principal.user, reply.task.id)
+            reply = self._cluster.add(admit(submission, g.principal, limits, None, trace.current()))
+        log.info("%s handed in %s through the form, trace %s", g.principal.user, reply.task.id, reply.task.trace)
         return reply.task
 
     def _submit_page(self, form: forms.SubmitForm) -> str:
@@ -240,6 +240,7 @@ def register(app: Flask, services: Services) -> None:
     app.jinja_env.globals.update(
         asset=_asset,
         csrf_token=auth.csrf_token,
+        fresh_key=forms.new_key,
         version=judge.__version__,
         statuses=list(m.Status),
         verdicts=list(m.Verdict),
@@ -278,6 +279,7 @@ def register(app: Flask, services: Services) -> None:
         ("/executors/<name>/resume", "resume", pages.resume, ["POST"]),
         ("/judicators", "judicators", pages.judicators, ["GET"]),
         ("/problems", "problems", pages.problems, ["GET"]),
+        *rejudge_pages.table(services),
     ]
     for path, name, view, methods in table:
         app.add_url_rule(path, name, guarded(view), methods=methods, provide_automatic_options=False)

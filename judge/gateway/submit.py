@@ -58,10 +58,13 @@ def decode_source(upload: Upload, limits: SubmissionLimits) -> str:
         raise FieldError("source", f"is not UTF-8 text (line {line}); save the file as UTF-8") from None
 
 
-def admit(submission: m.Submission, principal: Principal, limits: SubmissionLimits, key: str | None) -> m.Submission:
+def admit(
+    submission: m.Submission, principal: Principal, limits: SubmissionLimits, key: str | None, trace: str = ""
+) -> m.Submission:
     """The submission as it goes to the judicators: with its user and idempotency key, and allowed to this person.
 
-    `key` is the Idempotency-Key header. Whether language, problem and tests fit together is the judicators' to say.
+    `key` is the Idempotency-Key header, `trace` the request's id. Whether language, problem and tests fit together is
+    the judicators' to say.
     """
     if submission.user and submission.user != principal.user and not principal.admin:
         raise ForbiddenError(f"user: '{principal.user}' may not hand in for '{submission.user}'; leave the field out")
@@ -77,6 +80,7 @@ def admit(submission: m.Submission, principal: Principal, limits: SubmissionLimi
         update={
             "user": submission.user or principal.user,
             "idempotency_key": key or submission.idempotency_key,
+            "trace": trace,
         }
     )
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from judge.gateway.submit import size
-from judge.rpc.messages import Status, Task, TestResult, Verdict
+from judge.rpc.messages import RunUsage, Status, Task, TestResult, Verdict
 
 UNKNOWN = "\N{EN DASH}"
 __all__ = ["FILTERS", "Look", "ago", "look", "progress", "seconds", "size", "utc"]
@@ -115,7 +115,7 @@ def progress(task: Task) -> tuple[int, int] | None:
     return min(int(found[1]), int(found[2])), int(found[2])
 
 
-def ending(what: TestResult) -> str:
+def ending(what: TestResult | RunUsage) -> str:
     """How a program ended, when that says something: `exit code 3`, `SIGSEGV`."""
     if what.signal:
         return _SIGNALS.get(what.signal, f"signal {what.signal}")

@@ -1,0 +1,256 @@
+"""`judgectl rejudge`: choose submissions, judge them again at low priority, compare, apply or drop as a whole."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+import uuid
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from judge import clock
+from judge.ctl import rejudge_show, show
+from judge.ctl.api import Api
+from judge.errors import EmptyError, FieldError, UsageError
+from judge.rpc import messages as m
+
+POLL = 1.0
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_STABLE = frozenset({m.RejudgeState.FINISHED, m.RejudgeState.APPLIED, m.RejudgeState.CANCELLED})
+
+app = typer.Typer(
+    help="Judge submissions again, at low priority; their verdicts change all at once, or not at all.",
+    no_args_is_help=True,
+)
+
+Output = Annotated[show.Output, typer.Option("--output", "-o", help="A table for people, or JSON for programs.")]
+Number = Annotated[int, typer.Argument(metavar="N", help="The rejudging's number.", min=1)]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all are judged, or until it is over.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Submissions; or give conditions.")]
+Problems = Annotated[list[str] | None, typer.Option("--problem", "-p", help="Of this problem; several: any of them.")]
+Languages = Annotated[list[str] | None, typer.Option("--language", "-l", help="In this language; several: any.")]
+Users = Annotated[list[str] | None, typer.Option("--user", help="Handed in by this user; several: any.")]
+Verdicts = Annotated[list[m.Verdict] | None, typer.Option("--verdict", help="With this verdict; several: any.")]
+Executors = Annotated[list[str] | None, typer.Option("--executor", help="Judged by this executor; several: any.")]
+Since = Annotated[str | None, typer.Option(help="Handed in since: 2h (ago), 2026-01-31 or 2026-01-31T12:00 (UTC).")]
+Until = Annotated[str | None, typer.Option(help="Handed in before; as --since.")]
+
+
+class _Connection:
+    """How to open the API that the global options name; main tells it."""
+
+    open: Callable[[], Api]
+
+
+def use(make_api: Callable[[], Api]) -> typer.Typer:
+    """The sub-commands, working over what `make_api` opens."""
+    _Connection.open = staticmethod(make_api)
+    return app
+
+
+def moment(option: str, text: str | None, now: datetime.datetime) -> datetime.datetime | None:
+    """`2h` before `now`, or a date and time in ISO 8601, in UTC unless it says otherwise; else UsageError."""
+    if text is None:
+        return None
+    ago = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if ago:
+        return now - datetime.timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
+    try:
+        found = datetime.datetime.fromisoformat(text.strip())
+    except ValueError:
+        msg = f"--{option}: '{text}' is no time; expected 2h, 30m, 1d (ago), 2026-01-31 or 2026-01-31T12:00"
+        raise UsageError(msg) from None
+    return found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found
+
+
+def filter_of(now: datetime.datetime, **conditions: Any) -> m.RejudgeFilter:
+    """The filter of the command line's options; UsageError for a value that no submission can have."""
+    for name in ("since", "until"):
+        conditions[name] = moment(name, conditions[name], now)
+    try:
+        return m.RejudgeFilter.model_validate({name: value for name, value in conditions.items() if value})
+    except ValidationError as exc:
+        fault = exc.errors(include_url=False)[0]
+        place = str(fault["loc"][0])
+        raise FieldError("ID" if place == "ids" else f"--{place}", f"{fault['msg']}, not '{fault['input']}'") from None
+
+
+def follow(api: Api, number: int, until: Callable[[m.Rejudging], bool], *, quiet: bool) -> m.Rejudging:
+    """Look again and again until it is as wanted; on a terminal with a line that says how far it is."""
+
+    def get() -> m.Rejudging:
+        return api.call(m.Rejudging, "GET", f"/rejudgings/{number}")
+
+    one = get()
+    if quiet or not show.err.is_terminal:
+        while not until(one):
+            clock.sleep(POLL)
+            one = get()
+        return one
+    with show.err.status("") as line:
+        while not until(one):
+            line.update(f"rejudging {number}: {one.state}, {one.done} of {one.total} judged, {one.changed} changed")
+            clock.sleep(POLL)
+            one = get()
+    return one
+
+
+def _judged(one: m.Rejudging) -> bool:
+    return one.state in _STABLE
+
+
+def _over(one: m.Rejudging) -> bool:
+    return one.settled
+
+
+@app.command()
+def start(
+    ids: Ids = None,
+    problem: Problems = None,
+    language: Languages = None,
+    user: Users = None,
+    verdict: Verdicts = None,
+    executor: Executors = None,
+    since: Since = None,
+    until: Until = None,
+    reason: Annotated[str, typer.Option("--reason", help="Why; everybody who sees the change sees it.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be judged again.")] = False,
+    wait: Wait = False,
+    output: Output = show.Output.TABLE,
+) -> None:
+    """Judge again all submissions that meet every condition, after showing which they are.
+
+    Nothing changes for anybody before `judgectl rejudge apply`.
+    """
+    json = output == show.Output.JSON
+    wanted = filter_of(
+        clock.wall(),
+        ids=ids,
+        problem=problem,
+        language=language,
+        user=user,
+        verdict=verdict,
+        executor=executor,
+        since=since,
+        until=until,
+    )
+    if not dry_run and not reason.strip():
+        msg = "--reason: is missing; say why, for those who see a verdict change"
+        raise UsageError(msg)
+    if not (dry_run or yes) and (json or not sys.stdin.isatty()):
+        msg = "--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes"
+        raise UsageError(msg)
+    with _Connection.open() as api:
+        if dry_run or not yes:
+            found = api.call(m.RejudgePreview, "POST", "/rejudgings/preview", body=wanted)
+            if json:
+                show.print_json(found)
+            else:
+                rejudge_show.print_preview(found)
+            if dry_run:
+                return
+            if not found.count:
+                msg = "nothing to judge again"
+                raise EmptyError(msg)
+            typer.confirm("Judge them again?", abort=True)
+        body = m.RejudgeStart(filter=wanted, reason=reason)
+        call = body.model_dump(mode="json", include={"filter", "reason"}, exclude_none=True)
+        answer = api.request("POST", "/rejudgings", json=call, headers={"Idempotency-Key": uuid.uuid4().hex})
+        one = m.Rejudging.model_validate_json(answer.content)
+        if wait:
+            one = follow(api, one.id, _judged, quiet=json)
+    rejudge_show.print_one(one, output)
+    if not json:
+        show.err.print(f"compare with: judgectl rejudge diff {one.id}", style="dim")
+
+
+@app.command()
+def preview(
+    ids: Ids = None,
+    problem: Problems = None,
+    language: Languages = None,
+    user: Users = None,
+    verdict: Verdicts = None,
+    executor: Executors = None,
+    since: Since = None,
+    until: Until = None,
+    output: Output = show.Output.TABLE,
+) -> None:
+    """Say which submissions a start with these conditions would judge again."""
+    start(ids, problem, language, user, verdict, executor, since, until, dry_run=True, output=output)
+
+
+@app.command("list")
+def list_command(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50, output: Output = show.Output.TABLE
+) -> None:
+    """List rejudgings, newest first."""
+    with _Connection.open() as api:
+        found = api.call(m.RejudgingsReply, "GET", "/rejudgings", params={"limit": limit}).rejudgings
+    if output == show.Output.JSON:
+        show.print_json(found)
+    else:
+        show.out.print(rejudge_show.table_of(found))
+
+
+@app.command("show")
+def show_command(number: Number, wait: Wait = False, output: Output = show.Output.TABLE) -> None:
+    """Show one rejudging and how far it is."""
+    with _Connection.open() as api:
+        one = follow(api, number, _judged if wait else lambda _: True, quiet=output == show.Output.JSON)
+    rejudge_show.print_one(one, output)
+
+
+@app.command()
+def diff(
+    number: Number,
+    everything: Annotated[bool, typer.Option("--all", help="Unchanged ones too.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many submissions.")] = 500,
+    output: Output = show.Output.TABLE,
+) -> None:
+    """Compare old verdicts with new ones: how many went from which to which, and the changed submissions."""
+    with _Connection.open() as api:
+        params: dict[str, Any] = {"all": str(everything).lower(), "limit": min(limit, 500)}
+        found = api.call(m.RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params=params)
+        changes = list(found.changes)
+        while found.next is not None and len(changes) < limit:
+            found = api.call(m.RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params={**params, "after": found.next})
+            changes += found.changes
+    more = found.next is not None or len(changes) > limit
+    found = found.model_copy(update={"changes": changes[:limit]})
+    if output == show.Output.JSON:
+        show.print_json(found)
+        return
+    show.out.print(rejudge_show.table_of([found.rejudging]))
+    show.out.print()
+    show.out.print(rejudge_show.matrix_table(found.matrix))
+    if found.changes:
+        show.out.print()
+        show.out.print(rejudge_show.changes_table(found.changes))
+    if more:
+        show.err.print("there are more; raise --limit", style="dim")
+
+
+def _act(number: int, verb: str, output: show.Output) -> None:
+    with _Connection.open() as api:
+        one = api.call(m.Rejudging, "POST", f"/rejudgings/{number}/{verb}", key=uuid.uuid4().hex)
+        if verb == "apply" and one.state != m.RejudgeState.APPLIED:
+            one = follow(api, number, _over, quiet=output == show.Output.JSON)
+    rejudge_show.print_one(one, output)
+
+
+@app.command()
+def apply(number: Number, output: Output = show.Output.TABLE) -> None:
+    """Let all its new verdicts count, at once. The old ones stay in the submissions' history."""
+    _act(number, "apply", output)
+
+
+@app.command()
+def cancel(number: Number, output: Output = show.Output.TABLE) -> None:
+    """Drop it as a whole, running or finished: every verdict stays as it is."""
+    _act(number, "cancel", output)

@@ -1,0 +1,113 @@
+"""Rejudgings in the HTTP API: the handlers and their rows of the table of routes. All of it is for admins."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+
+from flask import request
+
+from judge.errors import FieldError, NotFoundError
+from judge.gateway import models, trace
+from judge.gateway.auth import Principal
+from judge.gateway.cluster import Cluster
+from judge.gateway.routes import Answer, Call, Route
+from judge.rpc import messages as m
+
+log = logging.getLogger(__name__)
+
+_MOST = 2**31
+
+
+# --- what pages use as well ------------------------------------------------------------------------------------
+
+
+def number_of(text: str) -> int:
+    """The number of a rejudging in an address; what is none is answered like one that does not exist."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:12]) <= _MOST:
+        raise NotFoundError(f"there is no rejudging '{text[:60]}'")
+    return int(text)
+
+
+def start(cluster: Cluster, principal: Principal, body: models.RejudgeBody, key: str | None) -> m.Rejudging:
+    """Start one; the caller has checked the role. Without a key it gets one, so that the RPC may repeat it."""
+    wanted = m.RejudgeStart(
+        filter=body.filter,
+        reason=body.reason,
+        idempotency_key=key or body.idempotency_key or uuid.uuid4().hex,
+        user=principal.user,
+        trace=trace.current(),
+    )
+    found = cluster.rejudge_start(wanted)
+    log.info("%s started rejudging %d of %d submissions, trace %s", principal.user, found.id, found.total, found.trace)
+    return found
+
+
+def act(cluster: Cluster, principal: Principal, number: int, *, apply: bool, key: str | None) -> m.Rejudging:
+    """Apply or cancel one; the caller has checked the role."""
+    wanted = m.RejudgeAct(id=number, key=key or uuid.uuid4().hex, user=principal.user)
+    found = cluster.rejudge_apply(wanted) if apply else cluster.rejudge_cancel(wanted)
+    done = "applied" if apply else "cancelled"
+    log.info("%s %s rejudging %d, trace %s", principal.user, done, number, found.trace)
+    return found
+
+
+# --- handlers --------------------------------------------------------------------------------------------------
+
+
+def _key() -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not 1 <= len(key) <= 128:
+        raise FieldError("Idempotency-Key", f"has {len(key)} characters; send 1 to 128")
+    return key
+
+
+def _preview(call: Call) -> m.Message:
+    return call.cluster.rejudge_preview(call.body)
+
+
+def _start(call: Call) -> Answer:
+    found = start(call.cluster, call.principal, call.body, _key())
+    return Answer(found, 201, {"Location": f"/api/v1/rejudgings/{found.id}"})
+
+
+def _list(call: Call) -> m.Message:
+    return call.cluster.rejudgings(call.query.limit)
+
+
+def _one(call: Call) -> m.Message:
+    return call.cluster.rejudging(number_of(call.params["id"]))
+
+
+def _diff(call: Call) -> m.Message:
+    query = call.query
+    return call.cluster.rejudge_diff(
+        m.RejudgeDiffRequest(id=number_of(call.params["id"]), all=query.all, limit=query.limit, after=query.after)
+    )
+
+
+def _apply(call: Call) -> m.Message:
+    return act(call.cluster, call.principal, number_of(call.params["id"]), apply=True, key=_key())
+
+
+def _cancel(call: Call) -> m.Message:
+    return act(call.cluster, call.principal, number_of(call.params["id"]), apply=False, key=_key())
+
+
+_HEADERS = {"Idempotency-Key": "1 to 128 characters; the same key again is the same call again"}
+
+ROUTES: list[Route] = [
+    Route("POST", "/rejudgings/preview", "rejudge_preview", "What a rejudging with this filter would take", _preview,
+          "admin", m.RejudgePreview, body=m.RejudgeFilter),
+    Route("POST", "/rejudgings", "rejudge_start", "Judge submissions again, behind everything live", _start, "admin",
+          m.Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS),
+    Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", _list, "admin", m.RejudgingsReply,
+          query=m.RejudgingsRequest),
+    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _one, "admin", m.Rejudging),
+    Route("GET", "/rejudgings/<id>/diff", "rejudge_diff", "Old verdicts against new ones", _diff, "admin",
+          m.RejudgeDiff, query=models.RejudgeDiffQuery),
+    Route("POST", "/rejudgings/<id>/apply", "rejudge_apply", "Let all new verdicts count, at once", _apply, "admin",
+          m.Rejudging, headers=_HEADERS),
+    Route("POST", "/rejudgings/<id>/cancel", "rejudge_cancel", "Drop it as a whole; no verdict changes", _cancel,
+          "admin", m.Rejudging, headers=_HEADERS),
+]  # fmt: skip

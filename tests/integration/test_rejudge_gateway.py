@@ -1,0 +1,234 @@
+"""Rejudgings and trace ids through the gateway, API and pages, over a real judicator; no browser."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import jsonschema
+import pytest
+
+from judge.gateway import openapi
+from judge.gateway.api import ROUTES
+from judge.rpc import messages as m
+from tests.support.gateway import ADMIN, USER, Browser, Person, make_config, serving_app
+from tests.support.judicators import World
+from tests.support.rejudging import completed
+from tests.support.servers import wait_for
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, etcd_endpoint, mongod_address):
+    one = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    try:
+        one.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+        yield one
+    finally:
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def app(world, tmp_path_factory):
+    tls = world.tls("gateway-1", "gateway")
+    with serving_app(make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, tls, rpc_timeout=20.0)) as made:
+        yield made
+
+
+@pytest.fixture
+def admin(app):
+    return Person(app.test_client(), ADMIN)
+
+
+@pytest.fixture
+def ada(app):
+    return Person(app.test_client(), USER)
+
+
+@pytest.fixture(scope="module")
+def executor(world):
+    one = world.executor(slots=50)
+    one.report(vacant=0)
+    return one
+
+
+DOCUMENT = openapi.document(ROUTES)
+
+
+def check(answer, status, name):
+    """The answer has this status and is what the OpenAPI document says of this operation."""
+    assert answer.status_code == status, answer.text
+    operation = next(one for path in DOCUMENT["paths"].values() for one in path.values() if one["operationId"] == name)
+    schema = operation["responses"][str(status)]["content"]["application/json"]["schema"]
+    jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(answer.json)
+    return answer.json
+
+
+def judged(executor, verdict):
+    """Judge whatever waits so."""
+
+    def turn():
+        executor.report(*[completed(one, verdict) for one in list(executor.work.values())])
+        return not executor.work and not executor.report().add
+
+    wait_for(turn, timeout=60, what="everything judged")
+
+
+def hand_in(ada, executor, verdict, text):
+    task = ada("POST", "/submissions", json={"language": "c", "source": text}).json["id"]
+    judged(executor, verdict)
+    return task
+
+
+def test_a_whole_rejudging_over_the_api(admin, ada, executor):
+    task = hand_in(ada, executor, "WA", "api")
+    wanted = {"ids": [task]}
+    preview = check(admin("POST", "/rejudgings/preview", json=wanted), 200, "rejudge_preview")
+    assert preview["count"] == 1
+    headers = {"Idempotency-Key": "once", "X-Request-Id": "rejudge-trace"}
+    body = {"filter": wanted, "reason": "new data"}
+    answer = admin("POST", "/rejudgings", json=body, headers=headers)
+    one = check(answer, 201, "rejudge_start")
+    assert answer.headers["Location"] == f"/api/v1/rejudgings/{one['id']}"
+    assert (one["user"], one["trace"], one["total"]) == ("root", "rejudge-trace", 1)
+    assert admin("POST", "/rejudgings", json=body, headers=headers).json["id"] == one["id"], "the same key"
+    path = f"/rejudgings/{one['id']}"
+    assert admin("POST", f"{path}/apply").status_code == 409
+    run = check(admin("GET", f"{path}/diff?all=true"), 200, "rejudge_diff")["changes"][0]["rerun"]
+    assert admin("GET", f"/submissions/{run}").json["rerun_of"] == task
+    assert ada("GET", f"/submissions/{run}").status_code == 404, "a run is the judges' own"
+    judged(executor, "AC")
+    assert check(admin("GET", path), 200, "rejudging")["state"] == "finished"
+    assert ada("GET", f"/submissions/{task}").json["verdict"] == "WA"
+    key = {"Idempotency-Key": "apply-once"}
+    for _ in range(2):
+        assert check(admin("POST", f"{path}/apply", headers=key), 200, "rejudge_apply")["state"] == "applied"
+    after = ada("GET", f"/submissions/{task}").json
+    assert (after["verdict"], after["trace"]) == ("AC", "rejudge-trace")
+    assert after["past"][0]["verdict"] == "WA"
+    again = admin("POST", f"{path}/apply")
+    assert (again.status_code, again.json["code"]) == (409, "conflict")
+    assert "applied already" in again.json["error"]
+    listed = check(admin("GET", "/rejudgings?limit=5"), 200, "rejudgings")
+    assert listed["rejudgings"][0]["id"] == one["id"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/rejudgings", {"filter": {"verdict": ["WA"]}, "reason": "r"}),
+        ("POST", "/rejudgings/preview", {"verdict": ["WA"]}),
+        ("GET", "/rejudgings", None),
+        ("GET", "/rejudgings/1", None),
+        ("GET", "/rejudgings/1/diff", None),
+        ("POST", "/rejudgings/1/apply", None),
+        ("POST", "/rejudgings/1/cancel", None),
+    ],
+)
+def test_only_admins(ada, method, path, body):
+    answer = ada(method, path, json=body) if body else ada(method, path)
+    assert (answer.status_code, answer.json["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "words"),
+    [
+        ("POST", "/rejudgings", {"filter": {"user": ["nobody"]}, "reason": "r"}, 422, "no judged submission"),
+        ("POST", "/rejudgings", {"filter": {}, "reason": "r"}, 400, "no condition"),
+        ("POST", "/rejudgings", {"filter": {"verdict": ["WA"]}}, 400, "reason: is missing"),
+        ("POST", "/rejudgings", {"filter": {"verdict": ["OK"]}, "reason": "r"}, 400, "filter.verdict.0"),
+        ("POST", "/rejudgings", {"filter": {"verdikt": ["WA"]}, "reason": "r"}, 400, "verdikt"),
+        ("POST", "/rejudgings", {"filter": {"since": "2026-01-01T00:00:00"}, "reason": "r"}, 400, "timezone"),
+        ("POST", "/rejudgings", {"filter": {"ids": ["0" * 24]}, "reason": "r"}, 404, "no submission"),
+        ("GET", "/rejudgings/99999", None, 404, "no rejudging 99999"),
+        ("GET", "/rejudgings/nonsense", None, 404, "no rejudging 'nonsense'"),
+        ("GET", "/rejudgings/99999/diff?limit=0", None, 400, "limit"),
+        ("POST", "/rejudgings/99999/apply", None, 404, "no rejudging"),
+        ("POST", "/rejudgings/99999/cancel", None, 404, "no rejudging"),
+    ],
+)
+def test_bad_calls_are_one_sentence(admin, method, path, body, status, words):
+    answer = admin(method, path, json=body) if body is not None else admin(method, path)
+    assert answer.status_code == status, answer.text
+    assert words in m.ErrorBody.model_validate_json(answer.data).error
+
+
+def test_a_trace_id_goes_with_the_task(ada, executor, caplog):
+    given = {"X-Request-Id": "contest-7.42"}
+    answer = ada("POST", "/submissions", json={"language": "c", "source": "trace"}, headers=given)
+    assert answer.headers["X-Request-Id"] == answer.json["trace"] == "contest-7.42"
+    assert "trace" not in answer.json["submission"] or answer.json["submission"]["trace"] == ""
+    executor.report()
+    assert executor.work[answer.json["id"]].trace == "contest-7.42"
+    judged(executor, "AC")
+    made = ada("POST", "/submissions", json={"language": "c", "source": "trace 2", "trace": "ignored"})
+    assert made.headers["X-Request-Id"] == made.json["trace"]
+    assert re.fullmatch("[0-9a-f]{32}", made.json["trace"])
+    judged(executor, "AC")
+
+
+def test_the_same_key_with_another_trace_is_the_same_submission(ada, executor):
+    key = {"Idempotency-Key": "traced"}
+    ids = {
+        ada("POST", "/submissions", json={"language": "c", "source": "x"}, headers={**key, "X-Request-Id": name}).json[
+            "id"
+        ]
+        for name in ("first", "second")
+    }
+    assert len(ids) == 1
+    judged(executor, "AC")
+
+
+# --- pages -----------------------------------------------------------------------------------------------------
+
+
+def text_of(page):
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", page.text)))
+
+
+def test_the_pages_from_preview_to_apply(app, ada, executor):
+    task = hand_in(ada, executor, "WA", "pages")
+    browser = Browser(app.test_client(), ADMIN)
+    page = browser.get(f"/rejudgings?ids={task}")
+    assert "1 submission would be judged again WA 1" in text_of(page)
+    answer = browser.post(f"/rejudgings?ids={task}", "/rejudgings/start", ids=task, reason="pages", key="k" * 12)
+    assert answer.status_code == 303
+    where = answer.headers["Location"]
+    assert "0 of 1 judged" in text_of(browser.get(where))
+    judged(executor, "AC")
+    page = text_of(browser.get(where))
+    assert "Finished: apply or cancel" in page
+    assert "Apply 1 change" in page
+    assert f"rejudging {where.rpartition('/')[2]}" in text_of(browser.get(f"/submissions/{task}"))
+    answer = browser.post(where, f"{where}/apply")
+    assert answer.status_code == 303
+    page = text_of(browser.get(where))
+    assert "Its verdicts count now." in page
+    assert "Applied" in page
+    page = text_of(browser.get(f"/submissions/{task}"))
+    assert "Earlier verdicts" in page
+    assert "AC Accepted" in page
+    assert text_of(browser.get("/rejudgings")).count("pages") == 1
+
+
+def test_the_pages_refuse(app, ada, executor):
+    task = hand_in(ada, executor, "WA", "refuse")
+    person = Browser(app.test_client(), USER)
+    assert "Rejudgings" not in person.get("/").text
+    for page in ("/rejudgings", "/rejudgings/1"):
+        assert person.get(page).status_code == 403
+    assert person.post("/", "/rejudgings/1/apply").status_code == 403
+    browser = Browser(app.test_client(), ADMIN)
+    assert browser.client.post("/rejudgings/start", data={"ids": task, "reason": "r"}).status_code == 400, "no CSRF"
+    assert browser.get("/rejudgings/99999").status_code == 404
+    assert browser.get("/rejudgings/x").status_code == 404
+    answer = browser.post("/rejudgings", "/rejudgings/start", ids=task, reason=" ")
+    assert answer.status_code == 400
+    assert "reason" in text_of(answer).lower()
+    assert "OK" in text_of(browser.get("/rejudgings?verdict=OK"))
+    answer = browser.post("/rejudgings", "/rejudgings/start", user="nobody", reason="r")
+    assert answer.status_code == 422
+    assert browser.post("/rejudgings", "/rejudgings/start", ids=task, reason="to cancel").status_code == 303
+    number = browser.get("/rejudgings").text.split('href="/rejudgings/')[1].split('"')[0]
+    assert browser.post(f"/rejudgings/{number}", f"/rejudgings/{number}/cancel").status_code == 303
+    assert "Cancelled; every verdict stays" in text_of(browser.get(f"/rejudgings/{number}"))
+    assert browser.post(f"/rejudgings/{number}", f"/rejudgings/{number}/apply").status_code == 409

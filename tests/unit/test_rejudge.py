@@ -1,0 +1,240 @@
+"""Rejudgings without servers: filters, comparisons, what is in force, the order of the queue, trace ids."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+from bson import ObjectId
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from judge.ctl import rejudge as ctl
+from judge.ctl import rejudge_show
+from judge.errors import FieldError, NotFoundError, UsageError
+from judge.gateway import rejudge_pages
+from judge.gateway.rejudge import number_of
+from judge.gateway.trace import trace_of
+from judge.judicator import rejudge_views, reruns, verdicts
+from judge.judicator.order import RANKS, back_rank, yields
+from judge.judicator.tasks import search_query
+from judge.rpc import messages as m
+
+NOW = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
+LIVE = st.sampled_from(["high", "normal", "low"])
+PLACES = st.tuples(LIVE, st.booleans(), st.integers(0, 10**6), st.integers(0, 10**6))
+
+
+# --- the order of the queue ------------------------------------------------------------------------------------
+
+
+@given(st.lists(PLACES, max_size=30), st.lists(st.tuples(st.booleans(), st.integers(0, 10**6)), max_size=30))
+def test_no_run_of_a_rejudging_is_before_a_live_task(live: list[Any], again: list[tuple[bool, int]]) -> None:
+    """Whatever their places and whether they were given back: in the queue's order all that is live comes first."""
+
+    def rank(priority: str, back: bool) -> int:
+        return back_rank(priority) if back else RANKS[priority]
+
+    queue = [(rank(priority, back), order, arrival, "live") for priority, back, order, arrival in live]
+    queue += [(rank("rejudge", back), order, 0, "run") for back, order in again]
+    kinds = [kind for *_, kind in sorted(queue)]
+    assert kinds == ["live"] * len(live) + ["run"] * len(again)
+    assert all(yields(place[0]) == (place[-1] == "run") for place in queue)
+
+
+# --- what is in force ------------------------------------------------------------------------------------------
+
+
+def task(**changes: Any) -> dict[str, Any]:
+    return {
+        "_id": ObjectId(),
+        "status": "run_failed",
+        "verdict": "WA",
+        "result": {"cpu": 1.0, "wall": 2.0, "memory": 3, "reason": "test 2: wrong", "failed_test": "2"},
+        "judged_by": "e1",
+        "problem": {"name": "sum", "hash": "a" * 64},
+        "started": NOW,
+        "finished": NOW,
+        "history": [{"attempt": 1, "executor": "e1", "reason": "judged: WA"}],
+        "blobs": ["b"],
+        "version": 4,
+        "trace": "old",
+        "rejudging": 7,
+        **changes,
+    }
+
+
+def staged(number: int = 7) -> dict[str, Any]:
+    return {
+        "rejudging": number,
+        "status": "success",
+        "verdict": "AC",
+        "result": {"cpu": 0.5},
+        "judged_by": "e2",
+        "problem": None,
+        "started": NOW,
+        "finished": NOW,
+        "trace": "new",
+        "blobs": ["a"],
+        "history": [{"attempt": 1, "executor": "e2", "reason": "judged: AC", "rejudging": number}],
+    }
+
+
+@given(st.frozensets(st.integers(1, 9)), st.integers(1, 9))
+def test_the_switch_alone_decides_which_verdict_is_seen(folding: frozenset[int], number: int) -> None:
+    seen = verdicts.current(task(staged=staged(number)), folding)
+    assert "staged" not in seen
+    if number in folding:
+        assert (seen["verdict"], seen["trace"], seen["version"], seen["blobs"]) == ("AC", "new", 5, ["a", "b"])
+        (past,) = seen["past"]
+        assert (past["verdict"], past["rejudging"], past["trace"], past["failed_test"]) == ("WA", number, "old", "2")
+        assert "rejudging" not in seen
+        assert len(seen["history"]) == 2
+    else:
+        assert (seen["verdict"], seen["version"], seen["rejudging"]) == ("WA", 4, 7)
+
+
+def test_what_has_nothing_staged_is_left_alone() -> None:
+    one = task()
+    assert verdicts.current(one, frozenset({7})) is one
+
+
+@given(st.frozensets(st.integers(1, 5), min_size=1))
+def test_a_search_by_verdict_looks_through_the_switch(folding: frozenset[int]) -> None:
+    query = search_query(m.SearchRequest(verdict=m.Verdict.AC), folding)
+    old, new = query["$and"][0]["$or"]
+    assert old == {"verdict": "AC", "staged.rejudging": {"$nin": sorted(folding)}}
+    assert new == {"staged.verdict": "AC", "staged.rejudging": {"$in": sorted(folding)}}
+    assert search_query(m.SearchRequest(verdict=m.Verdict.AC), frozenset())["$and"] == [{"verdict": "AC"}]
+
+
+@given(st.integers(1, 2**31), st.binary(min_size=12, max_size=12))
+def test_a_run_has_one_id_and_is_older_than_everything(number: int, raw: bytes) -> None:
+    one = ObjectId(raw)
+    assert reruns.rerun_id(number, one) == reruns.rerun_id(number, one)
+    assert reruns.rerun_id(number, one) != reruns.rerun_id(number + 1, one)
+    assert reruns.rerun_id(number, one) < ObjectId.from_datetime(datetime.datetime(1971, 1, 1, tzinfo=datetime.UTC))
+
+
+# --- filters and comparisons -----------------------------------------------------------------------------------
+
+
+def test_a_filter_as_a_query() -> None:
+    wanted = m.RejudgeFilter(
+        ids=["0" * 24], user=["ann", "ann"], problem=["p"], language=["c"], verdict=["WA"], executor=["e"], since=NOW
+    )
+    assert rejudge_views.selection(wanted) == {
+        "done": True,
+        "rerun_of": None,
+        "_id": {"$in": [ObjectId("0" * 24)]},
+        "user": {"$in": ["ann"]},
+        "problem.name": {"$in": ["p"]},
+        "language": {"$in": ["c"]},
+        "verdict": {"$in": ["WA"]},
+        "judged_by": {"$in": ["e"]},
+        "created": {"$gte": NOW},
+    }
+
+
+def test_a_filter_without_a_condition_is_refused() -> None:
+    with pytest.raises(FieldError, match="no condition"):
+        rejudge_views.selection(m.RejudgeFilter())
+    with pytest.raises(FieldError, match="not after"):
+        rejudge_views.selection(m.RejudgeFilter(since=NOW, until=NOW))
+
+
+CELL = st.fixed_dictionaries(
+    {
+        "before": st.sampled_from(["AC", "WA", None]),
+        "after": st.sampled_from(["AC", "WA", None]),
+        "running": st.booleans(),
+        "changed": st.booleans(),
+        "n": st.integers(1, 100),
+    }
+)
+
+
+@given(st.lists(CELL))
+def test_counts_and_matrix_miss_nobody(cells: list[dict[str, Any]]) -> None:
+    total = sum(cell["n"] for cell in cells)
+    found = rejudge_views.counts(cells)
+    assert found["waiting"] + found["running"] + found["done"] == total
+    matrix = rejudge_views.matrix(cells)
+    assert sum(sum(row.values()) for row in matrix.values()) == total
+    assert rejudge_show.matrix_table(matrix).row_count == len(matrix)
+
+
+def test_a_verdict_that_was_replaced_twice_is_compared_with_the_right_one() -> None:
+    past = [verdicts.past_verdict(task(), 3), verdicts.past_verdict(task(verdict="TLE"), 5)]
+    doc = {**task(verdict="AC"), "user": "ann", "language": "c", "past": past}
+    first, second = (rejudge_views.change_of_task(doc, number) for number in (3, 5))
+    assert (first.before.verdict, first.after and first.after.verdict) == ("WA", "TLE")
+    assert (second.before.verdict, second.after and second.after.verdict) == ("TLE", "AC")
+    assert first.before.cpu == 1.0
+
+
+# --- the command line and the pages ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("2h", NOW - datetime.timedelta(hours=2)),
+        ("90m", NOW - datetime.timedelta(minutes=90)),
+        ("2026-01-30", NOW - datetime.timedelta(hours=36)),
+        ("2026-01-31T11:00", NOW - datetime.timedelta(hours=1)),
+        ("2026-01-31T12:00+01:00", NOW - datetime.timedelta(hours=1)),
+    ],
+)
+def test_times_of_the_command_line(text: str, found: datetime.datetime) -> None:
+    assert ctl.moment("since", text, NOW) == found
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2x", "2026-13-01", "h"])
+def test_what_is_no_time_is_one_sentence(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--since: .* is no time; expected"):
+        ctl.moment("since", text, NOW)
+
+
+def test_what_no_submission_can_have_names_its_option() -> None:
+    none: dict[str, Any] = {"since": None, "until": None}
+    with pytest.raises(FieldError, match=r"--problem: .* not 'a b'"):
+        ctl.filter_of(NOW, problem=["a b"], **none)
+    with pytest.raises(FieldError, match="ID: "):
+        ctl.filter_of(NOW, ids=["7"], **none)
+
+
+def test_the_form_of_the_page() -> None:
+    found = rejudge_pages.filter_of({"verdict": "WA, TLE", "problem": " sum ", "since": "2026-01-31T12:00", "user": ""})
+    assert found == m.RejudgeFilter(verdict=["WA", "TLE"], problem=["sum"], since=NOW)
+    assert rejudge_pages.words(found) == "problem sum; verdict WA, TLE; since 2026-01-31 12:00 UTC"
+    with pytest.raises(ValidationError):
+        rejudge_pages.filter_of({"verdict": "GOOD"})
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "9" * 40, "", "1 ", "\u0661"])
+def test_what_is_no_number_of_a_rejudging(text: str) -> None:
+    with pytest.raises(NotFoundError):
+        number_of(text)
+
+
+# --- trace ids -------------------------------------------------------------------------------------------------
+
+W3C = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def test_where_a_trace_id_comes_from() -> None:
+    assert trace_of("contest-7.42", W3C) == "contest-7.42"
+    assert trace_of("", W3C) == "4bf92f3577b34da6a3ce929d0e0e4736"
+    assert trace_of("two words", W3C) == "4bf92f3577b34da6a3ce929d0e0e4736"
+    assert len(trace_of("", "")) == 32
+    assert trace_of("", "") != trace_of("", "")
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_nothing_but_a_plain_word_gets_into_the_logs(request_id: str, traceparent: str) -> None:
+    found = trace_of(request_id, traceparent)
+    assert m.Submission(command="true", trace=found).trace == found
+    assert found
