@@ -233,7 +233,7 @@ def _print_evidence(task: Task, result: Result) -> None:
         text = (
             f"before rejudging {past.rejudging}: {before}, cpu {seconds(past.cpu)}, by {past.judged_by}, {finished} UTC"
         )
-        out.print(Text(text + (f", trace {past.trace}" if past.trace else "")))
+        out.print(Text(text + (f", trace {past.trace}" if past.trace else "") + (f" ({past.why})" if past.why else "")))
     for line in _facts(task, result):
         out.print(Text(line, style="dim"))
 

@@ -331,7 +331,7 @@ class Rejudgings:
 
     async def _applying(self, doc: Document) -> bool:
         number = doc["_id"]
-        await self._reruns.stage(number)
+        await self._reruns.stage(number, doc["reason"])
         failpoint.hit("rejudge-staged")
         switch = {"_id": verdicts.SWITCH}
         await self._db.meta.update_one(switch, {"$setOnInsert": {"generation": 0, "folding": []}}, upsert=True)

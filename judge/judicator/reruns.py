@@ -1,4 +1,4 @@
-"""The runs of rejudgings: the one module beside tasks.py that writes task documents (docs/decisions/005).
+"""The runs of rejudgings: the one module beside tasks.py that writes task documents (docs/rejudge.md).
 
 A run ("rerun") is a task of its own that judges the source of a finished submission again, behind everything that
 people wait for. It is handed out, reported, swept and cancelled as every task is. Its outcome reaches the submission in
@@ -140,14 +140,14 @@ class Reruns:
 
     # --- apply -------------------------------------------------------------------------------------------------
 
-    async def stage(self, number: int) -> None:
-        """Write each run's outcome beside its submission's; no reader sees it before the switch."""
+    async def stage(self, number: int, why: str) -> None:
+        """Write each run's outcome beside its submission's, with the reason; no reader sees it before the switch."""
         ids = [doc["_id"] async for doc in self._col.find({**runs(number), "done": True}, {"_id": 1})]
         for part in _parts(ids):
             await self._merge(
                 [
                     {"$match": {"_id": {"$in": part}, **runs(number), "done": True}},
-                    {"$project": _STAGED},
+                    {"$project": {**_STAGED, "staged": {**_STAGED["staged"], "why": {"$literal": why}}}},
                     {
                         "$merge": {
                             "into": self._col.name,

@@ -39,11 +39,12 @@ def is_staged(doc: Document) -> bool:
     return "staged" in doc
 
 
-def past_verdict(doc: Document, number: int) -> Document:
-    """What is kept of the verdict that rejudging `number` replaces; the same as PAST does inside MongoDB."""
+def past_verdict(doc: Document, number: int, why: str) -> Document:
+    """What is kept of the verdict that rejudging `number` replaces, for its reason; FOLD does the same in MongoDB."""
     result = doc.get("result") or {}
     return {
         "rejudging": number,
+        "why": why,
         "status": doc["status"],
         "verdict": doc["verdict"],
         "cpu": result.get("cpu", 0.0),
@@ -72,7 +73,7 @@ def current(doc: Document, folding: frozenset[int]) -> Document:
         **{name: staged[name] for name in _REPLACED},
         "history": [*doc["history"], *staged["history"]][-HISTORY:],
         "blobs": sorted({*doc["blobs"], *staged["blobs"]}),
-        "past": [*doc.get("past", []), past_verdict(doc, staged["rejudging"])],
+        "past": [*doc.get("past", []), past_verdict(doc, staged["rejudging"], staged["why"])],
         "version": doc["version"] + 1,
     }
 
@@ -94,6 +95,7 @@ FOLD: Final[list[Document]] = [
                     [
                         {
                             "rejudging": "$staged.rejudging",
+                            "why": "$staged.why",
                             "status": "$status",
                             "verdict": "$verdict",
                             "cpu": _or("$result.cpu", 0.0),

@@ -202,6 +202,7 @@ class PastVerdict(Message):
     """A verdict that a rejudging has replaced."""
 
     rejudging: int = Field(description="the rejudging that replaced it")
+    why: str = Field(default="", description="the reason of that rejudging")
     status: Status
     verdict: Verdict | None = None
     cpu: float = 0.0

@@ -57,6 +57,8 @@ def result(*verdicts):
     return m.Result(
         tests=tests, cpu=max(one.cpu for one in tests), wall=max(one.wall for one in tests),
         memory=max(one.memory for one in tests), language_version="gcc (Debian 12.2.0-14+deb12u1) 12.2.0",
+        compile=m.RunUsage(cpu=0.04, wall=0.06, memory=30_000_000, exit_code=0), limits=m.Limits(),
+        judge_version="0.1.0", sandbox="slot 0, core 1",
         compile_log="main.c:4:5: warning: ignoring return value of 'scanf' [-Wunused-result]\n",
     )  # fmt: skip
 
@@ -209,6 +211,46 @@ def test_everything_works_without_javascript(chrome, executor, tmp_path):
     browser.sees("executor-1 takes work again")
 
 
+def test_a_rejudging_from_choice_to_apply(chrome, executor):
+    browser = chrome()
+    browser.login(ADMIN)
+    ids = []
+    for verdict in ("WA", "TLE", "AC"):
+        ids.append(submit(browser))
+        status = "success" if verdict == "AC" else "run_failed"
+        done = accepted(take(executor, ids[-1]), status=status, verdict=verdict, result=result("AC", verdict))
+        executor.report(done, vacant=0)
+    browser.driver.find_element(By.LINK_TEXT, "Rejudgings").click()
+    browser.fill(ids=" ".join(ids))
+    browser.press("Preview")
+    browser.sees("3 submissions would be judged again")
+    browser.shot("rejudge-preview")
+    browser.fill(reason="The answer of test 2 was wrong")
+    browser.press("Rejudge")
+    browser.sees("0 of 3 judged")
+    browser.shot("rejudge-running")
+    for _ in ids:
+        wait_for(lambda: executor.report(vacant=1) and executor.work, what="a run at the executor")
+        (one,) = executor.work.values()
+        executor.report(accepted(one, result=result("AC", "AC")), vacant=0)
+    browser.sees("Finished: apply or cancel")
+    browser.sees("Apply 2 changes")
+    browser.shot("rejudge-finished")
+    browser.press("Apply 2 changes")
+    browser.sees("Its verdicts count now.", ".note")
+    browser.sees("Applied")
+    browser.shot("rejudge-applied")
+    browser.go(f"/submissions/{ids[0]}")
+    browser.sees("Earlier verdicts")
+    browser.sees("AC Accepted", ".headline")
+    browser.sees("The answer of test 2 was wrong")
+    browser.one("#t-1 summary").click()
+    browser.sees("Peak memory")
+    browser.shot("rejudge-evidence")
+    # On a busy machine a status may come late (504); what the policy forbids or a script breaks on never may.
+    assert [text for text in browser.complaints() if "Failed to load resource" not in text] == []
+
+
 @pytest.fixture(scope="module")
 def judged(executor, world):
     """A few submissions in all states, so that the pages have something to show."""
@@ -234,11 +276,14 @@ def test_every_page_fits_and_the_browser_has_no_complaints(chrome, judged, name,
     browser.shot(f"{name}-login")
     browser.login(ADMIN)
     pages = ["/", "/submit", "/submissions", f"/submissions/{judged[-1]}", "/executors", "/judicators", "/problems"]
+    pages.append("/rejudgings?verdict=WA")
     for page in pages:
         browser.go(page)
         width = browser.driver.execute_script("return document.documentElement.scrollWidth")
         assert width <= browser.width, f"{page} is {width} pixels wide"
         ground = browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
         assert (ground == "rgb(15, 19, 26)") is look.get("dark", False)
-        browser.shot(f"{name}-{page.split('/')[1] or 'overview'}{'-one' if page.count('/') > 1 else ''}")
+        browser.shot(
+            f"{name}-{page.partition('?')[0].split('/')[1] or 'overview'}{'-one' if page.count('/') > 1 else ''}"
+        )
     assert browser.complaints() == []

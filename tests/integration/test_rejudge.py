@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from judge.errors import ConflictError, EmptyError, FieldError, JudgeError, NotFoundError
+from judge.judicator import verdicts as verdicts_in_force
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
 from tests.support.judicators import Executor, World, accepted, source
@@ -81,7 +82,7 @@ def test_from_start_to_apply(world: World, people: RpcClient, executor: Executor
     assert {one.id for one in diff(people, 1).changes} == set(changed)
     for old, task in zip(before, (get(people, one) for one in ids), strict=True):
         (past,) = task.past
-        assert (past.rejudging, past.verdict, past.trace) == (1, old.verdict, old.trace)
+        assert (past.rejudging, past.why, past.verdict, past.trace) == (1, "new test data", old.verdict, old.trace)
         assert task.trace == "trace-of-the-rejudging"
         assert (task.rejudging, task.created, task.latency) == (None, old.created, old.latency)
         assert task.version > old.version
@@ -102,6 +103,39 @@ def test_drop_leaves_no_trace_on_verdicts(world: World, people: RpcClient, execu
     assert (seen.state, seen.changed) == ("cancelled", 3)
     assert diff(people, 1).matrix == {"WA": {"AC": 3}}, "what it would have changed is kept"
     assert list(world.db.tasks.find(sort=[("_id", 1)])) == before
+
+
+@pytest.mark.parametrize("changes", [{}, {"past": [{"rejudging": 3}]}, {"result": None, "problem": None}])
+def test_folding_makes_what_readers_saw_before(world: World, changes: dict[str, object]) -> None:
+    """The update inside MongoDB and the view of it in Python are the same function."""
+    now = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
+    old = {"status": "run_failed", "verdict": "WA", "judged_by": "e1", "started": now, "finished": now, "trace": "old"}
+    new = {"status": "success", "verdict": "AC", "judged_by": "e2", "started": now, "finished": now, "trace": "new"}
+    doc = {
+        **old,
+        "result": {"cpu": 1.5, "wall": 2.0, "memory": 3, "reason": "no", "failed_test": "2", "score": 1.0},
+        "problem": {"name": "p", "hash": "a"},
+        "history": [{"attempt": n, "executor": "e1", "reason": "r"} for n in range(49)],
+        "blobs": ["b", "c"],
+        "version": 4,
+        "rejudging": 7,
+        **changes,
+        "staged": {
+            **new,
+            "rejudging": 7,
+            "why": "$why",
+            "result": {"cpu": 0.5},
+            "problem": None,
+            "blobs": ["c", "a"],
+            "history": [{"attempt": n, "executor": "e2", "reason": "s", "rejudging": 7} for n in range(3)],
+        },
+    }
+    world.db.tasks.insert_one(doc)
+    whole = world.db.tasks.find_one()
+    world.db.tasks.update_one({}, verdicts_in_force.FOLD)
+    folded = world.db.tasks.find_one()
+    folded["blobs"].sort()
+    assert folded == verdicts_in_force.current(whole, frozenset({7}))
 
 
 def test_every_filter(people: RpcClient, world: World) -> None:

@@ -69,6 +69,7 @@ def task(**changes: Any) -> dict[str, Any]:
 def staged(number: int = 7) -> dict[str, Any]:
     return {
         "rejudging": number,
+        "why": "because",
         "status": "success",
         "verdict": "AC",
         "result": {"cpu": 0.5},
@@ -89,7 +90,7 @@ def test_the_switch_alone_decides_which_verdict_is_seen(folding: frozenset[int],
     if number in folding:
         assert (seen["verdict"], seen["trace"], seen["version"], seen["blobs"]) == ("AC", "new", 5, ["a", "b"])
         (past,) = seen["past"]
-        assert (past["verdict"], past["rejudging"], past["trace"], past["failed_test"]) == ("WA", number, "old", "2")
+        assert (past["verdict"], past["rejudging"], past["trace"], past["why"]) == ("WA", number, "old", "because")
         assert "rejudging" not in seen
         assert len(seen["history"]) == 2
     else:
@@ -167,7 +168,7 @@ def test_counts_and_matrix_miss_nobody(cells: list[dict[str, Any]]) -> None:
 
 
 def test_a_verdict_that_was_replaced_twice_is_compared_with_the_right_one() -> None:
-    past = [verdicts.past_verdict(task(), 3), verdicts.past_verdict(task(verdict="TLE"), 5)]
+    past = [verdicts.past_verdict(task(), 3, "r"), verdicts.past_verdict(task(verdict="TLE"), 5, "r")]
     doc = {**task(verdict="AC"), "user": "ann", "language": "c", "past": past}
     first, second = (rejudge_views.change_of_task(doc, number) for number in (3, 5))
     assert (first.before.verdict, first.after and first.after.verdict) == ("WA", "TLE")
