@@ -25,7 +25,9 @@ from judge.judicator.tasks import Tasks
 from judge.rpc.messages import Status
 
 # Documents of one command: a few of these pass within any deadline, however big the sources are.
-_BATCH: Final = 500
+_BATCH: Final = 200
+# Where a batch is named by ids they must lead: the planner likes to walk all of a rejudging for each batch instead.
+_BY_ID: Final = "_id_"
 _PRIORITY: Final = "rejudge"
 _LEAST: Final = ObjectId(b"\0" * 12)
 _SCORE: Final = {"$ifNull": ["$result.score", None]}
@@ -75,31 +77,33 @@ class Reruns:
         """Make these submissions part of a rejudging, those that are in no other one."""
         for part in _parts(ids):
             free = {"_id": {"$in": part}, "done": True, "rejudging": None, "rerun_of": None}
-            await self._col.update_many(free, {"$set": {"rejudging": number}})
+            await self._col.update_many(free, {"$set": {"rejudging": number}}, hint=_BY_ID)
 
     async def create(self, doc: Document, ids: Sequence[ObjectId], now: datetime.datetime) -> AsyncIterator[int]:
         """Queue a run for each of these submissions that is part of rejudging `doc`; yields after every batch."""
         for base in range(0, len(ids), _BATCH):
             part = list(ids[base : base + _BATCH])
-            await self._merge(
-                [
-                    {"$match": {"_id": {"$in": part}, **members(doc["_id"])}},
-                    {"$project": _new_run(doc, part, base, now)},
-                    {
-                        "$merge": {
-                            "into": self._col.name,
-                            "on": "_id",
-                            "whenMatched": "keepExisting",
-                            "whenNotMatched": "insert",
-                        }
-                    },
-                ]
-            )
+            made = await self._col.find({"_id": {"$in": _ids(doc, part)}}, {"_id": 1}).to_list()
+            if len(made) < len(part):  # else an earlier try came so far
+                await self._merge(
+                    [
+                        {"$match": {"_id": {"$in": part}, **members(doc["_id"])}},
+                        {"$project": _new_run(doc, part, base, now)},
+                        {
+                            "$merge": {
+                                "into": self._col.name,
+                                "on": "_id",
+                                "whenMatched": "keepExisting",
+                                "whenNotMatched": "insert",
+                            }
+                        },
+                    ]
+                )
             failpoint.hit("rejudge-create")
             yield base + len(part)
 
     async def _merge(self, pipeline: list[Document]) -> None:
-        async with await self._col.aggregate(pipeline) as cursor:
+        async with await self._col.aggregate(pipeline, hint=_BY_ID) as cursor:
             await cursor.to_list()
 
     async def unfinished(self, number: int) -> bool:
@@ -173,7 +177,8 @@ class Reruns:
         """Make the staged outcomes the submissions' own, once they are in force."""
         staged = {**members(number), "staged.rejudging": number}
         while part := await self._col.find(staged, {"_id": 1}).limit(_BATCH).to_list():
-            await self._col.update_many({**staged, "_id": {"$in": [doc["_id"] for doc in part]}}, verdicts.FOLD)
+            ids = [doc["_id"] for doc in part]
+            await self._col.update_many({**staged, "_id": {"$in": ids}}, verdicts.FOLD, hint=_BY_ID)
             failpoint.hit("rejudge-fold")
 
     # --- the end -----------------------------------------------------------------------------------------------
@@ -200,13 +205,12 @@ class Reruns:
         failpoint.hit("rejudge-remove")
         while part := await self._col.find(members(number), {"_id": 1}).limit(_BATCH).to_list():
             ids = [doc["_id"] for doc in part]
-            await self._col.update_many(
-                {**members(number), "_id": {"$in": ids}}, {"$unset": {"rejudging": "", "staged": ""}}
-            )
+            free = {"$unset": {"rejudging": "", "staged": ""}}
+            await self._col.update_many({**members(number), "_id": {"$in": ids}}, free, hint=_BY_ID)
 
     async def _remove(self, query: Document) -> None:
         while part := await self._col.find(query, {"_id": 1}).limit(_BATCH * 4).to_list():
-            await self._col.delete_many({**query, "_id": {"$in": [doc["_id"] for doc in part]}})
+            await self._col.delete_many({**query, "_id": {"$in": [doc["_id"] for doc in part]}}, hint=_BY_ID)
 
     async def numbers(self) -> set[int]:
         """The rejudgings that any task is part of."""
@@ -244,10 +248,13 @@ _FRESH: Final[Document] = {
 }
 
 
+def _ids(doc: Document, part: Sequence[ObjectId]) -> list[ObjectId]:
+    return [rerun_id(doc["_id"], task) for task in part]
+
+
 def _new_run(doc: Document, part: list[ObjectId], base: int, now: datetime.datetime) -> Document:
     """A projection that turns a submission into its run; the problem is taken as it is now."""
     place = {"$indexOfArray": [{"$literal": part}, "$_id"]}
-    ids = [rerun_id(doc["_id"], task) for task in part]
     constants: dict[str, Any] = {
         **_FRESH,
         "created": now,
@@ -256,7 +263,7 @@ def _new_run(doc: Document, part: list[ObjectId], base: int, now: datetime.datet
     }
     copied = ("user", "language", "needs", "submission", "blobs")
     return {
-        "_id": {"$arrayElemAt": [{"$literal": ids}, place]},
+        "_id": {"$arrayElemAt": [{"$literal": _ids(doc, part)}, place]},
         **{name: {"$literal": value} for name, value in constants.items()},
         **{name: f"${name}" for name in copied},
         "rerun_of": "$_id",

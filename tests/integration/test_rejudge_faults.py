@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import subprocess
 import sys
@@ -259,6 +260,8 @@ def test_leavings_of_a_slow_judicator_are_removed(world: World) -> None:
     ids = judge(people, executor, *OLD)
     before = list(world.db.tasks.find(sort=[("_id", 1)]))
     start(people, ids=ids)
+    tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    assert running.do(running.judicator.tasks.remove_finished(tomorrow, 100)) == 0, "retention leaves it alone"
     late = list(world.db.tasks.find({"rerun_of": {"$exists": True}}))
     act(people, "cancel", 1)
     settled(people, 1)
