@@ -26,6 +26,8 @@ from judge.rpc.messages import Status
 
 # Documents of one command: a few of these pass within any deadline, however big the sources are.
 _BATCH: Final = 200
+# Of a command that touches a flag or deletes.
+_MANY: Final = 2000
 # Where a batch is named by ids they must lead: the planner likes to walk all of a rejudging for each batch instead.
 _BY_ID: Final = "_id_"
 _PRIORITY: Final = "rejudge"
@@ -75,7 +77,7 @@ class Reruns:
 
     async def mark(self, number: int, ids: Sequence[ObjectId]) -> None:
         """Make these submissions part of a rejudging, those that are in no other one."""
-        for part in _parts(ids):
+        for part in _parts(ids, _MANY):
             free = {"_id": {"$in": part}, "done": True, "rejudging": None, "rerun_of": None}
             await self._col.update_many(free, {"$set": {"rejudging": number}}, hint=_BY_ID)
 
@@ -147,7 +149,7 @@ class Reruns:
     async def stage(self, number: int, why: str) -> None:
         """Write each run's outcome beside its submission's, with the reason; no reader sees it before the switch."""
         ids = [doc["_id"] async for doc in self._col.find({**runs(number), "done": True}, {"_id": 1})]
-        for part in _parts(ids):
+        for part in _parts(ids, _BATCH):
             await self._merge(
                 [
                     {"$match": {"_id": {"$in": part}, **runs(number), "done": True}},
@@ -203,13 +205,13 @@ class Reruns:
         """Remove all runs, and let go of the submissions."""
         await self._remove(runs(number))
         failpoint.hit("rejudge-remove")
-        while part := await self._col.find(members(number), {"_id": 1}).limit(_BATCH).to_list():
+        while part := await self._col.find(members(number), {"_id": 1}).limit(_MANY).to_list():
             ids = [doc["_id"] for doc in part]
             free = {"$unset": {"rejudging": "", "staged": ""}}
             await self._col.update_many({**members(number), "_id": {"$in": ids}}, free, hint=_BY_ID)
 
     async def _remove(self, query: Document) -> None:
-        while part := await self._col.find(query, {"_id": 1}).limit(_BATCH * 4).to_list():
+        while part := await self._col.find(query, {"_id": 1}).limit(_MANY).to_list():
             await self._col.delete_many({**query, "_id": {"$in": [doc["_id"] for doc in part]}}, hint=_BY_ID)
 
     async def numbers(self) -> set[int]:
@@ -217,8 +219,8 @@ class Reruns:
         return set(await self._col.distinct("rejudging", {"rejudging": {"$gt": 0}}))
 
 
-def _parts(ids: Sequence[ObjectId]) -> list[list[ObjectId]]:
-    return [list(ids[start : start + _BATCH]) for start in range(0, len(ids), _BATCH)]
+def _parts(ids: Sequence[ObjectId], size: int) -> list[list[ObjectId]]:
+    return [list(ids[start : start + size]) for start in range(0, len(ids), size)]
 
 
 # The fields of a task that nobody has had in hand.
