@@ -1,26 +1,33 @@
-"""Refuse a misspelt variable: every variable with a role's prefix, or `judge_`, must be in a role's argument_specs."""
+"""Refuse misspelt and wrong variables: what has a role's prefix, or `judge_`, must be as its argument_specs say."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 
 
-def known_variables(roles: Path = ROLES) -> dict[str, str]:
-    """Every documented variable and the role that documents it."""
-    found: dict[str, str] = {}
+def documented(roles: Path = ROLES) -> dict[str, tuple[str, dict[str, Any]]]:
+    """By name every documented variable: the role that documents it, and its option."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
     for path in sorted(roles.glob("*/meta/argument_specs.yml")):
         specs = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
         for entry in specs.values():
-            found.update(dict.fromkeys(entry.get("options", {}), path.parents[1].name))
+            found |= {name: (path.parents[1].name, option) for name, option in entry.get("options", {}).items()}
     return found
+
+
+def known_variables(roles: Path = ROLES) -> dict[str, str]:
+    """Every documented variable and the role that documents it."""
+    return {name: role for name, (role, _) in documented(roles).items()}
 
 
 def faults(given: set[str], known: dict[str, str], roles: list[str]) -> list[str]:
@@ -36,8 +43,23 @@ def faults(given: set[str], known: dict[str, str], roles: list[str]) -> list[str
     return sentences
 
 
+def wrong_values(values: Mapping[str, Any], options: Mapping[str, tuple[str, dict[str, Any]]]) -> list[str]:
+    """One sentence for each given value of another type than documented, or that is none of the choices."""
+    sentences = []
+    for name in sorted(values.keys() & options.keys()):
+        role, option = options[name]
+        told = ArgumentSpecValidator({name: option}).validate({name: values[name]}).error_messages
+        sentences += [
+            f"{' '.join(text.split())}; correct it as the table in roles/{role}/README.md says" for text in told
+        ]
+    return sentences
+
+
 class ActionModule(ActionBase):
-    """`judge_variables:` looks at what the inventory and the command line set for this host; it changes nothing."""
+    """`judge_variables:` looks at what the inventory and the command line set for this host; it changes nothing.
+
+    With `report: true` (the role `precheck`) it returns `problems`, otherwise it fails with all of them.
+    """
 
     TRANSFERS_FILES = False
     _requires_connection = False
@@ -45,15 +67,24 @@ class ActionModule(ActionBase):
     _supports_diff = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Fail with every misspelt variable of this host at once."""
-        result = super().run(tmp, task_vars)
-        self.validate_argument_spec(argument_spec={})
+        """Find every misspelt or wrong variable of this host at once."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _, args = self.validate_argument_spec({"report": {"type": "bool", "default": False}})
         roles = sorted(path.name for path in ROLES.iterdir() if path.is_dir())
-        sentences = faults(self._given(task_vars or {}), known_variables(), roles)
-        if sentences:
-            raise AnsibleActionFail("; ".join(sentences))
-        result["changed"] = False
-        return result
+        variables, options = task_vars or {}, documented()
+        given = self._given(variables)
+        problems = faults(given, {name: role for name, (role, _) in options.items()}, roles)
+        values: dict[str, Any] = {}
+        for name in sorted(given & options.keys() & variables.keys()):
+            try:
+                values[name] = self._templar.template(variables[name])
+            except AnsibleError as exc:
+                why = " ".join(str(exc).split()).removesuffix(".")
+                problems.append(f"variable '{name}' cannot be evaluated ({why}); correct it in the inventory")
+        problems += wrong_values(values, options)
+        if problems and not args["report"]:
+            raise AnsibleActionFail("; ".join(problems))
+        return result | {"changed": False, "problems": problems}
 
     @staticmethod
     def _given(task_vars: dict[str, Any]) -> set[str]:

@@ -155,6 +155,16 @@ def _old_data(name: str, seen: dict[str, Any], host: dict[str, Any], token: str)
             )
 
 
+def _variables(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+    """Misspelt and wrong variables; one that many hosts share, as from group_vars, is said once."""
+    whose: dict[str, list[str]] = {}
+    for name, host in sorted(hosts.items()):
+        for text in host.get("variables", []):
+            whose.setdefault(text, []).append(name)
+    for text, names in whose.items():
+        yield Finding(", ".join(names), text)
+
+
 def _clocks(hosts: dict[str, dict[str, Any]], limit: float) -> Iterator[Finding]:
     """Hosts whose clock is off from the middle one by more than the limit, however the measurement erred."""
     clocks = {
@@ -182,19 +192,21 @@ _OF_A_HOST: list[Callable[[str, dict[str, Any], dict[str, Any]], Iterator[Findin
 def findings(state: dict[str, Any]) -> list[Finding]:
     """All that is wrong, about the cluster first.
 
-    `state`: `hosts` (by name: address, ports, space, bundle, judicator, etcd_path, mongodb_path, and `result`, what
-    precheck_host returned, where it ran), `groups`, `problems` (sentences that other checks found), `token` (of this
-    cluster; empty before the first deployment), `clock_limit` in seconds.
+    `state`: `hosts` (by name: address, ports, space, bundle, judicator, etcd_path, mongodb_path, `variables`
+    (sentences about its variables) and `result`, what precheck_host returned, where it ran), `groups`, `problems`
+    (sentences that other checks found), `token` (of this cluster; empty before the first deployment), `clock_limit`
+    in seconds.
     """
     hosts = state["hosts"]
     found = [Finding("", text) for text in state.get("problems", []) if text]
     found += _numbers(state["groups"])
     found += _addresses(hosts)
+    found += _variables(hosts)
     found += _clocks(hosts, state["clock_limit"])
     for name, host in sorted(hosts.items()):
         result = host.get("result") or {}
         where = host.get("address") or "it"
-        if "unreached" in result:
+        if "unreached" in result and host.get("address"):  # without one that is the fault, and said already
             why = result["unreached"].removesuffix(".")
             found.append(
                 Finding(
@@ -252,6 +264,7 @@ def precheck_findings(
         plan["address"] = explicit_address(name, host)
         plan["judicator"] = name in kinds["judicators"]
         plan["result"] = host.get("precheck_seen")
+        plan["variables"] = (host.get("precheck_variables") or {}).get("problems", [])
         plan["bundle"] = bundles.get(plan.get("bundle_path", ""))
         hosts[name] = plan
     found = findings(

@@ -202,6 +202,23 @@ def test_old_data(token: str, etcd: dict[str, Any], mongodb: dict[str, Any], tex
     assert len(lines) == len(texts) and all(text in line for text, line in zip(texts, lines, strict=True))
 
 
+def test_a_host_without_an_address_is_not_said_to_be_unreachable() -> None:
+    cluster = Cluster()
+    cluster.hostvars["e1"] = {"precheck_seen": {"unreached": "Could not resolve hostname e1"}}
+    assert cluster.line() == "FAULT: e1: it has no address; set ansible_host (or judge_address) in the inventory"
+
+
+def test_a_wrong_variable_that_hosts_share_is_said_once() -> None:
+    cluster = Cluster()
+    for name in ("j2", "j1"):
+        cluster.hostvars[name]["precheck_variables"] = {"problems": ["unknown variable 'judge_x'", f"wrong on {name}"]}
+    assert cluster.lines() == [
+        "FAULT: j1, j2: unknown variable 'judge_x'",
+        "FAULT: j1: wrong on j1",
+        "FAULT: j2: wrong on j2",
+    ]
+
+
 def test_hosts_outside_of_the_run_count_with_their_inventory() -> None:
     cluster = Cluster()
     cluster.hostvars["e1"] = {"ansible_host": "10.0.0.1"}

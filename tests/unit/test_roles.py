@@ -106,6 +106,36 @@ def test_client_yml_names_the_authority_where_the_role_pki_keeps_it():
     assert load(ROOT / "plugins/action/judge_cluster.py").client_config("", "pki/ca.crt") is None
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("judge_log_level", "loud", "value of judge_log_level must be one of: debug, info, warning, error, got: loud"),
+        ("judge_rpc_port", "seventy", "judge_rpc_port"),
+        ("judge_rpc_port", "7400", ""),
+        ("executor_cores", ["first"], "executor_cores"),
+        ("executor_slots", 4, ""),
+        ("gateway_tokens", [{"user": "a"}], "missing required arguments: sha256 found in gateway_tokens"),
+        ("gateway_tokens", [{"user": "a", "sha256": "0", "rolle": "user"}], "rolle"),
+        ("common_sysctl", {"vm.swappiness": 1}, ""),
+        ("site_name", "mine", ""),
+    ],
+)
+def test_wrong_values_are_found_before_anything_is_changed(name, value, told):
+    """The whole of a role's argument_specs counts, also of roles that come late in site.yml."""
+    plugin = load(ROOT / "plugins/action/judge_variables.py")
+    sentences = plugin.wrong_values({name: value}, plugin.documented())
+    assert len(sentences) == bool(told)
+    assert not told or (told in sentences[0] and "; correct it as the table in roles/" in sentences[0])
+
+
+@pytest.mark.parametrize("role", NAMES)
+def test_defaults_pass_their_own_check(role):
+    """A default that its own specification refuses would stop everybody; templates are evaluated by Ansible only."""
+    plugin = load(ROOT / "plugins/action/judge_variables.py")
+    plain = {name: one["default"] for name, one in options(role).items() if "{{" not in str(one.get("default", "{{"))}
+    assert plugin.wrong_values(plain, plugin.documented()) == []
+
+
 class TestRecord:
     """The decision who may initialise etcd."""
 

@@ -1,0 +1,217 @@
+"""Every fault that a precheck has to find, on real hosts, all at once: one sentence each, and nothing is written."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab.cluster import Lab
+from tests.support.ansible_plugins import module_utils, run_module
+from tests.support.labs import files_below, files_of_host, fresh_lab, impossible, run_playbook
+
+REASON = impossible()
+pytestmark = [
+    pytest.mark.root, pytest.mark.timeout(900),
+    pytest.mark.skipif(REASON is not None, reason=f"no lab here: {REASON}"),
+]  # fmt: skip
+HOSTS = ("j1", "j2", "e1", "g1")
+
+
+@dataclass
+class Place:
+    """The lab, and the controller's directory with inventory, bundle and secrets."""
+
+    lab: Lab
+    directory: Path
+
+    @property
+    def inventory(self) -> Path:
+        return self.directory / "hosts.yml"
+
+
+def make_bundle(path: Path) -> None:
+    """A bundle as small as one can be, with a manifest of the real module's making."""
+    for name in ("debs/etcd-server_3.5.16_amd64.deb", "wheels/judge-0.1.0-py3-none-any.whl", "bin/mongod"):
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(name.encode() * 1000)
+    made = run_module(
+        "bundle_manifest",
+        {"path": str(path), "release": "trixie", "architecture": "amd64", "python": "3.13", "versions": {}},
+    )
+    assert not made.get("failed"), made
+
+
+def make_authority(path: Path, *, days: int) -> None:
+    """An authority of the real module's making; with negative days one that has expired."""
+    ca = module_utils("judge_ca")
+    with pytest.MonkeyPatch.context() as patch:
+        if days < 0:
+            made = ca.now() + datetime.timedelta(days=2 * days)
+            patch.setattr(ca, "now", lambda: made)
+        ca.Authority(path).make("judge", abs(days))
+
+
+def write_inventory(place: Place, tree: dict[str, Any]) -> None:
+    place.inventory.write_text(yaml.safe_dump(tree))
+
+
+def tree_of(place: Place) -> dict[str, Any]:
+    """The lab's own inventory, of four hosts without a fault."""
+    found: dict[str, Any] = yaml.safe_load((Path(place.lab.record.inventory) / "hosts.yml").read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    directory = tmp_path_factory.mktemp("precheck")
+    with fresh_lab(HOSTS, directory / "lab") as lab:
+        for host in HOSTS:  # nothing of the hosts' own happens between two looks at their disks
+            lab.ssh(host, "systemctl stop '*.timer'")
+        found = Place(lab, directory)
+        make_bundle(directory / "bundle")
+        write_inventory(found, tree_of(found))
+        yield found
+
+
+def said(output: str) -> list[str]:
+    """The sentences of a precheck's report."""
+    start = output.index('"msg": [')
+    sentences: list[str] = json.loads(output[start + len('"msg": ') :].partition("]")[0] + "]")
+    return sentences
+
+
+def the_one(sentences: list[str], *words: str) -> str:
+    """The only sentence with all these words."""
+    found = [sentence for sentence in sentences if all(word in sentence for word in words)]
+    assert len(found) == 1, (words, found, sentences)
+    return found[0]
+
+
+def test_a_healthy_lab_has_only_the_warning_about_two_judicators(place: Place) -> None:
+    done = run_playbook(place.lab, "playbooks/precheck.yml", inventory=place.inventory)
+    assert done.returncode == 0, done.stdout
+    assert said(done.stdout) == ["warning: 2 judicators bear no more failures than 1; use 1 or 3"]
+    assert "changed=0" in done.stdout and "changed=1" not in done.stdout
+
+
+def plant(place: Place) -> dict[str, Any]:
+    """Damage hosts, bundle, authority and inventory; the inventory's tree is returned."""
+    lab, tree = place.lab, tree_of(place)
+    lab.fill("e1", "/opt/judge", "64M")  # restarts the host, so it comes first
+    for host in HOSTS:
+        lab.ssh(host, "systemctl stop '*.timer'")
+    # e1: another system on a small disk
+    lab.ssh("e1", "sed -i 's/^ID=.*/ID=ubuntu/; s/^VERSION_CODENAME=.*/VERSION_CODENAME=noble/' /etc/os-release")
+    # j1: a squatter on a port, and what another cluster left
+    lab.ssh("j1", "systemd-run --quiet --unit=squatter python3 -m http.server 7400")
+    record = json.dumps({"token": "of-another-cluster", "name": "j1"})
+    lab.ssh("j1", f"install -d /var/lib/judge/etcd/data/member && echo '{record}' >/var/lib/judge/etcd/membership.json")
+    lab.ssh("j1", "install -d /var/lib/judge/mongodb && touch /var/lib/judge/mongodb/WiredTiger")
+    # j2: Debian 12 by its own account, with a clock that is an hour ahead in every session
+    lab.ssh("j2", "sed -i 's/^VERSION_CODENAME=.*/VERSION_CODENAME=bookworm/' /etc/os-release")
+    settings = "FAKETIME=+3600s\\nFAKETIME_DONT_FAKE_MONOTONIC=1\\nFAKETIME_DISABLE_SHM=1\\n"
+    lab.ssh("j2", f'printf "LD_PRELOAD=%s\\n{settings}" /usr/lib/*/faketime/libfaketime.so.1 >/etc/environment')
+    lab.forget_connections("j2")  # a session that is open keeps its environment
+    # the controller's: a flipped byte, an authority that has expired
+    wheel = place.directory / "bundle/wheels/judge-0.1.0-py3-none-any.whl"
+    data = bytearray(wheel.read_bytes())
+    data[500] ^= 1
+    wheel.write_bytes(data)
+    make_authority(place.directory / "secrets/pki", days=-3)
+    # the inventory's: an address twice, none at all, a misspelt variable, and values that cannot be
+    executors = tree["all"]["children"]["executors"]["hosts"]
+    executors["e2"] = {"ansible_host": lab.record.address("j1")}
+    executors["e3"] = {}
+    executors["e1"] |= {"executor_slotts": 3, "executor_cores": "first"}
+    tree["all"]["vars"] |= {"judge_log_level": "loud"}
+    lab.cut("g1")
+    lab.forget_connections("g1")
+    return tree
+
+
+def test_all_faults_come_in_one_run_and_nothing_is_written(place: Place) -> None:
+    lab = place.lab
+    tree = plant(place)
+    write_inventory(place, tree)
+    lab.heal()
+    before = {host: files_of_host(lab, host) for host in HOSTS}
+    here = files_below(place.directory)
+    lab.cut("g1")
+    done = run_playbook(lab, "playbooks/precheck.yml", inventory=place.inventory)
+    lab.heal()
+
+    assert done.returncode != 0, done.stdout
+    sentences = said(done.stdout)
+    address = lab.record.address
+    known = [
+        the_one(sentences, "warning: 2 judicators", "use 1 or 3"),
+        the_one(sentences, "FAULT: e3: it has no address", "set ansible_host"),
+        the_one(sentences, f"FAULT: j1: it has the same address as e2, {address('j1')}", "correct one"),
+        the_one(sentences, f"FAULT: g1: {address('g1')} cannot be reached", "switch it on, or correct ansible_host"),
+        the_one(sentences, "FAULT: e1: its system is ubuntu noble", "install Debian 12"),
+        the_one(sentences, "FAULT: j2: the bundle is for trixie and the host is bookworm", "bundle_release=bookworm"),
+        the_one(sentences, "FAULT: j1: port 7400, which the judicator needs, is taken by squatter.service", "stop it"),
+        the_one(sentences, "FAULT: e1: /opt/judge:", "800 MB are needed", "enlarge the disk"),
+        the_one(sentences, "FAULT: j2: its clock is 3600.", "ahead of the others", "timedatectl"),
+        the_one(sentences, "wheels/judge-0.1.0-py3-none-any.whl has another SHA-256", "make it anew"),
+        the_one(sentences, "FAULT: the cluster's CA", "expired on", "docs/pki.md"),
+        the_one(sentences, "FAULT: j1: /var/lib/judge/etcd holds another cluster's data", "move it away"),
+        the_one(sentences, "FAULT: j1: /var/lib/judge/mongodb holds a database that judge did not make", "move it"),
+        the_one(sentences, "FAULT: e1: unknown variable 'executor_slotts'; did you mean 'executor_slots'"),
+        the_one(sentences, "FAULT: e1:", "executor_cores", "roles/executor/README.md"),
+        the_one(sentences, "FAULT: e1, e2, e3, g1, j1, j2: value of judge_log_level must be one of: debug"),
+    ]
+    assert sorted(known) == sorted(sentences), "a sentence too many"
+    faults = sum(sentence.startswith("FAULT") for sentence in sentences)
+    assert f"{faults} faults found, listed above" in done.stdout
+
+    assert files_below(place.directory) == here, "the controller's files are as before"
+    for host in HOSTS:
+        after = files_of_host(lab, host)
+        changed = sorted(
+            path for path in before[host].keys() | after.keys() if before[host].get(path) != after.get(path)
+        )
+        assert changed == [], f"{host}: a precheck has written"
+
+
+def test_too_many_judicators(place: Place) -> None:
+    """The one fault that excludes another of them, an even number."""
+    tree = tree_of(place)
+    tree["all"]["children"]["judicators"]["hosts"] |= {
+        f"j{number}": {"ansible_host": f"192.0.2.{number}"} for number in range(3, 10)
+    }
+    write_inventory(place, tree)
+    done = run_playbook(place.lab, "playbooks/precheck.yml", "--limit", "e1", inventory=place.inventory)
+    assert done.returncode != 0
+    assert the_one(said(done.stdout), "there are 9 judicators and at most 7 can vote", "leave 7 or fewer")
+
+
+def test_site_stops_at_the_same_faults(place: Place) -> None:
+    """site.yml begins with the precheck: a fault keeps everything else from happening, also in check mode."""
+    write_inventory(place, tree_of(place))
+    before = files_of_host(place.lab, "g1")
+    for mode in ([], ["--check", "--diff"]):
+        done = run_playbook(place.lab, "site.yml", "--limit", "e1,g1", *mode, inventory=place.inventory)
+        assert done.returncode != 0
+        the_one(said(done.stdout), "e1: its system is ubuntu noble")
+        assert "What every host has" not in done.stdout and "Groups of the daemons exist" not in done.stdout
+    assert files_of_host(place.lab, "g1") == before
+
+
+@pytest.mark.parametrize(
+    ("extra", "told"),
+    [
+        ("judge_source=cdrom", "must be one of: bundle, online, got: cdrom"),
+        ("precheck_clock_skew=much", "precheck_clock_skew"),
+    ],
+)
+def test_a_wrong_setting_of_the_precheck_itself_is_named(place: Place, extra: str, told: str) -> None:
+    done = run_playbook(place.lab, "playbooks/precheck.yml", "-e", extra, inventory=place.inventory)
+    assert done.returncode != 0 and told in done.stdout and "Traceback" not in done.stdout
