@@ -44,6 +44,7 @@ lint: setup-test
 	$(BIN)/yamllint --strict .
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/ansible-lint --offline
 	shellcheck $(SHELL_SCRIPTS)
+	$(BIN)/python scripts/role-tables --check
 
 types: setup-test
 	$(BIN)/mypy

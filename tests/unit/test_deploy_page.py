@@ -1,0 +1,184 @@
+"""The tables of docs/deploy.md say what roles, units and plug-ins do: ports, users, files, certificates."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.ansible_plugins import module_utils, plugin
+from tests.unit.test_policy import tasks
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLES = ROOT / "roles"
+PAGE = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
+GROUPS = ("judicators", "executors", "gateways")
+PLACES = {
+    key: value
+    for key, value in yaml.safe_load((ROLES / "common/vars/main.yml").read_text()).items()
+    if isinstance(value, str) and value.startswith("/")
+}
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table below a heading, without its own head."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def quoted(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+# -- ports -----------------------------------------------------------------------------------------------------------
+
+
+def test_ports_are_the_defaults_of_the_roles() -> None:
+    options = read(ROLES / "common/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    wanted = {name: one["default"] for name, one in options.items() if name.endswith("_port")}
+    told = {quoted(variable)[0]: int(port.split()[0]) for port, variable, *_ in rows("Ports") if quoted(variable)}
+    assert told == wanted
+
+
+def test_every_host_of_a_group_has_the_ports_that_the_precheck_looks_for() -> None:
+    """`precheck_ports_of` is what is taken on a host; the table's column `to` says on which hosts."""
+    wanted = {
+        (group, re.findall(r"judge_\w+_port", port)[0])
+        for group, ports in read(ROLES / "precheck/vars/main.yml")["precheck_ports_of"].items()
+        for port, _ in ports
+    }
+    told, variable = set(), ""
+    for _, cell, _, to, *_ in rows("Ports"):
+        variable = quoted(cell)[0] if quoted(cell) else variable
+        told |= {(group, variable) for group in GROUPS if group in to}
+    assert told - {(group, "") for group in GROUPS} == wanted
+
+
+def test_every_metrics_setting_is_named() -> None:
+    specs = {path.parents[1].name: read(path)["argument_specs"] for path in ROLES.glob("*/meta/argument_specs.yml")}
+    metrics = {name for spec in specs.values() for entry in spec.values() for name in entry.get("options", {})}
+    assert {name for name in metrics if name.endswith("_metrics")} == set(re.findall(r"`(\w+_metrics)`", PAGE))
+
+
+# -- users -----------------------------------------------------------------------------------------------------------
+
+
+def test_users_are_those_of_the_units() -> None:
+    """Each unit is in the row of the user that runs it."""
+    shown = {"etcd-proxy": "proxy", "etcd": "etcd member", "mongodb": "mongod"}
+    table = {quoted(user)[0] if quoted(user) else user.split(",")[0]: runs for user, runs, _ in rows("Users")}
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "systemd").glob("judge-*.service")):
+        user = re.search(r"^User=(\S+)", path.read_text(), re.MULTILINE)
+        unit = path.stem.removeprefix("judge-")
+        found.setdefault(user[1] if user else "root", []).append(shown.get(unit, unit))
+    assert found.keys() == table.keys()
+    for user, units in found.items():
+        assert all(unit in table[user] for unit in units), (user, units, table[user])
+    (made,) = {
+        tuple(task["loop"]) for task in tasks(read(ROLES / "common/tasks/main.yml")) if "ansible.builtin.user" in task
+    }
+    assert set(made) == found.keys() - {"root"}
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+def written() -> dict[str, dict[str, Any]]:
+    """Every file that a role's task writes on a host: path with `*` for what varies, and the task's arguments."""
+    found = {}
+    for path in ROLES.glob("*/tasks/*.yml"):
+        for task in tasks(read(path)):
+            for arguments in task.values():
+                if isinstance(arguments, dict) and "dest" in arguments:
+                    place = arguments["dest"]
+                    for key, value in PLACES.items():
+                        place = place.replace("{{ " + key + " }}", value)
+                    place = place.replace("{{ item }}", "judge-etcd.service")  # the only loop is over units
+                    found[re.sub(r"\{\{.*?\}\}", "*", place)] = arguments
+    found["/opt/judge/bundle"] = found.pop("*")  # bundle_path
+    return found
+
+
+def patterns() -> list[tuple[str, str]]:
+    """(a regular expression for paths, the mode cell) of each path of the table."""
+    found = []
+    for paths, mode, _ in rows("Files on a host"):
+        folder = ""
+        for text in quoted(paths):
+            # a second name of a cell is in the first one's directory
+            folder, whole = (str(Path(text).parent), text) if text.startswith("/") else (folder, f"{folder}/{text}")
+            pattern = re.escape(whole).replace(r"\{", "(").replace(r"\}", ")").replace(",", "|").replace(r"\*", ".*")
+            found.append(
+                (
+                    pattern.replace("NAME", r"[\w-]+").replace("VERSION", ".*")
+                    + ("(/.*)?" if "." not in Path(whole).name else ""),
+                    mode,
+                )
+            )
+    return found
+
+
+def best(path: str) -> str | None:
+    """The mode cell of the row that tells most about a path; None when there is no row."""
+    fits = [(len(pattern), mode) for pattern, mode in patterns() if re.fullmatch(pattern, path)]
+    return max(fits)[1] if fits else None
+
+
+def test_every_file_that_a_role_writes_is_in_the_table() -> None:
+    masked = {
+        "/etc/systemd/system/etcd.service",
+        "/etc/systemd/system/mongod.service",
+        "/etc/systemd/system/swap.target",
+    }
+    missing = [path for path in written() if path not in masked and best(path) is None]
+    assert missing == []
+
+
+def test_modes_and_owners_of_the_table_are_those_of_the_tasks() -> None:
+    for path, arguments in written().items():
+        cell = best(path) or ""
+        mode = re.match(r"0\d{3}", cell)
+        if mode and "mode" in arguments:
+            plain = path.rpartition("/")[2] in quoted(cell)  # "0640 root:GROUP; `boot.yml` 0644"
+            wanted = cell.rpartition(" ")[2] if plain else mode[0]
+            assert arguments["mode"] == wanted, (path, cell, arguments["mode"])
+        owner = re.search(r"(?:^|\s)(root|judge-mongodb)(?::|$)", cell)
+        if owner and "owner" in arguments:
+            assert arguments["owner"] == owner[1], (path, cell, arguments["owner"])
+        group = re.search(r":(judge[\w-]*)$", cell)
+        if group:
+            assert arguments["group"] == group[1], (path, cell, arguments["group"])
+
+
+def test_keys_have_the_mode_of_the_table() -> None:
+    (cell,) = [mode for paths, mode, _ in rows("Files on a host") if "/etc/judge/tls" in paths]
+    assert cell == f"keys 0{module_utils('judge_keys')._KEY_MODE:o}"
+
+
+def test_what_the_controller_keeps_is_all_named() -> None:
+    cluster = plugin("action", "judge_cluster")
+    told = set(quoted(PAGE.split("On the controller, in `judge_secrets_dir`")[1].split("\n\n")[0]))
+    assert told == {*cluster.SECRETS, cluster.RECORD, cluster.CLIENT, "pki/"}
+
+
+# -- certificates ----------------------------------------------------------------------------------------------------
+
+
+def test_certificates_are_those_that_hosts_get() -> None:
+    held: dict[str, set[str]] = {}
+    for group, certificates in read(ROLES / "pki/vars/main.yml")["pki_certificates_of"].items():
+        for certificate in certificates:
+            held.setdefault(certificate["name"], set()).add(group)
+    told = {
+        quoted(name)[0]: set(GROUPS) if "every host" in on else {group for group in GROUPS if group in on}
+        for name, on, _ in rows("Certificates")
+    }
+    assert told == held

@@ -1,0 +1,101 @@
+"""What nobody may bring in by the way: ignored errors, skipped rules, unchecked downloads, tasks that show a secret."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.ansible_plugins import plugin
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOYMENT = ("roles", "playbooks", "molecule", "inventory/example", "plugins", "systemd", "lab", "site.yml")
+FILES = sorted(
+    path
+    for top in DEPLOYMENT
+    for path in ([ROOT / top] if (ROOT / top).is_file() else (ROOT / top).rglob("*"))
+    if path.is_file() and "__pycache__" not in path.parts
+)
+YAML = [path for path in FILES if path.suffix in {".yml", ".yaml"}]
+FORBIDDEN = [
+    r"\bignore_errors\s*:", r"\bignore_unreachable\s*:", r"failed_when:\s*(false|no|\[\])\s*$",
+    r"no_log:\s*(false|no)\b",
+    r"validate_certs:\s*(false|no)\b", r"state:\s*latest\b", r"allow_unauthenticated",
+    r"curl[^\n]*\|\s*(ba)?sh\b", r"\[?trusted=yes", r"StrictHostKeyChecking[ =]+(no|accept-new)",
+]  # fmt: skip
+# apt takes the bundle's own index without a signature: every file of it has been compared with the manifest.
+EXCEPT = {("judge_apt.py", r"\[?trusted=yes")}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("pattern", FORBIDDEN)
+def test_nothing_is_ignored_or_left_unchecked(pattern: str) -> None:
+    found = [
+        f"{name(path)}: {match[0]}"
+        for path in FILES
+        if (path.name, pattern) not in EXCEPT
+        for match in re.finditer(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert found == []
+
+
+def test_no_rule_of_the_linters_is_switched_off() -> None:
+    """The strictest profile, no rule skipped or only warned of, and no file or line that excepts itself."""
+    settings = yaml.safe_load((ROOT / ".ansible-lint").read_text())
+    assert (settings["profile"], settings["strict"]) == ("production", True)
+    assert settings["skip_list"] == [] == settings["warn_list"]
+    assert not {"enable_list", "mock_roles", "mock_modules", "rulesdir"} & settings.keys()
+    assert not {"roles/", "playbooks/", "site.yml", "inventory/"} & set(settings["exclude_paths"])
+    assert not list(ROOT.glob("**/.ansible-lint-ignore"))
+    assert yaml.safe_load((ROOT / ".yamllint").read_text())["extends"] == "default"
+    for path in YAML:
+        assert not re.search(r"#\s*(noqa|yamllint)\b", path.read_text(encoding="utf-8")), name(path)
+
+
+def test_host_keys_are_checked_and_nobody_hides_a_warning() -> None:
+    settings = configparser.ConfigParser(interpolation=None)
+    settings.read(ROOT / "ansible.cfg")
+    for option in ("host_key_checking", "deprecation_warnings", "system_warnings", "no_log", "display_args_to_stdout"):
+        assert not settings.has_option("defaults", option), f"{option} keeps its default"
+
+
+def tasks(items: Any) -> Iterator[dict[str, Any]]:
+    """Every task of a file, those of blocks and plays included."""
+    for item in items if isinstance(items, list) else []:
+        inner = [item.get(key) for key in ("block", "rescue", "always", "tasks", "pre_tasks", "post_tasks", "handlers")]
+        if not any(inner):
+            yield item
+        for one in inner:
+            yield from tasks(one)
+
+
+def secret_words() -> re.Pattern[str]:
+    """Whatever holds a secret: the files that the controller makes, those of the hosts, and the digests of tokens."""
+    made = [re.escape(one) for one in plugin("action", "judge_cluster").SECRETS]
+    return re.compile("|".join([*made, r"ca\.passphrase", r"ca\.key", r"\.password\b", r"tokens\.yml", r"Bearer"]))
+
+
+def test_a_task_that_touches_a_secret_says_nothing() -> None:
+    """By its words, wherever it is: a task whose arguments name a secret has `no_log: true`."""
+    word, touched = secret_words(), 0
+    for path in [*(ROOT / "roles").glob("*/tasks/*.yml"), *(ROOT / "playbooks").rglob("*.yml")]:
+        for task in tasks(yaml.safe_load(path.read_text(encoding="utf-8"))):
+            arguments = {key: value for key, value in task.items() if key not in {"name", "vars", "register"}}
+            if word.search(yaml.safe_dump(arguments)):
+                touched += 1
+                assert task.get("no_log") is True, f"{name(path)}: {task['name']}"
+    assert touched >= 7, "the search still finds those that there are"
+
+
+def test_the_search_for_such_tasks_finds_one_in_a_block() -> None:
+    text = "- block:\n    - name: x\n      copy: {src: '{{ judge_secrets_dir }}/session.key'}\n- name: y\n"
+    found = [task for task in tasks(yaml.safe_load(text)) if secret_words().search(yaml.safe_dump(task))]
+    assert [task["name"] for task in found] == ["x"]
