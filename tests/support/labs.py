@@ -92,3 +92,17 @@ def files_below(directory: Path) -> dict[str, tuple[int, bytes]]:
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
+
+
+def bundle() -> Path:
+    """The bundle to deploy from: $JUDGE_TEST_BUNDLE, else out/bundle, brought up to date (which needs a route out)."""
+    given = os.environ.get("JUDGE_TEST_BUNDLE")
+    if given:
+        return Path(given)
+    path = ROOT / "out" / "bundle"
+    made = subprocess.run(
+        [str(ANSIBLE_PLAYBOOK), "playbooks/bundle.yml", "-e", f"judge_bundle={path}"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stdout
+    return path

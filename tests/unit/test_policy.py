@@ -99,3 +99,29 @@ def test_the_search_for_such_tasks_finds_one_in_a_block() -> None:
     text = "- block:\n    - name: x\n      copy: {src: '{{ judge_secrets_dir }}/session.key'}\n- name: y\n"
     found = [task for task in tasks(yaml.safe_load(text)) if secret_words().search(yaml.safe_dump(task))]
     assert [task["name"] for task in found] == ["x"]
+
+
+@pytest.mark.parametrize("role", sorted(path.name for path in (ROOT / "roles").iterdir()))
+def test_every_role_says_what_it_takes(role: str) -> None:
+    """Specification, defaults and a page; names of its own begin with its own name."""
+    home = ROOT / "roles" / role
+    for file in ("meta/argument_specs.yml", "meta/main.yml", "defaults/main.yml", "README.md"):
+        assert (home / file).is_file(), f"{role}: {file}"
+    for path in (home / "vars").glob("*.yml"):
+        assert all(key.startswith(f"{role}_") for key in yaml.safe_load(path.read_text())), path
+    for path in (home / "tasks").glob("*.yml"):
+        for task in tasks(yaml.safe_load(path.read_text(encoding="utf-8"))):
+            assert task.get("register", f"{role}_").startswith(f"{role}_"), f"{name(path)}: {task['name']}"
+
+
+def test_no_variable_is_documented_and_used_nowhere() -> None:
+    """A setting that nothing reads is worse than none: somebody would rely on it."""
+    documented: set[str] = set()
+    for path in (ROOT / "roles").glob("*/meta/argument_specs.yml"):
+        for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
+            documented |= set(entry.get("options", {}))
+    used: set[str] = set()
+    for path in [*(ROOT / "roles").rglob("*"), *(ROOT / "playbooks").rglob("*.yml")]:
+        if path.is_file() and path.parent.name not in {"meta", "defaults"} and path.name != "README.md":
+            used |= set(re.findall(r"\b[a-z]+_[a-z0-9_]+\b", path.read_text(encoding="utf-8")))
+    assert documented - used == set()

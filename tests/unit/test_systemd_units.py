@@ -94,6 +94,17 @@ def test_exposure(name):
     assert abs(float(row[1]) - float(score[1])) <= 0.3
 
 
+def test_only_the_executor_is_exposed_and_says_why():
+    """Above 2.0 is only what makes sandboxes; every setting that it does without is named with its reason."""
+    assert {name for name, most in EXPOSURE.items() if most > 2.0} == {"executor"}
+    text = (UNITS / unit_name("executor")).read_text()
+    reasons = text.partition("# Not here, since sandboxes would not start:")[2].partition("\nAmbientCapabilities=")[0]
+    left_out = set(unit("boot")) - set(unit("executor"))
+    hardening = {key for key in left_out if key.startswith(("Protect", "Restrict", "Private", "Memory", "Proc"))}
+    assert hardening - {"MemoryHigh"} <= set(re.findall(r"\b([A-Z]\w+)=", reasons))
+    assert "above 2.0 because" in PAGE.read_text()
+
+
 def test_the_executor_has_nothing_that_keeps_sandboxes_from_starting():
     """Each was tried, on systemd 252 or 257; the unit says why."""
     masks = {"ProtectKernelTunables", "ProtectKernelLogs", "ProtectProc", "ProcSubset"}
