@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -193,9 +194,9 @@ class ProcessWatch:
     def look(self) -> None:
         """One look at all processes of the lab."""
         self.looks += 1
-        for path in self.group.rglob("cgroup.procs"):
+        for directory, _, _ in os.walk(self.group):  # which passes over cgroups that go away meanwhile
             try:
-                numbers = path.read_text().split()
+                numbers = Path(directory, "cgroup.procs").read_text().split()
             except OSError:
                 continue  # the cgroup is gone
             for number in numbers:
