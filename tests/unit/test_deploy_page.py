@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tests.support.ansible_plugins import module_utils, plugin
-from tests.unit.test_policy import tasks
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "roles"
@@ -82,28 +82,36 @@ def test_users_are_those_of_the_units() -> None:
     assert found.keys() == table.keys()
     for user, units in found.items():
         assert all(unit in table[user] for unit in units), (user, units, table[user])
-    (made,) = {
-        tuple(task["loop"]) for task in tasks(read(ROLES / "common/tasks/main.yml")) if "ansible.builtin.user" in task
-    }
+    (made,) = {tuple(one["users"]) for one in dictionaries(read(ROLES / "common/tasks/main.yml")) if "users" in one}
     assert set(made) == found.keys() - {"root"}
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
-def written() -> dict[str, dict[str, Any]]:
-    """Every file that a role's task writes on a host: path with `*` for what varies, and the task's arguments."""
-    found = {}
-    for path in ROLES.glob("*/tasks/*.yml"):
-        for task in tasks(read(path)):
-            for arguments in task.values():
-                if isinstance(arguments, dict) and "dest" in arguments:
-                    place = arguments["dest"]
-                    for key, value in PLACES.items():
-                        place = place.replace("{{ " + key + " }}", value)
-                    place = place.replace("{{ item }}", "judge-etcd.service")  # the only loop is over units
-                    found[re.sub(r"\{\{.*?\}\}", "*", place)] = arguments
-    found["/opt/judge/bundle"] = found.pop("*")  # bundle_path
+def dictionaries(tree: Any) -> Iterator[dict[str, Any]]:
+    """Every mapping inside of a YAML document."""
+    if isinstance(tree, dict):
+        yield tree
+    for inner in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else []:
+        yield from dictionaries(inner)
+
+
+def written() -> dict[str, dict[str, str]]:
+    """Every file that a role puts on a host: owner, group and mode by path, with `*` for what varies."""
+    found: dict[str, dict[str, str]] = {
+        "/opt/judge/bundle": {},
+        "/etc/systemd/system/judge-etcd.service": {"mode": "0644"},
+    }
+    for path in [*ROLES.glob("*/tasks/*.yml"), *ROLES.glob("*/vars/*.yml")]:
+        for item in dictionaries(read(path)):
+            place = str(item.get("dest") or item.get("path") or "")
+            if not place.startswith(("/", "{{ common_")) or not {"src", "template"} & item.keys():
+                continue
+            for key, value in (PLACES | {"etcd_service": "etcd"}).items():  # or etcd-proxy
+                place = place.replace("{{ " + key + " }}", value)
+            given = {key: item[key] for key in ("owner", "group", "mode") if key in item}
+            found[re.sub(r"\{\{.*?\}\}", "*", place)] = {"owner": "root", "group": "root", "mode": "0644"} | given
     return found
 
 
@@ -133,12 +141,7 @@ def best(path: str) -> str | None:
 
 
 def test_every_file_that_a_role_writes_is_in_the_table() -> None:
-    masked = {
-        "/etc/systemd/system/etcd.service",
-        "/etc/systemd/system/mongod.service",
-        "/etc/systemd/system/swap.target",
-    }
-    missing = [path for path in written() if path not in masked and best(path) is None]
+    missing = [path for path in written() if best(path) is None]
     assert missing == []
 
 
