@@ -1,0 +1,66 @@
+"""A crowd at the gateway of a whole cluster: several languages at a steady rate, while judging processes are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import Cluster, processes_of, running
+from tests.support.servers import wait_for
+from tests.support.stream import CASES, Stream
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(tmp_path_factory.mktemp("stream") / "cluster", "--slots", "2") as made:
+        yield made
+
+
+def stream(cluster: Cluster) -> Stream:
+    return Stream(lambda: cluster.api(timeout=120), interval=0.2)
+
+
+def test_every_kind_gets_its_verdict_once(cluster: Cluster) -> None:
+    with stream(cluster) as crowd:
+        wait_for(lambda: crowd.judged() >= 2 * len(CASES), 120, "verdicts of every kind")
+        ledger = crowd.verify()
+    verdicts = Counter(final.verdict for final in ledger.ended.values())
+    assert verdicts.keys() == {case.verdict.value for case in CASES}
+    assert len(ledger.ended) == len(ledger.offered) >= 2 * len(CASES)
+
+
+def test_nothing_is_lost_while_judicator_and_executor_die(cluster: Cluster) -> None:
+    with stream(cluster) as crowd:
+        crowd.flows()
+        for kind in ("judge.cli judicator ", "judge.cli executor "):
+            (victim,) = (pid for pid, told in processes_of(str(cluster.directory)).items() if kind in told)
+            os.kill(victim, signal.SIGKILL)
+            crowd.flows()
+        crowd.verify()
+
+
+def test_two_crowds_do_not_see_each_other(cluster: Cluster) -> None:
+    with stream(cluster) as one, stream(cluster) as two:
+        one.flows()
+        two.flows()
+        assert not one.verify().ids & two.verify().ids
+
+
+def test_a_crowd_that_cannot_get_in_says_so(tmp_path: Path, cluster: Cluster) -> None:
+    (tmp_path / "token").write_text("nobody")
+    text = (cluster.directory / "client.yml").read_text()
+    lonely = Cluster(tmp_path)
+    config = [line for line in text.splitlines() if not line.startswith("token_file")]
+    (tmp_path / "client.yml").write_text("\n".join([*config, "token_file: token", ""]))
+    with (
+        Stream(lambda: lonely.api(timeout=1), interval=0.05) as crowd,
+        pytest.raises(AssertionError, match=r"broke off: .*token"),
+    ):
+        crowd.flows()
