@@ -360,7 +360,9 @@ class Loop:
         self._hurry = False
         self._in_flight = True
         self._report_at = float("inf")
-        self.p.reporter.report(self.board.request(self.vacant(), self.info()))
+        vacant = self.vacant()
+        ahead = max(0, vacant - self.board.free(self.p.slots.working))
+        self.p.reporter.report(self.board.request(vacant, self.info(), ahead))
 
     def _answered(self, reply: ReportReply) -> None:
         """Carry out a report's answer (seed: cancel_list, add_list)."""

@@ -219,8 +219,8 @@ class Board:
 
     # --- the report --------------------------------------------------------------------------------------------
 
-    def request(self, vacant: int, info: ExecutorInfo | None) -> ReportRequest:
-        """The next report (seed: `rpc.report(this.address, content, vacant)`).
+    def request(self, vacant: int, info: ExecutorInfo | None, ahead: int = 0) -> ReportRequest:
+        """The next report (seed: `rpc.report(this.address, content, vacant)`); `ahead` is part of `vacant`.
 
         Judged tasks whose output is still on its way are listed as executing, so that nobody gives them to others.
         A report without an answer needs no undoing: its completions go again with the next one.
@@ -233,6 +233,7 @@ class Board:
                 claim=claim,
                 status=entry.status,
                 progress=entry.progress,
+                waiting=entry.phase is not Phase.RUNNING,
             )
             for claim, entry in self.tasks.items()
             if not entry.cancelled
@@ -255,6 +256,7 @@ class Board:
             incarnation=self.incarnation,
             sequence=self.sequence,
             vacant=vacant,
+            ahead=ahead,
             executing=executing,
             complete=complete,
             info=info,

@@ -55,6 +55,7 @@ class Held:
     history: tuple[Document, ...]
     created: datetime.datetime
     priority: str = "normal"
+    waiting: bool = False
     trace: str = ""
 
 
@@ -66,6 +67,7 @@ HELD_FIELDS: Final = {
     "beat": 1,
     "handed": 1,
     "strikes": 1,
+    "waiting": 1,
     "status": 1,
     "progress": 1,
     "history": 1,
@@ -77,7 +79,7 @@ HELD_FIELDS: Final = {
 
 def held(doc: Document) -> Held:
     """A running task out of its document (projection HELD_FIELDS)."""
-    # Tasks that were added by a version before traces have none.
+    # Tasks of earlier releases have no trace, and their hand-outs do not say whether they wait.
     fields = {name: doc[name] for name in HELD_FIELDS if name in doc}
     return Held(id=doc["_id"], **{**fields, "history": tuple(doc["history"])})
 

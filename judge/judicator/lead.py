@@ -23,6 +23,7 @@ from judge.etcd.client import Etcd
 from judge.etcd.election import Election
 from judge.judicator.database import Database
 from judge.judicator.executors import Executors
+from judge.judicator.order import STRIKE, blame
 from judge.judicator.retention import Retention
 from judge.judicator.sweep import Decision, Limits, Notes, Seen, decide, observed
 from judge.judicator.tasks import Tasks
@@ -132,13 +133,13 @@ class Lead:
             if self.leading and await self._executors.declare_dead(docs[one.name]):
                 DEAD.inc()
                 log.warning("executor '%s' is dead: no report for %g s", one.name, self._config.executor_expiry)
-        for tasks, why, reason in (
-            (decision.orphaned, "dead", "the executor is dead"),
-            (decision.expired, "expired", f"no sign of life for {self._config.task_expiry:g} s"),
+        late = f"no sign of life for {self._config.task_expiry:g} s"
+        for task, why, reason, weight in (
+            *((one, "dead", *blame("the executor is dead", waiting=one.waiting)) for one in decision.orphaned),
+            *((one, "expired", late, STRIKE) for one in decision.expired),
         ):
-            for task in tasks:
-                if self.leading:
-                    await self._tasks.give_back(task, why, reason, silent=True)
+            if self.leading:
+                await self._tasks.give_back(task, why, reason, weight=weight, silent=True)
         for one in decision.forgotten:
             if self.leading and await self._executors.forget(docs[one.name]):
                 log.info("executor '%s' is forgotten: dead for %g s", one.name, self._config.executor_forget)

@@ -18,6 +18,15 @@ LIGHT: Final = 1
 NO_STRIKE: Final = 0
 
 
+def blame(what: str, *, waiting: bool) -> tuple[str, int]:
+    """The reason and the weight of a hand-out that ended because `what` became of its executor.
+
+    A task that had not begun there was not the cause. It counts a little all the same, so that one which ends
+    executors before it is ever seen to begin is given up some day.
+    """
+    return (f"{what}, the task had not begun", LIGHT) if waiting else (what, STRIKE)
+
+
 def fair_order(head: int | None, mine: int | None) -> int:
     """The virtual time of a new task, the second key of the queue's order.
 

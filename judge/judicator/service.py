@@ -21,7 +21,7 @@ from judge.judicator.documents import Held
 from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.hub import Hub
 from judge.judicator.lead import Lead
-from judge.judicator.order import LIGHT, NO_STRIKE, STRIKE
+from judge.judicator.order import LIGHT, NO_STRIKE, STRIKE, blame
 from judge.judicator.problems import Problems
 from judge.judicator.status import StatusReader
 from judge.judicator.tasks import STALE, Taker, Tasks
@@ -190,7 +190,7 @@ class Service:
         room = request.vacant - len(reply.add)
         if room > 0 and not doc["drain"]:
             taker, others = await self._taker(request.executor, request.incarnation, request.sequence, languages(doc))
-            reply.add += await self.tasks.hand_out(taker, room, others)
+            reply.add += await self.tasks.hand_out(taker, room, others, min(request.ahead, room))
         free = 0 if doc["drain"] else max(0, request.vacant - len(reply.add))
         self._hub.free[request.executor] = (request.incarnation, request.sequence, free)
         return reply
@@ -243,7 +243,8 @@ class Service:
             if (str(one.id), one.claim) in listed:
                 continue
             if one.incarnation != request.incarnation:
-                backs.append(self.tasks.give_back(one, "restarted", "the executor restarted"))
+                reason, weight = blame("the executor restarted", waiting=one.waiting)
+                backs.append(self.tasks.give_back(one, "restarted", reason, weight=weight))
             elif one.handed == request.sequence:
                 again.append(one)  # this very report was answered before, and the answer got lost
             elif one.handed > request.sequence:

@@ -203,12 +203,13 @@ class Tasks:
         """Note that an executor still works on a hand-out; False when it is no longer in force."""
         status = executing.status if executing.status in _WORKING else Status.RUNNING
         progress = documents.cut(executing.progress, 200)
+        news = (status, progress) != (one.status, one.progress)
         update: Document = {"$inc": {"beat": 1}}
-        if (status, progress) != (one.status, one.progress):
-            update["$set"] = {"status": status.value, "progress": progress}
-            update["$inc"]["version"] = 1
+        if news or executing.waiting != one.waiting:
+            update["$set"] = {"status": status.value, "progress": progress, "waiting": executing.waiting}
+            update["$inc"]["version"] = int(news)
         done = await self._tasks.update_one(_force(one), update)
-        if done.matched_count and "$set" in update:
+        if done.matched_count and news:
             self._listener.changed(one.id)
         return bool(done.matched_count)
 
@@ -289,10 +290,13 @@ class Tasks:
             GIVEN.labels(why).inc()
         return after is not None
 
-    async def hand_out(self, taker: Taker, count: int, alive: Mapping[str, frozenset[str]]) -> list[Assignment]:
+    async def hand_out(
+        self, taker: Taker, count: int, alive: Mapping[str, frozenset[str]], ahead: int = 0
+    ) -> list[Assignment]:
         """Claim up to `count` waiting tasks for an executor, in the order of the queue.
 
-        `alive` maps the other executors that could take work to their languages (see order.may_take).
+        The last `ahead` of so many will wait there for a slot. `alive` maps the other executors that could take work to
+        their languages (see order.may_take).
         """
         taken: list[Assignment] = []
         while len(taken) < count:
@@ -300,7 +304,13 @@ class Tasks:
             found = [one for one in await self._next(taker, wanted, alive) if one["_id"] not in self._claiming][:wanted]
             if not found:
                 break
-            docs = await asyncio.gather(*(self._claim(taker, one) for one in found))
+            places = range(len(taken), len(taken) + len(found))
+            docs = await asyncio.gather(
+                *(
+                    self._claim(taker, one, waits=place >= count - ahead)
+                    for place, one in zip(places, found, strict=True)
+                )
+            )
             taken += [documents.to_assignment(doc) for doc in docs if doc is not None]
         return taken
 
@@ -323,7 +333,7 @@ class Tasks:
             found.sort(key=lambda one: yields(one["rank"]))  # stable: no run of a rejudging goes before a live task
         return found
 
-    async def _claim(self, taker: Taker, candidate: Document) -> Document | None:
+    async def _claim(self, taker: Taker, candidate: Document, *, waits: bool) -> Document | None:
         """Compare-and-set one waiting task to this executor; None when somebody else was faster."""
         task = candidate["_id"]
         self._claiming.add(task)
@@ -338,6 +348,7 @@ class Tasks:
                         "claim": uuid.uuid4().hex,
                         "handed": taker.sequence,
                         "beat": 0,
+                        "waiting": waits,
                         "progress": "",
                         "started": clock.wall(),
                     },

@@ -258,20 +258,21 @@ class Assignment(Message):
 
 
 class Executing(Message):
-    """A task that this executor has in hand."""
+    """A task that this executor has in hand. `waiting`: not begun, its data or its slot is not there yet."""
 
     id: TaskId
     attempt: int
     claim: str
     status: Status = Status.COMPILING
     progress: str = ""
+    waiting: bool = False
 
 
 class Completed(Message):
     """A finished attempt. `retry` means the executor could not judge it and the attempt should be made again.
 
-    `strike`: with `retry`, whether the attempt counts against the cap; False when neither task nor machine is to
-    blame (the executor was told to stop, its disk is full, no judicator had the data).
+    `strike`: with `retry`, whether a whole attempt counts against the cap; False when neither task nor machine is to
+    blame (the executor was told to stop, no slot was free in time, no judicator could be asked for the data).
     """
 
     id: TaskId
@@ -295,12 +296,16 @@ class ExecutorInfo(Message):
 
 
 class ReportRequest(Message):
-    """The executor's loop (seed: report). `sequence` grows by one with every report of one incarnation."""
+    """The executor's loop (seed: report). `sequence` grows by one with every report of one incarnation.
+
+    `vacant` is how many tasks it asks for; the last `ahead` of them will wait for slots that are nearly free.
+    """
 
     executor: Identifier
     incarnation: str
     sequence: int
     vacant: int = Field(ge=0)
+    ahead: int = Field(default=0, ge=0)
     executing: list[Executing] = Field(default_factory=list)
     complete: list[Completed] = Field(default_factory=list)
     info: ExecutorInfo | None = None

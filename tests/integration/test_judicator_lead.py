@@ -90,6 +90,20 @@ def test_a_silent_executors_task_is_judged_elsewhere(world: World) -> None:
     assert alive["e1"]
 
 
+def test_a_task_that_only_waited_in_a_dead_executor_is_hardly_blamed(world: World) -> None:
+    world.judicator(**FAST, attempts=1)
+    people, dead = world.client(), world.executor(slots=2)
+    began, waited = (people.call("add", source(), m.AddReply).task.id for _ in range(2))
+    dead.report(vacant=2, ahead=1)
+
+    def over(task: str) -> m.Task:
+        return people.call("get", m.GetRequest(id=task), m.Task)
+
+    wait_for(lambda: over(began).done and over(waited).status == "retrying", what="the end of their executor")
+    assert over(began).verdict == "JE"
+    assert over(waited).history[0].reason == "the executor is dead, the task had not begun"
+
+
 def test_a_task_without_beats_expires_though_its_executor_reports(world: World) -> None:
     """A report that lists the task at another attempt keeps the executor alive, not the task."""
     running = world.judicator(**FAST)

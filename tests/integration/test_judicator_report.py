@@ -232,6 +232,50 @@ def test_attempts_end_with_evidence(world: World) -> None:
     assert one.report().add == []
 
 
+def test_a_task_that_only_waited_in_a_restarted_executor_is_hardly_blamed(world: World) -> None:
+    world.judicator(attempts=1)
+    people, executor = world.client(), world.executor(slots=2)
+    first, second = add(people), add(people)
+    for _ in range(5):
+        executor.report(vacant=2, ahead=2)
+        assert executor.work.keys() == {first, second}
+        executor.restart()
+        executor.report(vacant=0)
+    executor.report(vacant=2)  # now for free slots, but the second one's data is not there
+    executor.waiting = {second}
+    executor.report()
+    executor.restart()
+    executor.report(vacant=0)
+    assert get(people, first).verdict == "JE", "it was running"
+    found = get(people, second)
+    assert not found.done
+    assert {one.reason for one in found.history} == {"the executor restarted, the task had not begun"}
+
+
+def test_a_task_that_ends_its_executor_is_blamed_once_it_has_begun(world: World) -> None:
+    world.judicator(attempts=1)
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    executor.waiting = {task}
+    executor.report(vacant=1, ahead=1)
+    executor.report()
+    before = get(people, task).version
+    executor.waiting = set()
+    executor.report()
+    assert get(people, task).version == before, "nobody needs to look again for that"
+    executor.restart()
+    executor.report(vacant=0)
+    assert get(people, task).verdict == "JE"
+
+
+def test_only_the_last_of_a_hand_out_wait(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor(slots=3)
+    ids = [add(people) for _ in range(3)]
+    executor.report(vacant=3, ahead=1)
+    assert [world.db.tasks.find_one({"_id": ObjectId(task)})["waiting"] for task in ids] == [False, False, True]
+
+
 def test_a_task_prefers_an_executor_that_has_not_failed_it(world: World) -> None:
     world.judicator()
     people, one, two = world.client(), world.executor("e1"), world.executor("e2", languages=("c",))

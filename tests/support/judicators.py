@@ -121,13 +121,14 @@ class Executor:
         self.info = m.ExecutorInfo(slots=slots, languages=dict.fromkeys(languages, "1.0"), version="0.1.0")
         self.slots = slots
         self.work: dict[str, m.Assignment] = {}
+        self.waiting: set[str] = set()
 
     def restart(self) -> None:
         """Come back as a new process that has nothing in hand."""
         self.incarnation, self.sequence, self.work = uuid.uuid4().hex, 0, {}
 
-    def request(self, *complete: m.Completed, vacant: int | None = None) -> m.ReportRequest:
-        """The next report; what it completes leaves the work in hand."""
+    def request(self, *complete: m.Completed, vacant: int | None = None, ahead: int = 0) -> m.ReportRequest:
+        """The next report; what it completes leaves the work in hand, and the ids in `waiting` have not begun."""
         for one in complete:
             self.work.pop(one.id, None)
         self.sequence += 1
@@ -136,7 +137,11 @@ class Executor:
             incarnation=self.incarnation,
             sequence=self.sequence,
             vacant=self.slots - len(self.work) if vacant is None else vacant,
-            executing=[m.Executing(id=one.id, attempt=one.attempt, claim=one.claim) for one in self.work.values()],
+            ahead=ahead,
+            executing=[
+                m.Executing(id=one.id, attempt=one.attempt, claim=one.claim, waiting=one.id in self.waiting)
+                for one in self.work.values()
+            ],
             complete=list(complete),
             info=self.info,
         )
@@ -150,8 +155,8 @@ class Executor:
         self.work.update({one.id: one for one in reply.add})
         return reply
 
-    def report(self, *complete: m.Completed, vacant: int | None = None) -> m.ReportReply:
-        return self.send(self.request(*complete, vacant=vacant))
+    def report(self, *complete: m.Completed, vacant: int | None = None, ahead: int = 0) -> m.ReportReply:
+        return self.send(self.request(*complete, vacant=vacant, ahead=ahead))
 
     def wait(self, timeout: float = 5.0) -> bool:
         request = m.WaitRequest(executor=self.name, incarnation=self.incarnation, timeout=timeout)

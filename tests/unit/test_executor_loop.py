@@ -167,6 +167,19 @@ def test_a_task_asked_for_ahead_does_not_wait_long(loop, slot_side):
     assert loop.board.next_overdue() == float("inf")
 
 
+def test_a_report_tells_which_tasks_it_asks_for_ahead(loop, slot_side, monkeypatch):
+    sent = []
+    monkeypatch.setattr(loop.p.reporter, "report", sent.append)
+    loop.know_languages({})
+    loop._report_due(clock.monotonic())
+    loop._in_flight = False
+    hand_out(loop, assignment())
+    send(slot_side, Progress(claim="c1", status=Status.COMPILING, nearly=True))
+    loop._take_events(1)
+    loop._report_due(clock.monotonic())
+    assert [(one.vacant, one.ahead) for one in sent] == [(1, 0), (1, 1)]
+
+
 def test_nonsense_from_a_slot_ends_it(loop, slot_side):
     hand_out(loop, assignment())
     slot_side.sendall(struct.pack("!I", 3) + b"???")

@@ -41,9 +41,12 @@ def test_life_of_a_task():
     assert one.tasks[task.claim].phase is Phase.PREPARING
     assert one.waiting() == []
     assert one.free(2) == 1
+    assert [e.waiting for e in one.request(1, None).executing] == [True]
     assert one.prepared(task.claim, 1.0)
     assert one.waiting() == [task.claim]
+    assert [e.waiting for e in one.request(1, None).executing] == [True]
     one.started(task.claim, 0)
+    assert [e.waiting for e in one.request(1, None).executing] == [False]
     one.status(task.claim, Status.RUNNING, "3/10")
     sent = one.request(1, None)
     assert [(e.claim, e.status, e.progress) for e in sent.executing] == [(task.claim, Status.RUNNING, "3/10")]

@@ -17,7 +17,7 @@ TASK = ObjectId()
 
 
 def held(executor: str = "e1", attempt: int = 1, beat: int = 0) -> Held:
-    return Held(TASK, executor, "i", attempt, "c", beat, 1, 0, "running", "", (), NOW)
+    return Held(TASK, executor, "i", attempt, "c", beat, 1, 0, False, "running", "", (), NOW)
 
 
 def seen(sequence: int = 1, *, alive: bool = True, name: str = "e1", incarnation: str = "i") -> Seen:
