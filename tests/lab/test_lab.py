@@ -16,28 +16,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import cgroups, cli, cluster, network, shell, state
+from lab import cgroups, cli, cluster, network, state
 from lab import host as hosts
 from lab.cluster import Lab
 from lab.errors import LabError, UsageError
+from tests.support.capable import no_lab
 from tests.support.servers import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = os.environ.get("JUDGE_LAB_TEST_RELEASE", "trixie")
 
 
-def impossible() -> str | None:
-    """Why this machine cannot run a lab, or None."""
-    try:
-        shell.prepare()
-        cgroups.hierarchies()
-    except LabError as exc:
-        return str(exc)
-    return None
-
-
-REASON = impossible()
-pytestmark = [pytest.mark.root, pytest.mark.skipif(REASON is not None, reason=f"no lab here: {REASON}")]
+pytestmark = [pytest.mark.root, pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible")]
 
 
 def fresh_name() -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import sysconfig
 import uuid
 from pathlib import Path
 
+from tests.support.capable import no_hosts
 from tests.support.servers import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,11 +82,8 @@ exec {python} -m judge.cli "$@"
 
 def missing() -> str:
     """Why there cannot be such a host here; empty when there can."""
-    if os.geteuid() != 0:
-        return "a host with systemd needs root"
-    for program in ("unshare", "nsenter", "ip", "pivot_root"):
-        if shutil.which(program) is None:
-            return f"a host with systemd needs the program {program}"
+    if no_hosts():
+        return no_hosts()
     if not SYSTEMD.exists():
         return "a host with systemd needs the package systemd"
     if python().is_relative_to("/root") or python().is_relative_to("/home"):
