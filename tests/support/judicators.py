@@ -58,16 +58,19 @@ class Running:
 
 
 class World:
-    """One database, one etcd prefix, certificates, and whatever judicators and clients a test starts on them."""
+    """One database, one etcd prefix, certificates, and whatever judicators and clients a test starts on them.
+
+    `mongod` is the address of a member of the replica set, or those of several with commas between.
+    """
 
     def __init__(self, directory: Path, etcd: str, mongod: str) -> None:
         self.pki = directory / "pki"
         pki.make_ca(self.pki)
-        self.mongod = mongod
+        self.mongods = mongod.split(",")
         self.database = f"t{uuid.uuid4().hex[:12]}"
         self.etcd_config = EtcdClient(endpoints=[etcd], prefix=f"/{self.database}/", timeout=2)
         self.stack = contextlib.ExitStack()
-        self.raw = self.stack.enter_context(pymongo.MongoClient(mongod, replicaSet="judge", tz_aware=True))
+        self.raw = self.stack.enter_context(pymongo.MongoClient(self.mongods, replicaSet="judge", tz_aware=True))
         self.judicators: list[Running] = []
 
     @property
@@ -85,7 +88,7 @@ class World:
             "address": address,
             "tls": self.tls(name, "judicator"),
             "etcd": self.etcd_config,
-            "mongodb": MongodbClient(seeds=[self.mongod], database=self.database, timeout=5),
+            "mongodb": MongodbClient(seeds=self.mongods, database=self.database, timeout=5),
             "stop_grace": 2,
         }
         return JudicatorConfig(**{**defaults, **settings})
@@ -106,7 +109,7 @@ class World:
 
     def close(self) -> None:
         self.stack.close()
-        with pymongo.MongoClient(self.mongod, replicaSet="judge") as client:
+        with pymongo.MongoClient(self.mongods, replicaSet="judge") as client:
             client.drop_database(self.database)
 
 
