@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.servers import etcd_server, mongod_server
+
+FIGURE = "figure"
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +24,28 @@ def mongod_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """`host:port` of a real mongod of this module's own, primary of replica set `judge`."""
     with mongod_server(tmp_path_factory.mktemp("mongod")) as address:
         yield address
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Says what a test has measured; the figures are printed when all is over, also of tests that passed."""
+    return lambda text: request.node.user_properties.append((FIGURE, text))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what was measured."""
+    ended = [one for reports in terminalreporter.stats.values() for one in reports if hasattr(one, "user_properties")]
+    figures = [
+        text
+        for one in ended
+        if getattr(one, "when", "") == "call"
+        for name, text in one.user_properties
+        if name == FIGURE
+    ]
+    if figures:
+        terminalreporter.section("measured")
+        for text in figures:
+            terminalreporter.line(text)
 
 
 @pytest.fixture
