@@ -4,14 +4,18 @@ import sys
 # In two halves, so that it is not in this file: what the files of the host are marked with.
 NEEDLE = b"CANARY" + b"-"
 found = []
-for name in ("@SECRET@", "@VICTIM@", "@ANSWER@", "/etc/shadow", "/etc/gshadow", "/etc/judge", "/root", "/home", "/var",
-             "/run", "/sys", "/srv", "/opt", "/mnt", "/boot", "/etc/ssh", "/etc/hostname", "/etc/resolv.conf", "/proc/kcore",
+for name in ("@SECRET@", "@VICTIM@", "@ANSWER@", "/etc/shadow", "/etc/gshadow", "/etc/judge", "/root", "/home",
+             "/var/lib/dpkg", "/var/lib/judge", "/var/log", "/var/cache", "/var/tmp", "/var/spool", "/run", "/sys", "/srv", "/opt", "/mnt", "/boot", "/etc/ssh", "/etc/hostname", "/etc/resolv.conf", "/proc/kcore",
              "/proc/1/root/etc", "/proc/self/root/etc/shadow", "/.dockerenv", "/oldroot", "/newroot"):
     try:
         os.listdir(name) if os.path.isdir(name) else open(name, "rb").read(100)
         found.append(name)
     except OSError:
         pass
+# Empty directories above the list of GHC's libraries, of the container's own.
+for folder, known in (("/var", ["lib"]), ("/var/lib", ["ghc"])):
+    if os.path.isdir(folder) and os.listdir(folder) != known:
+        found.append(folder)
 for folder, folders, files in os.walk("/"):
     folders[:] = [one for one in folders if os.path.join(folder, one) not in ("/usr", "/proc/self/task", "/proc/thread-self")]
     for one in files:
