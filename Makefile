@@ -6,15 +6,17 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 # The system's interpreter: daemons that drop root must be able to reach it (DESIGN, facts that bite).
 PYTHON ?= /usr/bin/python3
-SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests .ci/run lab/lab lab/lab-host lab/lab-init
+SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests .ci/run lab/lab lab/lab-host lab/lab-init \
+  molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up test test-hosts lint types unit bench clean
+.PHONY: help setup setup-test demo up test test-hosts molecule molecule-single lint types unit bench clean
 
 help:
 	@echo "make demo   start a cluster, judge examples/, show a table, stop"
 	@echo "make up     start a cluster and leave it running (Ctrl-C stops it)"
 	@echo "make test   lint, types and the tests of the cluster"
 	@echo "make test-hosts   the tests of the lab's hosts and of the units on a real systemd (root)"
+	@echo "make molecule     the deployment from bare hosts to nothing left, step by step (root; molecule-single: on one host)"
 	@echo "make bench  measure, as ratios within one run"
 
 setup: $(VENV)/.run
@@ -65,3 +67,9 @@ bench: setup-test
 
 clean:
 	rm -rf $(VENV) build *.egg-info .coverage* .mypy_cache .ruff_cache .pytest_cache
+
+molecule: setup-test
+	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/molecule --base-config .config/molecule/config.yml test --scenario-name default
+
+molecule-single: setup-test
+	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/molecule --base-config .config/molecule/config.yml test --scenario-name single-host

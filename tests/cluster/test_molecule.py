@@ -1,0 +1,54 @@
+"""The molecule scenarios, as `molecule test` runs them: bare hosts become a cluster, and nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.support.lab import cannot_run_lab
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE = ROOT / ".config/molecule/config.yml"
+STEPS = ["destroy", "syntax", "create", "prepare", "check", "verify", "converge", "idempotence", "verify", "destroy"]
+PATIENCE = 3600  # seconds; six minutes on an idle machine, far longer beside other tests
+# What only somebody who changes the deployment may see, and has to mend.
+NOISE = re.compile(r"\[DEPRECATION|\[WARNING|^WARNING", re.MULTILINE)
+
+REASON = cannot_run_lab()
+pytestmark = [pytest.mark.root, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
+
+
+def molecule(scenario: str, ephemeral: Path) -> str:
+    """Run a scenario from begin to end in a lab of its own, and return what it said."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "JUDGE_MOLECULE_LAB": f"m{uuid.uuid4().hex[:8]}",
+        "MOLECULE_EPHEMERAL_DIRECTORY": str(ephemeral),
+        "MOLECULE_COMMAND_BORDERS": "0",
+        "NO_COLOR": "1",
+    }
+    command = ["molecule", "--base-config", str(BASE), "test", "--scenario-name", scenario]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.mark.timeout(PATIENCE)
+@pytest.mark.parametrize("scenario", ["default", "single-host"])
+def test_scenario(scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = molecule(scenario, tmp_path / "m")
+    done = re.findall(rf"\[{scenario} > (\w+)\] Executed: Successful", told)
+    with capsys.disabled():
+        steps = re.findall(r"^ *([\d.]+ s)  playbook (.*)$", told, re.MULTILINE)
+        print(f"\nmolecule {scenario}: " + ", ".join(f"{playbook} {lasted}" for lasted, playbook in steps))
+    assert done == STEPS
+    assert not NOISE.search(told), told
