@@ -42,7 +42,7 @@ _PROBLEM_YAML = "problem.yaml"
 _INI = "domjudge-problem.ini"
 _EXPECTATIONS = "submissions/submissions.yaml"
 # What the format's language codes are called here, where it is not the same word.
-ALIASES = {"python": "python3", "c++": "cpp", "javascript": "javascript", "bash": "bash"}
+ALIASES = {"python": "python3", "c++": "cpp"}
 # Said at import, so that nobody believes that it was done.
 _NOT_DONE = {
     "input_validators": "input validators are not run here; check the input files with the package's own tools",
