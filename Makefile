@@ -6,14 +6,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 # The system's interpreter: daemons that drop root must be able to reach it (DESIGN, facts that bite).
 PYTHON ?= /usr/bin/python3
-SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests .ci/run lab/lab lab/lab-host lab/lab-init \
-  molecule/shared/connect molecule/shared/files/listing.sh
+SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
+  lab/lab lab/lab-host lab/lab-init molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up test test-hosts molecule molecule-single lint types unit bench clean
+.PHONY: help setup setup-test demo up lab lab-down test test-hosts molecule molecule-single lint types unit bench clean
 
 help:
 	@echo "make demo   start a cluster, judge examples/, show a table, stop"
 	@echo "make up     start a cluster and leave it running (Ctrl-C stops it)"
+	@echo "make lab    bare systemd hosts on this machine, deployed by site.yml, judge examples/ (root); make lab-down"
 	@echo "make test   lint, types and the tests of the cluster"
 	@echo "make test-hosts   the tests of the lab's hosts and of the units on a real systemd (root)"
 	@echo "make molecule     the deployment from bare hosts to nothing left, step by step (root; molecule-single: on one host)"
@@ -39,6 +40,17 @@ demo: setup
 
 up: setup
 	@$(BIN)/judge up
+
+$(VENV)/.lab: $(VENV)/.run
+	@scripts/install-packages lab
+	@$(PIP) install -c constraints.txt -e '.[embedded]' ansible-core 2> >(grep -v '^WARNING' >&2)
+	@touch $@
+
+lab: $(VENV)/.lab
+	@scripts/lab-demo
+
+lab-down: $(VENV)/.lab
+	@$(BIN)/python -m lab down --name "$${JUDGE_LAB_NAME:-lab}"
 
 lint: setup-test
 	$(BIN)/ruff format --check .
