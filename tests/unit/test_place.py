@@ -1,0 +1,144 @@
+"""judge_place and judge_release on this machine: what a run changes, foretells, leaves alone, leaves to the next one."""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import grp
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.ansible_plugins import plugin, run_module
+
+release = plugin("modules", "judge_release")
+swap = plugin("modules", "judge_swap")
+MINE = {"owner": getpass.getuser(), "group": grp.getgrgid(os.getgid()).gr_name}
+
+
+def item(path: Path, text: str | None = None, **more: Any) -> dict[str, Any]:
+    content = {} if text is None else {"kind": "file", "content": base64.b64encode(text.encode()).decode()}
+    return {"path": str(path), **MINE, **content, **more}
+
+
+def place(*items: dict[str, Any], check: bool = False, diff: bool = False) -> dict[str, Any]:
+    return run_module("judge_place", {"items": list(items), "diff": diff}, check=check)
+
+
+def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
+    """Files, directories and links: foretold, made, and then not touched."""
+    target = tmp_path / "etc"
+    items = [
+        item(target, kind="directory"),
+        item(target / "a.yml", "text", mode="0640"),
+        item(target / "gone", kind="absent"),
+        item(target / "link", kind="link", target="/dev/null"),
+    ]
+    wanted = [str(target), str(target / "a.yml"), str(target / "link")]
+    assert place(*items, check=True)["paths"] == wanted
+    assert not target.exists()
+    assert place(*items)["paths"] == wanted
+    assert (target / "a.yml").read_text() == "text"
+    assert (target / "a.yml").stat().st_mode & 0o777 == 0o640
+    before = (target / "a.yml").stat()
+    assert place(*items)["changed"] is False
+    assert (target / "a.yml").stat() == before
+    assert place(*items, check=True)["changed"] is False
+
+
+@pytest.mark.parametrize("damage", ["mode", "text", "link", "leftover"])
+def test_what_differs_is_put_right(tmp_path: Path, damage: str) -> None:
+    file = tmp_path / "a"
+    place(item(file, "text"))
+    if damage == "mode":
+        file.chmod(0o666)
+    elif damage == "text":
+        file.write_text("other")
+    elif damage == "link":
+        file.rename(tmp_path / "b")
+        file.symlink_to(tmp_path / "b")
+    else:
+        file.unlink()
+        (tmp_path / ".a.judge-new").write_text("of a run that was cut off")
+    assert place(item(file, "text"))["paths"] == [str(file)]
+    assert (file.read_text(), file.is_symlink(), file.stat().st_mode & 0o777) == ("text", False, 0o644)
+    assert not (tmp_path / ".a.judge-new").exists()
+
+
+def test_a_file_that_fails_its_check_leaves_the_old_one(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    place(item(file, "good"))
+    done = place(item(file, "bad", validate="grep -q good %s"))
+    assert done["failed"] and "failed to validate, the old one is still in place" in done["msg"]
+    assert file.read_text() == "good"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_check_runs_only_for_what_changes(tmp_path: Path) -> None:
+    file, seen = tmp_path / "a", tmp_path / "seen"
+    checked = item(file, "text", validate=f"cp %s {seen}")
+    place(checked, check=True)
+    assert not seen.exists()
+    place(checked)
+    assert seen.read_text() == "text"
+    seen.unlink()
+    place(checked)
+    assert not seen.exists()
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="what is due is noted in /run, as root")
+def test_a_command_that_failed_is_left_to_the_next_run(tmp_path: Path) -> None:
+    """A run that was cut off between a file and what has to follow it."""
+    ready = tmp_path / "ready"
+    follow = item(tmp_path / "a", "text", then=f"cp {ready} {tmp_path}/followed")
+    assert "failed" in place(follow)["msg"]
+    assert (tmp_path / "a").read_text() == "text"
+    assert place(follow, check=True)["changed"] is True
+    ready.write_text("now")
+    assert place(follow)["changed"] is True
+    assert (tmp_path / "followed").read_text() == "now"
+    assert place(follow)["changed"] is False
+
+
+def test_a_secret_is_in_no_difference(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    place(item(file, "first secret"))
+    done = place(item(file, "second secret", secret=True), diff=True, check=True)
+    assert done["changed"] and done["diff"]
+    assert "first secret" not in str(done) and "second secret" not in str(done)
+    assert "second text" in str(place(item(file, "second text"), diff=True, check=True)["diff"])
+
+
+def test_an_owner_who_is_still_to_come_is_foretold(tmp_path: Path) -> None:
+    late = item(tmp_path / "a", "text") | {"owner": "judge-nobody-here"}
+    assert place(late, check=True)["changed"] is True
+    done = place(late)
+    assert done["failed"] and "judge-nobody-here" in done["msg"] and "run site.yml" in done["msg"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_release_is_named_by_its_content(tmp_path: Path) -> None:
+    wheel = tmp_path / "judge-1.0-cp311-abi3-linux_x86_64.whl"
+    wheel.write_bytes(b"one")
+    assert release.the_wheel(tmp_path, "1.0") == wheel
+    first = release.name_of("1.0", wheel)
+    wheel.write_bytes(b"two")
+    assert first.startswith("1.0-") and release.name_of("1.0", wheel) != first
+    (tmp_path / "judge-1.0-cp311-abi3-linux_aarch64.whl").touch()
+    for version, count in (("1.0", 2), ("2.0", 0)):
+        with pytest.raises(release.ReleaseError, match=f"{count} wheels of judge {version}"):
+            release.the_wheel(tmp_path, version)
+
+
+def test_a_release_in_use_is_never_removed(tmp_path: Path) -> None:
+    for name in ("1-a", "1-b", "1-c"):
+        (tmp_path / name).mkdir()
+    assert release.outlived(tmp_path, {tmp_path / "1-b", tmp_path / "1-c"}) == [tmp_path / "1-a"]
+
+
+def test_swap_areas() -> None:
+    assert swap.areas("Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n") == ["/dev/sda2"]
+    assert swap.areas("Filename Type Size Used Priority\n") == []
