@@ -1,4 +1,4 @@
-"""judge_place and judge_release on this machine: what a run changes, foretells, leaves alone, leaves to the next one."""
+"""judge_place and judge_release on this machine: what a run changes, foretells, and leaves to the next one."""
 
 from __future__ import annotations
 
