@@ -89,6 +89,9 @@ class BundleApt:
 
     def install(self, names: list[str], *, upgrade: bool) -> None:
         """Install; packages that are there stay at their version unless `upgrade`."""
+        # What a host that lost its power in the middle of an installation needs; apt only says so.
+        finish = ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
+        subprocess.run(finish, env=self.environment, capture_output=True, check=False)
         self._run(*self._install(names, upgrade=upgrade))
 
     @staticmethod

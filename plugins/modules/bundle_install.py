@@ -15,6 +15,7 @@ from ansible.module_utils.judge_apt import (
     not_installed,
     unmasked,
 )
+from ansible.module_utils.judge_lock import one_at_a_time
 
 DOCUMENTATION = r"""
 module: bundle_install
@@ -57,13 +58,14 @@ def main() -> None:
         missing = not_installed(installed_status(), wanted["packages"])
         if module.check_mode:
             module.exit_json(changed=bool(missing or to_mask), installed=missing, masked=to_mask)
-        mask(to_mask)
-        if missing or wanted["upgrade"]:
-            apt.update()
-            missing = apt.plan(wanted["packages"], upgrade=wanted["upgrade"])
-            if missing:
-                with no_service_starts():
-                    apt.install(wanted["packages"], upgrade=wanted["upgrade"])
+        with one_at_a_time():
+            mask(unmasked(wanted["masked"]))
+            if missing or wanted["upgrade"]:
+                apt.update()
+                missing = apt.plan(wanted["packages"], upgrade=wanted["upgrade"])
+                if missing:
+                    with no_service_starts():
+                        apt.install(wanted["packages"], upgrade=wanted["upgrade"])
     except PackageError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:

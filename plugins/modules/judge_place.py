@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.judge_lock import one_at_a_time
 
 DOCUMENTATION = r"""
 module: judge_place
@@ -262,11 +263,12 @@ def main() -> None:
     )
     placer = Placer(module, write=not module.check_mode, show=module.params["diff"])
     try:
-        placer.users(module.params["users"])
-        for item in module.params["items"]:
-            item["mode"] = item["mode"] or (_DIRECTORY_MODE if item["kind"] == "directory" else _FILE_MODE)
-            placer.place(item)
-        placer.finish()
+        with one_at_a_time() if placer.write else contextlib.nullcontext():
+            placer.users(module.params["users"])
+            for item in module.params["items"]:
+                item["mode"] = item["mode"] or (_DIRECTORY_MODE if item["kind"] == "directory" else _FILE_MODE)
+                placer.place(item)
+            placer.finish()
     except PlaceError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.judge_lock import one_at_a_time
 
 DOCUMENTATION = r"""
 module: judge_release
@@ -100,6 +102,27 @@ class Installer:
         (target / _COMPLETE).touch()
 
 
+def bring_about(module: AnsibleModule) -> dict[str, object]:
+    """Install and link what is missing; the module's result."""
+    releases, current = Path(module.params["releases"]), Path(module.params["current"])
+    wheel = the_wheel(Path(module.params["source"]), module.params["version"])
+    target = releases / name_of(module.params["version"], wheel)
+    missing = not (target / _COMPLETE).exists()
+    linked = current.is_symlink() and current.readlink() == target
+    if not module.check_mode:
+        if missing:
+            Installer(module).install(wheel, target)
+        if not linked:
+            before = {current.resolve()} if current.exists() else set()
+            fresh = current.with_name(f".{current.name}.new")
+            fresh.unlink(missing_ok=True)
+            fresh.symlink_to(target)
+            fresh.replace(current)
+            for old in outlived(releases, before | {target.resolve()}):
+                shutil.rmtree(old)
+    return {"changed": missing or not linked, "release": str(target)}
+
+
 def main() -> None:
     """Module entry point."""
     place = {"type": "path", "required": True}
@@ -113,30 +136,16 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    releases, current = Path(module.params["releases"]), Path(module.params["current"])
+    if module.check_mode and not Path(module.params["source"]).is_dir():
+        module.exit_json(changed=True, release="")
     try:
-        if module.check_mode and not Path(module.params["source"]).is_dir():
-            module.exit_json(changed=True, release="")
-        wheel = the_wheel(Path(module.params["source"]), module.params["version"])
-        target = releases / name_of(module.params["version"], wheel)
-        missing = not (target / _COMPLETE).exists()
-        linked = current.is_symlink() and current.readlink() == target
-        if not module.check_mode:
-            if missing:
-                Installer(module).install(wheel, target)
-            if not linked:
-                before = {current.resolve()} if current.exists() else set()
-                fresh = current.with_name(f".{current.name}.new")
-                fresh.unlink(missing_ok=True)
-                fresh.symlink_to(target)
-                fresh.replace(current)
-                for old in outlived(releases, before | {target.resolve()}):
-                    shutil.rmtree(old)
+        with contextlib.nullcontext() if module.check_mode else one_at_a_time():
+            result = bring_about(module)
     except ReleaseError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
-        module.fail_json(msg=f"{exc.filename}: {exc.strerror}; releases are kept in {releases}")
-    module.exit_json(changed=missing or not linked, release=str(target))
+        module.fail_json(msg=f"{exc.filename}: {exc.strerror}; releases are kept in {module.params['releases']}")
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":
