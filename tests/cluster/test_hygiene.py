@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from lab.cluster import Lab
-from tests.support.labs import bundle, fresh_lab, impossible, run_playbook
+from tests.support.capable import no_lab
+from tests.support.labs import bundle, fresh_lab, run_playbook
 from tests.support.leaks import Needles, ProcessWatch, copies_on, journal, leaks, of_controller, of_hosts
 
-REASON = impossible()
 pytestmark = [
     pytest.mark.root, pytest.mark.timeout(2400),
-    pytest.mark.skipif(REASON is not None, reason=f"no lab here: {REASON}"),
+    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
 ]  # fmt: skip
 HOSTS = ("j1", "e1", "g1")
 LONG = 1800  # seconds for a whole deployment on a busy machine

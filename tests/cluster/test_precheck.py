@@ -15,12 +15,12 @@ import yaml
 
 from lab.cluster import Lab
 from tests.support.ansible_plugins import module_utils, run_module
-from tests.support.labs import files_below, files_of_host, fresh_lab, impossible, run_playbook
+from tests.support.capable import no_lab
+from tests.support.labs import files_below, files_of_host, fresh_lab, run_playbook
 
-REASON = impossible()
 pytestmark = [
     pytest.mark.root, pytest.mark.timeout(900),
-    pytest.mark.skipif(REASON is not None, reason=f"no lab here: {REASON}"),
+    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
 ]  # fmt: skip
 HOSTS = ("j1", "j2", "e1", "g1")
 

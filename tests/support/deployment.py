@@ -14,9 +14,8 @@ from pathlib import Path
 
 import yaml
 
-from lab import cgroups, cluster, shell
+from lab import cluster
 from lab.cluster import Lab
-from lab.errors import LabError
 
 ROOT = Path(__file__).resolve().parents[2]
 CALLBACKS = ROOT / "tests/support/callbacks"
@@ -25,16 +24,6 @@ BIN = Path(sys.executable).parent
 WRITTEN = "/etc/judge /etc/systemd/system /etc/systemd/journald.conf.d /etc/sysctl.d /etc/tmpfiles.d /etc/nginx"
 # All that there is on a host, apart from what it writes itself while it runs.
 PASSED_OVER = ["/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/log", "/var/lib/systemd", "/opt/judge/bundle"]
-
-
-def impossible() -> str:
-    """Why this machine cannot run a lab; empty when it can."""
-    try:
-        shell.prepare()
-        cgroups.hierarchies()
-    except LabError as exc:
-        return str(exc)
-    return ""
 
 
 @dataclasses.dataclass

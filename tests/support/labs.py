@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lab import cgroups, cluster, shell
+from lab import cluster
 from lab.cluster import Lab
-from lab.errors import LabError
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE_PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
@@ -39,16 +38,6 @@ for path in ("/run/judge", "/run/judge-deploy"):
     found[path] = os.path.exists(path)
 json.dump(found, sys.stdout)
 """
-
-
-def impossible() -> str | None:
-    """Why this machine cannot run a lab, or None."""
-    try:
-        shell.prepare()
-        cgroups.hierarchies()
-    except LabError as exc:
-        return str(exc)
-    return None
 
 
 @contextmanager
