@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lab import cluster
 from tests.support.lab import cannot_run_lab
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,18 +27,23 @@ pytestmark = [pytest.mark.root, pytest.mark.skipif(REASON is not None, reason=st
 
 def molecule(scenario: str, ephemeral: Path) -> str:
     """Run a scenario from begin to end in a lab of its own, and return what it said."""
+    lab = f"m{uuid.uuid4().hex[:8]}"
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "JUDGE_MOLECULE_LAB": f"m{uuid.uuid4().hex[:8]}",
+        "JUDGE_MOLECULE_LAB": lab,
         "MOLECULE_EPHEMERAL_DIRECTORY": str(ephemeral),
         "MOLECULE_COMMAND_BORDERS": "0",
         "NO_COLOR": "1",
     }
     command = ["molecule", "--base-config", str(BASE), "test", "--scenario-name", scenario]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+    finally:  # molecule destroys it when a step fails, but not when it is interrupted
+        for name in (lab, f"{lab}1"):
+            cluster.down(name)
     assert done.returncode == 0, done.stdout
     return done.stdout
 

@@ -54,6 +54,12 @@ def units() -> dict[str, dict[str, str]]:
     return found
 
 
+def enabled() -> list[str]:
+    """Units of judge, of any kind, that start with the machine."""
+    states = "--state=enabled,enabled-runtime,linked,alias"
+    return [line.split()[0] for line in systemctl("list-unit-files", "judge*", states, "--no-legend").splitlines()]
+
+
 def user(uid: int) -> str:
     """Its name, or the number where it has none."""
     try:
@@ -93,6 +99,7 @@ def main() -> None:
     told = {
         "listeners": listeners(),
         "units": units(),
+        "enabled": enabled(),
         "failed": [line.split()[0] for line in failed if line.split()],
         "system": subprocess.run(
             ["systemctl", "is-system-running"], capture_output=True, text=True, check=False
