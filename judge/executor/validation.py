@@ -158,8 +158,9 @@ class CustomValidator:
         feedback = self._text("teammessage.txt")
         fault = validator_fault(outcome, self._program.limits)
         if fault is not None:
-            said = _first_line(outcome)
-            return Word(accepted=False, fault=f"{fault}: {said}" if said else fault, message=message, feedback=feedback)
+            # What a validator says as it dies is for judges: contestants see the reason, and it might quote secrets.
+            said = "\n".join(filter(None, [message, _first_line(outcome)]))
+            return Word(accepted=False, fault=fault, message=said, feedback=feedback)
         rejected = outcome.exit_code == REJECTED
         next_input = None
         try:

@@ -105,7 +105,7 @@ def test_what_a_validator_is_given_and_says(pipeline, work):
         ("print('no'", "does not compile"),
         ("while True: pass", "time limit exceeded"),
         ("import os\nwhile True: os.write(1, b'x' * 65536)", "output limit exceeded"),
-        ("import sys; sys.stderr.write('because\\n'); sys.exit(5)", "because"),
+        ("import sys; sys.stderr.write('because\\n'); sys.exit(5)", "ended with exit code 5"),
         ("import sys; open(sys.argv[3] + 'nextpass.in', 'w').write('x'); sys.exit(42)", "more than 1 passes"),
         ("import sys; open(sys.argv[3] + 'nextpass.in', 'w').write('x'); sys.exit(43)", "asks for another pass"),
         ("import sys; open(sys.argv[3] + 'score.txt', 'w').write('many'); sys.exit(42)", "score.txt is not one number"),
@@ -116,6 +116,8 @@ def test_a_faulty_validator_is_the_judges_error(pipeline, work, validator, words
     assert (done.verdict, done.status) == (Verdict.JE, Status.INTERNAL_ERROR), done.result
     assert words in done.result.reason
     assert len(done.result.tests) <= 1, "judging ends there"
+    assert "because" not in done.result.reason, "that may quote secrets"
+    assert ("because" in validator) == any("because" in test.message for test in done.result.tests)
 
 
 def test_links_in_the_feedback_directory_are_not_followed(pipeline, work):
