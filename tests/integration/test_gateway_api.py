@@ -478,9 +478,9 @@ def test_health_costs_the_cluster_one_question_at_a_time(tmp_path, world):
 
 def test_an_internal_error_is_a_number_and_not_a_traceback(app, ada, monkeypatch, caplog):
     monkeypatch.setattr(app.extensions["judge"].cluster, "status", lambda: 1 / 0)
-    answer = error(ada("GET", "/status"), 500, "error", r"internal error [0-9a-f]{12}; the gateway's log")
+    answer = error(ada("GET", "/status"), 500, "error", r"internal error [0-9a-f]{32}; the gateway's log")
     assert "ZeroDivision" not in answer.text
-    assert re.search(r"[0-9a-f]{12}", answer.text)[0] in caplog.text
+    assert re.search(r"[0-9a-f]{32}", answer.text)[0] in caplog.text
 
 
 # --- OpenAPI ---------------------------------------------------------------------------------------------------
