@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,32 @@ class Row:
         }
 
 
+@dataclass
+class Judged:
+    """The examples that were judged, and those that were left out as no executor has their language."""
+
+    rows: list[Row] = field(default_factory=list)
+    left_out: list[Example] = field(default_factory=list)
+
+    @property
+    def right(self) -> bool:
+        """Whether every verdict is an expected one; where nothing was judged, nothing is right."""
+        return bool(self.rows) and all(row.right for row in self.rows)
+
+    def total(self) -> str:
+        """One line that sums up."""
+        wrong = sum(not row.right for row in self.rows)
+        text = f"{len(self.rows)} submissions: " + (f"{wrong} not as expected" if wrong else "all as expected")
+        missing = sorted({example.language for example in self.left_out})
+        return text + (f"; {len(self.left_out)} left out, no executor has {', '.join(missing)}" if missing else "")
+
+
+def split(examples: Sequence[Example], offered: set[str]) -> tuple[list[Example], list[Example]]:
+    """(those that can be judged, those in a language that nobody offers); commands need no language."""
+    able = [one for one in examples if not one.submission.language or one.submission.language in offered]
+    return able, [one for one in examples if one not in able]
+
+
 def import_package(api: Api, package: Package) -> m.ProblemInfo:
     """Upload what the cluster does not have yet, then register the problem; nothing is registered on a failure."""
     for sha in package.blobs:
@@ -56,12 +82,20 @@ def import_package(api: Api, package: Package) -> m.ProblemInfo:
     return api.call(m.ProblemInfo, "POST", "/problems", body=body)
 
 
-def judge_examples(api: Api, directory: Path, *, quiet: bool) -> list[Row]:
-    """Import the folder's problems, hand in its submissions, and follow them all to their verdicts."""
+def judge_examples(api: Api, directory: Path, *, quiet: bool, present: bool = False) -> Judged:
+    """Import the folder's problems, hand in its submissions, and follow them all to their verdicts.
+
+    `present`: leave out those whose language no live executor has; otherwise they wait until one has it.
+    """
     examples = load_examples(directory)
+    wanted = examples.examples
+    left_out: list[Example] = []
+    if present:
+        offered = {entry["name"] for entry in api.request("GET", "/languages").json()["languages"]}
+        wanted, left_out = split(wanted, offered)
     for package in examples.packages:
         import_package(api, package)
-    rows = [Row(example, api.submit(submit.keyed(example.submission))) for example in examples.examples]
+    rows = [Row(example, api.submit(submit.keyed(example.submission))) for example in wanted]
     by_id = {row.task.id: row for row in rows}
 
     def live(tasks: Sequence[m.Task]) -> Table:
@@ -71,7 +105,7 @@ def judge_examples(api: Api, directory: Path, *, quiet: bool) -> list[Row]:
 
     for task in submit.follow_all(api, [row.task for row in rows], live, quiet=quiet):
         by_id[task.id].task = task
-    return rows
+    return Judged(rows, left_out)
 
 
 def table(rows: Sequence[Row]) -> Table:

@@ -452,6 +452,7 @@ def _problems_table(infos: list[m.ProblemInfo]) -> Any:
 @app.command()
 def examples(
     directory: Annotated[Path, typer.Argument(help="A folder of example problems and commands.")] = Path("examples"),
+    present: Annotated[bool, typer.Option("--present", help="Leave out languages that no executor has.")] = False,
     output: Output = TABLE,
 ) -> None:
     """Judge a folder of problem packages' own submissions and compare with what their folders say.
@@ -459,15 +460,13 @@ def examples(
     Exit code 1 when any verdict differs.
     """
     with _api() as api:
-        rows = example_set.judge_examples(api, directory, quiet=output == show.Output.JSON)
+        judged = example_set.judge_examples(api, directory, quiet=output == show.Output.JSON, present=present)
     if output == show.Output.JSON:
-        show.print_json([row.as_json() for row in rows])
+        show.print_json([row.as_json() for row in judged.rows])
     else:
-        show.out.print(example_set.table(rows))
-        wrong = [row for row in rows if not row.right]
-        total = f"{len(rows)} submissions: " + (f"{len(wrong)} not as expected" if wrong else "all as expected")
-        show.out.print(total, style="bold red" if wrong else "bold green")
-    raise typer.Exit(EXIT_FAILED if any(not row.right for row in rows) else 0)
+        show.out.print(example_set.table(judged.rows))
+        show.out.print(judged.total(), style="bold green" if judged.right else "bold red")
+    raise typer.Exit(0 if judged.right else EXIT_FAILED)
 
 
 fleet_commands.add_to(app)

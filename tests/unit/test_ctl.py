@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from judge.ctl import api, context, main, show, submit
+from judge.ctl import api, context, examples, main, show, submit
 from judge.errors import ConfigError, FieldError, UnavailableError, UsageError
+from judge.problems.examples import load_examples
 from judge.rpc import messages as m
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -320,3 +323,16 @@ def test_when_no_gateway_answers_all_are_named() -> None:
         str(caught.value)
         == f"none of {', '.join(sorted(dead))} answers (ConnectError); is the cluster of mine running?"
     )
+
+
+def test_examples_that_nobody_can_judge_are_told_apart() -> None:
+    """Commands need no language; what is left out is said, and nothing judged at all is no success."""
+    found = load_examples(ROOT / "examples").examples
+    able, left_out = examples.split(found, {"c", "python3"})
+    assert able + left_out and {one.submission.language for one in left_out} == {
+        one.submission.language for one in found if one.submission.language
+    } - {"c", "python3"}
+    assert any(not one.submission.language for one in able)
+    judged = examples.Judged([], left_out)
+    assert not judged.right
+    assert "java" in judged.total() and f"{len(left_out)} left out" in judged.total()
