@@ -16,7 +16,7 @@ from tests.support.lab import cannot_run_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / ".config/molecule/config.yml"
-STEPS = ["destroy", "syntax", "create", "prepare", "check", "verify", "converge", "idempotence", "verify", "destroy"]
+STEPS = ["destroy", "create", "syntax", "prepare", "check", "verify", "converge", "idempotence", "verify", "destroy"]
 PATIENCE = 3600  # seconds; six minutes on an idle machine, far longer beside other tests
 # What only somebody who changes the deployment may see, and has to mend.
 NOISE = re.compile(r"\[DEPRECATION|\[WARNING|^WARNING", re.MULTILINE)
@@ -25,14 +25,14 @@ REASON = cannot_run_lab()
 pytestmark = [pytest.mark.root, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
 
 
-def molecule(scenario: str, ephemeral: Path) -> str:
+def molecule(scenario: str, home: Path) -> str:
     """Run a scenario from begin to end in a lab of its own, and return what it said."""
     lab = f"m{uuid.uuid4().hex[:8]}"
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "JUDGE_MOLECULE_LAB": lab,
-        "MOLECULE_EPHEMERAL_DIRECTORY": str(ephemeral),
+        "ANSIBLE_HOME": str(home),  # where molecule keeps the state of each scenario,
         "MOLECULE_COMMAND_BORDERS": "0",
         "NO_COLOR": "1",
     }
@@ -51,7 +51,7 @@ def molecule(scenario: str, ephemeral: Path) -> str:
 @pytest.mark.timeout(PATIENCE)
 @pytest.mark.parametrize("scenario", ["default", "single-host"])
 def test_scenario(scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = molecule(scenario, tmp_path / "m")
+    told = molecule(scenario, tmp_path / "home")
     done = re.findall(rf"\[{scenario} > (\w+)\] Executed: Successful", told)
     with capsys.disabled():
         steps = re.findall(r"^ *([\d.]+ s)  playbook (.*)$", told, re.MULTILINE)

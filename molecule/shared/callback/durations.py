@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ansible import context
 from ansible.plugins.callback import CallbackBase
 
 DOCUMENTATION = r"""
@@ -35,6 +36,8 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_start(self, playbook: Any) -> None:
         """Remember whose duration it is."""
         self._playbook = Path(playbook._file_name).stem  # the only name that it has
+        if context.CLIARGS.get("check"):
+            self._playbook += " (check mode)"
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """Note when each play began."""
