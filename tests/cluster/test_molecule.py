@@ -32,7 +32,7 @@ def molecule(scenario: str, home: Path) -> str:
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "JUDGE_MOLECULE_LAB": lab,
-        "ANSIBLE_HOME": str(home),  # where molecule keeps the state of each scenario,
+        "ANSIBLE_HOME": str(home),  # where molecule keeps the state of each scenario
         "MOLECULE_COMMAND_BORDERS": "0",
         "NO_COLOR": "1",
     }
