@@ -257,8 +257,10 @@ def print_task(task: Task, *, full: bool = False, source: bool = False) -> None:
 
 
 def executors_table(executors: Sequence[ExecutorState]) -> Table:
-    """The executors."""
-    table = grid("executor", "state", "busy>", "slots>", "languages", "reported (UTC)", "notes")
+    """The executors. Their languages are counted only: there may be many, and `judgectl languages` has them."""
+    table = grid("executor", "state", "busy>", "slots>", "languages>", "reported (UTC)", "notes")
+    table.columns[0].no_wrap = True
+    table.columns[-1].no_wrap = False
     for state in executors:
         info = state.info
         word = "down" if not state.alive else ("drained" if state.drain and not state.executing else "up")
@@ -274,7 +276,7 @@ def executors_table(executors: Sequence[ExecutorState]) -> Table:
             Text(word, style=style),
             str(state.executing),
             str(info.slots) if info else "",
-            ", ".join(sorted(info.languages)) if info else "",
+            str(len(info.languages)) if info else "",
             state.reported[:19].replace("T", " "),
             Text("; ".join(notes)),
         )
