@@ -190,7 +190,9 @@ def test_logs_are_shown_oldest_first(journals: Path) -> None:
 
 
 def test_followed_logs_go_on_where_they_broke_off(journals: Path, server: SshServer, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "judge.ctl.main", "-i", str(journals), "logs", "-f", "-n", "1", "--timeout", "60"]
+    # Ctrl-C must reach it although a background job of a shell, which these tests may be, ignores it.
+    own = ["env", "--default-signal=INT", sys.executable, "-m", "judge.ctl.main"]
+    command = [*own, "-i", str(journals), "logs", "-f", "-n", "1", "--timeout", "60"]
     out = tmp_path / "out"
     with out.open("w") as file:
         running = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
@@ -201,7 +203,11 @@ def test_followed_logs_go_on_where_they_broke_off(journals: Path, server: SshSer
         wait_for(lambda: "newer" in out.read_text(), 90, "a line after the break")
     finally:
         running.send_signal(signal.SIGINT)
-        code = running.wait(60)
+        try:
+            code = running.wait(60)
+        finally:
+            running.kill()
+            running.wait()
     lines = out.read_text().splitlines()
     assert code == 0
     assert lines[0].endswith("e1/executor old 4")

@@ -114,7 +114,7 @@ def test_the_longest_gap_is_one_and_no_longer_one_exists(times, begin, end):
     assert (end - begin) / (len(inside) + 1) <= gap * (1 + 1e-9) + 1e-9
     assert gap <= end - begin
     assert any(
-        not any(start < time < start + gap for time in inside) and start + gap <= end + 1e-9
+        not any(start + 1e-9 < time < start + gap - 1e-9 for time in inside) and start + gap <= end + 1e-9
         for start in [begin, *inside]
     )
 
