@@ -41,10 +41,10 @@ def molecule(scenario: str, home: Path) -> str:
         done = subprocess.run(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
+        assert done.returncode == 0, done.stdout
     finally:  # molecule destroys it when a step fails, but not when it is interrupted
         for name in (lab, f"{lab}1"):
             cluster.down(name)
-    assert done.returncode == 0, done.stdout
     return done.stdout
 
 
