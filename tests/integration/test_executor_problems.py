@@ -215,10 +215,10 @@ def test_both_sides_are_heard(pipeline, work):
 
 def test_the_validators_time_is_not_the_submissions(pipeline, work):
     validator = "import sys\nwhile True: pass\n"
-    yaml = INTERACTIVE.replace("time_limit: 2", "time_limit: 0.2").replace("validation_time: 2", "validation_time: 1")
+    yaml = INTERACTIVE.replace("time_limit: 2", "time_limit: 0.2")
     done = judge(pipeline, made(work, validator, yaml=yaml), "input()")
     assert done.verdict is Verdict.JE, done.result.model_dump()
-    assert done.result.wall > 1.42, "its own wall limit is 1.4 s, and somebody else had the core"
+    assert done.result.wall > 1.42, "its own wall limit is 1.4 s, the validator has 2 s of CPU time"
 
 
 def test_passes(pipeline, work):
