@@ -16,6 +16,7 @@ from judge.ctl.api import Api
 from judge.problems.examples import Example, load_examples
 from judge.problems.package import Package, manifest_bytes
 from judge.rpc import messages as m
+from judge.rpc.problem import ProblemImport, ProblemInfo
 
 
 @dataclass
@@ -73,13 +74,13 @@ def split(examples: Sequence[Example], offered: set[str]) -> tuple[list[Example]
     return able, [one for one in examples if one not in able]
 
 
-def import_package(api: Api, package: Package) -> m.ProblemInfo:
+def import_package(api: Api, package: Package) -> ProblemInfo:
     """Upload what the cluster does not have yet, then register the problem; nothing is registered on a failure."""
     for sha in package.blobs:
         api.put_blob(sha, functools.partial(package.read, sha))
     manifest = manifest_bytes(package.manifest)
-    body = m.ProblemImport(manifest=api.put_content(manifest))
-    return api.call(m.ProblemInfo, "POST", "/problems", body=body)
+    body = ProblemImport(manifest=api.put_content(manifest))
+    return api.call(ProblemInfo, "POST", "/problems", body=body)
 
 
 def judge_examples(api: Api, directory: Path, *, quiet: bool, present: bool = False) -> Judged:

@@ -21,6 +21,7 @@ from judge.ctl.options import Options, Output
 from judge.ctl.text import duration
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.rpc import messages as m
+from judge.rpc.problem import ProblemInfo, ProblemsReply
 
 app = typer.Typer(
     help="Talk to a Judge cluster: hand in programs, follow verdicts, look after the cluster.",
@@ -374,7 +375,7 @@ def problem_import(
 def problem_list(output: Output = TABLE) -> None:
     """List the cluster's problems."""
     with _api() as api:
-        reply = api.call(m.ProblemsReply, "GET", "/problems")
+        reply = api.call(ProblemsReply, "GET", "/problems")
     if output == show.Output.JSON:
         show.print_json(reply)
     else:
@@ -433,7 +434,7 @@ def problem_verify(
     raise typer.Exit(0 if verified.right else EXIT_FAILED)
 
 
-def _problems_table(infos: list[m.ProblemInfo]) -> Any:
+def _problems_table(infos: list[ProblemInfo]) -> Any:
     table = show.grid("problem", "title", "kind", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
     for one in infos:
         table.add_row(

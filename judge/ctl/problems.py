@@ -21,7 +21,7 @@ from judge.problems import expectations
 from judge.problems.languages import Language, load_table
 from judge.problems.package import Package, read_package
 from judge.rpc import messages as m
-from judge.rpc.problem import FileIndex
+from judge.rpc.problem import FileIndex, ProblemInfo, ProblemManifest, ProblemsReply
 
 # A ZIP archive's oldest date: archives of the same package are the same bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -34,9 +34,9 @@ def read_checked(path: Path, name: str | None = None) -> Package:
     return package
 
 
-def find(api: Api, name: str) -> m.ProblemInfo:
+def find(api: Api, name: str) -> ProblemInfo:
     """One problem of the cluster; NotFoundError."""
-    for one in api.call(m.ProblemsReply, "GET", "/problems").problems:
+    for one in api.call(ProblemsReply, "GET", "/problems").problems:
         if one.name == name:
             return one
     msg = f"problem '{name}' does not exist; see 'judgectl problem list'"
@@ -47,10 +47,10 @@ def _blob(api: Api, sha: str) -> bytes:
     return api.request("GET", f"/blobs/{sha}").content
 
 
-def manifest_of(api: Api, info: m.ProblemInfo) -> m.ProblemManifest:
+def manifest_of(api: Api, info: ProblemInfo) -> ProblemManifest:
     """The manifest that a problem is judged by."""
     try:
-        return m.ProblemManifest.model_validate_json(_blob(api, info.hash))
+        return ProblemManifest.model_validate_json(_blob(api, info.hash))
     except ValidationError:
         msg = f"problem '{info.name}' has a manifest that this judgectl does not understand; use one of its version"
         raise UnavailableError(msg) from None
@@ -232,7 +232,7 @@ def _limit(package: Package, language: Language) -> float:
     return language.limits(package.manifest.limits).cpu
 
 
-def _most(manifest: m.ProblemManifest) -> float | None:
+def _most(manifest: ProblemManifest) -> float | None:
     """The highest score that a problem gives, where its groups say so."""
     for group in manifest.groups:
         if group.name == "secret":
@@ -296,7 +296,7 @@ def print_verified(verified: Verified) -> None:
     )
 
 
-def print_problem(info: m.ProblemInfo, manifest: m.ProblemManifest) -> None:
+def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
     """Everything that decides how a problem is judged."""
     limits = manifest.limits
     validator = "the default one"

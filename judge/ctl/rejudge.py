@@ -17,10 +17,19 @@ from judge.ctl import rejudge_show, show
 from judge.ctl.api import Api
 from judge.errors import EmptyError, FieldError, UsageError
 from judge.rpc import messages as m
+from judge.rpc.rejudging import (
+    RejudgeDiff,
+    RejudgeFilter,
+    RejudgePreview,
+    RejudgeStart,
+    RejudgeState,
+    Rejudging,
+    RejudgingsReply,
+)
 
 POLL = 1.0
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_STABLE = frozenset({m.RejudgeState.FINISHED, m.RejudgeState.APPLIED, m.RejudgeState.CANCELLED})
+_STABLE = frozenset({RejudgeState.FINISHED, RejudgeState.APPLIED, RejudgeState.CANCELLED})
 
 app = typer.Typer(
     help="Judge submissions again, at low priority; their verdicts change all at once, or not at all.",
@@ -67,23 +76,23 @@ def moment(option: str, text: str | None, now: datetime.datetime) -> datetime.da
     return found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found
 
 
-def filter_of(now: datetime.datetime, **conditions: Any) -> m.RejudgeFilter:
+def filter_of(now: datetime.datetime, **conditions: Any) -> RejudgeFilter:
     """The filter of the command line's options; UsageError for a value that no submission can have."""
     for name in ("since", "until"):
         conditions[name] = moment(name, conditions[name], now)
     try:
-        return m.RejudgeFilter.model_validate({name: value for name, value in conditions.items() if value})
+        return RejudgeFilter.model_validate({name: value for name, value in conditions.items() if value})
     except ValidationError as exc:
         fault = exc.errors(include_url=False)[0]
         place = str(fault["loc"][0])
         raise FieldError("ID" if place == "ids" else f"--{place}", f"{fault['msg']}, not '{fault['input']}'") from None
 
 
-def follow(api: Api, number: int, until: Callable[[m.Rejudging], bool], *, quiet: bool) -> m.Rejudging:
+def follow(api: Api, number: int, until: Callable[[Rejudging], bool], *, quiet: bool) -> Rejudging:
     """Look again and again until it is as wanted; on a terminal with a line that says how far it is."""
 
-    def get() -> m.Rejudging:
-        return api.call(m.Rejudging, "GET", f"/rejudgings/{number}")
+    def get() -> Rejudging:
+        return api.call(Rejudging, "GET", f"/rejudgings/{number}")
 
     one = get()
     if quiet or not show.err.is_terminal:
@@ -99,11 +108,11 @@ def follow(api: Api, number: int, until: Callable[[m.Rejudging], bool], *, quiet
     return one
 
 
-def _judged(one: m.Rejudging) -> bool:
+def _judged(one: Rejudging) -> bool:
     return one.state in _STABLE
 
 
-def _over(one: m.Rejudging) -> bool:
+def _over(one: Rejudging) -> bool:
     return one.settled
 
 
@@ -147,7 +156,7 @@ def start(
         raise UsageError(msg)
     with _Connection.open() as api:
         if dry_run or not yes:
-            found = api.call(m.RejudgePreview, "POST", "/rejudgings/preview", body=wanted)
+            found = api.call(RejudgePreview, "POST", "/rejudgings/preview", body=wanted)
             if json:
                 show.print_json(found)
             else:
@@ -158,10 +167,10 @@ def start(
                 msg = "nothing to judge again"
                 raise EmptyError(msg)
             typer.confirm("Judge them again?", abort=True)
-        body = m.RejudgeStart(filter=wanted, reason=reason)
+        body = RejudgeStart(filter=wanted, reason=reason)
         call = body.model_dump(mode="json", include={"filter", "reason"}, exclude_none=True)
         answer = api.request("POST", "/rejudgings", json=call, headers={"Idempotency-Key": uuid.uuid4().hex})
-        one = m.Rejudging.model_validate_json(answer.content)
+        one = Rejudging.model_validate_json(answer.content)
         if wait:
             one = follow(api, one.id, _judged, quiet=json)
     rejudge_show.print_one(one, output)
@@ -191,7 +200,7 @@ def list_command(
 ) -> None:
     """List rejudgings, newest first."""
     with _Connection.open() as api:
-        found = api.call(m.RejudgingsReply, "GET", "/rejudgings", params={"limit": limit}).rejudgings
+        found = api.call(RejudgingsReply, "GET", "/rejudgings", params={"limit": limit}).rejudgings
     if output == show.Output.JSON:
         show.print_json(found)
     else:
@@ -216,10 +225,10 @@ def diff(
     """Compare old verdicts with new ones: how many went from which to which, and the changed submissions."""
     with _Connection.open() as api:
         params: dict[str, Any] = {"all": str(everything).lower(), "limit": min(limit, 500)}
-        found = api.call(m.RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params=params)
+        found = api.call(RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params=params)
         changes = list(found.changes)
         while found.next is not None and len(changes) < limit:
-            found = api.call(m.RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params={**params, "after": found.next})
+            found = api.call(RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params={**params, "after": found.next})
             changes += found.changes
     more = found.next is not None or len(changes) > limit
     found = found.model_copy(update={"changes": changes[:limit]})
@@ -238,8 +247,8 @@ def diff(
 
 def _act(number: int, verb: str, output: show.Output) -> None:
     with _Connection.open() as api:
-        one = api.call(m.Rejudging, "POST", f"/rejudgings/{number}/{verb}", key=uuid.uuid4().hex)
-        if verb == "apply" and one.state != m.RejudgeState.APPLIED:
+        one = api.call(Rejudging, "POST", f"/rejudgings/{number}/{verb}", key=uuid.uuid4().hex)
+        if verb == "apply" and one.state != RejudgeState.APPLIED:
             one = follow(api, number, _over, quiet=output == show.Output.JSON)
     rejudge_show.print_one(one, output)
 

@@ -8,16 +8,16 @@ from rich.table import Table
 from rich.text import Text
 
 from judge.ctl import show
-from judge.rpc import messages as m
+from judge.rpc.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgePreview, RejudgeState, Rejudging
 
 _STYLES = {"finished": "bold yellow", "applied": "bold green", "cancelled": "dim"}
 
 
-def table_of(rejudgings: Sequence[m.Rejudging]) -> Table:
+def table_of(rejudgings: Sequence[Rejudging]) -> Table:
     """Rejudgings, one line each."""
     table = show.grid("rejudging", "state", "judged>", "changed>", "by", "begun (UTC)", "what", "reason")
     for one in rejudgings:
-        state = one.state.value if one.settled or one.state != m.RejudgeState.CANCELLED else "cancelling"
+        state = one.state.value if one.settled or one.state != RejudgeState.CANCELLED else "cancelling"
         table.add_row(
             str(one.id),
             Text(state, style=_STYLES.get(one.state.value, "cyan")),
@@ -31,7 +31,7 @@ def table_of(rejudgings: Sequence[m.Rejudging]) -> Table:
     return table
 
 
-def what(wanted: m.RejudgeFilter) -> str:
+def what(wanted: RejudgeFilter) -> str:
     """A filter in a few words."""
     parts = []
     for name in ("ids", "problem", "language", "user", "verdict", "executor"):
@@ -60,14 +60,14 @@ def matrix_table(matrix: dict[str, dict[str, int]]) -> Table:
     return table
 
 
-def _outcome(one: m.Outcome | None) -> Text:
+def _outcome(one: Outcome | None) -> Text:
     if one is None or one.verdict is None:
         return Text("-")
     score = "" if one.score is None else f" {one.score:g}"
     return Text(f"{one.verdict.value}{score}", style=show.COLOURS[one.verdict])
 
 
-def changes_table(changes: Sequence[m.RejudgeChange]) -> Table:
+def changes_table(changes: Sequence[RejudgeChange]) -> Table:
     """One line for each submission; `run` names the task whose evidence `get --full` shows before it is applied."""
     table = show.grid("id", "user", "problem", "language", "old", "new", "cpu old>", "cpu new>", "new executor", "run")
     for one in changes:
@@ -87,7 +87,7 @@ def changes_table(changes: Sequence[m.RejudgeChange]) -> Table:
     return table
 
 
-def print_preview(found: m.RejudgePreview) -> None:
+def print_preview(found: RejudgePreview) -> None:
     """What a start would take."""
     by_verdict = ", ".join(f"{verdict} {count}" for verdict, count in found.verdicts.items())
     show.out.print(f"{found.count} submissions would be judged again" + (f": {by_verdict}" if by_verdict else ""))
@@ -99,7 +99,7 @@ def print_preview(found: m.RejudgePreview) -> None:
         show.out.print(f"… and {found.count - len(found.tasks)} older ones")
 
 
-def print_one(one: m.Rejudging, output: show.Output) -> None:
+def print_one(one: Rejudging, output: show.Output) -> None:
     """One rejudging, as it was asked for."""
     if output == show.Output.JSON:
         show.print_json(one)

@@ -17,7 +17,8 @@ from judge.executor.channel import Data
 from judge.executor.machine import for_want_of_space
 from judge.problems.blobs import BlobCache
 from judge.rpc.client import RpcClient
-from judge.rpc.messages import Assignment, ProblemManifest
+from judge.rpc.messages import Assignment
+from judge.rpc.problem import ProblemManifest
 
 # How often a task's data is asked for while no judicator answers, before the task is given back.
 TRIES = 3

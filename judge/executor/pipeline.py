@@ -30,7 +30,8 @@ from judge.executor.validation import BuildError, CustomValidator
 from judge.executor.verdict import ACCEPTED, compile_verdict, size, task_status, usage
 from judge.problems import scoring
 from judge.problems.languages import Language
-from judge.rpc.messages import Completed, Limits, ProblemManifest, Result, Status, TestResult, Verdict
+from judge.rpc.messages import Completed, Limits, Result, Status, TestResult, Verdict
+from judge.rpc.problem import ProblemManifest
 from judge.sandbox.pair import run_pair
 from judge.sandbox.types import Command, Killed, Outcome
 

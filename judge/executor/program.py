@@ -10,8 +10,8 @@ from typing import Protocol
 from judge.errors import UsageError
 from judge.problems.languages import BOX, PATH, Language, guess
 from judge.problems.programs import C_LANGUAGES, PYTHON
-from judge.rpc.messages import Limits, ProblemManifest, Submission
-from judge.rpc.problem import ProblemProgram
+from judge.rpc.messages import Limits, Submission
+from judge.rpc.problem import ProblemManifest, ProblemProgram
 from judge.sandbox.box import Run
 from judge.sandbox.types import Command, Outcome
 

@@ -17,6 +17,7 @@ from judge.gateway.cluster import Cluster
 from judge.gateway.routes import BINARY, Answer, Call, Route, read_blob
 from judge.problems.languages import load_table
 from judge.rpc import messages as m
+from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 
 log = logging.getLogger(__name__)
 
@@ -278,10 +279,10 @@ ROUTES: list[Route] = [
     Route("GET", "/health", "health", "Whether the cluster judges", _health, "none", models.Health,
           also={503: "The cluster does not judge; problems says why"}),
     Route("GET", "/alive", "alive", "Whether this gateway answers", _alive, "none", models.Alive),
-    Route("GET", "/problems", "problems", "All problems", _problems, "user", m.ProblemsReply),
-    Route("GET", "/problems/<name>", "problem", "One problem", _problem, "user", m.ProblemInfo),
+    Route("GET", "/problems", "problems", "All problems", _problems, "user", ProblemsReply),
+    Route("GET", "/problems/<name>", "problem", "One problem", _problem, "user", ProblemInfo),
     Route("POST", "/problems", "import_problem", "Register a problem whose blobs have been uploaded", _import, "admin",
-          m.ProblemInfo, 201, body=m.ProblemImport),
+          ProblemInfo, 201, body=ProblemImport),
     Route("PUT", "/blobs/<sha>", "put_blob", "Store a blob under its SHA-256", _put_blob, "admin", models.BlobReply,
           201, binary_body=True),
     Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "admin", None),

@@ -18,6 +18,19 @@ from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, Unavail
 from judge.etcd.client import Etcd
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient, etcd_endpoints
+from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply
+from judge.rpc.rejudging import (
+    RejudgeAct,
+    RejudgeDiff,
+    RejudgeDiffRequest,
+    RejudgeFilter,
+    RejudgePreview,
+    RejudgeStart,
+    Rejudging,
+    RejudgingRef,
+    RejudgingsReply,
+    RejudgingsRequest,
+)
 
 log = logging.getLogger(__name__)
 
@@ -114,43 +127,43 @@ class Cluster:
 
     # --- rejudging ---------------------------------------------------------------------------------------------
 
-    def rejudge_preview(self, wanted: m.RejudgeFilter) -> m.RejudgePreview:
+    def rejudge_preview(self, wanted: RejudgeFilter) -> RejudgePreview:
         """What a rejudging with this filter would take."""
-        return self._call("rejudge_preview", wanted, m.RejudgePreview)
+        return self._call("rejudge_preview", wanted, RejudgePreview)
 
-    def rejudge_start(self, request: m.RejudgeStart) -> m.Rejudging:
+    def rejudge_start(self, request: RejudgeStart) -> Rejudging:
         """Judge again what the filter finds."""
-        return self._call("rejudge_start", request, m.Rejudging)
+        return self._call("rejudge_start", request, Rejudging)
 
-    def rejudgings(self, limit: int) -> m.RejudgingsReply:
+    def rejudgings(self, limit: int) -> RejudgingsReply:
         """The newest rejudgings."""
-        return self._call("rejudgings", m.RejudgingsRequest(limit=limit), m.RejudgingsReply)
+        return self._call("rejudgings", RejudgingsRequest(limit=limit), RejudgingsReply)
 
-    def rejudging(self, number: int) -> m.Rejudging:
+    def rejudging(self, number: int) -> Rejudging:
         """One rejudging; NotFoundError."""
-        return self._call("rejudging", m.RejudgingRef(id=number), m.Rejudging)
+        return self._call("rejudging", RejudgingRef(id=number), Rejudging)
 
-    def rejudge_diff(self, request: m.RejudgeDiffRequest) -> m.RejudgeDiff:
+    def rejudge_diff(self, request: RejudgeDiffRequest) -> RejudgeDiff:
         """Old verdicts against new ones."""
-        return self._call("rejudge_diff", request, m.RejudgeDiff)
+        return self._call("rejudge_diff", request, RejudgeDiff)
 
-    def rejudge_apply(self, request: m.RejudgeAct) -> m.Rejudging:
+    def rejudge_apply(self, request: RejudgeAct) -> Rejudging:
         """Let the new verdicts count."""
-        return self._call("rejudge_apply", request, m.Rejudging)
+        return self._call("rejudge_apply", request, Rejudging)
 
-    def rejudge_cancel(self, request: m.RejudgeAct) -> m.Rejudging:
+    def rejudge_cancel(self, request: RejudgeAct) -> Rejudging:
         """Drop it as a whole."""
-        return self._call("rejudge_cancel", request, m.Rejudging)
+        return self._call("rejudge_cancel", request, Rejudging)
 
     # --- problems and blobs ------------------------------------------------------------------------------------
 
-    def problems(self) -> m.ProblemsReply:
+    def problems(self) -> ProblemsReply:
         """All problems."""
-        return self._call("problems", m.Empty(), m.ProblemsReply)
+        return self._call("problems", m.Empty(), ProblemsReply)
 
-    def problem_import(self, manifest: str) -> m.ProblemInfo:
+    def problem_import(self, manifest: str) -> ProblemInfo:
         """Register a problem whose blobs are all there."""
-        return self._call("problem_import", m.ProblemImport(manifest=manifest), m.ProblemInfo)
+        return self._call("problem_import", ProblemImport(manifest=manifest), ProblemInfo)
 
     def samples(self, problem: m.ProblemRef) -> frozenset[str]:
         """The names of a problem's sample tests, which its contestants may see; empty when that cannot be known."""
@@ -160,7 +173,7 @@ class Cluster:
             return known
         try:
             with self.blob(problem.hash) as file:
-                manifest = m.ProblemManifest.model_validate(json.load(file))
+                manifest = ProblemManifest.model_validate(json.load(file))
         except (JudgeError, ValueError) as exc:
             log.warning("the manifest of problem %s cannot be read: %s", problem.name, exc)
             return frozenset()

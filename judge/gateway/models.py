@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from judge.rpc import messages as m
+from judge.rpc.rejudging import RejudgeFilter
 
 
 class Alive(m.Message):
@@ -77,7 +78,7 @@ class BlobReply(m.Message):
 class RejudgeBody(m.Message):
     """Which judged submissions to judge again, and why."""
 
-    filter: m.RejudgeFilter
+    filter: RejudgeFilter
     reason: str = Field(min_length=1, max_length=500, description="everybody who sees a changed verdict sees it")
     idempotency_key: str | None = Field(default=None, min_length=1, max_length=128)
 

@@ -22,6 +22,7 @@ from judge.gateway.auth import Principal
 from judge.gateway.routes import Services, field_error
 from judge.gateway.submit import Upload, admit
 from judge.rpc import messages as m
+from judge.rpc.problem import ProblemInfo
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +193,7 @@ class Pages:
         return reply.task
 
     def _submit_page(self, form: forms.SubmitForm) -> str:
-        problems: list[m.ProblemInfo] = []
+        problems: list[ProblemInfo] = []
         try:
             problems = self._cluster.problems().problems
             languages = self._languages()

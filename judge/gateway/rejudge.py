@@ -13,6 +13,17 @@ from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.gateway.routes import Answer, Call, Route
 from judge.rpc import messages as m
+from judge.rpc.rejudging import (
+    RejudgeAct,
+    RejudgeDiff,
+    RejudgeDiffRequest,
+    RejudgeFilter,
+    RejudgePreview,
+    RejudgeStart,
+    Rejudging,
+    RejudgingsReply,
+    RejudgingsRequest,
+)
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +40,9 @@ def number_of(text: str) -> int:
     return int(text)
 
 
-def start(cluster: Cluster, principal: Principal, body: models.RejudgeBody, key: str | None) -> m.Rejudging:
+def start(cluster: Cluster, principal: Principal, body: models.RejudgeBody, key: str | None) -> Rejudging:
     """Start one; the caller has checked the role. Without a key it gets one, so that the RPC may repeat it."""
-    wanted = m.RejudgeStart(
+    wanted = RejudgeStart(
         filter=body.filter,
         reason=body.reason,
         idempotency_key=key or body.idempotency_key or uuid.uuid4().hex,
@@ -43,9 +54,9 @@ def start(cluster: Cluster, principal: Principal, body: models.RejudgeBody, key:
     return found
 
 
-def act(cluster: Cluster, principal: Principal, number: int, *, apply: bool, key: str | None) -> m.Rejudging:
+def act(cluster: Cluster, principal: Principal, number: int, *, apply: bool, key: str | None) -> Rejudging:
     """Apply or cancel one; the caller has checked the role."""
-    wanted = m.RejudgeAct(id=number, key=key or uuid.uuid4().hex, user=principal.user)
+    wanted = RejudgeAct(id=number, key=key or uuid.uuid4().hex, user=principal.user)
     found = cluster.rejudge_apply(wanted) if apply else cluster.rejudge_cancel(wanted)
     done = "applied" if apply else "cancelled"
     log.info("%s %s rejudging %d, trace %s", principal.user, done, number, found.trace)
@@ -82,7 +93,7 @@ def _one(call: Call) -> m.Message:
 def _diff(call: Call) -> m.Message:
     query = call.query
     return call.cluster.rejudge_diff(
-        m.RejudgeDiffRequest(id=number_of(call.params["id"]), all=query.all, limit=query.limit, after=query.after)
+        RejudgeDiffRequest(id=number_of(call.params["id"]), all=query.all, limit=query.limit, after=query.after)
     )
 
 
@@ -98,16 +109,16 @@ _HEADERS = {"Idempotency-Key": "1 to 128 characters; the same key again is the s
 
 ROUTES: list[Route] = [
     Route("POST", "/rejudgings/preview", "rejudge_preview", "What a rejudging with this filter would take", _preview,
-          "admin", m.RejudgePreview, body=m.RejudgeFilter),
+          "admin", RejudgePreview, body=RejudgeFilter),
     Route("POST", "/rejudgings", "rejudge_start", "Judge submissions again, behind everything live", _start, "admin",
-          m.Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS),
-    Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", _list, "admin", m.RejudgingsReply,
-          query=m.RejudgingsRequest),
-    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _one, "admin", m.Rejudging),
+          Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS),
+    Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", _list, "admin", RejudgingsReply,
+          query=RejudgingsRequest),
+    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _one, "admin", Rejudging),
     Route("GET", "/rejudgings/<id>/diff", "rejudge_diff", "Old verdicts against new ones", _diff, "admin",
-          m.RejudgeDiff, query=models.RejudgeDiffQuery),
+          RejudgeDiff, query=models.RejudgeDiffQuery),
     Route("POST", "/rejudgings/<id>/apply", "rejudge_apply", "Let all new verdicts count, at once", _apply, "admin",
-          m.Rejudging, headers=_HEADERS),
+          Rejudging, headers=_HEADERS),
     Route("POST", "/rejudgings/<id>/cancel", "rejudge_cancel", "Drop it as a whole; no verdict changes", _cancel,
-          "admin", m.Rejudging, headers=_HEADERS),
+          "admin", Rejudging, headers=_HEADERS),
 ]  # fmt: skip

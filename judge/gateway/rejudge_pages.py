@@ -13,14 +13,14 @@ from pydantic import ValidationError
 from judge.errors import ForbiddenError, JudgeError, UnavailableError
 from judge.gateway import models, rejudge
 from judge.gateway.routes import Services, field_error
-from judge.rpc import messages as m
+from judge.rpc.rejudging import RejudgeDiffRequest, RejudgeFilter
 
 _PER_PAGE = 50
 LISTS = ("ids", "user", "problem", "language", "verdict", "executor")
 TIMES = ("since", "until")
 
 
-def filter_of(values: Mapping[str, str]) -> m.RejudgeFilter:
+def filter_of(values: Mapping[str, str]) -> RejudgeFilter:
     """The filter that a form asks for: words apart by commas or blanks, times as browsers write them, in UTC.
 
     ValidationError names the field at fault.
@@ -32,10 +32,10 @@ def filter_of(values: Mapping[str, str]) -> m.RejudgeFilter:
         text = values.get(name, "").strip()
         if text:
             wanted[name] = text if re.search(r"(Z|[+-]\d\d:?\d\d)$", text) else f"{text}Z"
-    return m.RejudgeFilter.model_validate(wanted)
+    return RejudgeFilter.model_validate(wanted)
 
 
-def words(wanted: m.RejudgeFilter) -> str:
+def words(wanted: RejudgeFilter) -> str:
     """A filter as people say it."""
     parts = []
     for name in LISTS:
@@ -103,7 +103,7 @@ class Pages:
         whole = request.args.get("all", "") == "yes"
         after = request.args.get("after") or None
         try:
-            wanted = m.RejudgeDiffRequest(id=rejudge.number_of(number), all=whole, limit=_PER_PAGE, after=after)
+            wanted = RejudgeDiffRequest(id=rejudge.number_of(number), all=whole, limit=_PER_PAGE, after=after)
         except ValidationError as exc:
             raise field_error(exc, "the query") from None
         diff = self._cluster.rejudge_diff(wanted)

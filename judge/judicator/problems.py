@@ -10,8 +10,8 @@ from judge import clock
 from judge.errors import FieldError, NotFoundError, PackageError, TooLargeError
 from judge.judicator.blobs import Blobs
 from judge.judicator.database import Database, Document
-from judge.rpc.messages import Limits, ProblemInfo, ProblemManifest
-from judge.rpc.problem import FileIndex
+from judge.rpc.messages import Limits
+from judge.rpc.problem import FileIndex, ProblemInfo, ProblemManifest
 
 log = logging.getLogger(__name__)
 

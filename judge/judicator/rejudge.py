@@ -34,7 +34,19 @@ from judge.judicator.rejudge_views import (
 )
 from judge.judicator.reruns import Reruns
 from judge.rpc import messages as m
-from judge.rpc.messages import RejudgeState as State
+from judge.rpc.rejudging import (
+    RejudgeAct,
+    RejudgeDiff,
+    RejudgeDiffRequest,
+    RejudgeFilter,
+    RejudgePreview,
+    RejudgeStart,
+    Rejudging,
+    RejudgingRef,
+    RejudgingsReply,
+    RejudgingsRequest,
+)
+from judge.rpc.rejudging import RejudgeState as State
 
 log = logging.getLogger(__name__)
 
@@ -66,21 +78,21 @@ class Rejudgings:
 
     # --- people ------------------------------------------------------------------------------------------------
 
-    async def preview(self, wanted: m.RejudgeFilter) -> m.RejudgePreview:
+    async def preview(self, wanted: RejudgeFilter) -> RejudgePreview:
         """What a start with this filter would take; nothing is stored."""
         query = await self._checked(wanted)
         free = {**query, "rejudging": None}
         found = self._tasks.find(free, documents.BRIEF, sort=[("_id", -1)], limit=PREVIEW)
         groups = await self._tasks.aggregate([{"$match": free}, {"$group": {"_id": "$verdict", "n": {"$sum": 1}}}])
         by_verdict = {row["_id"]: row["n"] async for row in groups}
-        return m.RejudgePreview(
+        return RejudgePreview(
             count=sum(by_verdict.values()),
             skipped=await self._tasks.count_documents({**query, "rejudging": {"$gt": 0}}),
             verdicts=dict(sorted(by_verdict.items())),
             tasks=[documents.to_task(doc) async for doc in found],
         )
 
-    async def _checked(self, wanted: m.RejudgeFilter) -> Document:
+    async def _checked(self, wanted: RejudgeFilter) -> Document:
         """The filter's query; ids that are named must exist and be judged (NotFoundError, ConflictError)."""
         query = selection(wanted)
         if wanted.ids:
@@ -95,7 +107,7 @@ class Rejudgings:
                     )
         return query
 
-    async def start(self, request: m.RejudgeStart) -> m.Rejudging:
+    async def start(self, request: RejudgeStart) -> Rejudging:
         """Judge again what the filter finds now; the same idempotency key gives the same rejudging.
 
         EmptyError: it finds nothing; ConflictError: the key was used for another one, or too many are found.
@@ -115,7 +127,7 @@ class Rejudgings:
             raise ConflictError(f"the idempotency key was used for rejudging {doc['_id']}, which is another one")
         return doc
 
-    async def _insert(self, request: m.RejudgeStart, key: str | None, digest: str) -> Document:
+    async def _insert(self, request: RejudgeStart, key: str | None, digest: str) -> Document:
         query = await self._checked(request.filter)
         free = self._tasks.find({**query, "rejudging": None}, {"_id": 1}, sort=[("_id", 1)], limit=MOST + 1)
         ids = [doc["_id"] async for doc in free]
@@ -180,10 +192,10 @@ class Rejudgings:
             "rejudge_cancel": self.cancel,
         }
 
-    async def _list(self, request: m.RejudgingsRequest) -> m.RejudgingsReply:
-        return m.RejudgingsReply(rejudgings=await self.all(request.limit))
+    async def _list(self, request: RejudgingsRequest) -> RejudgingsReply:
+        return RejudgingsReply(rejudgings=await self.all(request.limit))
 
-    async def _one(self, request: m.RejudgingRef) -> m.Rejudging:
+    async def _one(self, request: RejudgingRef) -> Rejudging:
         return await self.get(request.id)
 
     async def _read(self, number: int) -> Document:
@@ -192,23 +204,23 @@ class Rejudgings:
             raise NotFoundError(f"there is no rejudging {number}; `judgectl rejudge list` lists them")
         return doc
 
-    async def _seen(self, doc: Document) -> m.Rejudging:
+    async def _seen(self, doc: Document) -> Rejudging:
         counted = None if doc["counts"] is not None else counts(await self._reruns.cells(doc["_id"]))
         return to_rejudging(doc, counted)
 
-    async def get(self, number: int) -> m.Rejudging:
+    async def get(self, number: int) -> Rejudging:
         """One rejudging with its counts; NotFoundError."""
         doc = await self._read(number)
         if doc["state"] == State.RUNNING and await self._running(doc):
             doc = await self._read(number)
         return await self._seen(doc)
 
-    async def all(self, limit: int) -> list[m.Rejudging]:
+    async def all(self, limit: int) -> list[Rejudging]:
         """The newest rejudgings, newest first."""
         docs = await self._col.find({}, _BRIEF, sort=[("_id", -1)], limit=limit).to_list()
         return [await self._seen(doc) for doc in docs]
 
-    async def diff(self, request: m.RejudgeDiffRequest) -> m.RejudgeDiff:
+    async def diff(self, request: RejudgeDiffRequest) -> RejudgeDiff:
         """Old verdicts against new ones, before it is applied and after; of a cancelled one the matrix is left."""
         number = request.id
         seen = await self.get(number)
@@ -225,9 +237,9 @@ class Rejudgings:
         last = changes[-1].id if more else None
         cells = doc["matrix"] if doc["matrix"] is not None else matrix(await self._reruns.cells(number))
         shown = [one for one in changes if request.all or differs(one)]
-        return m.RejudgeDiff(rejudging=seen, matrix=cells, changes=shown, next=last)
+        return RejudgeDiff(rejudging=seen, matrix=cells, changes=shown, next=last)
 
-    async def apply(self, request: m.RejudgeAct) -> m.Rejudging:
+    async def apply(self, request: RejudgeAct) -> Rejudging:
         """Let the new verdicts count, all at once. ConflictError unless it is finished."""
         number = request.id
         seen = await self.get(number)  # notes a running one as finished when it is
@@ -241,7 +253,7 @@ class Rejudgings:
         await self._push(number)
         return await self.get(number)
 
-    async def cancel(self, request: m.RejudgeAct) -> m.Rejudging:
+    async def cancel(self, request: RejudgeAct) -> Rejudging:
         """Drop it as a whole: no verdict changes. ConflictError when it is being applied, or over."""
         number = request.id
         seen = await self.get(number)
@@ -258,7 +270,7 @@ class Rejudgings:
         await self._push(number)
         return await self.get(number)
 
-    async def _same_call(self, request: m.RejudgeAct) -> bool:
+    async def _same_call(self, request: RejudgeAct) -> bool:
         """Whether this very call was answered before, and the answer got lost."""
         doc = await self._db.latest(self._col, {"_id": request.id}, {"call": 1})
         return doc is not None and doc["call"] == request.key
@@ -411,7 +423,7 @@ class Rejudgings:
             await self._unswitch(sorted(now.folding - opened))
 
 
-def _ended(request: m.RejudgeAct, cells: list[Document]) -> Document:
+def _ended(request: RejudgeAct, cells: list[Document]) -> Document:
     """What is kept of a rejudging when somebody ends it."""
     return {
         "ended": clock.wall(),
@@ -422,7 +434,7 @@ def _ended(request: m.RejudgeAct, cells: list[Document]) -> Document:
     }
 
 
-def _why_not_apply(seen: m.Rejudging) -> str:
+def _why_not_apply(seen: Rejudging) -> str:
     """One sentence for a rejudging that cannot be applied as it is."""
     if seen.state in {State.STARTING, State.RUNNING}:
         return (

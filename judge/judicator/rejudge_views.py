@@ -10,16 +10,16 @@ from bson import ObjectId
 
 from judge.errors import FieldError
 from judge.judicator.database import Document
-from judge.rpc import messages as m
+from judge.rpc.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgeState, Rejudging
 
 UNKNOWN = "-"
 # The states in which somebody may still change their mind.
-OPEN = frozenset({m.RejudgeState.STARTING, m.RejudgeState.RUNNING, m.RejudgeState.FINISHED})
+OPEN = frozenset({RejudgeState.STARTING, RejudgeState.RUNNING, RejudgeState.FINISHED})
 
 
-def selection(wanted: m.RejudgeFilter) -> Document:
+def selection(wanted: RejudgeFilter) -> Document:
     """The query of the finished submissions that meet all conditions; FieldError when there is no condition."""
-    if wanted == m.RejudgeFilter():
+    if wanted == RejudgeFilter():
         raise FieldError("filter", "has no condition; name ids, a problem, language, user, verdict, executor or a time")
     if wanted.since is not None and wanted.until is not None and wanted.since >= wanted.until:
         raise FieldError("filter.until", "is not after 'since', so nothing lies between them")
@@ -69,9 +69,9 @@ def _iso(moment: datetime.datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def to_rejudging(doc: Document, counted: dict[str, int] | None = None) -> m.Rejudging:
+def to_rejudging(doc: Document, counted: dict[str, int] | None = None) -> Rejudging:
     """The message for people. `counted` is what the runs say while there are runs; later the document knows."""
-    return m.Rejudging.model_validate(
+    return Rejudging.model_validate(
         {
             "id": doc["_id"],
             "filter": doc["filter"],
@@ -85,10 +85,10 @@ def to_rejudging(doc: Document, counted: dict[str, int] | None = None) -> m.Reju
     )
 
 
-def outcome(fields: Document) -> m.Outcome:
+def outcome(fields: Document) -> Outcome:
     """One side of a comparison, out of whatever holds its fields."""
     result: Any = fields.get("result") or fields
-    return m.Outcome(
+    return Outcome(
         verdict=fields.get("verdict"),
         cpu=result.get("cpu") or 0.0,
         memory=result.get("memory") or 0,
@@ -98,9 +98,9 @@ def outcome(fields: Document) -> m.Outcome:
     )
 
 
-def change_of_run(run: Document) -> m.RejudgeChange:
+def change_of_run(run: Document) -> RejudgeChange:
     """A run against the verdict that it may replace."""
-    return m.RejudgeChange(
+    return RejudgeChange(
         id=str(run["rerun_of"]),
         rerun=str(run["_id"]),
         user=run["user"],
@@ -111,12 +111,12 @@ def change_of_run(run: Document) -> m.RejudgeChange:
     )
 
 
-def change_of_task(doc: Document, number: int) -> m.RejudgeChange:
+def change_of_task(doc: Document, number: int) -> RejudgeChange:
     """A submission's verdict after an applied rejudging against the one before."""
     past = doc["past"]
     place = next(index for index, one in enumerate(past) if one["rejudging"] == number)
     after = past[place + 1] if place + 1 < len(past) else doc
-    return m.RejudgeChange(
+    return RejudgeChange(
         id=str(doc["_id"]),
         user=doc["user"],
         problem=(doc["problem"] or {}).get("name"),
@@ -126,7 +126,7 @@ def change_of_task(doc: Document, number: int) -> m.RejudgeChange:
     )
 
 
-def differs(change: m.RejudgeChange) -> bool:
+def differs(change: RejudgeChange) -> bool:
     """Whether verdict or score are others than before."""
     after = change.after
     return after is not None and (after.verdict, after.score) != (change.before.verdict, change.before.score)

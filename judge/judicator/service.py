@@ -27,6 +27,7 @@ from judge.judicator.status import StatusReader
 from judge.judicator.tasks import STALE, Taker, Tasks
 from judge.problems.languages import load_table
 from judge.rpc import messages as m
+from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc.server import Handler, Peer, unhurried
 
 log = logging.getLogger(__name__)
@@ -167,11 +168,11 @@ class Service:
         """The cluster at a glance."""
         return await self._status.read()
 
-    async def list_problems(self, _: m.Empty) -> m.ProblemsReply:
+    async def list_problems(self, _: m.Empty) -> ProblemsReply:
         """All problems."""
-        return m.ProblemsReply(problems=await self.problems.all())
+        return ProblemsReply(problems=await self.problems.all())
 
-    async def problem_import(self, request: m.ProblemImport) -> m.ProblemInfo:
+    async def problem_import(self, request: ProblemImport) -> ProblemInfo:
         """Register an uploaded manifest."""
         return await self.problems.add(request.manifest)
 

@@ -26,8 +26,8 @@ from judge.problems.programs import find_include, find_validator, substitute
 from judge.problems.testdata import TestData, read_tests
 from judge.problems.tree import TIME_LIMIT_FILE, Tree, clean, open_tree
 from judge.problems.validator import parse_flags
-from judge.rpc.messages import Limits, ProblemManifest, Verdict
-from judge.rpc.problem import FileIndex, ProblemProgram
+from judge.rpc.messages import Limits, Verdict
+from judge.rpc.problem import FileIndex, ProblemManifest, ProblemProgram
 
 MIB = 1024**2
 MAX_SOURCE_BYTES = 16 * MIB

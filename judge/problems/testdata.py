@@ -10,8 +10,7 @@ from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.programs import substitute
 from judge.problems.tree import Tree
-from judge.rpc.messages import ProblemTest
-from judge.rpc.problem import LegacyGroup, TestGroup
+from judge.rpc.problem import LegacyGroup, ProblemTest, TestGroup
 
 MAX_TESTS = 5000
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

@@ -5,6 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from judge.rpc import messages as m
+from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.rpc.rejudging import (
+    RejudgeAct,
+    RejudgeDiff,
+    RejudgeDiffRequest,
+    RejudgeFilter,
+    RejudgePreview,
+    RejudgeStart,
+    Rejudging,
+    RejudgingRef,
+    RejudgingsReply,
+    RejudgingsRequest,
+)
 
 EXECUTOR = "executor"
 GATEWAY = "gateway"
@@ -34,15 +47,15 @@ METHODS: dict[str, Method] = {
     "executors": Method(m.Empty, m.ExecutorsReply, _PEOPLE),
     "drain": Method(m.DrainRequest, m.ExecutorState, _PEOPLE),
     "status": Method(m.Empty, m.StatusReply, _PEOPLE),
-    "problems": Method(m.Empty, m.ProblemsReply, _PEOPLE),
-    "problem_import": Method(m.ProblemImport, m.ProblemInfo, _PEOPLE),
-    "rejudge_preview": Method(m.RejudgeFilter, m.RejudgePreview, _PEOPLE),
-    "rejudge_start": Method(m.RejudgeStart, m.Rejudging, _PEOPLE),
-    "rejudgings": Method(m.RejudgingsRequest, m.RejudgingsReply, _PEOPLE),
-    "rejudging": Method(m.RejudgingRef, m.Rejudging, _PEOPLE),
-    "rejudge_diff": Method(m.RejudgeDiffRequest, m.RejudgeDiff, _PEOPLE),
-    "rejudge_apply": Method(m.RejudgeAct, m.Rejudging, _PEOPLE),
-    "rejudge_cancel": Method(m.RejudgeAct, m.Rejudging, _PEOPLE),
+    "problems": Method(m.Empty, ProblemsReply, _PEOPLE),
+    "problem_import": Method(ProblemImport, ProblemInfo, _PEOPLE),
+    "rejudge_preview": Method(RejudgeFilter, RejudgePreview, _PEOPLE),
+    "rejudge_start": Method(RejudgeStart, Rejudging, _PEOPLE),
+    "rejudgings": Method(RejudgingsRequest, RejudgingsReply, _PEOPLE),
+    "rejudging": Method(RejudgingRef, Rejudging, _PEOPLE),
+    "rejudge_diff": Method(RejudgeDiffRequest, RejudgeDiff, _PEOPLE),
+    "rejudge_apply": Method(RejudgeAct, Rejudging, _PEOPLE),
+    "rejudge_cancel": Method(RejudgeAct, Rejudging, _PEOPLE),
 }
 
 # Blobs travel as bodies: GET /blobs/SHA (executor, gateway), PUT /blobs/SHA (executor, gateway), HEAD /blobs/SHA.

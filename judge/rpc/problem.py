@@ -1,26 +1,23 @@
-"""Parts of a problem's manifest (judge.rpc.messages.ProblemManifest): its programs, and how tests add up to a score.
+"""Messages about problems: the manifest with its programs and scoring, and what people see of a problem.
 
-Shapes only; `judge.problems.package` fills them from a package, `judge.problems.scoring` and the executor read them.
+Shapes only: `judge.problems.package` fills a manifest from a package, `judge.problems.scoring` and executors read it.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-_Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+from judge.rpc.messages import Identifier, Limits, Message, Sha256
+
 # Inside a sandbox these become paths below /box: no part may be empty, hidden or lead out.
 FileName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*$", max_length=255)
 ]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class ProblemProgram(_Part):
+class ProblemProgram(Message):
     """A program of the package, such as an output validator: all of its files, by name below its folder.
 
     `language` is a row of the language table and `main` the file to start from; without a language the program brings
@@ -30,10 +27,10 @@ class ProblemProgram(_Part):
     name: str = Field(max_length=255)
     language: str | None = None
     main: FileName
-    files: dict[FileName, _Sha]
+    files: dict[FileName, Sha256]
 
 
-class TestGroup(_Part):
+class TestGroup(Message):
     """How one group of format 2025-09 is scored: `secret`, or a folder in it. A `max_score` of None is unbounded."""
 
     __test__ = False  # not a pytest class
@@ -44,7 +41,7 @@ class TestGroup(_Part):
     require_pass: list[str] = Field(default_factory=list)
 
 
-class LegacyGroup(_Part):
+class LegacyGroup(Message):
     """How the default grader of the legacy format treats one folder: `` (the root), `sample`, `secret`, or deeper."""
 
     name: str
@@ -59,17 +56,79 @@ class LegacyGroup(_Part):
     high: float | None = None
 
 
-class GroupScore(_Part):
-    """What one group came to: the verdict of its first test that failed, and its part of the score."""
-
-    name: str
-    verdict: str
-    score: float | None = None
-    max_score: float | None = None
-
-
-class FileIndex(_Part):
+class FileIndex(Message):
     """All files of a package as it was imported: path to hash."""
 
     format: Literal["files"] = "files"
-    files: dict[str, _Sha]
+    files: dict[str, Sha256]
+
+
+class ProblemTest(Message):
+    """One test of a problem, in judging order (name order). `flags` of None are the problem's `validator_flags`."""
+
+    name: str
+    input: Sha256
+    answer: Sha256
+    sample: bool = False
+    flags: list[str] | None = None
+    args: list[str] = Field(default_factory=list, description="command-line arguments of the submission")
+
+
+VALIDATION = Limits(cpu=60, wall=90, memory=2048 * 1024**2, processes=64)
+
+
+class ProblemManifest(Message):
+    """What the executor needs to judge a problem; stored as a blob, whose hash is the problem's content hash."""
+
+    name: Identifier
+    title: str = ""
+    limits: Limits = Limits()
+    validator_flags: list[str] = Field(default_factory=list)
+    tests: list[ProblemTest]
+    source_bytes: int = 128 * 1024
+    memory_is_default: bool = Field(default=False, description="hosts with less memory give what they have")
+    compile_seconds: float | None = Field(default=None, gt=0, le=600)
+    compile_memory: int | None = Field(default=None, gt=0, description="bytes")
+    validator: ProblemProgram | None = Field(default=None, description="None: the default output validator")
+    validation: Limits = VALIDATION
+    interactive: bool = False
+    passes: int = Field(default=1, ge=1, le=1000, description="how often a submission runs on one test at most")
+    languages: list[str] = Field(default_factory=list, description="only these; empty: all")
+    include: dict[str, dict[FileName, Sha256]] = Field(
+        default_factory=dict, description="files that go with submissions, by language, or `default`"
+    )
+    scoring: bool = False
+    groups: list[TestGroup] = Field(default_factory=list, description="of format 2025-09, in name order")
+    graders: list[LegacyGroup] = Field(default_factory=list, description="of the legacy format, the root first")
+    package: Sha256 | None = Field(default=None, description="the index of all files of the package, for export")
+
+    def blobs(self) -> set[str]:
+        """Every blob that judging needs."""
+        folders = [*self.include.values(), *([self.validator.files] if self.validator else [])]
+        files = {sha for folder in folders for sha in folder.values()}
+        return files | {sha for test in self.tests for sha in (test.input, test.answer)}
+
+
+class ProblemInfo(Message):
+    """One problem as people see it."""
+
+    name: Identifier
+    title: str = ""
+    hash: Sha256
+    tests: int
+    limits: Limits
+    imported: str = ""
+    kind: str = Field(default="pass-fail", description="pass-fail or scoring, interactive, multi-pass")
+    languages: list[str] = Field(default_factory=list, description="only these; empty: all")
+
+
+class ProblemsReply(Message):
+    """All problems, by name."""
+
+    problems: list[ProblemInfo]
+
+
+class ProblemImport(Message):
+    """Register a manifest whose blobs have all been uploaded."""
+
+    manifest: Sha256

@@ -19,7 +19,8 @@ from judge.problems.languages import guess, load_table
 from judge.problems.package import Package, list_submissions, manifest_bytes, read_package
 from judge.problems.scoring import Judged, standing
 from judge.problems.validator import number, validate
-from judge.rpc.messages import Completed, ProblemManifest, Result, Verdict
+from judge.rpc.messages import Completed, Result, Verdict
+from judge.rpc.problem import ProblemManifest
 
 CORPUS = Path(__file__).with_name("corpus")
 # Between the files of a package in one string of bytes, and between a file's name and its content.

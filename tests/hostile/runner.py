@@ -19,7 +19,8 @@ from judge.errors import SandboxError
 from judge.executor.channel import Data, Finished, Job
 from judge.executor.pipeline import Pipeline
 from judge.problems.languages import extra_paths, load_table
-from judge.rpc.messages import Assignment, ProblemManifest, ProblemTest, Submission
+from judge.rpc.messages import Assignment, Submission
+from judge.rpc.problem import ProblemManifest, ProblemTest
 from judge.sandbox import Sandbox, SandboxPool
 from judge.sandbox.container import uid_window
 from tests.hostile.cases import BY_NAME, Case

@@ -14,17 +14,8 @@ from judge.executor.channel import Data, Job
 from judge.executor.pipeline import Pipeline
 from judge.executor.testing import cases
 from judge.problems.languages import detect, extra_paths, load_table
-from judge.rpc.messages import (
-    Assignment,
-    Limits,
-    LimitsOverride,
-    ProblemManifest,
-    ProblemTest,
-    Status,
-    Submission,
-    Test,
-    Verdict,
-)
+from judge.rpc.messages import Assignment, Limits, LimitsOverride, Status, Submission, Test, Verdict
+from judge.rpc.problem import ProblemManifest, ProblemTest
 from judge.sandbox import SandboxPool
 
 pytestmark = [

@@ -15,6 +15,7 @@ from judge.gateway import openapi
 from judge.gateway.api import ROUTES
 from judge.gateway.routes import PREFIX
 from judge.rpc import messages as m
+from judge.rpc.problem import ProblemManifest, ProblemTest
 from tests.support.gateway import ADMIN, ID, OTHER, USER, Person, make_config, serving_app
 from tests.support.judicators import World, accepted
 from tests.support.servers import wait_for
@@ -394,12 +395,12 @@ def test_import_a_problem_and_judge_it_without_showing_its_secrets(admin, ada, e
     for data in (b"1\n", b"one\n", b"2\n", b"two\n"):
         blobs[data], answer = put(admin, data)
         assert check(answer, 201, "put_blob") == {"sha": blobs[data], "bytes": len(data)}
-    manifest = m.ProblemManifest(
+    manifest = ProblemManifest(
         name="count",
         title="Counting",
         tests=[
-            m.ProblemTest(name="sample/1", input=blobs[b"1\n"], answer=blobs[b"one\n"], sample=True),
-            m.ProblemTest(name="secret/1", input=blobs[b"2\n"], answer=blobs[b"two\n"]),
+            ProblemTest(name="sample/1", input=blobs[b"1\n"], answer=blobs[b"one\n"], sample=True),
+            ProblemTest(name="secret/1", input=blobs[b"2\n"], answer=blobs[b"two\n"]),
         ],
     )
     sha, _ = put(admin, manifest.model_dump_json().encode())

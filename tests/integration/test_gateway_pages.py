@@ -11,6 +11,7 @@ import pytest
 from judge.errors import ConflictError, FieldError
 from judge.gateway import views
 from judge.rpc import messages as m
+from judge.rpc.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
 from tests.support.gateway import (
     ADMIN,
     ID,
@@ -56,8 +57,8 @@ def prepared(judicator):
     judicator.answers |= {
         "status": healthy(),
         "executors": m.ExecutorsReply(executors=[executor_state()]),
-        "problems": m.ProblemsReply(
-            problems=[m.ProblemInfo(name="hello", title="Hello, you!", hash="a" * 64, tests=3, limits=m.Limits())]
+        "problems": ProblemsReply(
+            problems=[ProblemInfo(name="hello", title="Hello, you!", hash="a" * 64, tests=3, limits=m.Limits())]
         ),
         "add": lambda one: m.AddReply(task=make_task(submission=one), created=True),
     }
@@ -252,7 +253,7 @@ def test_drain_and_resume(admin, ada, prepared):
 def test_problems(ada, prepared):
     page = text_of(ada.get("/problems"))
     assert "Hello, you! hello" in page and "2.00 s" in page
-    prepared.answers["problems"] = m.ProblemsReply(problems=[])
+    prepared.answers["problems"] = ProblemsReply(problems=[])
     assert "There are no problems yet" in text_of(ada.get("/problems"))
 
 
@@ -343,11 +344,11 @@ def test_a_judged_submission_in_full(admin, prepared):
 
 
 def test_users_do_not_see_what_hidden_tests_print(ada, prepared):
-    manifest = m.ProblemManifest(
+    manifest = ProblemManifest(
         name="hello",
         tests=[
-            m.ProblemTest(name="sample/1", input="b" * 64, answer="c" * 64, sample=True),
-            m.ProblemTest(name="secret/1", input="d" * 64, answer="e" * 64),
+            ProblemTest(name="sample/1", input="b" * 64, answer="c" * 64, sample=True),
+            ProblemTest(name="secret/1", input="d" * 64, answer="e" * 64),
         ],
     )
     sha = prepared.put(manifest.model_dump_json().encode())

@@ -13,6 +13,7 @@ import pytest
 from judge.errors import ConflictError, FieldError, JudgeError, NotFoundError, PackageError, TooLargeError
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
+from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
 from tests.support.judicators import World, accepted, source
 from tests.support.servers import wait_for
 
@@ -152,35 +153,35 @@ def test_what_does_not_exist(world: World) -> None:
         people.call("get", m.GetRequest(id="0" * 24), m.Task)
 
 
-def manifest(people: RpcClient, name: str = "hello", tests: int = 2, **fields: object) -> m.ProblemManifest:
+def manifest(people: RpcClient, name: str = "hello", tests: int = 2, **fields: object) -> ProblemManifest:
     made = [
-        m.ProblemTest(
+        ProblemTest(
             name=f"t{n}", input=people.put_blob(f"in {n}".encode()), answer=people.put_blob(f"out {n}".encode())
         )
         for n in range(tests)
     ]
-    return m.ProblemManifest.model_validate({"name": name, "title": "Hello", "tests": made, **fields})
+    return ProblemManifest.model_validate({"name": name, "title": "Hello", "tests": made, **fields})
 
 
-def upload(people: RpcClient, made: m.ProblemManifest) -> m.ProblemImport:
-    return m.ProblemImport(manifest=people.put_blob(made.model_dump_json().encode()))
+def upload(people: RpcClient, made: ProblemManifest) -> ProblemImport:
+    return ProblemImport(manifest=people.put_blob(made.model_dump_json().encode()))
 
 
 def test_problems_are_imported_listed_and_judged_against(world: World) -> None:
     world.judicator()
     people, executor = world.client(), world.executor()
     request = upload(people, manifest(people, source_bytes=20))
-    info = people.call("problem_import", request, m.ProblemInfo)
+    info = people.call("problem_import", request, ProblemInfo)
     assert (info.name, info.tests, info.hash) == ("hello", 2, request.manifest)
-    assert people.call("problem_import", request, m.ProblemInfo).hash == info.hash
-    assert [one.name for one in people.call("problems", m.Empty(), m.ProblemsReply).problems] == ["hello"]
+    assert people.call("problem_import", request, ProblemInfo).hash == info.hash
+    assert [one.name for one in people.call("problems", m.Empty(), ProblemsReply).problems] == ["hello"]
     task = add(people, problem="hello").task
     assert task.problem == m.ProblemRef(name="hello", hash=info.hash)
-    newer = people.call("problem_import", upload(people, manifest(people, tests=3)), m.ProblemInfo)
+    newer = people.call("problem_import", upload(people, manifest(people, tests=3)), ProblemInfo)
     assert newer.hash != info.hash
     assert executor.report().add[0].problem == task.problem
     assert len(people.call("search", m.SearchRequest(problem="hello"), m.SearchReply).tasks) == 1
-    people.call("problem_import", request, m.ProblemInfo)
+    people.call("problem_import", request, ProblemInfo)
     with pytest.raises(TooLargeError, match="limit is 20"):
         add(people, problem="hello", source="x" * 21)
 
@@ -189,24 +190,24 @@ def test_problems_that_cannot_be_judged_are_refused(world: World) -> None:
     world.judicator()
     people = world.client()
     with pytest.raises(NotFoundError, match="upload the manifest first"):
-        people.call("problem_import", m.ProblemImport(manifest="0" * 64), m.ProblemInfo)
+        people.call("problem_import", ProblemImport(manifest="0" * 64), ProblemInfo)
     for bad, words in ((b"{", "manifest"), (b'{"name": "x", "tests": [], "colour": 1}', "colour")):
         with pytest.raises(PackageError, match=words):
-            people.call("problem_import", m.ProblemImport(manifest=people.put_blob(bad)), m.ProblemInfo)
+            people.call("problem_import", ProblemImport(manifest=people.put_blob(bad)), ProblemInfo)
     with pytest.raises(PackageError, match="no tests"):
-        people.call("problem_import", upload(people, manifest(people, tests=0)), m.ProblemInfo)
+        people.call("problem_import", upload(people, manifest(people, tests=0)), ProblemInfo)
     twice = manifest(people)
     twice.tests[1].name = "t0"
     with pytest.raises(PackageError, match="two tests named 't0'"):
-        people.call("problem_import", upload(people, twice), m.ProblemInfo)
+        people.call("problem_import", upload(people, twice), ProblemInfo)
     lost = manifest(people)
     lost.tests[1].input = "0" * 64
     with pytest.raises(FieldError, match="1 of 4 blobs are not uploaded, first of test 't1'"):
-        people.call("problem_import", upload(people, lost), m.ProblemInfo)
-    big = m.ProblemImport(manifest=people.put_blob(b" " * (8 * 1024**2 + 1)))
+        people.call("problem_import", upload(people, lost), ProblemInfo)
+    big = ProblemImport(manifest=people.put_blob(b" " * (8 * 1024**2 + 1)))
     with pytest.raises(TooLargeError):
-        people.call("problem_import", big, m.ProblemInfo)
-    assert people.call("problems", m.Empty(), m.ProblemsReply).problems == []
+        people.call("problem_import", big, ProblemInfo)
+    assert people.call("problems", m.Empty(), ProblemsReply).problems == []
 
 
 def test_big_inline_tests_travel_as_blobs(world: World, work: Path) -> None:
@@ -270,8 +271,8 @@ def test_retention_removes_old_tasks_and_what_nothing_refers_to(world: World) ->
     old = add(people, tests=[m.Test(name="1", input_blob=used)]).task.id
     recent = add(people).task.id
     waiting = add(people, user="bob", language="java").task.id
-    first = people.call("problem_import", upload(people, manifest(people, tests=1)), m.ProblemInfo)
-    second = people.call("problem_import", upload(people, manifest(people, tests=2)), m.ProblemInfo)
+    first = people.call("problem_import", upload(people, manifest(people, tests=1)), ProblemInfo)
+    second = people.call("problem_import", upload(people, manifest(people, tests=2)), ProblemInfo)
     executor.report()
     executor.report(*[accepted(one) for one in executor.work.values()], vacant=0)
 

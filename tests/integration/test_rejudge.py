@@ -14,6 +14,15 @@ from judge.errors import ConflictError, EmptyError, FieldError, JudgeError, NotF
 from judge.judicator import verdicts as verdicts_in_force
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
+from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest
+from judge.rpc.rejudging import (
+    RejudgeFilter,
+    RejudgePreview,
+    RejudgeStart,
+    Rejudging,
+    RejudgingsReply,
+    RejudgingsRequest,
+)
 from tests.support.judicators import Executor, World, accepted, source
 from tests.support.rejudging import act, completed, diff, get, judge, rejudge, settled, show, sources, start
 from tests.support.servers import wait_for
@@ -53,7 +62,7 @@ def by_search(people: RpcClient) -> dict[str, str | None]:
 def test_from_start_to_apply(world: World, people: RpcClient, executor: Executor) -> None:
     ids = judge(people, executor, *OLD)
     before = [get(people, one) for one in ids]
-    preview = people.call("rejudge_preview", m.RejudgeFilter(verdict=["WA", "TLE", "AC"]), m.RejudgePreview)
+    preview = people.call("rejudge_preview", RejudgeFilter(verdict=["WA", "TLE", "AC"]), RejudgePreview)
     assert (preview.count, preview.skipped, preview.verdicts) == (5, 0, {"AC": 1, "TLE": 1, "WA": 3})
     assert [task.id for task in preview.tasks] == ids[::-1]
     assert world.db.rejudgings.count_documents({}) == 0, "a preview stores nothing"
@@ -146,8 +155,8 @@ def test_every_filter(people: RpcClient, world: World) -> None:
     three = judge(people, second, "CE", user="bob", language="python3")
 
     def count(**conditions: object) -> set[str]:
-        request = m.RejudgeFilter.model_validate(conditions)
-        return {task.id for task in people.call("rejudge_preview", request, m.RejudgePreview).tasks}
+        request = RejudgeFilter.model_validate(conditions)
+        return {task.id for task in people.call("rejudge_preview", request, RejudgePreview).tasks}
 
     assert count(user=["ann"]) == set(one)
     assert count(language=["python3"]) == set(three)
@@ -196,13 +205,13 @@ def test_refusals(people: RpcClient, executor: Executor) -> None:
 
 def test_calls_may_be_repeated(people: RpcClient, executor: Executor) -> None:
     ids = judge(people, executor, "WA", "AC")
-    request = m.RejudgeStart(filter=m.RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key="k")
-    first = people.call("rejudge_start", request, m.Rejudging)
+    request = RejudgeStart(filter=RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key="k")
+    first = people.call("rejudge_start", request, Rejudging)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        again = list(pool.map(lambda _: people.call("rejudge_start", request, m.Rejudging).id, range(8)))
+        again = list(pool.map(lambda _: people.call("rejudge_start", request, Rejudging).id, range(8)))
     assert set(again) == {first.id}
     with pytest.raises(ConflictError, match="another one"):
-        people.call("rejudge_start", request.model_copy(update={"reason": "other"}), m.Rejudging)
+        people.call("rejudge_start", request.model_copy(update={"reason": "other"}), Rejudging)
     rejudge(executor, dict.fromkeys(sources(people, ids), "AC"))
     assert act(people, "apply", 1, key="same").state == "applied"
     assert act(people, "apply", 1, key="same").state == "applied"
@@ -212,11 +221,11 @@ def test_calls_may_be_repeated(people: RpcClient, executor: Executor) -> None:
 
 def test_the_same_key_at_the_same_moment_makes_one_rejudging(people: RpcClient, executor: Executor) -> None:
     ids = judge(people, executor, *["WA"] * 5)
-    request = m.RejudgeStart(filter=m.RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key="k")
+    request = RejudgeStart(filter=RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key="k")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: people.call("rejudge_start", request, m.Rejudging), range(8)))
+        found = list(pool.map(lambda _: people.call("rejudge_start", request, Rejudging), range(8)))
     assert len({one.id for one in found}) == 1
-    assert len(people.call("rejudgings", m.RejudgingsRequest(), m.RejudgingsReply).rejudgings) == 1
+    assert len(people.call("rejudgings", RejudgingsRequest(), RejudgingsReply).rejudgings) == 1
 
 
 def test_the_problem_is_taken_as_it_is_now_and_past_verdicts_pile_up(
@@ -224,9 +233,9 @@ def test_the_problem_is_taken_as_it_is_now_and_past_verdicts_pile_up(
 ) -> None:
     def publish(answer: bytes) -> str:
         sha = people.put_blob(answer)
-        test = m.ProblemTest(name="1", input=sha, answer=sha)
-        manifest = people.put_blob(m.ProblemManifest(name="sum", tests=[test]).model_dump_json().encode())
-        return people.call("problem_import", m.ProblemImport(manifest=manifest), m.ProblemInfo).hash
+        test = ProblemTest(name="1", input=sha, answer=sha)
+        manifest = people.put_blob(ProblemManifest(name="sum", tests=[test]).model_dump_json().encode())
+        return people.call("problem_import", ProblemImport(manifest=manifest), ProblemInfo).hash
 
     old = publish(b"wrong")
     (task,) = judge(people, executor, "WA", problem="sum")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from judge.rpc import messages as m
+from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest
 from tests.support.cluster import BIN, Cluster, processes_of, running
 from tests.support.servers import wait_for
 
@@ -47,12 +48,12 @@ def ctl_json(cluster: Cluster, *arguments: str) -> Any:
 def publish(cluster: Cluster, answer: str) -> None:
     """A problem with one secret test that wants the double of 7, or whatever `answer` says."""
     with cluster.api() as api:
-        test = m.ProblemTest(
+        test = ProblemTest(
             name="secret/1", input=api.put_content(b"7\n"), answer=api.put_content(f"{answer}\n".encode())
         )
-        manifest = m.ProblemManifest(name="double", tests=[test])
+        manifest = ProblemManifest(name="double", tests=[test])
         sha = api.put_content(manifest.model_dump_json().encode())
-        api.call(m.ProblemInfo, "POST", "/problems", body=m.ProblemImport(manifest=sha))
+        api.call(ProblemInfo, "POST", "/problems", body=ProblemImport(manifest=sha))
 
 
 def submit(cluster: Cluster, trace: str) -> m.Task:

@@ -18,6 +18,7 @@ from judge.errors import JudgeError, UnavailableError
 from judge.judicator import reruns
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
+from judge.rpc.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from tests.support.judicators import World
 from tests.support.rejudging import act, get, judge, rejudge, settled, show, sources, start
 from tests.support.servers import wait_for
@@ -99,14 +100,14 @@ def test_killed_while_starting(world: World, tmp_path: Path, failpoint: str) -> 
     executor = world.executor(slots=8)
     ids = judge(doomed.rpc, executor, *OLD)
     key = uuid.uuid4().hex
-    request = m.RejudgeStart(filter=m.RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key=key)
+    request = RejudgeStart(filter=RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key=key)
     impatient = world.stack.enter_context(RpcClient(lambda: [doomed.address], world.tls("gw", "gateway"), timeout=2.0))
-    gently(lambda: impatient.call("rejudge_start", request, m.Rejudging))
+    gently(lambda: impatient.call("rejudge_start", request, Rejudging))
     doomed.died()
     world.judicators.clear()
     world.judicator("j2", **PATIENT)
     people = world.client(timeout=30.0)
-    assert people.call("rejudge_start", request, m.Rejudging).id == 1
+    assert people.call("rejudge_start", request, Rejudging).id == 1
     rejudge(executor, dict(zip(sources(people, ids), NEW, strict=True)))
     wait_for(lambda: show(people, 1).state == "finished", timeout=60, what="the end of all runs")
     assert show(people, 1).total == 5

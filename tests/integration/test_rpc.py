@@ -32,6 +32,7 @@ from judge.errors import (
 from judge.rpc import messages as m
 from judge.rpc import pki
 from judge.rpc.client import RpcClient, error_from
+from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc.server import Server
 from tests.support.judicators import World, source
 from tests.support.servers import wait_for
@@ -214,7 +215,7 @@ def test_a_database_that_fails_is_unavailable_not_internal(world: World) -> None
         people.call("search", m.SearchRequest(), m.SearchReply)
     world.judicators[0].judicator.service.ready = False
     with pytest.raises(UnavailableError, match="no database yet"):
-        people.call("problems", m.Empty(), m.ProblemsReply)
+        people.call("problems", m.Empty(), ProblemsReply)
     assert people.call("ping", m.Empty(), m.Pong).name == "j1"
 
 
@@ -291,7 +292,7 @@ def test_a_damaged_manifest_is_not_read(world: World) -> None:
     sha = people.put_blob(b'{"name": "x", "tests": []}')
     world.db["fs.chunks"].update_one({}, {"$set": {"data": b'{"name": "y", "tests": []}'}})
     with pytest.raises(UnavailableError, match="damaged"):
-        people.call("problem_import", m.ProblemImport(manifest=sha), m.ProblemInfo)
+        people.call("problem_import", ProblemImport(manifest=sha), ProblemInfo)
 
 
 # --- failover ----------------------------------------------------------------------------------------------------

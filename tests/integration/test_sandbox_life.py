@@ -71,7 +71,7 @@ def test_the_cgroups_root_goes_with_its_last_pool():
 
 OWNER = f"""
 import os, sys
-from judge.rpc.messages import Limits
+from judge.rpc.messages import (Limits)
 from judge.sandbox import Command, SandboxPool
 pool = SandboxPool("owner", "{CGROUP}")
 box = pool.take()

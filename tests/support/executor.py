@@ -24,13 +24,12 @@ from judge.rpc.messages import (
     ExecutorsReply,
     ExecutorState,
     GetRequest,
-    ProblemImport,
-    ProblemInfo,
     Submission,
     Task,
     TaskRef,
 )
 from judge.rpc.pki import issue, make_ca
+from judge.rpc.problem import ProblemImport, ProblemInfo
 from tests.support.servers import free_port, port_open, wait_for
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from judge.executor.channel import Data, Job
 from judge.problems.package import Package, manifest_bytes, read_package
-from judge.rpc.messages import Assignment, ProblemManifest, Submission
+from judge.rpc.messages import Assignment, Submission
+from judge.rpc.problem import ProblemManifest
 
 Files = Mapping[str, bytes | str]
 

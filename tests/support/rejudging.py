@@ -7,6 +7,15 @@ from typing import Any
 
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
+from judge.rpc.rejudging import (
+    RejudgeAct,
+    RejudgeDiff,
+    RejudgeDiffRequest,
+    RejudgeFilter,
+    RejudgeStart,
+    Rejudging,
+    RejudgingRef,
+)
 from tests.support.judicators import Executor, accepted, source
 from tests.support.servers import wait_for
 
@@ -51,35 +60,35 @@ def get(people: RpcClient, task: str) -> m.Task:
     return people.call("get", m.GetRequest(id=task), m.Task)
 
 
-def start(people: RpcClient, reason: str = "new test data", **conditions: Any) -> m.Rejudging:
-    request = m.RejudgeStart(
-        filter=m.RejudgeFilter.model_validate(conditions),
+def start(people: RpcClient, reason: str = "new test data", **conditions: Any) -> Rejudging:
+    request = RejudgeStart(
+        filter=RejudgeFilter.model_validate(conditions),
         reason=reason,
         user="root",
         trace="trace-of-the-rejudging",
         idempotency_key=uuid.uuid4().hex,
     )
-    return people.call("rejudge_start", request, m.Rejudging)
+    return people.call("rejudge_start", request, Rejudging)
 
 
-def show(people: RpcClient, number: int) -> m.Rejudging:
-    return people.call("rejudging", m.RejudgingRef(id=number), m.Rejudging)
+def show(people: RpcClient, number: int) -> Rejudging:
+    return people.call("rejudging", RejudgingRef(id=number), Rejudging)
 
 
-def act(people: RpcClient, what: str, number: int, key: str | None = None) -> m.Rejudging:
+def act(people: RpcClient, what: str, number: int, key: str | None = None) -> Rejudging:
     """Apply or cancel."""
-    request = m.RejudgeAct(id=number, key=key or uuid.uuid4().hex, user="root")
-    return people.call(f"rejudge_{what}", request, m.Rejudging)
+    request = RejudgeAct(id=number, key=key or uuid.uuid4().hex, user="root")
+    return people.call(f"rejudge_{what}", request, Rejudging)
 
 
-def settled(people: RpcClient, number: int) -> m.Rejudging:
+def settled(people: RpcClient, number: int) -> Rejudging:
     """Wait until nothing is left to do for it."""
     wait_for(lambda: show(people, number).settled, timeout=60, what=f"rejudging {number} settled")
     return show(people, number)
 
 
-def diff(people: RpcClient, number: int, **fields: Any) -> m.RejudgeDiff:
-    return people.call("rejudge_diff", m.RejudgeDiffRequest(id=number, **fields), m.RejudgeDiff)
+def diff(people: RpcClient, number: int, **fields: Any) -> RejudgeDiff:
+    return people.call("rejudge_diff", RejudgeDiffRequest(id=number, **fields), RejudgeDiff)
 
 
 def sources(people: RpcClient, ids: list[str]) -> list[str]:

@@ -21,14 +21,8 @@ from judge.executor.channel import (
     limits_of,
     send,
 )
-from judge.rpc.messages import (
-    Assignment,
-    Limits,
-    LimitsOverride,
-    ProblemManifest,
-    Status,
-    Submission,
-)
+from judge.rpc.messages import Assignment, Limits, LimitsOverride, Status, Submission
+from judge.rpc.problem import ProblemManifest
 
 
 @pytest.fixture

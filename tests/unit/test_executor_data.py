@@ -10,7 +10,8 @@ import pytest
 from judge.errors import NotFoundError, PackageError, UnavailableError
 from judge.executor.data import TRIES, Depot
 from judge.problems.blobs import BlobCache
-from judge.rpc.messages import Assignment, ProblemManifest, ProblemRef, ProblemTest, Submission, Test
+from judge.rpc.messages import Assignment, ProblemRef, Submission, Test
+from judge.rpc.problem import ProblemManifest, ProblemTest
 
 
 class Store:

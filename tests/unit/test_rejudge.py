@@ -21,6 +21,7 @@ from judge.judicator import rejudge_views, reruns, verdicts
 from judge.judicator.order import RANKS, back_rank, yields
 from judge.judicator.tasks import search_query
 from judge.rpc import messages as m
+from judge.rpc.rejudging import RejudgeFilter
 
 NOW = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
 LIVE = st.sampled_from(["high", "normal", "low"])
@@ -123,7 +124,7 @@ def test_a_run_has_one_id_and_is_older_than_everything(number: int, raw: bytes) 
 
 
 def test_a_filter_as_a_query() -> None:
-    wanted = m.RejudgeFilter(
+    wanted = RejudgeFilter(
         ids=["0" * 24], user=["ann", "ann"], problem=["p"], language=["c"], verdict=["WA"], executor=["e"], since=NOW
     )
     assert rejudge_views.selection(wanted) == {
@@ -141,9 +142,9 @@ def test_a_filter_as_a_query() -> None:
 
 def test_a_filter_without_a_condition_is_refused() -> None:
     with pytest.raises(FieldError, match="no condition"):
-        rejudge_views.selection(m.RejudgeFilter())
+        rejudge_views.selection(RejudgeFilter())
     with pytest.raises(FieldError, match="not after"):
-        rejudge_views.selection(m.RejudgeFilter(since=NOW, until=NOW))
+        rejudge_views.selection(RejudgeFilter(since=NOW, until=NOW))
 
 
 CELL = st.fixed_dictionaries(
@@ -209,7 +210,7 @@ def test_what_no_submission_can_have_names_its_option() -> None:
 
 def test_the_form_of_the_page() -> None:
     found = rejudge_pages.filter_of({"verdict": "WA, TLE", "problem": " sum ", "since": "2026-01-31T12:00", "user": ""})
-    assert found == m.RejudgeFilter(verdict=["WA", "TLE"], problem=["sum"], since=NOW)
+    assert found == RejudgeFilter(verdict=["WA", "TLE"], problem=["sum"], since=NOW)
     assert rejudge_pages.words(found) == "problem sum; verdict WA, TLE; since 2026-01-31 12:00 UTC"
     with pytest.raises(ValidationError):
         rejudge_pages.filter_of({"verdict": "GOOD"})

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judge.problems.scoring import Judged, standing
-from judge.rpc.messages import ProblemManifest, ProblemTest, Verdict
-from judge.rpc.problem import LegacyGroup, TestGroup
+from judge.rpc.messages import Verdict
+from judge.rpc.problem import LegacyGroup, ProblemManifest, ProblemTest, TestGroup
 
 SHA = "0" * 64
 AC, WA, TLE, RTE, JE = (
