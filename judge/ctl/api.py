@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import httpx
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from judge import clock
 from judge.ctl.context import Context
@@ -149,7 +149,7 @@ def _why(exc: httpx.TransportError) -> str:
 
 def _parse(reply: type[M], response: httpx.Response) -> M:
     try:
-        return TypeAdapter(reply).validate_json(response.content)
+        return reply.received(response.content)
     except ValidationError as exc:
         msg = f"{response.request.url} answered something this judgectl does not understand: {exc.errors()[0]['msg']}"
         raise JudgeError(msg) from None
@@ -160,7 +160,7 @@ def _error(response: httpx.Response) -> JudgeError:
     if response.status_code == NotFoundError.http_status and not response.content:  # the answer to a HEAD
         return NotFoundError(f"{response.request.url.path} does not exist")
     try:
-        body = m.ErrorBody.model_validate_json(response.content)
+        body = m.ErrorBody.received(response.content)
     except ValidationError:
         return UnavailableError(f"{response.request.url} answered HTTP {response.status_code} without a reason")
     cls = all_errors().get(body.code, JudgeError)

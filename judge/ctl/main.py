@@ -284,7 +284,7 @@ def judicators(output: Output = TABLE) -> None:
 def _drain(executor: str, verb: str, reason: str, output: show.Output) -> None:
     with _api() as api:
         answer = api.request("POST", f"/executors/{executor}/{verb}", json={"reason": reason} if reason else {})
-        state = m.ExecutorState.model_validate_json(answer.content)
+        state = m.ExecutorState.received(answer.content)
     if output == show.Output.JSON:
         show.print_json(state)
     else:

@@ -170,7 +170,7 @@ def start(
         body = RejudgeStart(filter=wanted, reason=reason)
         call = body.model_dump(mode="json", include={"filter", "reason"}, exclude_none=True)
         answer = api.request("POST", "/rejudgings", json=call, headers={"Idempotency-Key": uuid.uuid4().hex})
-        one = Rejudging.model_validate_json(answer.content)
+        one = Rejudging.received(answer.content)
         if wait:
             one = follow(api, one.id, _judged, quiet=json)
     rejudge_show.print_one(one, output)

@@ -62,7 +62,7 @@ class Spool:
             if not _ENTRY.match(path.name):
                 continue
             try:
-                entry = Spooled.model_validate_json(path.read_bytes())
+                entry = Spooled.received(path.read_bytes())
             except (ValidationError, OSError) as exc:
                 first = str(exc).partition("\n")[0]
                 log.warning("spooled result %s cannot be read (%s); it is set aside as .bad", path, first)

@@ -90,7 +90,7 @@ def _iso(moment: datetime.datetime | None) -> str | None:
 
 def to_task(doc: Document) -> Task:
     """The message that Get and Search answer."""
-    return Task.model_validate(
+    return Task.stored(
         {
             "id": str(doc["_id"]),
             "submission": doc["submission"],
@@ -119,7 +119,7 @@ def to_task(doc: Document) -> Task:
 
 def to_assignment(doc: Document) -> Assignment:
     """The message that hands a claimed task to its executor."""
-    return Assignment.model_validate(
+    return Assignment.stored(
         {
             "id": str(doc["_id"]),
             "attempt": doc["attempt"],

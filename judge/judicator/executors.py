@@ -175,5 +175,5 @@ def to_state(doc: Document, executing: int | None = None) -> ExecutorState:
         vacant=doc["vacant"],
         incarnation=doc["incarnation"],
         reported=doc["reported"].isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        info=None if info is None else ExecutorInfo.model_validate(info),
+        info=None if info is None else ExecutorInfo.stored(info),
     )

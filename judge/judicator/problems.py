@@ -120,7 +120,7 @@ def _info(doc: Document) -> ProblemInfo:
         title=doc["title"],
         hash=doc["hash"],
         tests=doc["tests"],
-        limits=Limits.model_validate(doc["limits"]),
+        limits=Limits.stored(doc["limits"]),
         kind=doc.get("kind", "pass-fail"),
         languages=doc.get("languages", []),
         imported=doc["imported"].isoformat(timespec="seconds").replace("+00:00", "Z"),

@@ -71,7 +71,7 @@ def _iso(moment: datetime.datetime | None) -> str | None:
 
 def to_rejudging(doc: Document, counted: dict[str, int] | None = None) -> Rejudging:
     """The message for people. `counted` is what the runs say while there are runs; later the document knows."""
-    return Rejudging.model_validate(
+    return Rejudging.stored(
         {
             "id": doc["_id"],
             "filter": doc["filter"],

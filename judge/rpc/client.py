@@ -57,7 +57,7 @@ _PIECE = 256 * 1024
 def error_from(status: int, body: bytes) -> JudgeError:
     """The exception that an answer other than 2xx stands for."""
     try:
-        said = ErrorBody.model_validate_json(body)
+        said = ErrorBody.received(body)
     except ValidationError:
         cls = UnavailableError if status >= 500 else JudgeError
         return cls(f"the judicator answered HTTP {status} without a reason")
@@ -179,7 +179,7 @@ class RpcClient:
             answer = self._once(tries, endpoint, "POST", f"/rpc/{method}", seconds, content=body, headers=headers)
             if answer is not None:
                 try:
-                    return reply.model_validate_json(answer)
+                    return reply.received(answer)
                 except ValidationError as exc:
                     msg = f"{endpoint} answered '{method}' with something that is no {reply.__name__}: {exc}"
                     raise JudgeError(msg) from None

@@ -6,7 +6,7 @@ Units: seconds, bytes. Blobs are named by the SHA-256 of their content in lower-
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -18,9 +18,22 @@ Trace = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0
 
 
 class Message(BaseModel):
-    """Base of every message; a message with unknown keys is refused."""
+    """Base of every message. Unknown keys are refused, as a person's mistake must be; `received` ignores them."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @classmethod
+    def received(cls, body: bytes) -> Self:
+        """What another host wrote, whose release may know more fields (docs/decisions/013-mixed-releases.md).
+
+        Raises pydantic's ValidationError. For every reply, for executors' reports and for what waits in their spool.
+        """
+        return cls.model_validate_json(body, extra="ignore")
+
+    @classmethod
+    def stored(cls, document: dict[str, Any]) -> Self:
+        """The same for what is in the database, which judicators of two releases write while a cluster is upgraded."""
+        return cls.model_validate(document, extra="ignore")
 
 
 class Status(enum.StrEnum):

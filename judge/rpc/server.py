@@ -182,7 +182,8 @@ class _App:
         if len(body) > limit:
             raise TooLargeError(f"the body has {len(body)} bytes; '{name}' takes at most {limit}")
         try:
-            message: Any = method.request.model_validate_json(body)
+            read = method.request.received if name in _OWN_NAME else method.request.model_validate_json
+            message: Any = read(body)
         except ValidationError as exc:
             raise bad_request(exc) from None
         if name in _OWN_NAME and message.executor != peer.name:

@@ -34,7 +34,7 @@ from judge.rpc import pki
 from judge.rpc.client import RpcClient, error_from
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc.server import Server
-from tests.support.judicators import World, source
+from tests.support.judicators import World, accepted, source
 from tests.support.servers import wait_for
 
 
@@ -404,6 +404,24 @@ def test_answers_that_are_none(world: World) -> None:
         client_of(world, serve_raw(world, http_answer(b"<html>", "418 x"))).call("ping", m.Empty(), m.Pong)
     with pytest.raises(UnavailableError, match="HTTP 502"):
         client_of(world, serve_raw(world, http_answer(b"", "502 x")), timeout=1.0).call("ping", m.Empty(), m.Pong)
+
+
+def test_a_release_of_the_future_is_understood(world: World) -> None:
+    """While a cluster is upgraded two releases speak with each other (docs/decisions/013-mixed-releases.md)."""
+    executor = world.executor()
+    task = world.client().call("add", source(), m.AddReply).task
+    (work,) = executor.report(vacant=1).add
+    done = accepted(work).model_dump(mode="json")
+    done["result"]["colour"] = "blue"
+    done["result"]["tests"] = [{"name": "1", "verdict": "AC", "taste": "sweet"}]
+    report = {"executor": executor.name, "incarnation": executor.incarnation, "sequence": executor.sequence + 1}
+    body = json.dumps({**report, "vacant": 0, "complete": [done], "mood": "good"}).encode()
+    assert raw(world, "POST", "/rpc/report", body, name=executor.name, role="executor")[0] == 200
+    world.db["tasks"].update_one({}, {"$set": {"result.smell": "none", "submission.shape": "round"}})
+    read = world.client().call("get", m.GetRequest(id=task.id), m.Task)
+    assert (read.verdict, [test.name for test in read.result.tests]) == (m.Verdict.AC, ["1"])
+    pong = http_answer(b'{"name": "j9", "version": "99", "leader": false, "weather": "fine"}')
+    assert client_of(world, serve_raw(world, pong)).call("ping", m.Empty(), m.Pong).name == "j9"
 
 
 def test_errors_come_back_as_their_class() -> None:
