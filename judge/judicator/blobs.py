@@ -27,12 +27,13 @@ class Blobs:
     def __init__(self, database: Database) -> None:
         """Nothing is sent before the first call."""
         self._db = database
+        self._db = database
         self._files = database.raw["fs.files"]
         self._bucket = AsyncGridFSBucket(database.raw)
 
     async def size(self, sha: str) -> int | None:
         """Bytes of a blob; None when it is not there. Asking for it keeps it from retention for another day."""
-        doc = await self._files.find_one({"filename": sha}, {"length": 1, "uploadDate": 1})
+        doc = await self._db.find(self._files, {"filename": sha}, {"length": 1, "uploadDate": 1})
         if doc is None:
             return None
         await self._keep([doc])
@@ -47,7 +48,7 @@ class Blobs:
             docs = await self._files.find(names, {"filename": 1, "uploadDate": 1}).to_list()
             await self._keep(docs)
             have.update(doc["filename"] for doc in docs)
-        return [sha for sha in wanted if sha not in have]
+        return [sha for sha in wanted if sha not in have and await self.size(sha) is None]
 
     async def _keep(self, docs: list[Document]) -> None:
         """Make old files young, or retention could remove one between this question and the task that needs it."""
@@ -63,7 +64,11 @@ class Blobs:
             while piece := await stream.read(_PIECE):
                 yield piece
         except NoFile:
-            raise NotFoundError(f"there is no blob {sha}") from None
+            if await self.size(sha) is None:
+                raise NotFoundError(f"there is no blob {sha}") from None
+            raise UnavailableError(
+                f"blob {sha} cannot be read yet: the database has just changed its primary"
+            ) from None
         except CorruptGridFile as exc:
             raise UnavailableError(f"blob {sha} is damaged in the database: {exc}") from None
 

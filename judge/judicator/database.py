@@ -87,6 +87,17 @@ class Database:
         await self.raw["fs.files"].create_index([("filename", ASCENDING), ("uploadDate", ASCENDING)])
         await self.raw["fs.chunks"].create_index([("files_id", ASCENDING), ("n", ASCENDING)], unique=True)
 
+    async def find(
+        self, collection: Collection, query: Document, projection: Document | None = None
+    ) -> Document | None:
+        """One document as a majority has it; None only when it really is not there.
+
+        A primary that has just been elected does not know yet how much a majority has, and for a moment answers a
+        majority read without what was acknowledged last. `query` as for `latest`.
+        """
+        doc = await collection.find_one(query, projection)
+        return doc if doc is not None else await self.latest(collection, query, projection)
+
     async def latest(
         self, collection: Collection, query: Document, projection: Document | None = None
     ) -> Document | None:

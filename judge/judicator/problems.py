@@ -28,7 +28,7 @@ class Problems:
 
     async def get(self, name: str) -> Document:
         """The document of a problem: hash, title, source_bytes …; NotFoundError."""
-        doc = await self._db.problems.find_one({"_id": name})
+        doc = await self._db.find(self._db.problems, {"_id": name})
         if doc is None:
             raise NotFoundError(f"there is no problem '{name}'; `judgectl problem list` lists them")
         return doc

@@ -95,15 +95,16 @@ class Rejudgings:
     async def _checked(self, wanted: RejudgeFilter) -> Document:
         """The filter's query; ids that are named must exist and be judged (NotFoundError, ConflictError)."""
         query = selection(wanted)
+        own, fields = {"rerun_of": None}, {"done": 1, "verdict": 1, "status": 1}
         if wanted.ids:
-            found = self._tasks.find({"_id": query["_id"], "rerun_of": None}, {"done": 1, "verdict": 1, "status": 1})
-            known = {str(doc["_id"]): doc async for doc in found}
+            known = {str(doc["_id"]): doc async for doc in self._tasks.find({"_id": query["_id"], **own}, fields)}
             for one in wanted.ids:
-                if one not in known:
+                doc = known.get(one) or await self._db.find(self._tasks, {"_id": ObjectId(one), **own}, fields)
+                if doc is None:
                     raise NotFoundError(f"there is no submission {one}")
-                if not known[one]["done"] or known[one]["verdict"] is None:
+                if not doc["done"] or doc["verdict"] is None:
                     raise ConflictError(
-                        f"submission {one} has no verdict ({known[one]['status']}); only judged ones are judged again"
+                        f"submission {one} has no verdict ({doc['status']}); only judged ones are judged again"
                     )
         return query
 
@@ -199,7 +200,7 @@ class Rejudgings:
         return await self.get(request.id)
 
     async def _read(self, number: int) -> Document:
-        doc = await self._col.find_one({"_id": number}, _BRIEF)
+        doc = await self._db.find(self._col, {"_id": number}, _BRIEF)
         if doc is None:
             raise NotFoundError(f"there is no rejudging {number}; `judgectl rejudge list` lists them")
         return doc

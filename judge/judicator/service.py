@@ -137,7 +137,7 @@ class Service:
         with self._hub.watching(task) as changed:
             while True:
                 changed.clear()
-                doc = await self.tasks.get(task)
+                doc = await self.tasks.get(task, request.version or 0)
                 passed = request.version is not None and doc["version"] > request.version
                 if doc["done"] or passed or deadline.over or self._hub.closed:
                     return documents.to_task(doc)

@@ -130,13 +130,15 @@ class Tasks:
         )
         return (first or {}).get("order"), (last or {}).get("order")
 
-    async def get(self, task: ObjectId) -> Document:
-        """One task (seed: Get) with the verdict that is in force; NotFoundError."""
-        doc = await self._tasks.find_one({"_id": task})
+    async def get(self, task: ObjectId, version: int = 0) -> Document:
+        """One task (seed: Get), not older than `version`, with the verdict that is in force; NotFoundError."""
+        doc = await self._db.find(self._tasks, {"_id": task})
+        if doc is not None and doc["version"] < version:  # as `Database.find`: the one who asks has seen more
+            doc = await self._db.latest(self._tasks, {"_id": task})
         if doc is not None and verdicts.is_staged(doc):
             # The switch first: a verdict that somebody has seen elsewhere is never taken back by this answer.
             now = await verdicts.generation(self._db)
-            doc = await self._tasks.find_one({"_id": task})
+            doc = await self._db.find(self._tasks, {"_id": task})
             doc = None if doc is None else verdicts.current(doc, now.folding)
         if doc is None:
             raise NotFoundError(f"there is no submission {task}")
