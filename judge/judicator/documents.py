@@ -148,16 +148,9 @@ def blobs_of(submission: Submission) -> list[str]:
     return sorted(found)
 
 
-def new(submission: Submission, problem: ProblemRef | None, content: str, created: datetime.datetime) -> Document:
-    """The document of a new task, without its place in the queue; `content` is its digest as it was handed in."""
-    doc: Document = {
-        "_id": ObjectId(),
-        "user": submission.user,
-        "language": submission.language,
-        "needs": submission.language or "",
-        "submission": submission.model_dump(mode="json", exclude_none=True, exclude={"trace"}),
-        "trace": submission.trace or uuid.uuid4().hex,
-        "problem": None if problem is None else problem.model_dump(),
+def unjudged() -> Document:
+    """The fields of a task that nobody has had in hand."""
+    return {
         "status": Status.PENDING.value,
         "done": False,
         "verdict": None,
@@ -173,14 +166,28 @@ def new(submission: Submission, problem: ProblemRef | None, content: str, create
         "progress": "",
         "result": None,
         "history": [],
-        "priority": submission.priority,
-        "digest": content,
-        "blobs": blobs_of(submission),
-        "created": created,
         "started": None,
         "finished": None,
         "latency": None,
         "version": 0,
+    }
+
+
+def new(submission: Submission, problem: ProblemRef | None, content: str, created: datetime.datetime) -> Document:
+    """The document of a new task, without its place in the queue; `content` is its digest as it was handed in."""
+    doc: Document = {
+        "_id": ObjectId(),
+        "user": submission.user,
+        "language": submission.language,
+        "needs": submission.language or "",
+        "submission": submission.model_dump(mode="json", exclude_none=True, exclude={"trace"}),
+        "trace": submission.trace or uuid.uuid4().hex,
+        "problem": None if problem is None else problem.model_dump(),
+        **unjudged(),
+        "priority": submission.priority,
+        "digest": content,
+        "blobs": blobs_of(submission),
+        "created": created,
     }
     key = key_of(submission)
     if key is not None:

@@ -18,11 +18,10 @@ from bson import ObjectId
 
 from judge import failpoint
 from judge.errors import ConflictError, NotFoundError
-from judge.judicator import verdicts
+from judge.judicator import documents, verdicts
 from judge.judicator.database import Database, Document
 from judge.judicator.order import RANKS
 from judge.judicator.tasks import Tasks
-from judge.rpc.messages import Status
 
 # Documents of one command: a few of these pass within any deadline, however big the sources are.
 _BATCH: Final = 200
@@ -223,33 +222,6 @@ def _parts(ids: Sequence[ObjectId], size: int) -> list[list[ObjectId]]:
     return [list(ids[start : start + size]) for start in range(0, len(ids), size)]
 
 
-# The fields of a task that nobody has had in hand.
-_FRESH: Final[Document] = {
-    "status": Status.PENDING.value,
-    "done": False,
-    "verdict": None,
-    "attempt": 0,
-    "strikes": 0,
-    "failed": [],
-    "executor": None,
-    "incarnation": None,
-    "claim": None,
-    "beat": 0,
-    "handed": 0,
-    "judged_by": None,
-    "progress": "",
-    "result": None,
-    "history": [],
-    "priority": _PRIORITY,
-    "rank": RANKS[_PRIORITY],
-    "digest": "",
-    "started": None,
-    "finished": None,
-    "latency": None,
-    "version": 0,
-}
-
-
 def _ids(doc: Document, part: Sequence[ObjectId]) -> list[ObjectId]:
     return [rerun_id(doc["_id"], task) for task in part]
 
@@ -258,7 +230,10 @@ def _new_run(doc: Document, part: list[ObjectId], base: int, now: datetime.datet
     """A projection that turns a submission into its run; the problem is taken as it is now."""
     place = {"$indexOfArray": [{"$literal": part}, "$_id"]}
     constants: dict[str, Any] = {
-        **_FRESH,
+        **documents.unjudged(),
+        "priority": _PRIORITY,
+        "rank": RANKS[_PRIORITY],
+        "digest": "",
         "created": now,
         "rejudging": doc["_id"],
         "trace": doc["trace"],

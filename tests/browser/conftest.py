@@ -18,7 +18,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
 from tests.support.gateway import make_config, running_gateway
-from tests.support.judicators import World
+from tests.support.judicators import World, patient_world
 from tests.support.servers import wait_for
 
 FLAGS = [
@@ -126,12 +126,8 @@ def _chromium() -> None:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
     """A real judicator on real servers."""
-    one = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
-    try:
-        one.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
         yield one
-    finally:
-        one.close()
 
 
 @pytest.fixture(scope="module")

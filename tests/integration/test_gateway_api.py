@@ -11,13 +11,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from judge.gateway import openapi
 from judge.gateway.api import ROUTES
 from judge.gateway.routes import PREFIX
 from judge.rpc import messages as m
 from judge.rpc.problem import ProblemManifest, ProblemTest
-from tests.support.gateway import ADMIN, ID, OTHER, USER, Person, make_config, serving_app
-from tests.support.judicators import World, accepted
+from tests.support.gateway import DOCUMENT, ID, USER, Person, check, make_config, serving_app
+from tests.support.judicators import accepted, patient_world
 from tests.support.servers import wait_for
 
 SOURCE = {"language": "c", "source": "int main(){}"}
@@ -25,12 +24,8 @@ SOURCE = {"language": "c", "source": "int main(){}"}
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    one = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
-    try:
-        one.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
         yield one
-    finally:
-        one.close()
 
 
 @pytest.fixture(scope="module")
@@ -46,43 +41,11 @@ def app(world, tmp_path_factory):
         yield made
 
 
-@pytest.fixture
-def admin(app):
-    return Person(app.test_client(), ADMIN)
-
-
-@pytest.fixture
-def ada(app):
-    return Person(app.test_client(), USER)
-
-
-@pytest.fixture
-def bob(app):
-    return Person(app.test_client(), OTHER)
-
-
-@pytest.fixture
-def nobody(app):
-    return Person(app.test_client(), None)
-
-
 @pytest.fixture(scope="module")
 def executor(world):
     one = world.executor(slots=50)
     one.report(vacant=0)
     return one
-
-
-DOCUMENT = openapi.document(ROUTES)
-
-
-def check(answer, status, name):
-    """The answer has this status and is what the OpenAPI document says of this operation."""
-    assert answer.status_code == status, answer.text
-    operation = next(one for path in DOCUMENT["paths"].values() for one in path.values() if one["operationId"] == name)
-    schema = operation["responses"][str(status)]["content"]["application/json"]["schema"]
-    jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(answer.json)
-    return answer.json
 
 
 def error(answer, status, code, text, field=None):

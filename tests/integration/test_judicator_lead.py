@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from judge.config import EtcdClient
 from judge.etcd.client import Etcd
@@ -16,13 +13,6 @@ from judge.rpc import messages as m
 from judge.rpc.client import RpcClient, etcd_endpoints
 from tests.support.judicators import FAST, Executor, Running, World, accepted, source
 from tests.support.servers import etcd_server, wait_for
-
-
-@pytest.fixture
-def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    made = World(tmp_path, etcd_endpoint, mongod_address)
-    yield made
-    made.close()
 
 
 def leaders(world: World) -> list[Running]:

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,13 +25,6 @@ from judge.judicator.main import run
 log.setup("info")
 sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1]))))
 """
-
-
-@pytest.fixture
-def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    made = World(tmp_path, etcd_endpoint, mongod_address)
-    yield made
-    made.close()
 
 
 class Daemon:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import datetime
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,6 @@ from judge.rpc.client import RpcClient
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
 from tests.support.judicators import World, accepted, source
 from tests.support.servers import wait_for
-
-
-@pytest.fixture
-def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    made = World(tmp_path, etcd_endpoint, mongod_address)
-    yield made
-    made.close()
 
 
 def add(people: RpcClient, **fields: object) -> m.AddReply:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from bson import ObjectId
@@ -16,13 +14,6 @@ from judge.errors import ConflictError, NotFoundError, StaleError
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
 from tests.support.judicators import World, accepted, source
-
-
-@pytest.fixture
-def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    made = World(tmp_path, etcd_endpoint, mongod_address)
-    yield made
-    made.close()
 
 
 def add(people: RpcClient, **fields: object) -> str:

@@ -6,7 +6,6 @@ import concurrent.futures
 import statistics
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pymongo.errors import PyMongoError
@@ -15,13 +14,6 @@ from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
 from tests.support.judicators import Executor, Running, World, accepted, source
 from tests.support.servers import wait_for
-
-
-@pytest.fixture
-def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    made = World(tmp_path, etcd_endpoint, mongod_address)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import datetime
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -29,13 +27,6 @@ from tests.support.servers import wait_for
 
 OLD = ["WA", "WA", "AC", "TLE", "WA"]
 NEW = ["AC", "WA", "AC", "AC", "RTE"]
-
-
-@pytest.fixture
-def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    made = World(tmp_path, etcd_endpoint, mongod_address)
-    yield made
-    made.close()
 
 
 @pytest.fixture

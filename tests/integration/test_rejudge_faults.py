@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,13 +37,6 @@ reruns._BATCH = 2
 log.setup("info")
 sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1]))))
 """
-
-
-@pytest.fixture
-def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    made = World(tmp_path, etcd_endpoint, mongod_address)
-    yield made
-    made.close()
 
 
 class Doomed:

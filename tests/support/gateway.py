@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema
 import yaml
 from flask import Flask
 from flask.testing import FlaskClient
@@ -30,6 +31,8 @@ from judge.config import EtcdClient, GatewayConfig, Tls
 from judge.errors import NotFoundError, UnavailableError
 from judge.etcd.client import Etcd
 from judge.etcd.registry import Registration, entry_value
+from judge.gateway import openapi
+from judge.gateway.api import ROUTES
 from judge.gateway.app import create_app
 from judge.gateway.auth import token_digest
 from judge.rpc import messages as m
@@ -285,3 +288,15 @@ def running_gateway(settings: GatewayConfig, directory: Path) -> Iterator[str]:
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0, (directory / "gateway.log").read_text()[-3000:]
+
+
+DOCUMENT = openapi.document(ROUTES)
+
+
+def check(answer: TestResponse, status: int, name: str) -> Any:
+    """The answer's JSON, once it has this status and is what the OpenAPI document says of this operation."""
+    assert answer.status_code == status, answer.text
+    operation = next(one for path in DOCUMENT["paths"].values() for one in path.values() if one["operationId"] == name)
+    schema = operation["responses"][str(status)]["content"]["application/json"]["schema"]
+    jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(answer.json)
+    return answer.json

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -111,6 +111,17 @@ class World:
         self.stack.close()
         with pymongo.MongoClient(self.mongods, replicaSet="judge") as client:
             client.drop_database(self.database)
+
+
+@contextlib.contextmanager
+def patient_world(directory: Path, etcd: str, mongod: str) -> Iterator[World]:
+    """A world with one judicator, which never holds an executor that says nothing for dead."""
+    one = World(directory, etcd, mongod)
+    try:
+        one.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+        yield one
+    finally:
+        one.close()
 
 
 class Executor:
