@@ -264,6 +264,9 @@ class ExecutorConfig(Daemon):
     etcd: EtcdClient
     slots: int | Literal["auto"] = "auto"
     cores: list[int] = Field(default_factory=list, description="one pinned core per slot; empty: the last cores")
+    slot_memory: Annotated[int, Field(ge=64 * 1024**2)] | Literal["auto"] = Field(
+        default="auto", description="bytes that a run may be given; auto: seven eighths of the machine's, shared out"
+    )
     report_interval: Seconds = 1.0
     rpc_timeout: Seconds = 5.0
     languages: Path | None = None

@@ -30,6 +30,7 @@ class Settings(Message):
 
     index: int
     core: int | None
+    memory: int | None = None
     executor: str
     outputs: Path
     builds: Path | None = None

@@ -6,10 +6,13 @@ import errno
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
 from judge.errors import RefusedError
+from judge.executor.verdict import size
+from judge.sandbox.check import Finding, Level
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +22,7 @@ _TOPOLOGY = Path("/sys/devices/system/cpu")
 _DISTRUST = 5.0
 # A full disk has room again only this fraction of the bound above it (a tenth), so that the state does not flap.
 _HYSTERESIS = 10
+_FOR_SLOTS = Fraction(7, 8)
 
 
 def parse_cpu_list(text: str) -> list[int]:
@@ -72,6 +76,42 @@ def plan_slots(slots: int | Literal["auto"], cores: list[int], usable: list[int]
     count = (len(cores) or len(usable) - spare) if slots == "auto" else slots
     pool = cores or usable[-count:]
     return [pool[index % len(pool)] for index in range(count)]
+
+
+def machine_memory(base: Path = Path("/")) -> int:
+    """Bytes of memory that this machine, or the container that it is, may use."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for name in ("memory/memory.limit_in_bytes", "memory.max"):
+        try:
+            text = (base / "sys/fs/cgroup" / name).read_text(encoding="ascii").strip()
+        except OSError:
+            continue  # the other version of cgroups
+        found += [int(text)] if text.isdigit() else []  # `max`: none
+    return min(found)
+
+
+def plan_memory(memory: int | Literal["auto"], slots: int, total: int) -> int:
+    """Bytes that are kept for the runs of each slot, so that all slots together never want more than there is.
+
+    `total` is the machine's; `auto` leaves an eighth of it to the rest. RefusedError when it is not there.
+    """
+    if memory == "auto":
+        return total * _FOR_SLOTS // slots
+    if memory * slots > total:
+        msg = f"slot_memory: {slots} slots of {size(memory)} each want more than the {size(total)} of this machine"
+        raise RefusedError(msg)
+    return memory
+
+
+def memory_finding(share: int, default: int) -> Finding:
+    """The line of the start gate about a slot's memory; `default` is what problems get that do not say."""
+    item, text = "memory per slot", size(share)
+    if share >= default:
+        return Finding(Level.PASS, item, text)
+    less = (
+        f"problems without a limit of their own get this instead of {size(default)}, those that want more go elsewhere"
+    )
+    return Finding(Level.WARN, item, f"{text}: {less}; use fewer slots, or a bigger machine")
 
 
 def for_want_of_space(error: BaseException | None) -> bool:

@@ -21,13 +21,14 @@ from judge.executor.calibration import calibrate
 from judge.executor.channel import Settings
 from judge.executor.data import Depot
 from judge.executor.loop import Loop, Parts
-from judge.executor.machine import Disk, plan_slots, usable_cores
+from judge.executor.machine import Disk, machine_memory, memory_finding, plan_memory, plan_slots, usable_cores
 from judge.executor.slots import Slots
 from judge.executor.spool import Spool
 from judge.executor.state import Board
 from judge.executor.workers import Crew, Mailbox, Reporter
 from judge.problems.blobs import BlobCache
 from judge.problems.languages import detect, load_table
+from judge.problems.package import DEFAULT_MEMORY
 from judge.rpc.client import RpcClient, etcd_endpoints
 from judge.sandbox import Finding, Level, check_machine
 
@@ -98,7 +99,8 @@ def examine(config: ExecutorConfig, name: str) -> list[Finding]:
     apart. Takes about 0.5 s. Called before there are threads: it forks.
     """
     cores = plan_slots(config.slots, config.cores, usable_cores())
-    return [*check_machine(config.cgroup, name), *calibrate(config.work_dir, cores)]
+    share = memory_finding(plan_memory(config.slot_memory, len(cores), machine_memory()), DEFAULT_MEMORY)
+    return [*check_machine(config.cgroup, name), share, *calibrate(config.work_dir, cores)]
 
 
 def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop:
@@ -108,6 +110,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
     for finding in findings:
         log.warning("machine check: %s", finding)
     cores = plan_slots(config.slots, config.cores, usable_cores())
+    share = plan_memory(config.slot_memory, len(cores), machine_memory())
     outputs = config.work_dir / "outputs"
     kept = config.work_dir / "builds"
     builds.clear(kept)
@@ -124,6 +127,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
         Settings(
             index=index,
             core=core,
+            memory=share,
             executor=config.name,
             outputs=outputs,
             builds=kept,
@@ -135,7 +139,10 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
         for index, core in enumerate(cores)
     ]
     keep_off(cores)
-    log.info("executor %s, incarnation %s: %d slots on cores %s", config.name, board.incarnation, len(cores), cores)
+    log.info(
+        "executor %s, incarnation %s: %d slots on cores %s with %d MiB of memory each",
+        *(config.name, board.incarnation, len(cores), cores, share // 1024**2),
+    )
     return Loop(
         Parts(
             config=config,

@@ -31,7 +31,6 @@ from judge.executor.verdict import ACCEPTED, compile_verdict, size, task_status,
 from judge.problems import scoring
 from judge.problems.languages import Language
 from judge.rpc.messages import Completed, Limits, Result, Status, TestResult, Verdict
-from judge.rpc.problem import ProblemManifest
 from judge.sandbox.pair import run_pair
 from judge.sandbox.types import Command, Killed, Outcome
 
@@ -76,15 +75,18 @@ class Pipeline:
         return _Task(self, job).execute()
 
 
-def fitting(limits: Limits, manifest: ProblemManifest | None, memory: int | None) -> Limits:
-    """The limits as this host can keep them: a default memory limit shrinks to what there is, `memory` bytes.
+def fitting(limits: Limits, job: Job, memory: int | None) -> Limits:
+    """The limits as a slot can keep them: a default memory limit shrinks to what the slot has, `memory` bytes.
 
-    UsageError when the problem asks for more than that: another host may have it.
+    UsageError when the problem, or the submission, asks for more than that: another host may have it.
     """
-    if memory is None or manifest is None or limits.memory <= memory:
+    if memory is None or limits.memory <= memory:
         return limits
-    if not manifest.memory_is_default:
-        msg = f"the problem needs {size(limits.memory)} of memory, this executor has {size(memory)}"
+    manifest = job.data.manifest if job.data is not None else None
+    asked = job.assignment.submission.limits.memory is not None if manifest is None else not manifest.memory_is_default
+    if asked:
+        who = "the submission" if manifest is None else "the problem"
+        msg = f"{who} needs {size(limits.memory)} of memory, a slot of this executor has {size(memory)}"
         raise UsageError(msg)
     return limits.model_copy(update={"memory": memory})
 
@@ -149,7 +151,7 @@ class _Task:
 
     def _judge(self) -> Verdict:
         job, manifest, table = self.job, self.manifest, self.pipeline.table
-        limits = fitting(limits_of(job), manifest, self.pipeline.memory)
+        limits = fitting(limits_of(job), job, self.pipeline.memory)
         submission = job.assignment.submission
         extra = included(manifest, submission.language, job.data.files) if job.data is not None and manifest else {}
         program = plan(submission, limits, table, extra)

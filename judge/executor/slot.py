@@ -44,7 +44,7 @@ def serve(sock: socket.socket, settings: Settings) -> int:
             where=f"slot {settings.index}" + ("" if settings.core is None else f", core {settings.core}"),
             prepare=pool.prepare,
             builds=settings.builds,
-            memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            memory=settings.memory,
         )
         # The first sandbox proves that sandboxes work here; only then are tasks asked for.
         pool.take().close()

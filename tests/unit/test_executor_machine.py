@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from judge.errors import RefusedError, UnavailableError
 from judge.executor import machine
-from judge.executor.machine import Disk, first_of_each, for_want_of_space, parse_cpu_list, plan_slots, usable_cores
+from judge.executor.machine import (
+    Disk,
+    first_of_each,
+    for_want_of_space,
+    machine_memory,
+    memory_finding,
+    parse_cpu_list,
+    plan_memory,
+    plan_slots,
+    usable_cores,
+)
+from judge.sandbox.check import Level
 
 
 @pytest.mark.parametrize(("text", "cpus"), [("0", [0]), ("0-2,5\n", [0, 1, 2, 5]), ("", []), ("3,7", [3, 7])])
@@ -64,6 +75,36 @@ def test_every_slot_has_a_core(count, slots):
 def test_a_core_that_is_not_ours():
     with pytest.raises(RefusedError, match="core 4096 is not one"):
         plan_slots("auto", [4096], usable_cores())
+
+
+@given(st.integers(1, 256), st.integers(2**28, 2**44), st.one_of(st.just("auto"), st.integers(2**26, 2**40)))
+def test_the_slots_together_never_want_more_than_there_is(slots, total, memory):
+    if memory != "auto" and memory * slots > total:
+        with pytest.raises(RefusedError, match="want more than"):
+            plan_memory(memory, slots, total)
+        return
+    share = plan_memory(memory, slots, total)
+    assert share * slots <= total
+    assert memory in {"auto", share}
+
+
+def test_the_memory_of_a_container_is_its_limit(work):
+    whole = machine_memory(work)
+    assert whole == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    (work / "sys/fs/cgroup/memory").mkdir(parents=True)
+    limit = work / "sys/fs/cgroup/memory/memory.limit_in_bytes"
+    for text, memory in (("9223372036854771712\n", whole), ("1048576\n", 1048576)):
+        limit.write_text(text)
+        assert machine_memory(work) == memory
+    limit.unlink()
+    for text, memory in (("max\n", whole), ("4096\n", 4096)):
+        (work / "sys/fs/cgroup/memory.max").write_text(text)
+        assert machine_memory(work) == memory
+
+
+def test_a_slot_with_little_memory_is_a_warning():
+    assert memory_finding(2**31, 2**31).level is Level.PASS
+    assert memory_finding(2**30, 2**31).level is Level.WARN
 
 
 Stat = namedtuple("Stat", "f_bavail f_frsize")
