@@ -318,4 +318,15 @@ class Server:
 
 async def unhurried(work: Awaitable[Message]) -> Message:
     """Let a write run to its end although its caller has hung up (handlers are cancelled then)."""
-    return await asyncio.shield(asyncio.ensure_future(work))
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(_ended_alone)
+        raise
+
+
+def _ended_alone(task: asyncio.Future[Message]) -> None:
+    """Nobody is left to hear of a failure, so the log has to say it."""
+    if not task.cancelled() and (failure := task.exception()) is not None:
+        log.warning("a write whose caller had hung up failed, and may have been done: %s", failure)

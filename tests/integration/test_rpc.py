@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import hashlib
 import http.client
 import json
@@ -33,7 +35,7 @@ from judge.rpc import messages as m
 from judge.rpc import pki
 from judge.rpc.client import RpcClient, error_from
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
-from judge.rpc.server import Server
+from judge.rpc.server import Server, unhurried
 from tests.support.judicators import World, accepted, source
 from tests.support.servers import wait_for
 
@@ -422,6 +424,34 @@ def test_a_release_of_the_future_is_understood(world: World) -> None:
     assert (read.verdict, [test.name for test in read.result.tests]) == (m.Verdict.AC, ["1"])
     pong = http_answer(b'{"name": "j9", "version": "99", "leader": false, "weather": "fine"}')
     assert client_of(world, serve_raw(world, pong)).call("ping", m.Empty(), m.Pong).name == "j9"
+
+
+@pytest.mark.parametrize("failure", [UnavailableError("no primary"), None])
+async def test_a_write_whose_caller_hung_up_ends_in_one_line(
+    failure: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not in a traceback of asyncio, whatever became of it."""
+    going = asyncio.Event()
+
+    async def work() -> m.Message:
+        await going.wait()
+        if failure is not None:
+            raise failure
+        return m.Empty()
+
+    caller = asyncio.ensure_future(unhurried(work()))
+    await asyncio.sleep(0)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    going.set()
+    del caller
+    left = {one for one in asyncio.all_tasks() if one is not asyncio.current_task()}
+    await asyncio.wait(left)
+    left.clear()
+    gc.collect()
+    said = ["a write whose caller had hung up failed, and may have been done: no primary"]
+    assert [record.getMessage() for record in caplog.records] == said * (failure is not None)
 
 
 def test_errors_come_back_as_their_class() -> None:
