@@ -19,7 +19,9 @@ TOP = "judge-lab"
 NEEDED = ("memory", "pids", "freezer", "cpu", "systemd")
 PIDS = 4096  # most processes of one host
 FREEZE_BEFORE_KILL = 0.2  # seconds
-PATIENCE = 20.0  # seconds for killed processes to be gone; disk writes under way are waited for
+PATIENCE = (
+    120.0  # seconds for killed processes to be gone; disk writes under way are waited for, on a busy machine long
+)
 
 
 def hierarchies() -> list[Path]:

@@ -14,9 +14,9 @@ from rich.text import Text
 from judge.ctl import show, submit
 from judge.ctl.api import Api
 from judge.problems.examples import Example, load_examples
-from judge.problems.package import Package, manifest_bytes
+from judge.problems.package import Package, manifest_bytes, read_package
 from judge.rpc import messages as m
-from judge.rpc.problem import ProblemImport, ProblemInfo
+from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 
 
 @dataclass
@@ -81,6 +81,26 @@ def import_package(api: Api, package: Package) -> ProblemInfo:
     manifest = manifest_bytes(package.manifest)
     body = ProblemImport(manifest=api.put_content(manifest))
     return api.call(ProblemInfo, "POST", "/problems", body=body)
+
+
+def with_problems(api: Api, handed: Sequence[m.Submission], files: Sequence[Path]) -> list[m.Submission]:
+    """The submissions, those out of a package's submissions/ with its problem, unless they say how they are to be run.
+
+    Problems that the cluster does not have are imported. `files`: where the submissions are from; none for commands.
+    """
+    packages = [
+        None if one.problem or one.stdin or one.limits.cpu or one.limits.memory else submit.package_of(path)
+        for one, path in zip(handed, files, strict=False)
+    ]
+    if not any(packages):
+        return list(handed)
+    known = {one.name for one in api.call(ProblemsReply, "GET", "/problems").problems}
+    for directory in dict.fromkeys(one for one in packages if one and one.name not in known):
+        import_package(api, read_package(directory))
+    return [
+        one.model_copy(update={"problem": directory.name}) if directory else one
+        for one, directory in zip(handed, packages, strict=True)
+    ]
 
 
 def judge_examples(api: Api, directory: Path, *, quiet: bool, present: bool = False) -> Judged:

@@ -119,6 +119,7 @@ def submit_command(
 ) -> None:
     """Hand in programs and follow them to their verdict.
 
+    A file in a problem package's submissions/ is judged against that problem, which is imported if it is not there yet.
     Exit code: 0 AC (or not waited for), 10 WA, 11 TLE, 12 MLE, 13 OLE, 14 RTE, 15 CE, 16 SV, 17 JE, 18 cancelled;
     with several files the largest. 1 the cluster failed, 2 bad input.
     """
@@ -152,11 +153,10 @@ def submit_command(
             for index, path in enumerate(files or [])
         ]
     with _api() as api:
+        handed = example_set.with_problems(api, handed, files or [])
         tasks = [api.submit(submit.keyed(one)) for one in handed]
-        if wait and len(tasks) == 1:
-            tasks = [submit.follow_live(api, tasks[0], quiet=output == show.Output.JSON)]
-        elif wait:
-            tasks = [submit.follow(api, task, lambda _: None) for task in tasks]
+        if wait:
+            tasks = submit.follow_handed(api, tasks, quiet=output == show.Output.JSON)
     if output == show.Output.JSON:
         show.print_json(tasks[0] if len(tasks) == 1 else tasks)
     else:

@@ -76,6 +76,13 @@ def language_of(path: Path, language: str | None) -> str:
     return guessed
 
 
+def package_of(path: Path) -> Path | None:
+    """The problem package that a file is one of the submissions of (PACKAGE/submissions/KIND/FILE), or None."""
+    submissions = path.resolve().parent.parent
+    package = submissions.parent
+    return package if submissions.name == "submissions" and (package / "problem.yaml").is_file() else None
+
+
 def keyed(submission: Submission) -> Submission:
     """The submission with an idempotency key, so that a repeated request never makes a second task."""
     if submission.idempotency_key:
@@ -101,6 +108,20 @@ def follow_live(api: Api, task: Task, *, quiet: bool) -> Task:
             line.update(show.verdict_text(now))
 
         return follow(api, task, changed)
+
+
+def follow_handed(api: Api, tasks: Sequence[Task], *, quiet: bool) -> list[Task]:
+    """Wait for all that was handed in; what no executor has the language of now is named first."""
+    offered = {entry["name"] for entry in api.request("GET", "/languages").json()["languages"]}
+    for task in tasks:
+        language = task.submission.language
+        if language and language not in offered and not task.done:
+            name = task.submission.filename or task.id
+            have = ", ".join(sorted(offered)) or "no language"
+            show.err.print(f"{name}: waits for an executor that has {language}; now they have {have}", markup=False)
+    if len(tasks) == 1:
+        return [follow_live(api, tasks[0], quiet=quiet)]
+    return [follow(api, task, lambda _: None) for task in tasks]
 
 
 def follow_all(api: Api, tasks: Sequence[Task], table: Callable[[Sequence[Task]], Table], *, quiet: bool) -> list[Task]:

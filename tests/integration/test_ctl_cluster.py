@@ -69,6 +69,17 @@ def test_import_then_submit_files_with_exit_codes_by_verdict(cluster: Cluster) -
     assert ctl(cluster, "submit", "-p", "hello", *several, code=14).count("hello") >= 2
 
 
+def test_a_file_of_a_package_is_judged_against_its_problem(cluster: Cluster, tmp_path: Path) -> None:
+    """Right after a deployment, before anything was imported; with limits or input of its own it is a free run."""
+    package = tmp_path / "greeting"
+    shutil.copytree(ROOT / "examples/problems/hello", package)
+    accepted, wrong = package / "submissions/accepted/hello.c", package / "submissions/wrong_answer/lower_case.py"
+    task = ctl_json(cluster, "submit", str(accepted))
+    assert (task["submission"]["problem"], task["verdict"]) == ("greeting", "AC")
+    assert "WA" in ctl(cluster, "submit", str(wrong), code=10), "now it is there"
+    assert ctl_json(cluster, "submit", "--cpu", "1", str(accepted), code=14)["submission"].get("problem") is None
+
+
 def test_standard_input_and_free_runs(cluster: Cluster) -> None:
     assert "42" in ctl(cluster, "submit", "-l", "python3", "-", stdin="print(6 * 7)\n")
     task = ctl_json(cluster, "submit", "--command", "tr a-z A-Z", "--stdin", str(ROOT / "pyproject.toml"))
