@@ -11,10 +11,12 @@ import os
 import warnings
 from typing import Any
 
-# Both are read by the libraries at their import: without the first etcd3 cannot be imported, without the second
-# gRPC's core writes its own lines to stderr whenever a server is away.
+# Read by the libraries at their import: without the first etcd3 cannot be imported, without the second gRPC's core
+# writes its own lines to stderr whenever a server is away, and without the third its handlers abort a forked child now
+# and then (3 % of forks beside channels that open and close), before it has become the program that was to be run.
 os.environ["PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"] = "python"
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # etcd3's generated code, which nobody will regenerate

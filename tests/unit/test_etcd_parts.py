@@ -6,6 +6,8 @@ import logging
 import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 
 import dns.flags
@@ -507,3 +509,31 @@ def test_discovery_finds_nobody_or_cannot_tell(name_server, work):
 def test_discovery_by_list(work):
     assert find_others(config(work)).others == ("127.0.0.2:23790",)
     assert EtcdPeer(name="m2", peer="http://a:1", client="http://b:2").client == "http://b:2"
+
+
+FORKS = """
+import subprocess, threading
+from judge.etcd.wire import grpc
+over = threading.Event()
+def connect():
+    while not over.is_set():
+        with grpc.insecure_channel("127.0.0.1:1") as channel:
+            try:
+                grpc.channel_ready_future(channel).result(timeout=0.01)
+            except grpc.FutureTimeoutError:
+                pass
+threads = [threading.Thread(target=connect) for _ in range(3)]
+for thread in threads:
+    thread.start()
+codes = {subprocess.run(["true"], preexec_fn=lambda: None).returncode for _ in range(400)}
+over.set()
+for thread in threads:
+    thread.join()
+print(codes)
+"""
+
+
+def test_programs_can_be_started_beside_connections() -> None:
+    """As Ansible's modules do it, by fork: gRPC's own handlers would abort some of the children."""
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=False, timeout=240)
+    assert done.stdout.strip() == "{0}", done.stdout + done.stderr
