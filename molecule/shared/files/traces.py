@@ -1,4 +1,4 @@
-"""Print what is left on this machine of the lab named as the argument, one thing a line. Run in the repository."""
+"""Print what is left on this machine of the lab named as the argument, one thing a line. PYTHONPATH: the repository."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(PROJECT))
-
-from lab import cgroups, network, state  # noqa: E402 - the project is no installed package where a lab is used
+from lab import cgroups, network, state
 
 
 def of_processes(mark: re.Pattern[str]) -> list[str]:
