@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab import cluster
-from tests.support.lab import cannot_run_lab
+from tests.support.capable import no_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / ".config/molecule/config.yml"
@@ -21,8 +21,7 @@ PATIENCE = 3600  # seconds; six minutes on an idle machine, far longer beside ot
 # What only somebody who changes the deployment may see, and has to mend.
 NOISE = re.compile(r"\[DEPRECATION|\[WARNING|^WARNING", re.MULTILINE)
 
-REASON = cannot_run_lab()
-pytestmark = [pytest.mark.root, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
+pytestmark = [pytest.mark.root, pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible")]
 
 
 def molecule(scenario: str, home: Path) -> str:

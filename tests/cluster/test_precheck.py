@@ -16,7 +16,7 @@ import yaml
 from lab.cluster import Lab
 from tests.support.ansible_plugins import module_utils, run_module
 from tests.support.capable import no_lab
-from tests.support.labs import files_below, files_of_host, fresh_lab, run_playbook
+from tests.support.deployment import Deployment, bare_hosts, differences, files_below
 
 pytestmark = [
     pytest.mark.root, pytest.mark.timeout(900),
@@ -31,6 +31,7 @@ class Place:
 
     lab: Lab
     directory: Path
+    hosts: Deployment
 
     @property
     def inventory(self) -> Path:
@@ -72,10 +73,12 @@ def tree_of(place: Place) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     directory = tmp_path_factory.mktemp("precheck")
-    with fresh_lab(HOSTS, directory / "lab") as lab:
-        for host in HOSTS:  # nothing of the hosts' own happens between two looks at their disks
-            lab.ssh(host, "systemctl stop '*.timer'")
-        found = Place(lab, directory)
+    (directory / "lab").mkdir()
+    with bare_hosts(HOSTS, directory / "lab") as bare:
+        found = Place(
+            bare.lab, directory, Deployment(bare.lab, tmp_path_factory.mktemp("said"), directory / "hosts.yml")
+        )
+        found.hosts.undisturbed()
         make_bundle(directory / "bundle")
         write_inventory(found, tree_of(found))
         yield found
@@ -96,19 +99,18 @@ def the_one(sentences: list[str], *words: str) -> str:
 
 
 def test_a_healthy_lab_has_only_the_warning_about_two_judicators(place: Place) -> None:
-    done = run_playbook(place.lab, "playbooks/precheck.yml", inventory=place.inventory)
-    assert done.returncode == 0, done.stdout
-    assert said(done.stdout) == ["warning: 2 judicators bear no more failures than 1; use 1 or 3"]
-    assert "changed=0" in done.stdout and "changed=1" not in done.stdout
-    assert "[DEPRECATION" not in done.stdout and "[WARNING" not in done.stdout
+    done = place.hosts.play("playbooks/precheck.yml")
+    assert done.code == 0, done.text
+    assert said(done.text) == ["warning: 2 judicators bear no more failures than 1; use 1 or 3"]
+    assert "changed=0" in done.text and "changed=1" not in done.text
+    assert "[DEPRECATION" not in done.text and "[WARNING" not in done.text
 
 
 def plant(place: Place) -> dict[str, Any]:
     """Damage hosts, bundle, authority and inventory; the inventory's tree is returned."""
     lab, tree = place.lab, tree_of(place)
     lab.fill("e1", "/opt/judge", "64M")  # restarts the host, so it comes first
-    for host in HOSTS:
-        lab.ssh(host, "systemctl stop '*.timer'")
+    place.hosts.undisturbed()
     # e1: another system on a small disk
     lab.ssh("e1", "sed -i 's/^ID=.*/ID=ubuntu/; s/^VERSION_CODENAME=.*/VERSION_CODENAME=noble/' /etc/os-release")
     # j1: a squatter on a port, and what another cluster left
@@ -145,15 +147,15 @@ def damaged(place: Place) -> Place:
 
 def test_all_faults_come_in_one_run_and_nothing_is_written(damaged: Place) -> None:
     place, lab = damaged, damaged.lab
-    before = {host: files_of_host(lab, host) for host in HOSTS}
+    before = {host: place.hosts.everything(host) for host in HOSTS}
     here = files_below(place.directory)
     lab.forget_connections("g1")
     lab.cut("g1")
-    done = run_playbook(lab, "playbooks/precheck.yml", inventory=place.inventory)
+    done = place.hosts.play("playbooks/precheck.yml")
     lab.heal()
 
-    assert done.returncode == 2, done.stdout
-    sentences = said(done.stdout)
+    assert done.code == 2, done.text
+    sentences = said(done.text)
     address = lab.record.address
     known = [
         the_one(sentences, "warning: 2 judicators", "use 1 or 3"),
@@ -174,16 +176,13 @@ def test_all_faults_come_in_one_run_and_nothing_is_written(damaged: Place) -> No
         the_one(sentences, "FAULT: e1, e2, e3, g1, j1, j2: value of judge_log_level must be one of: debug"),
     ]
     assert sorted(known) == sorted(sentences), "a sentence too many"
-    assert re.search(r"its clock is 3[56]\d\d\.\d s ahead", done.stdout), "an hour, however long the way there was"
+    assert re.search(r"its clock is 3[56]\d\d\.\d s ahead", done.text), "an hour, however long the way there was"
     faults = sum(sentence.startswith("FAULT") for sentence in sentences)
-    assert f"{faults} faults found, listed above" in done.stdout
+    assert f"{faults} faults found, listed above" in done.text
 
     assert files_below(place.directory) == here, "the controller's files are as before"
     for host in HOSTS:
-        after = files_of_host(lab, host)
-        changed = sorted(
-            path for path in before[host].keys() | after.keys() if before[host].get(path) != after.get(path)
-        )
+        changed = differences(before[host], place.hosts.everything(host))
         assert changed == [], f"{host}: a precheck has written"
 
 
@@ -194,22 +193,22 @@ def test_too_many_judicators(place: Place) -> None:
         f"j{number}": {"ansible_host": f"192.0.2.{number}"} for number in range(3, 10)
     }
     write_inventory(place, tree)
-    done = run_playbook(place.lab, "playbooks/precheck.yml", "--limit", "e1", inventory=place.inventory)
-    assert done.returncode != 0
-    assert the_one(said(done.stdout), "there are 9 judicators and at most 7 can vote", "leave 7 or fewer")
+    done = place.hosts.play("playbooks/precheck.yml", "--limit", "e1")
+    assert done.code != 0
+    assert the_one(said(done.text), "there are 9 judicators and at most 7 can vote", "leave 7 or fewer")
 
 
 def test_site_stops_at_the_same_faults(damaged: Place) -> None:
     """site.yml begins with the precheck: a fault keeps everything else from happening, also in check mode."""
     place = damaged
     write_inventory(place, tree_of(place))
-    before = files_of_host(place.lab, "g1")
+    before = place.hosts.everything("g1")
     for mode in ([], ["--check", "--diff"]):
-        done = run_playbook(place.lab, "site.yml", "--limit", "e1,g1", *mode, inventory=place.inventory)
-        assert done.returncode != 0
-        the_one(said(done.stdout), "e1: its system is ubuntu noble")
-        assert "What every host has" not in done.stdout and "Groups of the daemons exist" not in done.stdout
-    assert files_of_host(place.lab, "g1") == before
+        done = place.hosts.site("--limit", "e1,g1", *mode)
+        assert done.code != 0
+        the_one(said(done.text), "e1: its system is ubuntu noble")
+        assert "What every host has" not in done.text and "Groups of the daemons exist" not in done.text
+    assert place.hosts.everything("g1") == before
 
 
 @pytest.mark.parametrize(
@@ -220,5 +219,5 @@ def test_site_stops_at_the_same_faults(damaged: Place) -> None:
     ],
 )
 def test_a_wrong_setting_of_the_precheck_itself_is_named(place: Place, extra: str, told: str) -> None:
-    done = run_playbook(place.lab, "playbooks/precheck.yml", "-e", extra, inventory=place.inventory)
-    assert done.returncode != 0 and told in done.stdout and "Traceback" not in done.stdout
+    done = place.hosts.play("playbooks/precheck.yml", "-e", extra)
+    assert done.code != 0 and told in done.text and "Traceback" not in done.text

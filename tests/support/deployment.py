@@ -1,15 +1,21 @@
-"""A cluster on lab hosts, deployed by site.yml: what the tests of the deployment do with it and ask it."""
+"""Lab hosts of a test's own, playbooks that are run against them, and what is on their disks.
+
+For every test that deploys something; tests.support.deployed is the cluster that comes out of it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import yaml
@@ -20,6 +26,8 @@ from lab.cluster import Lab
 ROOT = Path(__file__).resolve().parents[2]
 CALLBACKS = ROOT / "tests/support/callbacks"
 BIN = Path(sys.executable).parent
+RELEASE = "trixie"
+PLAYBOOK_TIMEOUT = 1800.0  # seconds; a whole deployment takes a minute and a half on two idle cores
 # All that a deployment writes on a host, apart from keys and certificates, which are made anew on a wiped one.
 WRITTEN = "/etc/judge /etc/systemd/system /etc/systemd/journald.conf.d /etc/sysctl.d /etc/tmpfiles.d /etc/nginx"
 # All that there is on a host, apart from what it writes itself while it runs.
@@ -28,11 +36,13 @@ PASSED_OVER = ["/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/log", 
 
 @dataclasses.dataclass
 class Run:
-    """One run of ansible-playbook: its exit code, what it printed, and what its tasks did."""
+    """One run of ansible-playbook: its exit code, what it printed, how long it took, and what its tasks did."""
 
     code: int
     text: str
+    seconds: float
     tasks: list[str]
+    hosts: set[str]  # that any task has succeeded on
     changed: set[tuple[str, str]]  # (host, task)
 
     def check(self) -> Run:
@@ -40,68 +50,112 @@ class Run:
         assert self.code == 0, f"ansible-playbook ended with {self.code}:\n{self.text[-6000:]}"
         return self
 
+    def changed_on(self, host: str) -> set[str]:
+        """The tasks that changed a host."""
+        return {task for changed, task in self.changed if changed == host}
 
-def make_bundle() -> Path:
-    """$JUDGE_TEST_BUNDLE, or the one in out/bundle, made or brought up to date."""
+
+def environment() -> dict[str, str]:
+    """What playbooks and judgectl are started with: this project's own programs first, no colours, no line breaks."""
+    path = f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return {**os.environ, "PATH": path, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0", "COLUMNS": "1000"}
+
+
+def bundle() -> Path:
+    """The bundle to deploy from: $JUDGE_TEST_BUNDLE, else that of `make lab` and molecule, brought up to date.
+
+    That needs a route out, so it is never done inside of a lab; others may install from it at the same time.
+    """
     given = os.environ.get("JUDGE_TEST_BUNDLE")
     if given:
         return Path(given)
-    bundle = ROOT / "out/bundle"
-    command = [str(BIN / "ansible-playbook"), "playbooks/bundle.yml", "-e", f"judge_bundle={bundle}"]
-    subprocess.run(command, cwd=ROOT, env=os.environ | {"PATH": _path()}, check=True, capture_output=True, text=True)
-    return bundle
+    path = ROOT / "out" / f"bundle-{RELEASE}"
+    path.parent.mkdir(exist_ok=True)
+    with Path(f"{path}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        make_bundle(path)
+    return path
 
 
-def _path() -> str:
-    return f"{BIN}{os.pathsep}{os.environ['PATH']}"
+def make_bundle(path: Path, *arguments: str) -> None:
+    """Make a bundle, or bring it up to date; AssertionError with what the playbook said when it fails."""
+    command = [str(BIN / "ansible-playbook"), "-i", "inventory/example", "playbooks/bundle.yml"]
+    made = subprocess.run(
+        [*command, "-e", f"judge_bundle={path}", "-e", f"bundle_release={RELEASE}", *arguments],
+        cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        timeout=PLAYBOOK_TIMEOUT,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stdout[-6000:]
 
 
 class Deployment:
-    """A lab and the runs of playbooks against it."""
+    """A lab and the runs of playbooks against it; `work` is a directory of the test's own."""
 
-    def __init__(self, lab: Lab, work: Path) -> None:
+    def __init__(self, lab: Lab, work: Path, inventory: Path | None = None) -> None:
+        """`inventory`: a directory or a file; the lab's own unless another is named."""
         self.lab, self.work = lab, work
         self.name, self.hosts = lab.record.name, list(lab.record.hosts)
-        self.inventory = Path(lab.record.inventory)
+        self.inventory = inventory or Path(lab.record.inventory)
+
+    # --- commands ----------------------------------------------------------------------------------------------
 
     def command(self, *arguments: str) -> list[str]:
         """A command line that runs in the lab's network."""
         return [sys.executable, "-m", "lab", "run", "--name", self.name, "--", *arguments]
 
-    def play(self, *arguments: str, kill_at: int = 0, timeout: float = 1200) -> Run:
+    def judgectl(self, *arguments: str, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
+        """Run judgectl as on the controller: it knows nothing but the inventory."""
+        return subprocess.run(
+            self.command("judgectl", "-i", str(self.inventory), *arguments),
+            cwd=ROOT, env=environment(), capture_output=True, text=True, check=False, timeout=timeout,
+        )  # fmt: skip
+
+    def play(self, *arguments: str, kill_at: int = 0, timeout: float = PLAYBOOK_TIMEOUT) -> Run:
         """Run ansible-playbook; `kill_at` kills it when it begins its Nth task."""
         record = self.work / "record.jsonl"
         record.unlink(missing_ok=True)
-        environment = os.environ | {
-            "PATH": _path(),
+        settings = environment() | {
             "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
             "ANSIBLE_CALLBACKS_ENABLED": "judge_record",
-            "ANSIBLE_NOCOLOR": "1",
             "JUDGE_RECORD": str(record),
             "JUDGE_KILL_AT": str(kill_at),
         }
+        began = time.monotonic()
         done = subprocess.run(
-            self.command("ansible-playbook", *arguments), cwd=ROOT, env=environment, timeout=timeout, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            self.command("ansible-playbook", "-i", str(self.inventory), *arguments), cwd=ROOT, env=settings,
+            timeout=timeout, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, start_new_session=True,
         )  # fmt: skip
+        seconds = time.monotonic() - began
         (self.work / "last.log").write_text(done.stdout)
         lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
         return Run(
             done.returncode,
             done.stdout,
+            seconds,
             [line["task"] for line in lines if "number" in line],
+            {line["host"] for line in lines if "host" in line},
             {(line["host"], line["task"]) for line in lines if line.get("changed")},
         )
 
-    def site(self, *arguments: str, **options: int) -> Run:
+    def site(self, *arguments: str, kill_at: int = 0) -> Run:
         """Run site.yml."""
-        return self.play("site.yml", *arguments, **options)
+        return self.play("site.yml", *arguments, kill_at=kill_at)
 
-    def everything(self, host: str) -> str:
-        """A listing of all files of a host with owner, mode, size and time of change."""
+    # --- what is on the hosts and on the controller ------------------------------------------------------------
+
+    def undisturbed(self) -> None:
+        """Stop all timers, so that nothing of the hosts' own happens between two looks at their disks."""
+        for host in self.hosts:
+            self.lab.ssh(host, "systemctl stop '*.timer'")
+
+    def everything(self, host: str) -> dict[str, str]:
+        """All files of a host by path: kind, mode, owner, size, and the time of the last change of any of these."""
         pruned = " -o ".join(f"-path {shlex.quote(path)}" for path in PASSED_OVER)
-        form = r"%p %y %m %U:%G %s %T@ %l\n"
-        return self.lab.ssh(host, f"find / -xdev \\( {pruned} \\) -prune -o ! -type d -printf '{form}' | sort")
+        # A directory's time changes with every temporary file in it.
+        form = r"\( -type d -printf '%p\t%y %m %U:%G\n' -o -printf '%p\t%y %m %U:%G %s %C@ %l\n' \)"
+        told = self.lab.ssh(host, f"find / \\( {pruned} \\) -prune -o {form}; ls -d /run/judge* 2>/dev/null; true")
+        return {path: rest for path, _, rest in (line.partition("\t") for line in told.splitlines())}
 
     def written(self, host: str) -> str:
         """A listing of what a deployment writes on a host, with SHA-256, owner and mode."""
@@ -115,26 +169,49 @@ class Deployment:
         told = self.lab.ssh(host, f"systemctl show --property=Id,InvocationID --value '{units}'").split()
         return dict(zip(told[::2], told[1::2], strict=False))
 
+    @property
+    def secrets(self) -> Path:
+        """The cluster's secrets on the controller."""
+        return (self.inventory if self.inventory.is_dir() else self.inventory.parent) / "secrets"
+
     def secret(self, name: str) -> str:
-        """The text of one of the controller's secrets."""
-        return (self.inventory / "secrets" / name).read_text().strip()
+        """The text of one of them."""
+        return (self.secrets / name).read_text().strip()
 
     def record(self) -> dict[str, object]:
         """The cluster's record on the controller."""
-        found: dict[str, object] = yaml.safe_load((self.inventory / "secrets/cluster.yml").read_text())
+        found: dict[str, object] = yaml.safe_load((self.secrets / "cluster.yml").read_text())
         return found
 
 
-@contextmanager
-def deployment(name: str, hosts: list[str], work: Path, *, release: str = "trixie") -> Iterator[Deployment]:
-    """Bare hosts that are gone afterwards. $JUDGE_TEST_LAB names a lab to use as it is, and to keep."""
+def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """The paths that differ in two looks at `everything`."""
+    return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+
+
+def files_below(directory: Path) -> dict[str, tuple[int, bytes]]:
+    """Mode and content of every file of a directory of this machine, by path."""
+    return {
+        path.relative_to(directory).as_posix(): (path.lstat().st_mode, path.read_bytes())
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+@contextlib.contextmanager
+def bare_hosts(hosts: Sequence[str], work: Path, *, software: Path | None = None) -> Iterator[Deployment]:
+    """Bare hosts in a lab with a name of its own; nothing is left of it afterwards.
+
+    $JUDGE_TEST_LAB names a lab to use as it is (made when there is none), and to keep. `software`: the bundle; without
+    one nothing can be installed.
+    """
     kept = os.environ.get("JUDGE_TEST_LAB")
-    if kept:
-        yield Deployment(Lab.open(kept), work)
-        return
-    inventory = work / "inventory"
-    inventory.mkdir()
+    name = kept or f"t{uuid.uuid4().hex[:8]}"
+    inventory = None if kept else work / "inventory"
+    if inventory:
+        inventory.mkdir(exist_ok=True)
     try:
-        yield Deployment(cluster.up(name, hosts, release, bundle=make_bundle(), inventory_directory=inventory), work)
+        yield Deployment(cluster.up(name, list(hosts), RELEASE, bundle=software, inventory_directory=inventory), work)
     finally:
-        cluster.down(name)
+        if not kept:
+            cluster.down(name)

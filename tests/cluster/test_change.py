@@ -1,0 +1,136 @@
+"""Changes to a deployed cluster by `site.yml`: what is foretold, what `--limit` writes, new secrets, a new release."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.capable import no_lab
+from tests.support.deployed import HOSTS, Site
+from tests.support.deployment import ROOT, make_bundle
+from tests.support.leaks import ProcessWatch, copies_on, journal, leaks, of_controller, of_hosts
+from tests.support.ledger import outage
+from tests.support.stream import told
+
+Figure = Callable[[str], None]
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.timeout(2400),
+    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
+]
+
+
+NEXT = "99.0.0"  # the release that comes after this one
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_part_of_the_hosts_gets_the_files_of_a_full_run(deployed: Site, host: str) -> None:
+    """Nothing to change means: every file is as this run would write it; and it is told of no other host's."""
+    assert deployed.site("--check", "--limit", host).check().changed == set()
+
+
+def test_check_mode_foretells_what_a_changed_variable_changes(deployed: Site) -> None:
+    before = {host: deployed.restarts(host) for host in HOSTS}
+    change = ["-e", "judicator_attempts=4", "-e", "executor_report_interval=0.9"]
+    foretold = deployed.site("--check", "--diff", *change).check()
+    assert {host: deployed.restarts(host) for host in HOSTS} == before
+    done = deployed.site(*change).check()
+    assert foretold.changed == done.changed
+    assert {host for host, _ in done.changed} == {"j1", "j2", "j3", "e1", "e2"}
+    for host in HOSTS:
+        after = deployed.restarts(host)
+        restarted = {unit for unit in after if after[unit] != before[host].get(unit)}
+        kinds = {"j": {"judge-judicator.service"}, "e": {"judge-executor.service"}, "g": set()}
+        assert restarted == kinds[host[0]], host
+    back = deployed.site("--check").check()  # to what the inventory says
+    assert deployed.site().check().changed == back.changed != set()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """This project as its next release."""
+    copy = tmp_path / "project"
+    copy.mkdir()
+    for name in ("judge", "pyproject.toml", "setup.py", "constraints.txt", "README.md"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(ROOT / name, copy / name)
+    for path in (copy / "pyproject.toml", copy / "judge/__init__.py"):
+        text, changed = re.subn(
+            r'^((?:__)?version(?:__)? = )"[^"]*"', rf'\1"{NEXT}"', path.read_text(), flags=re.MULTILINE
+        )
+        assert changed == 1, path
+        path.write_text(text)
+    return copy
+
+
+def test_new_secrets_and_keys_are_not_shown(deployed: Site) -> None:
+    """Where an old secret is replaced, a diff would show both."""
+    old = of_controller(deployed.secrets) | of_hosts(deployed.lab)
+    for name in ("session.key", "admin.token"):
+        (deployed.secrets / name).unlink()
+    with ProcessWatch(deployed.lab) as watch:
+        run = deployed.site("-vvv", "--diff", "-e", "judge_log_level=debug", "-e", "pki_new_keys=true").check()
+    assert "+log_level: debug" in run.text
+    new = of_controller(deployed.secrets) | of_hosts(deployed.lab)
+    replaced = {name for needle, name in new.items() if needle not in old}
+    assert {"the controller's admin.token", "j1:/etc/judge/tls/etcd.key", "g1:/etc/judge/tls/https.key"} <= replaced
+    secrets = old | new
+    assert leaks(secrets, {"site.yml": run.text, "the process list": watch.text()}) == []
+    assert leaks(secrets, {f"the journal of {host}": journal(deployed.lab, host) for host in HOSTS}) == []
+    assert [text for host in HOSTS for text in copies_on(deployed.lab, host, secrets)] == []
+    deployed.site().check()  # the inventory's log level again
+
+
+@pytest.mark.parametrize("playbook", ["pki", "precheck", "verify"])
+def test_other_playbooks_show_no_secret(deployed: Site, playbook: str) -> None:
+    with ProcessWatch(deployed.lab) as watch:
+        run = deployed.play(f"playbooks/{playbook}.yml", "-vvv", "--diff").check()
+    secrets = of_controller(deployed.secrets) | of_hosts(deployed.lab)
+    assert leaks(secrets, {f"{playbook}.yml": run.text, "the process list": watch.text()}) == []
+
+
+def test_an_upgrade_of_the_whole_cluster_loses_and_doubles_nothing(
+    deployed: Site, project: Path, figure: Figure
+) -> None:
+    """Every service of every host is restarted with the next release, one gate after the other, under submissions."""
+    if not deployed.first:
+        pytest.skip("a kept lab has the bundle of `make lab`, whose release must stay")
+    inventory = deployed.inventory / "hosts.yml"
+    tree = yaml.safe_load(inventory.read_text())
+    before = {host: deployed.restarts(host) for host in HOSTS}
+    deployed.whole()
+    with deployed.stream(0.5) as crowd:
+        crowd.flows()
+        make_bundle(Path(str(deployed.lab.record.bundle)), "-e", f"bundle_project={project}")
+        tree["all"]["vars"]["judge_version"] = NEXT
+        inventory.write_text(yaml.safe_dump(tree, sort_keys=False))
+        began = time.monotonic()
+        run = deployed.site().check()
+        noticed = outage(crowd.ledger, began, time.monotonic())
+        deployed.whole()
+        crowd.flows()
+        ledger = crowd.verify()
+    for host in HOSTS:
+        after = deployed.restarts(host)
+        assert all(after[unit] != invocation for unit, invocation in before[host].items()), host
+        release = deployed.lab.ssh(host, "readlink /opt/judge/current; /opt/judge/current/bin/judge --version")
+        assert release.count(NEXT) == 2, (host, release)
+    judged = deployed.judgectl("submit", "--output", "json", "--command", "true")
+    assert json.loads(judged.stdout)["result"]["judge_version"] == NEXT
+    figure("upgrade of all six hosts under submissions: " + told({
+        "site.yml": run.seconds,
+        "submissions": len(ledger.ended),
+        "longest time without a verdict": noticed.verdicts,
+        "without an acknowledgement": noticed.acknowledged,
+    }))  # fmt: skip
+    assert deployed.site().check().changed == set()
