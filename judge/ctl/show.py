@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from judge.rpc.messages import ExecutorState, Result, Status, StatusReply, Task, Verdict
+from judge.rpc.messages import ExecutorState, Result, Status, StatusReply, Task, TestResult, Verdict
 
 # Where there is no terminal to ask, tables get the room that they need: logs and pipes have no right edge.
 _PIPE_WIDTH = 160
@@ -146,12 +146,22 @@ def _headline(task: Task) -> Text:
     return head
 
 
+def repeated(test: TestResult) -> str:
+    """That the test was run twice, in words; empty when it was not."""
+    first = test.repeated
+    if first is None:
+        return ""
+    where = "alone" if first.quiet else "beside others"
+    return f"near the limit, repeated {where}: the first run had cpu {seconds(first.cpu)}, wall {seconds(first.wall)}"
+
+
 def _tests_table(result: Result) -> Table:
     scored = ["score>"] if any(test.score is not None for test in result.tests) else []
     table = grid("test", "verdict", *scored, "cpu>", "wall>", "memory>", "exit>", "message")
     for test in result.tests:
         end = f"signal {test.signal}" if test.signal else ("" if test.exit_code is None else str(test.exit_code))
         said = (test.message or test.feedback or test.reason).splitlines()
+        remark = "; ".join(filter(None, [said[0] if said else "", repeated(test)]))
         table.add_row(
             test.name,
             Text(test.verdict.value, style=COLOURS[test.verdict]),
@@ -160,7 +170,7 @@ def _tests_table(result: Result) -> Table:
             seconds(test.wall),
             size(test.memory),
             end,
-            Text(said[0] if said else ""),
+            Text(remark),
         )
     return table
 

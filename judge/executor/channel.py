@@ -25,7 +25,8 @@ MAX_FRAME = 256 * 1024**2
 class Settings(Message):
     """What a slot process is told at its start.
 
-    `outputs` is where it puts outputs too big for a result, `builds` where the slots keep built validators.
+    `outputs` is where it puts outputs too big for a result, `builds` where the slots keep built validators, `quiet`
+    where they take turns.
     """
 
     index: int
@@ -34,6 +35,7 @@ class Settings(Message):
     executor: str
     outputs: Path
     builds: Path | None = None
+    quiet: Path | None = None
     cgroup: str
     languages: Path | None = None
     weak: bool = False

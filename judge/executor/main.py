@@ -131,6 +131,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
             executor=config.name,
             outputs=outputs,
             builds=kept,
+            quiet=config.work_dir / "quiet",
             cgroup=config.cgroup,
             languages=config.languages,
             weak=weak,

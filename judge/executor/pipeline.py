@@ -24,6 +24,7 @@ from judge.executor.builds import Builds, compile_limits
 from judge.executor.channel import Finished, Job, Progress, limits_of
 from judge.executor.pace import Pace, kind_of
 from judge.executor.program import Box, Program, included, plan, plan_program
+from judge.executor.quiet import Quiet
 from judge.executor.state import given_back
 from judge.executor.testing import Case, Tester, cases
 from judge.executor.validation import BuildError, CustomValidator
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 LOOKAHEAD = 0.1
 # Progress is told at most this often, in seconds.
 PROGRESS_EVERY = 0.1
+# A slot that waits for its turn tells main that it lives, every so many seconds.
+WAITING_EVERY = 5.0
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error: somebody asked for it
@@ -52,7 +55,7 @@ class Pipeline:
 
     `tell` carries progress to main; `outputs` is where outputs go that are too big for a result, `builds` where built
     validators are kept; a `cancel_fd` that becomes readable ends the job. `memory` is what this host can give one run,
-    in bytes; `where` names slot and core, in results and log lines.
+    in bytes; `where` names slot and core, in results and log lines; `quiet` takes turns with the other slots.
     """
 
     take: Callable[[], Box]
@@ -66,6 +69,7 @@ class Pipeline:
     pace: Pace = field(default_factory=Pace)
     builds: Path | None = None
     memory: int | None = None
+    quiet: Quiet = field(default_factory=lambda: Quiet(None))
 
     def execute(self, job: Job) -> Finished:
         """Judge one job to its end (seed: Execute); `completed` is None when it was cancelled.
@@ -109,9 +113,9 @@ class _Task:
         self.finished = Finished(claim=job.assignment.claim)
         self.budget = excerpt.Budget()
         self.manifest = job.data.manifest if job.data is not None else None
-        self.told = 0.0
+        self.told = self.begin = clock.monotonic()
+        self.last = Progress(claim=self.finished.claim, status=Status.COMPILING)
         self.nearly = False
-        self.begin = clock.monotonic()
         self.kind = kind_of(job)
         self.expected = pipeline.pace.expected(self.kind)
 
@@ -207,8 +211,10 @@ class _Task:
 
     def _pair(self, boxes: tuple[Box, Box], commands: tuple[Command, Command]) -> tuple[Outcome, Outcome]:
         """One interaction; a validator that ended with anything but 42 settles it."""
-        begin = clock.monotonic()
-        first, second = run_pair(boxes, commands, lambda ended: ended.exit_code != ACCEPTED, self.pipeline.cancel_fd)
+        with self.pipeline.quiet.beside(self._wait):
+            begin = clock.monotonic()
+            cancel_fd = self.pipeline.cancel_fd
+            first, second = run_pair(boxes, commands, lambda ended: ended.exit_code != ACCEPTED, cancel_fd)
         self.finished.overhead += max(0.0, clock.monotonic() - begin - max(first.wall, second.wall))
         self.finished.runs += 1
         if second.killed is Killed.CANCELLED or (first.killed is Killed.CANCELLED and self._cancelled()):
@@ -217,18 +223,30 @@ class _Task:
             raise Cancelled
         return first, second
 
-    def _cancelled(self) -> bool:
-        """Whether main asks for an end now."""
+    def _cancelled(self, seconds: float = 0.0) -> bool:
+        """Whether main asks for an end now, or within so many seconds."""
         poll = select.poll()
-        if self.pipeline.cancel_fd is None:
-            return False
-        poll.register(self.pipeline.cancel_fd, select.POLLIN)
-        return bool(poll.poll(0))
+        if self.pipeline.cancel_fd is not None:
+            poll.register(self.pipeline.cancel_fd, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def _wait(self, seconds: float) -> None:
+        """Let time pass until it is this slot's turn; Cancelled when main asks for an end."""
+        if self._cancelled(seconds):
+            raise Cancelled
+        if clock.monotonic() - self.told >= WAITING_EVERY:
+            self._say(self.last)
+
+    def _say(self, progress: Progress) -> None:
+        """Tell main, and remember what was told."""
+        self.last, self.told = progress.model_copy(update={"nearly": False}), clock.monotonic()
+        self.pipeline.tell(progress)
 
     def _run(self, box: Box, command: Command) -> Outcome:
         """One run in the sandbox; Cancelled when main asked for an end (seed: t.proc.kill)."""
-        begin = clock.monotonic()
-        outcome = box.run(command, self.pipeline.cancel_fd)
+        with self.pipeline.quiet.beside(self._wait):
+            begin = clock.monotonic()
+            outcome = box.run(command, self.pipeline.cancel_fd)
         self.finished.overhead += max(0.0, clock.monotonic() - begin - outcome.wall)
         self.finished.runs += 1
         if outcome.killed is Killed.CANCELLED:
@@ -261,6 +279,7 @@ class _Task:
             interactive=manifest is not None and manifest.interactive,
             passes=manifest.passes if manifest is not None else 1,
             keep=self._keep_output if whole else None,
+            alone=lambda: self.pipeline.quiet.alone(self._wait),
         )
         by_name = {case.name: case for case in tests}
         full = self.job.assignment.submission.mode == "full"
@@ -305,9 +324,8 @@ class _Task:
         left = (now - begin) / index * (count - index) if index else float("inf")
         soon = self._soon(min(left, self.expected - (now - self.begin)))
         if index == 0 or soon or now - self.told >= PROGRESS_EVERY:
-            self.told = now
             claim, progress = self.finished.claim, f"{index}/{count}"
-            self.pipeline.tell(Progress(claim=claim, status=Status.RUNNING, progress=progress, nearly=soon))
+            self._say(Progress(claim=claim, status=Status.RUNNING, progress=progress, nearly=soon))
 
     def _keep_output(self, fd: int, size: int) -> None:
         """The whole output of a task without answers: inside the result when small text, else in a file for main."""

@@ -16,6 +16,7 @@ import sys
 from judge.errors import EXIT_FAILED, EXIT_USAGE, JudgeError, SandboxError
 from judge.executor.channel import Broken, Cancel, Reader, Ready, Settings, send
 from judge.executor.pipeline import Pipeline
+from judge.executor.quiet import Quiet
 from judge.log import setup
 from judge.problems.languages import extra_paths, load_table
 from judge.sandbox import SandboxPool
@@ -44,6 +45,7 @@ def serve(sock: socket.socket, settings: Settings) -> int:
             where=f"slot {settings.index}" + ("" if settings.core is None else f", core {settings.core}"),
             prepare=pool.prepare,
             builds=settings.builds,
+            quiet=Quiet(settings.quiet),
             memory=settings.memory,
         )
         # The first sandbox proves that sandboxes work here; only then are tasks asked for.

@@ -58,6 +58,7 @@ class Slot:
     failures: int = 0
     start_at: float = 0.0
     deadline: float = field(default=float("inf"))
+    silence: float = 0.0
     last_reason: str = ""
 
     @property
@@ -102,7 +103,7 @@ class Slot:
         send(self.sock, job)
 
     def quiet_until(self, job: Job, now: float) -> None:
-        """Allow silence for as long as one step of this job can take."""
+        """Allow silence for as long as one step of this job can take; every sign of life begins it anew."""
         # Languages multiply a test's limits; 10 covers every row of the table with room to spare.
         step = COMPILE_LIMITS.wall_seconds + 10 * limits_of(job).wall_seconds
         manifest = job.data.manifest if job.data is not None else None
@@ -112,12 +113,14 @@ class Slot:
             step += manifest.passes * (manifest.validation.wall_seconds + 10 * limits_of(job).wall_seconds)
         if manifest is not None and manifest.compile_seconds is not None:
             step += 4 * manifest.compile_seconds
-        self.deadline = now + SILENCE + step
+        self.silence = SILENCE + step
+        self.deadline = now + self.silence
 
     def cancel(self, claim: str, now: float) -> None:
         """Ask a busy slot to kill what it runs (seed: `tasks.t.proc.kill()`)."""
         if self.state is SlotState.BUSY and self.claim == claim and self.sock is not None:
             self.deadline = min(self.deadline, now + CANCEL_GRACE)
+            self.silence = 0.0
             with contextlib.suppress(OSError):  # it is gone, and read() will say so
                 send(self.sock, Cancel(claim=claim))
 
@@ -130,7 +133,10 @@ class Slot:
             if isinstance(event, Ready):
                 self.state = SlotState.IDLE
                 self.deadline = float("inf")
+            elif isinstance(event, Progress) and self.silence:
+                self.deadline = now + self.silence
             elif isinstance(event, Finished):
+                self.silence = 0.0
                 self.state = SlotState.IDLE
                 self.claim = None
                 self.failures = 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +14,10 @@ from judge.executor import excerpt
 from judge.executor.channel import Job
 from judge.executor.program import Program
 from judge.executor.validation import CustomValidator, Question, Word
-from judge.executor.verdict import interaction_verdict, run_fault, run_verdict, usage
+from judge.executor.verdict import GRACE, interaction_verdict, near, run_fault, run_verdict, usage
 from judge.problems.scoring import Judged
 from judge.problems.validator import validate
-from judge.rpc.messages import TestResult, Verdict
+from judge.rpc.messages import Repeated, RunUsage, TestResult, Verdict
 from judge.sandbox.types import Command, Outcome
 
 # Of the whole output of a task without tests.
@@ -75,18 +76,22 @@ def _content(text: str | None, blob: str | None, files: Mapping[str, str]) -> by
 
 @dataclass
 class Pass:
-    """What one run of the program on one test came to."""
+    """What one run of the program on one test came to; `near`: a quieter machine may find it within its limits."""
 
     outcome: Outcome
     verdict: Verdict
     reason: str = ""
     word: Word | None = None
     message: str = ""
+    near: bool = False
 
 
 @dataclass(frozen=True)
 class Tester:
-    """Runs tests of one task. `run` runs a command in the submission's sandbox; `pair` lets two talk to each other."""
+    """Runs tests of one task. `run` runs a command in the submission's sandbox; `pair` lets two talk to each other.
+
+    `alone` is a time in which no other slot computes; it says whether that came true.
+    """
 
     program: Program
     run: Callable[[Command], Outcome]
@@ -96,14 +101,27 @@ class Tester:
     interactive: bool = False
     passes: int = 1
     keep: Callable[[int, int], None] | None = None
+    alone: Callable[[], contextlib.AbstractContextManager[bool]] = lambda: contextlib.nullcontext(enter_result=True)
 
     def test(self, case: Case) -> tuple[TestResult, Judged]:
-        """Run one test to its verdict."""
+        """Run one test to its verdict; one near its time limits is run once more, as a whole and alone: that counts."""
+        with self._passes(case, GRACE) as done:
+            if not done[-1].near:
+                return self._result(case, done)
+            first = _most(done)
+        with self.alone() as quiet, self._passes(case, 0.0) as done:
+            result, judged = self._result(case, done)
+        result.repeated = Repeated(cpu=first.cpu, wall=first.wall, quiet=quiet)
+        return result, judged
+
+    @contextlib.contextmanager
+    def _passes(self, case: Case, grace: float) -> Iterator[list[Pass]]:
+        """All passes of one test, until the verdict; `grace` as in `Command`."""
         done: list[Pass] = []
         source: int | None = None
         try:
             while True:
-                ended = self._pass(case, source, first=not done)
+                ended = self._pass(case, source, grace, first=not done)
                 done.append(ended)
                 if source is not None:
                     os.close(source)
@@ -114,16 +132,17 @@ class Tester:
                     ended.verdict = Verdict.JE
                     ended.reason = f"the output validator asks for more than {self.passes} passes"
                     break
-            return self._result(case, done)
+            yield done
         finally:
             if source is not None:
                 os.close(source)
             for one in done:
                 one.outcome.close()
 
-    def _pass(self, case: Case, source: int | None, *, first: bool) -> Pass:
-        argv = [*self.program.run, *case.args]
-        command = Command(argv=argv, limits=self.program.limits, env=self.program.env, cwd=self.program.cwd)
+    def _pass(self, case: Case, source: int | None, grace: float, *, first: bool) -> Pass:
+        program = self.program
+        argv = [*program.run, *case.args]
+        command = Command(argv=argv, limits=program.limits, env=program.env, cwd=program.cwd, grace=grace)
         if self.interactive and self.validator is not None:
             return self._interact(case, command, self.validator, first=first)
         stdin = excerpt.sealed(case.input) if source is None else source
@@ -143,7 +162,7 @@ class Tester:
         limits, memory_exit = self.program.limits, self.program.memory_exit
         fault = run_fault(outcome, limits, memory_exit)
         if fault is not None:
-            return Pass(outcome, *fault)
+            return Pass(outcome, *fault, near=fault[0] is Verdict.TLE and near(outcome, limits))
         if case.answer is None:
             return Pass(outcome, Verdict.AC)
         if self.validator is not None:
@@ -188,9 +207,9 @@ class Tester:
         if verdict is not Verdict.AC and word.next_input is not None:
             os.close(word.next_input)
             word = dataclasses.replace(word, next_input=None)
-        return Pass(outcome, verdict, reason, word)
+        return Pass(outcome, verdict, reason, word, near=verdict is Verdict.TLE and near(outcome, allowed))
 
-    def _result(self, case: Case, done: list[Pass]) -> tuple[TestResult, Judged]:
+    def _result(self, case: Case, done: Sequence[Pass]) -> tuple[TestResult, Judged]:
         """The account of all passes: the figures of the largest, the words of the last."""
         last = done[-1]
         word, outcome = last.word or Word(accepted=last.verdict is Verdict.AC), last.outcome
@@ -202,10 +221,6 @@ class Tester:
             message, feedback = self.budget.text(message), self.budget.text(feedback)
         if self.keep is not None:
             self.keep(outcome.stdout, count)
-        used = [usage(one.outcome) for one in done]
-        final = used[-1].model_copy(
-            update={name: max(getattr(one, name) for one in used) for name in ("cpu", "wall", "memory")}
-        )
         reason = last.reason if len(done) == 1 or not failed else f"pass {len(done)}: {last.reason}"
         result = TestResult(
             name=case.name,
@@ -218,6 +233,14 @@ class Tester:
             message=excerpt.clip(message, excerpt.MESSAGE),
             feedback=excerpt.clip(feedback, excerpt.MESSAGE),
             passes=len(done),
-            **final.model_dump(),
+            **_most(done).model_dump(),
         )
         return result, Judged(last.verdict, word.score, word.multiplier)
+
+
+def _most(done: Sequence[Pass]) -> RunUsage:
+    """The largest figures of all passes, and the end of the last."""
+    used = [usage(one.outcome) for one in done]
+    return used[-1].model_copy(
+        update={name: max(getattr(one, name) for one in used) for name in ("cpu", "wall", "memory")}
+    )

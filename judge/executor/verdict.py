@@ -3,7 +3,8 @@
 Order for one run, first match wins (docs/judging.md):
 
 1. what made the sandbox end the run: forbidden act SV, memory MLE, CPU time TLE, wall time TLE, output OLE;
-2. a limit that the numbers show to be passed though nothing was killed: CPU time TLE, wall time TLE, memory MLE;
+2. a limit that the numbers show to be passed though nothing was killed: CPU time TLE, wall time TLE, memory MLE (the
+   times also of a run that was ended for its output, since a run may go on for a tenth beyond its time limits);
 3. the kernel's own signals for limits: SIGSYS SV, SIGXCPU TLE, SIGXFSZ OLE;
 4. an abnormal end with all of the memory used, or the exit code by which the language's runtime says that its heap is
    full (`memory_exit` of the language table): MLE, never RTE;
@@ -71,6 +72,9 @@ class Checked(Protocol):
         """What the validator has to say about it."""
 
 
+# A test's run may pass its time limits by this part of them before it is ended; then it is near() them.
+GRACE = 0.1
+
 _SIGNALS = {
     signal.SIGSEGV: "invalid memory access, or a stack deeper than its limit",
     signal.SIGABRT: "abort: a failed assertion or an uncaught exception",
@@ -131,6 +135,7 @@ def _forbidden(_: Facts, __: Limits) -> tuple[Verdict, str]:
     return Verdict.SV, "did something that submissions must not do (a forbidden system call)"
 
 
+_Fault = Callable[[Facts, Limits], tuple[Verdict, str]]
 # What ended the run, for the sandbox (step 1) and for the kernel (step 3).
 _KILLED = {
     Killed.FORBIDDEN: _forbidden,
@@ -139,7 +144,7 @@ _KILLED = {
     Killed.WALL: _wall,
     Killed.OUTPUT: _output,
 }
-_LIMIT_SIGNALS: dict[int | None, Callable[[Facts, Limits], tuple[Verdict, str]]] = {
+_LIMIT_SIGNALS: dict[int | None, _Fault] = {
     signal.SIGSYS: _forbidden,
     signal.SIGXCPU: _cpu,
     signal.SIGXFSZ: _output,
@@ -155,20 +160,36 @@ def run_fault(facts: Facts, limits: Limits, memory_exit: int | None = None) -> t
     if facts.killed is Killed.CANCELLED:
         msg = "a cancelled run has no verdict"
         raise ValueError(msg)
+    late = _late(facts, limits)
     if facts.killed in _KILLED:
-        return _KILLED[facts.killed](facts, limits)
-    for used, limit, fault in (
-        (facts.cpu, limits.cpu, _cpu),
-        (facts.wall, limits.wall_seconds, _wall),
-        (facts.memory, limits.memory, _memory),
-    ):
-        if used > limit:
-            return fault(facts, limits)
+        fault = late if late is not None and facts.killed in {Killed.WALL, Killed.OUTPUT} else _KILLED[facts.killed]
+        return fault(facts, limits)
+    if late is not None:
+        return late(facts, limits)
+    if facts.memory > limits.memory:
+        return _memory(facts, limits)
     if facts.signal in _LIMIT_SIGNALS:
         return _LIMIT_SIGNALS[facts.signal](facts, limits)
     if facts.signal is None and facts.exit_code == 0:
         return None
     return _abnormal(facts, limits, memory_exit)
+
+
+def _late(facts: Facts, limits: Limits) -> _Fault | None:
+    """The time limit that the numbers show to be passed."""
+    if facts.cpu > limits.cpu:
+        return _cpu
+    return _wall if facts.wall > limits.wall_seconds else None
+
+
+def near(facts: Facts, limits: Limits) -> bool:
+    """Whether a run is TLE by so little that a quieter machine may say otherwise: it is to be repeated.
+
+    So it is when the run ended before the sandbox ended it for its time; it had GRACE more of that than the limits say.
+    """
+    if facts.killed not in {Killed.NONE, Killed.OUTPUT} or facts.signal in {signal.SIGSYS, signal.SIGXCPU}:
+        return False
+    return _late(facts, limits) is not None
 
 
 def _abnormal(facts: Facts, limits: Limits, memory_exit: int | None) -> tuple[Verdict, str]:

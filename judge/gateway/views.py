@@ -122,6 +122,15 @@ def ending(what: TestResult | RunUsage) -> str:
     return f"exit code {what.exit_code}" if what.exit_code else ""
 
 
+def repeated(what: TestResult) -> str:
+    """That a test was run twice, since its first run was near the time limit; empty when it was not."""
+    first = what.repeated
+    if first is None:
+        return ""
+    where = "with all other slots at rest" if first.quiet else "beside other runs, which took too long to end"
+    return f"first run {first.cpu:.3f} s CPU, {first.wall:.3f} s wall; repeated {where}"
+
+
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE",
             24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS"}  # fmt: skip
 
@@ -139,4 +148,5 @@ FILTERS = {
     "utc": utc,
     "progress": progress,
     "ending": ending,
+    "repeated": repeated,
 }

@@ -161,6 +161,17 @@ class GroupScore(Message):
     max_score: float | None = None
 
 
+class Repeated(Message):
+    """The run of a test that was near its time limit and was repeated: what that first run used.
+
+    `quiet`: no other slot computed during the second one; False when another's run took too long to end.
+    """
+
+    cpu: float
+    wall: float
+    quiet: bool = True
+
+
 class TestResult(Message):
     """One test of one submission, in judging order."""
 
@@ -182,6 +193,9 @@ class TestResult(Message):
     feedback: str = Field(default="", description="what the validator said for the submitter (teammessage.txt)")
     score: float | None = None
     passes: int = Field(default=1, description="how often the program ran, in multi-pass problems")
+    repeated: Repeated | None = Field(
+        default=None, description="the test's first run, near the time limit; all else here is of the second"
+    )
 
 
 class Result(Message):

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from judge import clock
 from judge.errors import SandboxError, UsageError
+from judge.rpc.messages import Limits
 from judge.sandbox.agent import EXITED, FETCHED, INTO_CGROUP, SAW_SIGSYS, STORED, WRITABLE, Answer, Rlimits
 from judge.sandbox.cgroup import Group, Usage
 from judge.sandbox.container import START_SECONDS, Container
@@ -131,7 +132,7 @@ class Run:
 
     def __init__(self, command: Command, container: Container, cores: int) -> None:
         self._command = command
-        self._limits = command.limits
+        self._limits = command.enforced
         self._container = container
         self._cores = cores
         self._group: Group = container.build if command.writable else container.runs
@@ -178,8 +179,7 @@ class Run:
         answer = self._container.expect(EXITED, KILL_SECONDS)
         began = self._container.began() or 0.0
         limits = self._limits.model_copy(update={"wall": self._limits.wall_seconds + self._extra_wall})
-        command = replace(self._command, limits=limits)
-        outcome = _outcome(command, reason, answer, _used(self._group, answer), self._outputs)
+        outcome = _outcome(self._command.argv[0], limits, reason, answer, _used(self._group, answer), self._outputs)
         self._given = True
         return replace(outcome, ended=began + answer.wall)
 
@@ -262,9 +262,10 @@ def _used(group: Group, answer: Answer) -> Usage:
     return Usage(max(usage.cpu, answer.cpu), max(usage.memory, answer.maxrss), usage.processes, usage.oom)
 
 
-def _outcome(command: Command, reason: Killed, answer: Answer, usage: Usage, outputs: tuple[int, int]) -> Outcome:
-    """Put the account together; the outputs are cut to their limit."""
-    limits = command.limits
+def _outcome(
+    name: str, limits: Limits, reason: Killed, answer: Answer, usage: Usage, outputs: tuple[int, int]
+) -> Outcome:
+    """Put the account together; the outputs are cut to their limit. `limits` are those that were enforced."""
     stdout, stderr = outputs
     signaled = os.WIFSIGNALED(answer.status)
     number = os.WTERMSIG(answer.status) if signaled else None
@@ -272,10 +273,10 @@ def _outcome(command: Command, reason: Killed, answer: Answer, usage: Usage, out
     if answer.error and not usage.oom and reason is not Killed.CANCELLED:
         # Only what the submission's own programs did to /box can keep it out of there.
         if answer.stage != "exec" and (answer.stage, answer.error) != ("chdir", errno.EACCES):
-            msg = f"the sandbox could not start '{command.argv[0]}': {answer.stage}: {os.strerror(answer.error)}"
+            msg = f"the sandbox could not start '{name}': {answer.stage}: {os.strerror(answer.error)}"
             raise SandboxError(msg)
         code, number = (_NOT_FOUND if answer.error == 2 else _NOT_EXECUTABLE), None
-        os.write(stderr, f"{command.argv[0]}: {os.strerror(answer.error)}\n".encode())
+        os.write(stderr, f"{name}: {os.strerror(answer.error)}\n".encode())
     over = [fd for fd in outputs if os.fstat(fd).st_size > limits.output]
     for fd in over:
         os.ftruncate(fd, limits.output)

@@ -77,7 +77,7 @@ def _start(sandboxes: Sequence[Starter], commands: Sequence[Command], runs: list
         submission = replace(commands[0], stdin=to_submission[0], stdout=to_validator[1])
         # The validator must be able to see the submission's end, whenever that is.
         limits = commands[1].limits
-        wall = min(3600.0, limits.wall_seconds + commands[0].limits.wall_seconds + _LATER)
+        wall = min(3600.0, limits.wall_seconds + commands[0].enforced.wall_seconds + _LATER)
         limits = limits.model_copy(update={"wall": wall})
         validator = replace(commands[1], stdin=to_validator[0], stdout=to_submission[1], limits=limits)
         for sandbox, command in zip(sandboxes, (submission, validator), strict=True):

@@ -29,7 +29,8 @@ class Command:
     Paths are the sandbox's: `/box` is the submission's directory (writable only when `writable`), `/scratch` the
     current directory, a fresh tmpfs, like `/tmp` and `/dev/shm`. `stdin` is a descriptor of the caller, open for
     reading from its start; None is an empty input. `stdout` is a descriptor to write to instead of a memory file (a
-    pipe to another sandbox); what goes there is not kept.
+    pipe to another sandbox); what goes there is not kept. `grace` is the part of its time limits by which a run may
+    pass them before it is ended: the account then says by how much it did.
     """
 
     argv: Sequence[str]
@@ -39,6 +40,17 @@ class Command:
     writable: bool = False
     cwd: str = "/scratch"
     stdout: int | None = None
+    grace: float = 0.0
+
+    @property
+    def enforced(self) -> Limits:
+        """The limits at which the run is ended."""
+        if not self.grace:
+            return self.limits
+        more = 1 + self.grace
+        return self.limits.model_copy(
+            update={"cpu": self.limits.cpu * more, "wall": self.limits.wall_seconds * more},
+        )
 
 
 @dataclass(frozen=True)

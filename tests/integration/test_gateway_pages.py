@@ -305,7 +305,14 @@ def test_a_running_submission_reloads_itself_without_javascript(ada, prepared):
 
 def _full(**changes):
     tests = [
-        m.TestResult(name="sample/1", verdict="AC", cpu=0.01, memory=2**20, output="fine"),
+        m.TestResult(
+            name="sample/1",
+            verdict="AC",
+            cpu=0.01,
+            memory=2**20,
+            output="fine",
+            repeated=m.Repeated(cpu=2.125, wall=2.25),
+        ),
         m.TestResult(
             name="secret/1", verdict="WA", output=NASTY, error=NASTY, message=NASTY, output_bytes=9999, exit_code=3
         ),
@@ -336,7 +343,8 @@ def test_a_judged_submission_in_full(admin, prepared):
     words = text_of(page)
     for text in (
         "Wrong answer (test secret/1)", "1 of 2 accepted", "exit code 3", "gcc 12", "1.50 s", "e6 silent",
-        "weak sandbox", "the beginning of 9.8 KiB",
+        "weak sandbox", "the beginning of 9.8 KiB", "repeated near the time limit",
+        "first run 2.125 s CPU, 2.250 s wall; repeated with all other slots at rest",
     ):  # fmt: skip
         assert text in words, text
     assert "<script>alert" not in page.text and page.text.count("&lt;script&gt;alert") >= 5

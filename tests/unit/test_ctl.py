@@ -141,6 +141,21 @@ def test_every_verdict_has_its_own_exit_code() -> None:
     assert set(show.COLOURS) == set(m.Verdict)
 
 
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        (None, ""),
+        (m.Repeated(cpu=2.12, wall=3), "near the limit, repeated alone: the first run had cpu 2.12 s, wall 3.00 s"),
+        (m.Repeated(cpu=2.125, wall=3, quiet=False), "near the limit, repeated beside others: the first run"),
+    ],
+)
+def test_a_repeated_test_says_so(first, words, capsys):
+    test = m.TestResult(name="1", verdict="AC", repeated=first)
+    assert show.repeated(test).startswith(words)
+    table = show._tests_table(m.Result(tests=[test]))
+    assert next(iter(table.columns[-1].cells)).plain.startswith(words)
+
+
 def test_a_key_is_made_once() -> None:
     first = submit.keyed(m.Submission(command="true"))
     assert first.idempotency_key

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from judge.executor.verdict import (
     compile_verdict,
     interaction_verdict,
+    near,
     run_fault,
     run_verdict,
     signal_name,
@@ -71,7 +72,11 @@ MIB64 = LIMITS.memory
         (replace(OK, exit_code=1), Verdict.RTE, "ended with exit code 1"),
         # The sandbox's own reason beats what else is true.
         (replace(OK, killed=Killed.MEMORY, cpu=5, wall=9), Verdict.MLE, "memory"),
-        (replace(OK, killed=Killed.OUTPUT, cpu=5), Verdict.OLE, "output"),
+        (replace(OK, killed=Killed.OUTPUT, memory=MIB64 * 2), Verdict.OLE, "output"),
+        # A run may go on beyond its time limits for a while: that was passed first.
+        (replace(OK, killed=Killed.OUTPUT, cpu=1.05), Verdict.TLE, "CPU time limit exceeded: used 1.050 s"),
+        (replace(OK, killed=Killed.OUTPUT, wall=3.1), Verdict.TLE, "wall time limit exceeded"),
+        (replace(OK, killed=Killed.WALL, cpu=1.05, wall=3.3), Verdict.TLE, "CPU time limit exceeded"),
         (replace(OK, killed=Killed.FORBIDDEN, memory=MIB64 * 2), Verdict.SV, "forbidden"),
     ],
 )
@@ -85,7 +90,49 @@ def test_faults(facts, verdict, words):
 
 
 def test_at_the_limit_is_within_it():
-    assert run_fault(replace(OK, cpu=1.0, wall=3.0, memory=MIB64), LIMITS) is None
+    at = replace(OK, cpu=1.0, wall=3.0, memory=MIB64)
+    assert run_fault(at, LIMITS) is None
+    assert not near(at, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (OK, False),
+        (replace(OK, cpu=1.001), True),
+        (replace(OK, wall=3.001), True),
+        (replace(OK, cpu=1.05, exit_code=1), True),
+        (replace(OK, cpu=1.05, exit_code=None, signal=signal.SIGSEGV), True),
+        (replace(OK, cpu=1.05, killed=Killed.OUTPUT), True),
+        (replace(OK, cpu=1.1, killed=Killed.CPU), False),
+        (replace(OK, wall=3.3, killed=Killed.WALL), False),
+        (replace(OK, cpu=1.05, killed=Killed.MEMORY), False),
+        (replace(OK, cpu=1.05, killed=Killed.FORBIDDEN), False),
+        (replace(OK, cpu=1.05, exit_code=None, signal=signal.SIGXCPU), False),
+    ],
+)
+def test_what_is_near_the_limit(facts, expected):
+    assert near(facts, LIMITS) is expected
+
+
+@given(
+    st.builds(
+        Facts,
+        exit_code=st.sampled_from([0, 1]),
+        signal=st.sampled_from([None, signal.SIGSEGV, signal.SIGXCPU]),
+        killed=st.sampled_from([one for one in Killed if one is not Killed.CANCELLED]),
+        cpu=st.floats(0, 1.2),
+        wall=st.floats(0, 3.6),
+        memory=st.sampled_from([0, MIB64, MIB64 + 1]),
+    )
+)
+def test_only_what_is_tle_by_its_numbers_is_near(facts):
+    fault = run_fault(facts, LIMITS)
+    if near(facts, LIMITS):
+        assert fault is not None
+        assert fault[0] is Verdict.TLE
+    if fault is not None and fault[0] is Verdict.TLE and facts.killed in {Killed.NONE, Killed.OUTPUT}:
+        assert near(facts, LIMITS) or facts.signal == signal.SIGXCPU
 
 
 def test_an_exit_code_means_full_heap_only_where_the_language_says_so():

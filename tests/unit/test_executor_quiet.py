@@ -1,0 +1,154 @@
+"""Taking turns: runs side by side, and one alone; real locks, the slots are processes or descriptors of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.executor.quiet import Quiet
+from tests.support.servers import wait_for
+
+
+class UnwantedError(Exception):
+    """What a wait raises when the task is cancelled."""
+
+
+@pytest.fixture
+def another(work: Path) -> Iterator[Callable[..., Quiet]]:
+    """Makes the parts of slots that share a directory."""
+    with contextlib.ExitStack() as stack:
+
+        def made(**options: float) -> Quiet:
+            quiet = Quiet(work / "quiet", **options)
+            stack.callback(quiet.close)
+            return quiet
+
+        yield made
+
+
+def never(seconds: float) -> None:
+    raise UnwantedError(seconds)
+
+
+def pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+def free(quiet: Quiet) -> bool:
+    """Whether a run may start now."""
+    try:
+        with quiet.beside(never):
+            return True
+    except UnwantedError:
+        return False
+
+
+def test_runs_go_side_by_side(another):
+    one, two = another(), another()
+    with one.beside(never), two.beside(never):
+        assert free(another())
+
+
+def test_nobody_runs_beside_one_that_is_alone(another):
+    one, two = another(), another()
+    with one.alone(never) as quiet:
+        assert quiet
+        assert not free(two)
+        with pytest.raises(UnwantedError), two.alone(never):
+            pytest.fail("two are alone")
+        with one.beside(never), one.beside(never):
+            assert not free(two)  # its own runs need no turn, and end nothing
+        assert not free(two)
+    assert free(two)
+    with two.alone(never) as quiet:
+        assert quiet
+
+
+def test_who_wants_to_be_alone_waits_for_runs_on_their_way_and_lets_no_new_one_start(another):
+    running, new, quiet = another(), another(), another()
+    seen = []
+
+    def wait(seconds: float) -> None:
+        seen.append(free(new))
+        running_now.close()
+
+    running_now = contextlib.ExitStack()
+    running_now.enter_context(running.beside(never))
+    with quiet.alone(wait) as alone:
+        assert alone
+    assert seen == [False], "a new run would put it off for ever"
+
+
+def test_patience_ends(another):
+    running, quiet = another(), another(patience=0.05)
+    with running.beside(never):
+        with quiet.alone(pause) as alone:
+            assert not alone
+            assert not free(another()), "but the gate stays closed"
+        assert free(another())
+
+
+def test_a_wait_that_is_cancelled_leaves_nothing_locked(another):
+    running, quiet = another(), another()
+    with running.beside(never):
+        with pytest.raises(UnwantedError), quiet.alone(never):
+            pytest.fail("not alone")
+        assert free(another())
+    with running.alone(never), pytest.raises(UnwantedError), quiet.beside(never):
+        pytest.fail("not its turn")
+    assert free(another())
+
+
+def test_without_a_directory_there_is_nobody_to_wait_for():
+    quiet = Quiet(None)
+    with quiet.alone(never) as alone, quiet.beside(never):
+        assert alone
+    quiet.close()
+
+
+@pytest.mark.parametrize("how", ["alone", "beside"])
+def test_the_kernel_lets_go_for_a_slot_that_dies(another, work, how):
+    script = (
+        "import sys, time\nfrom pathlib import Path\nfrom judge.executor.quiet import Quiet\n"
+        f"with Quiet(Path(sys.argv[1])).{how}(time.sleep):\n    print('in', flush=True)\n    time.sleep(600)\n"
+    )
+    quiet = another()
+    with subprocess.Popen([sys.executable, "-c", script, work / "quiet"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"in\n"
+        with pytest.raises(UnwantedError), quiet.alone(never):
+            pytest.fail("not alone")
+        os.kill(process.pid, signal.SIGKILL)
+    with quiet.alone(pause) as alone:
+        assert alone
+
+
+def test_many_slots_that_all_want_to_be_alone_get_there(another):
+    inside: list[int] = []
+    crowded: list[int] = []
+
+    def slot(number: int) -> None:
+        quiet = another()
+        for _ in range(20):
+            with quiet.beside(pause):
+                pause(0.0005)
+            with quiet.alone(pause) as alone:
+                inside.append(number)
+                if len(inside) != 1 or not alone:
+                    crowded.append(number)
+                pause(0.0005)
+                inside.remove(number)
+
+    threads = [threading.Thread(target=slot, args=(number,), daemon=True) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: not any(thread.is_alive() for thread in threads), timeout=60, what="all slots to be done")
+    assert not crowded
