@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import re
 import signal
@@ -134,18 +135,28 @@ def remove(directory: Path) -> None:
         return
     deadline = clock.Deadline(_CLEAN_SECONDS)
     while directory.is_dir():
-        groups = sorted((path for path in directory.rglob("*") if path.is_dir()), reverse=True)
-        for group in [*groups, directory]:
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                for pid in (group / "cgroup.procs").read_text().split():
-                    os.kill(int(pid), signal.SIGKILL)
+        # os.walk passes over what goes away meanwhile: several slots that start together remove the same tree
+        for group, _, _ in os.walk(directory, topdown=False):
+            for pid in _members(Path(group)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(OSError):
-                group.rmdir()
+                Path(group).rmdir()
         if directory.is_dir():
             if deadline.over:
                 msg = f"cgroup {directory} could not be removed within {_CLEAN_SECONDS:g} s: it still has processes"
                 raise SandboxError(msg)
             clock.sleep(0.002)
+
+
+def _members(group: Path) -> list[int]:
+    """The processes in a group; none when it is gone, which the kernel tells in two ways."""
+    try:
+        return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
+    except OSError as exc:
+        if exc.errno in {errno.ENOENT, errno.ENODEV}:
+            return []
+        raise
 
 
 def make(path: Path) -> None:

@@ -10,18 +10,19 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import processes_of
+from tests.support.sandbox import mounts
 
 pytestmark = pytest.mark.root
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _cgroups(name: str) -> list[Path]:
-    return [path for path in Path("/sys/fs/cgroup").glob("**/judge*") if name in str(path)]
+def _cgroups(name: str) -> list[str]:
+    return [top for top, _, _ in os.walk("/sys/fs/cgroup") if "/judge" in top and name in top]  # others' go meanwhile
 
 
 def test_demo_judges_the_examples_and_leaves_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
-    mounts = Path("/proc/self/mountinfo").read_text()
+    before = mounts()
     done = subprocess.run(
         [str(ROOT / "scripts/demo")],
         capture_output=True,
@@ -38,7 +39,7 @@ def test_demo_judges_the_examples_and_leaves_nothing(tmp_path: Path) -> None:
     for verdict in ("AC", "WA", "TLE", "MLE", "OLE", "RTE", "CE"):
         assert f" {verdict} " in done.stdout
     assert processes_of(str(directory)) == {}
-    assert Path("/proc/self/mountinfo").read_text() == mounts
+    assert mounts() == before
     name = next(line for line in (directory / "cluster.yml").read_text().splitlines() if line.startswith("name:"))
     assert _cgroups(name.split()[1]) == []
 
