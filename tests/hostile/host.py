@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import hashlib
 import os
 import secrets
@@ -20,6 +21,7 @@ CANARY = "CANARY-"
 CGROUP = "judge-hostile"
 
 _IN_OPENED_OR_CHANGED = 0x00000FFF & ~0x00000010 & ~0x00000008  # all but the ends of uses that began before
+_SIOCGIFADDR = 0x8915
 _EVENT = struct.Struct("iIII")
 _WATCHED = ("/etc/passwd", "/etc/group", "/usr/bin/env", "/bin/sh", "/proc/sys/kernel/core_pattern",
             "/proc/sys/kernel/hostname", "/proc/sys/vm/overcommit_memory")  # fmt: skip
@@ -30,9 +32,13 @@ _IPC_NOWAIT_LOOK = ("/proc/sysvipc/shm", "/proc/sysvipc/msg", "/proc/sysvipc/sem
 
 def _address() -> str:
     """An address of this host that is not the loopback's, or the loopback's when there is none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
-        probe.connect(("192.0.2.1", 9))  # sends nothing
-        return str(probe.getsockname()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # an interface without an address
+                asked = struct.pack("16s16x", name.encode())
+                found = socket.inet_ntoa(fcntl.ioctl(probe, _SIOCGIFADDR, asked)[20:24])
+                if not found.startswith("127."):
+                    return found
     return "127.0.0.1"
 
 

@@ -12,6 +12,7 @@ import pytest
 from judge.errors import UsageError
 from judge.rpc.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox
+from tests.support.machine import fork_cost
 from tests.support.sandbox import MIB, need_sandbox, pool, run_c, shell, text
 
 pytestmark = pytest.mark.root
@@ -51,7 +52,7 @@ int main(int argc, char **argv) {
 def test_cpu_of_all_processes_counts_also_of_unreaped_ones(sandbox, children, reap):
     with run_c(sandbox, BURN, Limits(cpu=2, wall=10), "0.3", str(children), str(reap)) as outcome:
         assert outcome.killed is Killed.NONE and outcome.exit_code == 0
-        assert 0.29 <= outcome.cpu <= 0.36
+        assert 0.29 <= outcome.cpu <= 0.36 + 30 * children * fork_cost()
 
 
 @pytest.mark.parametrize("children", [0, 4])
@@ -154,10 +155,10 @@ def test_a_small_program_after_a_big_one_is_counted_for_itself(sandbox):
 
 
 def test_the_shell_goes_on_after_the_kill_of_its_child_but_the_verdict_is_mle(sandbox):
-    script = f"/box/run heap {200 * MIB}; sleep 20; echo went on"
+    script = f"/box/run heap {200 * MIB}; sleep 50; echo went on"
     run_c(sandbox, MEMORY, Limits(cpu=5), "none", "0").close()
-    with shell(sandbox, script, Limits(cpu=5, wall=8, memory=64 * MIB)) as outcome:
-        assert outcome.killed is Killed.MEMORY and outcome.wall < 2
+    with shell(sandbox, script, Limits(cpu=5, wall=60, memory=64 * MIB)) as outcome:
+        assert outcome.killed is Killed.MEMORY and outcome.wall < 30
 
 
 def test_what_the_compiler_left_in_box_is_not_the_programs_memory(sandbox):
@@ -232,12 +233,11 @@ def test_inode_limit(sandbox):
 FORK_BOMB = "#include <unistd.h>\nint main() { for (;;) fork(); }"
 
 
-@pytest.mark.parametrize(("processes", "overshoot"), [(64, 0.02), (512, 0.08)])  # ending 512 processes costs CPU too
-def test_fork_bomb_is_stopped_and_gone(sandbox, processes, overshoot):
-    began = time.monotonic()
-    with run_c(sandbox, FORK_BOMB, Limits(cpu=0.3, wall=8, processes=processes)) as outcome:
-        assert outcome.killed is Killed.CPU and outcome.cpu <= 0.3 + overshoot
-    assert time.monotonic() - began < 8
+@pytest.mark.parametrize("processes", [64, 512])
+def test_fork_bomb_is_stopped_and_gone(sandbox, processes):
+    with run_c(sandbox, FORK_BOMB, Limits(cpu=0.3, wall=60, processes=processes)) as outcome:
+        # ending that many processes costs CPU, too
+        assert outcome.killed is Killed.CPU and outcome.cpu <= 0.3 + 0.02 + processes * fork_cost()
     with shell(sandbox, "ls /proc | grep -c '^[0-9]'") as outcome:
         assert int(outcome.read_stdout()) <= 3
 
