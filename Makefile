@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 VENV := .venv
+# Bare hosts to a cluster and back, and what happens to its machines; skipped with a reason where no lab can be.
+CLUSTER_TESTS := 'tests/cluster/test_molecule.py::test_scenario[default]' tests/cluster/test_site.py tests/cluster/test_machines.py
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 # The system's interpreter: daemons that drop root must be able to reach it (DESIGN, facts that bite).
@@ -9,7 +11,7 @@ PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up lab lab-down test test-hosts molecule molecule-single lint types unit bench clean
+.PHONY: help setup setup-test demo up lab lab-down test test-hosts test-cluster molecule molecule-single lint types unit bench clean
 
 help:
 	@echo "make demo   start a cluster, judge examples/, show a table, stop"
@@ -17,6 +19,7 @@ help:
 	@echo "make lab    bare systemd hosts on this machine, deployed by site.yml, judge examples/ (root); make lab-down"
 	@echo "make test   lint, types and the tests of the cluster"
 	@echo "make test-hosts   the tests of the lab's hosts and of the units on a real systemd (root)"
+	@echo "make test-cluster all that is done to deployed clusters: an hour (root)"
 	@echo "make molecule     the deployment from bare hosts to nothing left, step by step (root; molecule-single: on one host)"
 	@echo "make bench  measure, as ratios within one run"
 
@@ -67,12 +70,17 @@ test: lint types
 	@scripts/run-tests tests/unit tests/integration tests/hostile tests/browser
 	$(BIN)/coverage report --skip-covered --fail-under=90
 	$(BIN)/coverage report --include='judge/*/planner.py,judge/boot/plan.py,judge/executor/verdict.py' --fail-under=100
+	@scripts/run-tests --alone $(CLUSTER_TESTS)
 
 unit: setup-test
 	$(BIN)/pytest -q tests/unit
 
 test-hosts: setup-test
 	$(BIN)/pytest tests/lab tests/hosts
+
+# All that is done to deployed clusters, also what takes too long for `make test`: about an hour.
+test-cluster: setup-test
+	$(BIN)/pytest tests/cluster
 
 bench: setup-test
 	$(BIN)/python -m tests.bench
