@@ -13,29 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from lab import cgroups, cluster, network, shell
+from lab import cluster, network
 from lab.cluster import Lab
-from lab.errors import LabError
+from tests.support.capable import no_lab
 from tests.support.servers import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENT = "60"  # seconds that a busy machine may take for a login
 
 
-def impossible() -> str | None:
-    """Why this machine cannot run a lab, or None."""
-    try:
-        shell.prepare()
-        cgroups.hierarchies()
-    except LabError as exc:
-        return str(exc)
-    return None
-
-
-REASON = impossible()
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.skipif(REASON is not None, reason=f"no lab here: {REASON}"),
+    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
     pytest.mark.timeout(900),
 ]
 
