@@ -1,7 +1,7 @@
 """How the executor's main process and a slot talk: length-prefixed JSON over a socket pair.
 
-Main sends a Job to an idle slot, and to a busy one nothing but Cancel: so the slot hands its end to the sandbox as the
-descriptor that becomes readable on cancellation, and the end of main looks the same.
+Main sends a Job or a Help to an idle slot, and to a busy one nothing but Cancel: so the slot hands its end to the
+sandbox as the descriptor that becomes readable on cancellation, and the end of main looks the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Settings(Message):
     """What a slot process is told at its start.
 
     `outputs` is where it puts outputs too big for a result, `builds` where the slots keep built validators, `quiet`
-    where they take turns.
+    where they take turns, `sharing` where they share tests.
     """
 
     index: int
@@ -36,6 +36,7 @@ class Settings(Message):
     outputs: Path
     builds: Path | None = None
     quiet: Path | None = None
+    sharing: Path | None = None
     cgroup: str
     languages: Path | None = None
     weak: bool = False
@@ -59,8 +60,16 @@ class Job(Message):
     language_version: str = ""
 
 
+class Help(Message):
+    """Run tests of this job, which another slot judges, as long as there are any; `directory` is their sheet."""
+
+    kind: Literal["help"] = "help"
+    job: Job
+    directory: Path
+
+
 class Cancel(Message):
-    """Stop judging this claim and forget it; ignored when it is finished already."""
+    """Stop judging this claim, or helping with it, and forget it; ignored when it is finished already."""
 
     kind: Literal["cancel"] = "cancel"
     claim: str
@@ -80,6 +89,7 @@ class Progress(Message):
     status: Status
     progress: str = ""
     nearly: bool = False
+    share: bool = Field(default=False, description="other slots can run tests of this job: see sheet.py")
 
 
 class Finished(Message):
@@ -100,6 +110,15 @@ class Finished(Message):
     no_space: bool = False
 
 
+class Helped(Message):
+    """A slot has run `tests` tests for another and stopped: none was left, it was called back, or it could not."""
+
+    kind: Literal["helped"] = "helped"
+    claim: str
+    tests: int = 0
+    recalled: bool = False
+
+
 class Broken(Message):
     """The sandbox failed; the slot ends after this and its job was not judged."""
 
@@ -107,10 +126,10 @@ class Broken(Message):
     reason: str
 
 
-ToSlot = Annotated[Job | Cancel, Field(discriminator="kind")]
-ToMain = Annotated[Ready | Progress | Finished | Broken, Field(discriminator="kind")]
-_TO_SLOT: TypeAdapter[Job | Cancel] = TypeAdapter(ToSlot)
-_TO_MAIN: TypeAdapter[Ready | Progress | Finished | Broken] = TypeAdapter(ToMain)
+ToSlot = Annotated[Job | Help | Cancel, Field(discriminator="kind")]
+ToMain = Annotated[Ready | Progress | Finished | Helped | Broken, Field(discriminator="kind")]
+_TO_SLOT: TypeAdapter[Job | Help | Cancel] = TypeAdapter(ToSlot)
+_TO_MAIN: TypeAdapter[Ready | Progress | Finished | Helped | Broken] = TypeAdapter(ToMain)
 
 
 def limits_of(job: Job) -> Limits:
@@ -161,7 +180,7 @@ class Reader:
             parts += part
         return bytes(parts)
 
-    def for_slot(self) -> Job | Cancel | None:
+    def for_slot(self) -> Job | Help | Cancel | None:
         """The slot's side: the next message, waiting for it; None when main is gone.
 
         Never reads beyond one message: what follows a job is its cancellation, and must stay visible on the descriptor.
@@ -170,7 +189,7 @@ class Reader:
         frame = self._exactly(self._length(header)) if header is not None else None
         return _TO_SLOT.validate_json(frame) if frame is not None else None
 
-    def for_main(self) -> tuple[list[Ready | Progress | Finished | Broken], bool]:
+    def for_main(self) -> tuple[list[Ready | Progress | Finished | Helped | Broken], bool]:
         """Main's side: all messages that have arrived, without waiting, and whether the slot is still there."""
         alive = True
         while True:

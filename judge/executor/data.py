@@ -6,14 +6,14 @@ Slots hold neither certificates nor connections: they get files by path, verifie
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from judge.errors import PackageError, UnavailableError
-from judge.executor.channel import Data
+from judge.executor.channel import Data, Job
 from judge.executor.machine import for_want_of_space
 from judge.problems.blobs import BlobCache
 from judge.rpc.client import RpcClient
@@ -31,6 +31,11 @@ class Prepared:
     data: Data | None = None
     blobs: dict[str, str] = field(default_factory=dict)
     pins: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def job(self, assignment: Assignment, languages: Mapping[str, str]) -> Job:
+        """What a slot is told; `languages` are this machine's, with their versions."""
+        version = languages.get(assignment.submission.language or "", "")
+        return Job(assignment=assignment, data=self.data, blobs=self.blobs, language_version=version)
 
 
 class Depot:

@@ -8,6 +8,7 @@ import json
 import os
 from pathlib import Path
 
+from judge.rpc.messages import TestResult, Verdict
 from judge.sandbox.types import Outcome
 
 EXCERPT = 1024
@@ -43,24 +44,22 @@ class Budget:
         """Start with `total` bytes."""
         self._left = total
 
-    def excerpts(self, outcome: Outcome, *, always: bool) -> tuple[str, str]:
-        """The first EXCERPT bytes of stdout and stderr; empty when the budget is used up, unless `always`."""
-        out = text(outcome.read_stdout(EXCERPT))
-        err = text(outcome.read_stderr(EXCERPT))
-        if not always:
-            need = json_size(out) + json_size(err)
-            if need > self._left:
-                return "", ""
-            self._left -= need
-        return out, err
+    def trim(self, test: TestResult) -> None:
+        """Leave away what there is no room for; a failing test keeps everything. Called in the order of judging."""
+        if test.verdict is not Verdict.AC:
+            return
+        for names in (("output", "error"), ("message",), ("feedback",)):
+            need = sum(json_size(getattr(test, name)) for name in names)
+            if need <= self._left:
+                self._left -= need
+                continue
+            for name in names:
+                setattr(test, name, "")
 
-    def text(self, value: str) -> str:
-        """A text for people, or nothing when the budget is used up."""
-        need = json_size(value)
-        if need > self._left:
-            return ""
-        self._left -= need
-        return value
+
+def excerpts(outcome: Outcome) -> tuple[str, str]:
+    """The first EXCERPT bytes of stdout and of stderr."""
+    return text(outcome.read_stdout(EXCERPT)), text(outcome.read_stderr(EXCERPT))
 
 
 def build_log(outcome: Outcome) -> str:

@@ -11,20 +11,20 @@ import logging
 import random
 import selectors
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from judge import clock
-from judge.config import ExecutorConfig
 from judge.errors import EXIT_FAILED, JudgeError, StaleError, UnavailableError
 from judge.executor import telemetry
-from judge.executor.channel import Broken, Finished, Job, Progress
-from judge.executor.data import Depot, Prepared
-from judge.executor.machine import Disk, for_want_of_space
-from judge.executor.slots import Event, Slot, Slots, SlotState
-from judge.executor.spool import Spool, Spooled
-from judge.executor.state import Board, Pending, given_back
-from judge.executor.workers import Answered, Crew, Done, Mail, Mailbox, Reporter, Unanswered
+from judge.executor.channel import Broken, Finished, Helped, Job, Progress
+from judge.executor.data import Prepared
+from judge.executor.helpers import Helpers
+from judge.executor.machine import for_want_of_space
+from judge.executor.parts import Parts
+from judge.executor.slots import Event, Slot, SlotState
+from judge.executor.spool import Spooled
+from judge.executor.state import Pending, given_back
+from judge.executor.workers import Answered, Done, Mail, Unanswered
 from judge.notify import notify
 from judge.rpc.messages import Assignment, Completed, ExecutorInfo, ReportReply
 
@@ -43,25 +43,6 @@ STALE_REPORTS = 3
 STOPPING = "the executor is stopping"
 
 
-@dataclass
-class Parts:
-    """What the loop works with; made by `main.run`, real in the tests too."""
-
-    config: ExecutorConfig
-    board: Board
-    slots: Slots
-    spool: Spool
-    disk: Disk
-    depot: Depot
-    mailbox: Mailbox
-    crew: Crew
-    reporter: Reporter
-    outputs: Path
-    checks: list[str] = field(default_factory=list)
-    weak: bool = False
-    version: str = ""
-
-
 class Loop:
     """The state of the main loop; `run` is the loop."""
 
@@ -69,6 +50,7 @@ class Loop:
         """Nothing is started before `run`."""
         self.p = parts
         self.board = parts.board
+        self.helpers = Helpers(parts.slots, parts.sharing)
         self.selector = selectors.DefaultSelector()
         self.selector.register(parts.mailbox, selectors.EVENT_READ, None)
         self.languages: Mapping[str, str] | None = None
@@ -105,9 +87,8 @@ class Loop:
     def _turn(self) -> None:
         """One turn: wait for something to happen, take it in, act on it."""
         now = clock.monotonic()
-        due = min(
-            self._report_at, self.p.slots.next_due(), self.board.next_overdue(), *self._upload_at.values(), now + TICK
-        )
+        overdue = self.board.next_overdue() + self.helpers.patience
+        due = min(self._report_at, self.p.slots.next_due(), overdue, *self._upload_at.values(), now + TICK)
         self._take_events(max(0.0, due - now))
         now = clock.monotonic()
         for slot in self.p.slots.stuck(now):
@@ -176,12 +157,18 @@ class Loop:
 
     def _take_event(self, slot: Slot, event: Event, now: float) -> None:
         if isinstance(event, Progress):
+            if slot.state is SlotState.HELPING:
+                return
+            if event.share:
+                self.helpers.offered(event.claim)
             self.board.status(event.claim, event.status, event.progress)
             if event.nearly and not self.stopping and not self.board.waiting():
                 self.board.nearly(event.claim, now)
                 self._hurry = True
         elif isinstance(event, Finished):
             self._finished(event, now)
+        elif isinstance(event, Helped):
+            self.helpers.helped(slot, event)
         elif isinstance(event, Broken):
             log.error("slot %d: %s", slot.index, event.reason)
         else:
@@ -226,7 +213,8 @@ class Loop:
         self._complete(given_back(assignment, reason, strike=strike))
 
     def _release(self, claim: str) -> None:
-        """Let go of a task's files (seed: clean_file)."""
+        """Let go of a task's files (seed: clean_file), and of those who help with it."""
+        self.helpers.ended(claim, clock.monotonic())
         prepared = self.prepared.pop(claim, None)
         if prepared is not None:
             prepared.pins.close()
@@ -278,22 +266,25 @@ class Loop:
             slot = self.p.slots.idle()
             if slot is None:
                 break
-            assignment = self.board.tasks[claim].assignment
-            prepared = self.prepared.get(claim, Prepared())
-            job = Job(
-                assignment=assignment,
-                data=prepared.data,
-                blobs=prepared.blobs,
-                language_version=(self.languages or {}).get(assignment.submission.language or "", ""),
-            )
+            job = self._job(claim)
+            if job is None:
+                break
             self.board.started(claim, slot.index)
             try:
                 slot.give(job, now)
             except OSError as exc:
                 log.warning("slot %d does not take its task: %s", slot.index, exc)
                 self.p.slots.kill(slot)
-        for claim in self.board.overdue(now):
+        self.helpers.arrange(0 if self.stopping else self.board.outside, self._job, now)
+        for claim in self.board.overdue(now - self.helpers.patience):
             self._give_back(self.board.tasks[claim].assignment, "its slot was not free in time", strike=False)
+
+    def _job(self, claim: str) -> Job | None:
+        """What slots are told about a task whose data is here; None when nobody wants it any more."""
+        entry = self.board.tasks.get(claim)
+        if entry is None or entry.cancelled or self.stopping:
+            return None
+        return self.prepared.get(claim, Prepared()).job(entry.assignment, self.languages or {})
 
     # --- outputs that travel as blobs --------------------------------------------------------------------------
 
@@ -440,6 +431,7 @@ class Loop:
         free = self.board.free(slots.working) if self.vacant() else 0
         self.p.reporter.vacant(self._connected is True and free > 0 and not self._in_flight)
         telemetry.SLOTS.labels("busy").set(slots.busy)
+        telemetry.SLOTS.labels("helping").set(slots.helping)
         telemetry.SLOTS.labels("all").set(len(slots.slots))
         telemetry.SPOOL.set(self.p.spool.bytes)
         status = f"judging {slots.busy} of {len(slots.slots)} slots"

@@ -16,12 +16,13 @@ from judge import log as logs
 from judge.config import ExecutorConfig
 from judge.errors import ConfigError, RefusedError
 from judge.etcd.client import Etcd
-from judge.executor import builds
+from judge.executor import builds, sheet
 from judge.executor.calibration import calibrate
 from judge.executor.channel import Settings
 from judge.executor.data import Depot
-from judge.executor.loop import Loop, Parts
+from judge.executor.loop import Loop
 from judge.executor.machine import Disk, machine_memory, memory_finding, plan_memory, plan_slots, usable_cores
+from judge.executor.parts import Parts
 from judge.executor.slots import Slots
 from judge.executor.spool import Spool
 from judge.executor.state import Board
@@ -114,6 +115,8 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
     outputs = config.work_dir / "outputs"
     kept = config.work_dir / "builds"
     builds.clear(kept)
+    shared = config.work_dir / "sharing"
+    sheet.clear(shared)
     spool = Spool(config.work_dir / "spool", config.spool_bytes)
     board = Board(config.name, uuid.uuid4().hex)
     for entry in spool.load():
@@ -132,6 +135,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
             outputs=outputs,
             builds=kept,
             quiet=config.work_dir / "quiet",
+            sharing=shared,
             cgroup=config.cgroup,
             languages=config.languages,
             weak=weak,
@@ -159,6 +163,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
             checks=findings,
             weak=weak,
             version=judge.__version__,
+            sharing=sheet.Sharing(shared),
         )
     )
 

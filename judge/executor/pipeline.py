@@ -15,16 +15,20 @@ import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import judge
 from judge import clock
 from judge.errors import SandboxError, UsageError
 from judge.executor import excerpt
-from judge.executor.builds import Builds, compile_limits
+from judge.executor.builds import Builds, compile_limits, packed, packing
 from judge.executor.channel import Finished, Job, Progress, limits_of
+from judge.executor.course import Course
+from judge.executor.leading import Lead, SupersededError
 from judge.executor.pace import Pace, kind_of
 from judge.executor.program import Box, Program, included, plan, plan_program
 from judge.executor.quiet import Quiet
+from judge.executor.sheet import Found, LeaderSheet, Sharing
 from judge.executor.state import given_back
 from judge.executor.testing import Case, Tester, cases
 from judge.executor.validation import BuildError, CustomValidator
@@ -45,6 +49,11 @@ PROGRESS_EVERY = 0.1
 WAITING_EVERY = 5.0
 
 
+# Tests are shared when there are at least so many left, which take at least so many seconds.
+SHARE_TESTS = 2
+SHARE_SECONDS = 0.15
+
+
 class Cancelled(Exception):  # noqa: N818 - not an error: somebody asked for it
     """The task is not wanted any more; its processes are dead."""
 
@@ -55,7 +64,8 @@ class Pipeline:
 
     `tell` carries progress to main; `outputs` is where outputs go that are too big for a result, `builds` where built
     validators are kept; a `cancel_fd` that becomes readable ends the job. `memory` is what this host can give one run,
-    in bytes; `where` names slot and core, in results and log lines; `quiet` takes turns with the other slots.
+    in bytes; `where` names slot and core, in results and log lines; `quiet` takes turns with the other slots, `sharing`
+    gives tests to those of them that are idle.
     """
 
     take: Callable[[], Box]
@@ -69,6 +79,7 @@ class Pipeline:
     pace: Pace = field(default_factory=Pace)
     builds: Path | None = None
     memory: int | None = None
+    sharing: Sharing | None = None
     quiet: Quiet = field(default_factory=lambda: Quiet(None))
 
     def execute(self, job: Job) -> Finished:
@@ -76,7 +87,7 @@ class Pipeline:
 
         SandboxError says that the sandbox failed, and that nothing is known about the submission.
         """
-        return _Task(self, job).execute()
+        return Judging(self, job).execute()
 
 
 def fitting(limits: Limits, job: Job, memory: int | None) -> Limits:
@@ -95,8 +106,8 @@ def fitting(limits: Limits, job: Job, memory: int | None) -> Limits:
     return limits.model_copy(update={"memory": memory})
 
 
-class _Task:
-    """One run of the pipeline and what it counts."""
+class Judging:
+    """One job in the pipeline and what it counts; also the part of a slot that helps (helping.py)."""
 
     def __init__(self, pipeline: Pipeline, job: Job) -> None:
         self.pipeline = pipeline
@@ -107,6 +118,8 @@ class _Task:
             sandbox=pipeline.where,
             weak_sandbox=pipeline.weak,
         )
+        self.sheet: LeaderSheet | None = None
+        self.shareable = True
         one = job.assignment
         # What every log line about this task begins and ends with.
         self.named = (one.id, one.attempt, pipeline.where, one.trace)
@@ -120,6 +133,7 @@ class _Task:
         self.expected = pipeline.pace.expected(self.kind)
 
     def execute(self) -> Finished:
+        """Judge it; see Pipeline.execute."""
         try:
             if self._soon(self.expected):
                 self.pipeline.tell(Progress(claim=self.finished.claim, status=Status.COMPILING, nearly=True))
@@ -153,21 +167,29 @@ class _Task:
         self.nearly = self.nearly or soon
         return soon
 
-    def _judge(self) -> Verdict:
+    def program(self) -> Program:
+        """How to build and run the submission here; UsageError when it cannot be judged by this executor."""
         job, manifest, table = self.job, self.manifest, self.pipeline.table
         limits = fitting(limits_of(job), job, self.pipeline.memory)
         submission = job.assignment.submission
         extra = included(manifest, submission.language, job.data.files) if job.data is not None and manifest else {}
-        program = plan(submission, limits, table, extra)
-        asked = compile_limits(manifest.compile_seconds, manifest.compile_memory) if manifest else compile_limits()
+        return plan(submission, limits, table, extra)
+
+    def asked(self) -> Limits:
+        """The limits of compilers."""
+        manifest = self.manifest
+        return compile_limits(manifest.compile_seconds, manifest.compile_memory) if manifest else compile_limits()
+
+    def _judge(self) -> Verdict:
+        program, asked = self.program(), self.asked()
         self.result.limits = program.limits
-        with self._create_files(program) as box, contextlib.ExitStack() as stack:
+        with self.create_files(program.files) as box, contextlib.ExitStack() as stack:
             if program.compile is not None:
                 # The next sandbox comes up while the compiler runs: nothing is measured closely then.
                 self.pipeline.prepare()
                 if not self._compile(box, program.compile, program, asked):
                     return Verdict.CE
-            validator = self._validator(asked)
+            validator = self.validator(asked)
             if validator is not None:
                 stack.callback(validator.close)
                 try:
@@ -175,9 +197,10 @@ class _Task:
                 except BuildError as exc:
                     self.result.reason = str(exc)
                     return Verdict.JE
-            return self._run_all(box, program, cases(job), validator)
+            stack.callback(self._unshare)
+            return self._run_all(box, program, cases(self.job), validator)
 
-    def _validator(self, asked: Limits) -> CustomValidator | None:
+    def validator(self, asked: Limits) -> CustomValidator | None:
         """The problem's own validator, ready to be built."""
         manifest, data = self.manifest, self.job.data
         if manifest is None or data is None or manifest.validator is None:
@@ -185,7 +208,7 @@ class _Task:
         contents = {name: Path(data.files[sha]).read_bytes() for name, sha in manifest.validator.files.items()}
         program = plan_program(manifest.validator, contents, self.pipeline.table, manifest.validation)
         builds = Builds(self.pipeline.builds or self.pipeline.outputs)
-        return CustomValidator(program, self.pipeline.take, self._run, builds, asked)
+        return CustomValidator(program, self.pipeline.take, self.run, builds, asked)
 
     def _completed(self, verdict: Verdict) -> Completed:
         assignment = self.job.assignment
@@ -199,11 +222,11 @@ class _Task:
         )
 
     @contextlib.contextmanager
-    def _create_files(self, program: Program) -> Iterator[Box]:
+    def create_files(self, files: Mapping[str, bytes]) -> Iterator[Box]:
         """The sandbox with the submission in it (seed: create_file); gone with all in it at the end (clean_file)."""
         box = self.pipeline.take()
         try:
-            for name, data in program.files.items():
+            for name, data in files.items():
                 box.put(name, data)
             yield box
         finally:
@@ -213,51 +236,67 @@ class _Task:
         """One interaction; a validator that ended with anything but 42 settles it."""
         with self.pipeline.quiet.beside(self._wait):
             begin = clock.monotonic()
-            cancel_fd = self.pipeline.cancel_fd
-            first, second = run_pair(boxes, commands, lambda ended: ended.exit_code != ACCEPTED, cancel_fd)
+            over = self._interrupt_fd
+            first, second = run_pair(boxes, commands, lambda ended: ended.exit_code != ACCEPTED, over)
         self.finished.overhead += max(0.0, clock.monotonic() - begin - max(first.wall, second.wall))
         self.finished.runs += 1
-        if second.killed is Killed.CANCELLED or (first.killed is Killed.CANCELLED and self._cancelled()):
+        killed = second.killed is Killed.CANCELLED or first.killed is Killed.CANCELLED
+        if second.killed is Killed.CANCELLED or (killed and _readable(self._interrupt_fd)):
             first.close()
             second.close()
-            raise Cancelled
+            self._interrupted()
         return first, second
 
-    def _cancelled(self, seconds: float = 0.0) -> bool:
-        """Whether main asks for an end now, or within so many seconds."""
-        poll = select.poll()
-        if self.pipeline.cancel_fd is not None:
-            poll.register(self.pipeline.cancel_fd, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
+    @property
+    def _interrupt_fd(self) -> int | None:
+        """What ends a run: main's word, or that of a slot that helps."""
+        return self.pipeline.cancel_fd if self.sheet is None else self.sheet.interrupt_fd
+
+    def _interrupted(self) -> NoReturn:
+        """A run was ended: Cancelled when main asks for that, else SupersededError."""
+        if self.sheet is None or _readable(self.pipeline.cancel_fd):
+            raise Cancelled
+        raise SupersededError
 
     def _wait(self, seconds: float) -> None:
-        """Let time pass until it is this slot's turn; Cancelled when main asks for an end."""
-        if self._cancelled(seconds):
-            raise Cancelled
-        if clock.monotonic() - self.told >= WAITING_EVERY:
-            self._say(self.last)
+        """Let time pass until it is this slot's turn; raises as `_interrupted` does."""
+        if _readable(self._interrupt_fd, seconds):
+            self._interrupted()
+        self._alive()
 
-    def _say(self, progress: Progress) -> None:
+    def _look(self, seconds: float) -> None:
+        """Let time pass until a helper rings; Cancelled when main asks for an end."""
+        _readable(self._interrupt_fd, seconds)
+        if _readable(self.pipeline.cancel_fd):
+            raise Cancelled
+        self._alive()
+
+    def _alive(self) -> None:
+        """Tell main, now and then, that this slot waits and lives."""
+        if clock.monotonic() - self.told >= WAITING_EVERY:
+            self.say(self.last)
+
+    def say(self, progress: Progress) -> None:
         """Tell main, and remember what was told."""
         self.last, self.told = progress.model_copy(update={"nearly": False}), clock.monotonic()
         self.pipeline.tell(progress)
 
-    def _run(self, box: Box, command: Command) -> Outcome:
-        """One run in the sandbox; Cancelled when main asked for an end (seed: t.proc.kill)."""
+    def run(self, box: Box, command: Command) -> Outcome:
+        """One run in the sandbox; Cancelled when main asked for an end (seed: t.proc.kill), or SupersededError."""
         with self.pipeline.quiet.beside(self._wait):
             begin = clock.monotonic()
-            outcome = box.run(command, self.pipeline.cancel_fd)
+            outcome = box.run(command, self._interrupt_fd)
         self.finished.overhead += max(0.0, clock.monotonic() - begin - outcome.wall)
         self.finished.runs += 1
         if outcome.killed is Killed.CANCELLED:
             outcome.close()
-            raise Cancelled
+            self._interrupted()
         return outcome
 
     def _compile(self, box: Box, argv: Sequence[str], program: Program, limits: Limits) -> bool:
         """Run the compiler under limits; False when it failed or passed one (seed: compiling, compile_failed)."""
         command = Command(argv=argv, limits=limits, env=program.env, writable=True, cwd="/box")
-        with self._run(box, command) as outcome:
+        with self.run(box, command) as outcome:
             self.result.compile = usage(outcome)
             self.result.compile_log = excerpt.build_log(outcome)
             failed = compile_verdict(outcome, limits)
@@ -266,38 +305,113 @@ class _Task:
         self.result.reason = failed[1]
         return False
 
-    def _run_all(self, box: Box, program: Program, tests: Sequence[Case], validator: CustomValidator | None) -> Verdict:
-        """Run the tests that decide, in order; in full mode the others as well (seed: running)."""
-        whole = len(tests) == 1 and tests[0].answer is None
+    def tester(self, box: Box, program: Program, validator: CustomValidator | None, *, whole: bool) -> Tester:
+        """What runs tests in this box; `whole`: keep all of the output."""
         manifest = self.manifest
-        tester = Tester(
+        return Tester(
             program=program,
-            run=lambda command: self._run(box, command),
+            run=lambda command: self.run(box, command),
             pair=lambda mine, judge, its: self._pair((box, judge.box()), (mine, its)),
-            budget=self.budget,
             validator=validator,
             interactive=manifest is not None and manifest.interactive,
             passes=manifest.passes if manifest is not None else 1,
             keep=self._keep_output if whole else None,
             alone=lambda: self.pipeline.quiet.alone(self._wait),
         )
+
+    def _run_all(self, box: Box, program: Program, tests: Sequence[Case], validator: CustomValidator | None) -> Verdict:
+        """Run the tests that decide, in order; in full mode the others as well (seed: running)."""
+        whole = len(tests) == 1 and tests[0].answer is None
+        tester = self.tester(box, program, validator, whole=whole)
         by_name = {case.name: case for case in tests}
-        full = self.job.assignment.submission.mode == "full"
-        judged: dict[str, scoring.Judged] = {}
+        course = Course(self.manifest, list(by_name), full=self.job.assignment.submission.mode == "full")
         done: dict[str, TestResult] = {}
         begin = clock.monotonic()
-        while True:
-            stand = scoring.standing(manifest or list(by_name), judged)
-            rest = [name for name in by_name if name not in judged] if full and not stand.error else []
-            todo = [*stand.missing, *(name for name in rest if name not in stand.missing)]
-            if not todo:
+
+        def run(name: str) -> tuple[TestResult, scoring.Judged]:
+            self._tell(len(done), len(tests), begin)
+            return tester.test(by_name[name])
+
+        def note(found: Found) -> None:
+            name = found.test.name
+            done[name] = found.test
+            self.finished.runs += found.runs
+            self.finished.overhead += found.overhead
+            for one in course.note(name, found.judged):
+                self.budget.trim(done[one])
+
+        while not course.over:
+            if self._worth_sharing(len(done), len(tests), begin):
+                self._share(box, program, len(by_name))
+            if self.sheet is not None:
+                self._lead(self.sheet, course, list(by_name), run, note)
                 break
-            for index, name in enumerate(todo, len(done)):
-                self._tell(index, len(tests), begin)
-                done[name], judged[name] = tester.test(by_name[name])
-                if judged[name].verdict is not Verdict.AC:
-                    break
-        return self._conclude(stand, [done[name] for name in by_name if name in done], judged)
+            test, judged = run(course.first)
+            note(Found(test=test, score=judged.score, multiplier=judged.multiplier))
+        counted = course.counted
+        return self._conclude(course.stand, [done[name] for name in by_name if name in counted], counted)
+
+    def _lead(
+        self,
+        sheet: LeaderSheet,
+        course: Course,
+        names: Sequence[str],
+        run: Callable[[str], tuple[TestResult, scoring.Judged]],
+        note: Callable[[Found], None],
+    ) -> None:
+        """Run the rest of the tests beside others."""
+        leading = Lead(sheet, course, names, run, note)
+        self.say(self.last.model_copy(update={"status": Status.RUNNING, "share": True}))
+        leading.until_over(self._look)
+
+    def _worth_sharing(self, done: int, count: int, begin: float) -> bool:
+        """Whether an idle slot could run tests of this one, and there is enough of them left."""
+        sharing = self.pipeline.sharing
+        if sharing is None or not self.shareable or count - done < SHARE_TESTS:
+            return False
+        return self._left(done, count, begin) >= SHARE_SECONDS and sharing.idle() > 0
+
+    def _left(self, done: int, count: int, begin: float) -> float:
+        """How many seconds the rest should take, by the tests before and by earlier jobs; infinity when unknown."""
+        now = clock.monotonic()
+        left = (now - begin) / done * (count - done) if done else float("inf")
+        return min(left, self.expected - (now - self.begin))
+
+    def _share(self, box: Box, program: Program, count: int) -> None:
+        """Make a sheet, with what the compiler made; nothing when that cannot be done."""
+        sharing, self.shareable = self.pipeline.sharing, False
+        if sharing is None or count != len(cases(self.job)):
+            return
+        try:
+            sheet = LeaderSheet(sharing.sheet(self.finished.claim), self.pipeline.cancel_fd)
+        except OSError as exc:
+            log.warning("task %s attempt %d: its tests cannot be shared: %s", *self.named[:2], exc)
+            return
+        if program.compile is not None:
+            runs, overhead = self.finished.runs, self.finished.overhead
+            try:
+                with self.run(box, packing()) as outcome:
+                    data = packed(outcome)
+                if data is None:
+                    sheet.close()
+                    return
+                sheet.keep_box(data)
+            except OSError as exc:
+                log.warning("task %s attempt %d: its tests cannot be shared: %s", *self.named[:2], exc)
+                sheet.close()
+                return
+            except BaseException:
+                sheet.close()
+                raise
+            finally:
+                self.finished.runs, self.finished.overhead = runs, overhead
+        self.sheet = sheet
+
+    def _unshare(self) -> None:
+        """Nobody shares these tests any more."""
+        if self.sheet is not None:
+            self.sheet.close()
+            self.sheet = None
 
     def _conclude(
         self, stand: scoring.Standing, tests: list[TestResult], judged: Mapping[str, scoring.Judged]
@@ -320,12 +434,11 @@ class _Task:
 
     def _tell(self, index: int, count: int, begin: float) -> None:
         """Progress, not too often, and whether the slot is nearly free."""
+        soon = self._soon(self._left(index, count, begin))
         now = clock.monotonic()
-        left = (now - begin) / index * (count - index) if index else float("inf")
-        soon = self._soon(min(left, self.expected - (now - self.begin)))
         if index == 0 or soon or now - self.told >= PROGRESS_EVERY:
             claim, progress = self.finished.claim, f"{index}/{count}"
-            self._say(Progress(claim=claim, status=Status.RUNNING, progress=progress, nearly=soon))
+            self.say(Progress(claim=claim, status=Status.RUNNING, progress=progress, nearly=soon))
 
     def _keep_output(self, fd: int, size: int) -> None:
         """The whole output of a task without answers: inside the result when small text, else in a file for main."""
@@ -339,3 +452,11 @@ class _Task:
             while offset < size:
                 offset += os.sendfile(file.fileno(), fd, offset, size - offset)
         self.finished.output = str(path)
+
+
+def _readable(fd: int | None, seconds: float = 0.0) -> bool:
+    """Whether a descriptor is readable, or will be within so many seconds; None never is."""
+    poll = select.poll()
+    if fd is not None:
+        poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

@@ -14,9 +14,11 @@ import socket
 import sys
 
 from judge.errors import EXIT_FAILED, EXIT_USAGE, JudgeError, SandboxError
-from judge.executor.channel import Broken, Cancel, Reader, Ready, Settings, send
+from judge.executor.channel import Broken, Cancel, Help, Reader, Ready, Settings, send
+from judge.executor.helping import help_out
 from judge.executor.pipeline import Pipeline
 from judge.executor.quiet import Quiet
+from judge.executor.sheet import Sharing
 from judge.log import setup
 from judge.problems.languages import extra_paths, load_table
 from judge.sandbox import SandboxPool
@@ -46,6 +48,7 @@ def serve(sock: socket.socket, settings: Settings) -> int:
             prepare=pool.prepare,
             builds=settings.builds,
             quiet=Quiet(settings.quiet),
+            sharing=None if settings.sharing is None else Sharing(settings.sharing),
             memory=settings.memory,
         )
         # The first sandbox proves that sandboxes work here; only then are tasks asked for.
@@ -62,8 +65,7 @@ def serve(sock: socket.socket, settings: Settings) -> int:
                 return 0
             if isinstance(message, Cancel):
                 continue  # its job ended while the message was on its way
-            finished = pipeline.execute(message)
-            send(sock, finished)
+            send(sock, help_out(pipeline, message) if isinstance(message, Help) else pipeline.execute(message))
             pool.prepare()
 
 

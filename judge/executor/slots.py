@@ -17,12 +17,25 @@ import sys
 from dataclasses import dataclass, field
 
 from judge import clock
-from judge.executor.channel import Broken, Cancel, Finished, Job, Progress, Reader, Ready, Settings, limits_of, send
+from judge.executor.channel import (
+    Broken,
+    Cancel,
+    Finished,
+    Help,
+    Helped,
+    Job,
+    Progress,
+    Reader,
+    Ready,
+    Settings,
+    limits_of,
+    send,
+)
 from judge.executor.program import COMPILE_LIMITS
 
 log = logging.getLogger(__name__)
 
-Event = Ready | Progress | Finished | Broken
+Event = Ready | Progress | Finished | Helped | Broken
 
 # After a slot's end: at once, then after 0.5, 1, 2 … seconds, at most RESTART_MAX; a finished job starts over.
 RESTART_MIN = 0.5
@@ -43,6 +56,7 @@ class SlotState(enum.Enum):
     STARTING = "starting"
     IDLE = "idle"
     BUSY = "busy"
+    HELPING = "helping"
 
 
 @dataclass
@@ -52,6 +66,8 @@ class Slot:
     settings: Settings
     state: SlotState = SlotState.DOWN
     claim: str | None = None
+    helps: str | None = None
+    recalled: bool = False
     process: subprocess.Popen[bytes] | None = None
     sock: socket.socket | None = None
     reader: Reader | None = None
@@ -102,6 +118,26 @@ class Slot:
         self.quiet_until(job, now)
         send(self.sock, job)
 
+    def help(self, help_: Help, now: float) -> None:
+        """Send an idle slot to run tests of a job that another one judges; OSError as in `give`."""
+        if self.sock is None:
+            msg = f"slot {self.index} is not running"
+            raise OSError(msg)
+        self.state = SlotState.HELPING
+        self.helps = help_.job.assignment.claim
+        self.recalled = False
+        self.quiet_until(help_.job, now)
+        send(self.sock, help_)
+
+    def recall(self, now: float) -> None:
+        """Call a helping slot back at once: what it runs is run again by another."""
+        if self.state is SlotState.HELPING and self.sock is not None and not self.recalled:
+            self.recalled = True
+            self.silence = 0.0
+            self.deadline = min(self.deadline, now + CANCEL_GRACE)
+            with contextlib.suppress(OSError):  # it is gone, and read() will say so
+                send(self.sock, Cancel(claim=self.helps or ""))
+
     def quiet_until(self, job: Job, now: float) -> None:
         """Allow silence for as long as one step of this job can take; every sign of life begins it anew."""
         # Languages multiply a test's limits; 10 covers every row of the table with room to spare.
@@ -141,6 +177,12 @@ class Slot:
                 self.claim = None
                 self.failures = 0
                 self.deadline = float("inf")
+            elif isinstance(event, Helped):
+                self.helps, self.recalled = None, False
+                self.silence = 0.0
+                self.state = SlotState.IDLE
+                self.failures = 0
+                self.deadline = float("inf")
             elif isinstance(event, Broken):
                 self.last_reason = event.reason
         if not alive:
@@ -159,6 +201,7 @@ class Slot:
         if self.sock is not None:
             self.sock.close()
         self.process = self.sock = self.reader = None
+        self.helps, self.recalled = None, False
         self.state = SlotState.DOWN
         delay = min(RESTART_MAX, RESTART_MIN * 2 ** (self.failures - 1)) if self.failures else 0.0
         self.failures += 1
@@ -204,8 +247,13 @@ class Slots:
 
     @property
     def working(self) -> int:
-        """How many slots can judge now: idle or busy."""
-        return sum(slot.state in {SlotState.IDLE, SlotState.BUSY} for slot in self.slots)
+        """How many slots can judge now: idle (or helping, which is as good) or busy."""
+        return sum(slot.state in {SlotState.IDLE, SlotState.BUSY, SlotState.HELPING} for slot in self.slots)
+
+    @property
+    def helping(self) -> int:
+        """How many slots run tests of what another slot judges."""
+        return sum(slot.state is SlotState.HELPING for slot in self.slots)
 
     @property
     def busy(self) -> int:

@@ -187,6 +187,11 @@ class Board:
         """Claims whose data is here and that need a slot, in the order they came."""
         return [claim for claim, entry in self.tasks.items() if entry.phase is Phase.READY]
 
+    @property
+    def outside(self) -> int:
+        """How many tasks in hand have no slot yet: their data is on its way, or they wait for one."""
+        return sum(entry.phase is not Phase.RUNNING for entry in self.tasks.values())
+
     def overdue(self, now: float) -> list[str]:
         """Claims that were asked for ahead and still have no slot: somebody else may be free for them."""
         return [claim for claim in self.waiting() if now >= self.tasks[claim].ready_at + NEARLY]

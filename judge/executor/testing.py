@@ -96,7 +96,6 @@ class Tester:
     program: Program
     run: Callable[[Command], Outcome]
     pair: Callable[[Command, CustomValidator, Command], tuple[Outcome, Outcome]]
-    budget: excerpt.Budget
     validator: CustomValidator | None = None
     interactive: bool = False
     passes: int = 1
@@ -215,10 +214,8 @@ class Tester:
         word, outcome = last.word or Word(accepted=last.verdict is Verdict.AC), last.outcome
         count = os.fstat(outcome.stdout).st_size
         failed = last.verdict is not Verdict.AC
-        out, err = self.budget.excerpts(outcome, always=failed)
+        out, err = excerpt.excerpts(outcome)
         message, feedback = last.message or word.message, word.feedback
-        if not failed:
-            message, feedback = self.budget.text(message), self.budget.text(feedback)
         if self.keep is not None:
             self.keep(outcome.stdout, count)
         reason = last.reason if len(done) == 1 or not failed else f"pass {len(done)}: {last.reason}"

@@ -278,6 +278,29 @@ def test_two_slots_judge_at_once(cluster, name):
         assert {cluster.done(one.id).verdict for one in tasks} == {Verdict.AC}
 
 
+def test_an_idle_slot_helps_and_comes_back_for_a_task(cluster, name):
+    executor = cluster.executor(name, slots=2, log_level="debug")
+    tests = [Test(name=f"{n:02d}", input=str(n), answer=str(n)) for n in range(10)]
+    with vacant(cluster, executor):
+        wait_for(lambda: cluster.state(executor).vacant == 2, what="two vacant slots")
+        quick = cluster.add(command="sleep 0.3; cat", tests=tests, limits={"wall": 60})
+        done = cluster.done(quick.id)
+        assert (done.verdict, done.attempt) == (Verdict.AC, 1)
+        assert [test.name for test in done.result.tests] == [test.name for test in tests]
+        wait_for(lambda: executor.said(r"slot 1 ran [1-9]\d* tests for another"), what="a slot that has helped")
+        slow = cluster.add(command="sleep 31.5", tests=tests, limits={"wall": 100})
+        wait_for(lambda: executor.said(f"slot 1 helps with task {slow.id}"), what="a slot that helps")
+        wait_for(lambda: cluster.state(executor).vacant == 1, what="a slot that counts as vacant")
+        other = cluster.done(cluster.add(command="echo at once").id)
+        assert (other.result.stdout, other.attempt) == ("at once\n", 1)
+        assert cluster.get(slow.id).status is Status.RUNNING, "nobody waited for its tests to end"
+        cluster.cancel(slow.id)
+        wait_for(lambda: not alive("31.5"), what="the end of all its programs")
+        wait_for(lambda: cluster.state(executor).vacant == 2, what="two vacant slots")
+        assert not executor.said("ended while judging")
+    assert not executor.said("Traceback")
+
+
 def test_tests_in_blobs(cluster, name):
     with vacant(cluster, cluster.executor(name)):
         tests = [Test(name="1", input_blob=cluster.rpc.put_blob(b"from a blob"), answer="from a blob")]

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.executor import excerpt
+from judge.rpc.messages import TestResult, Verdict
 from judge.sandbox.types import Killed, Outcome
 
 
@@ -26,16 +27,20 @@ def outcome(out: bytes = b"", err: bytes = b"") -> Outcome:
 @given(st.binary(max_size=3000), st.binary(max_size=3000), st.integers(0, 20_000))
 def test_the_budget_holds(out, err, total):
     with outcome(out, err) as one:
-        budget = excerpt.Budget(total)
-        used = 0
-        for _ in range(4):
-            first, second = budget.excerpts(one, always=False)
-            used += excerpt.json_size(first) + excerpt.json_size(second) if first or second else 0
-            assert len(first) <= excerpt.EXCERPT
-            assert len(second) <= excerpt.EXCERPT
-        assert used <= total
-        kept = budget.excerpts(one, always=True)
-        assert kept == (excerpt.text(out[:1024]), excerpt.text(err[:1024])), "a failing test always has its own"
+        first, second = excerpt.excerpts(one)
+    assert (first, second) == (excerpt.text(out[:1024]), excerpt.text(err[:1024]))
+    budget = excerpt.Budget(total)
+    used = 0
+    for _ in range(4):
+        test = TestResult(name="1", verdict=Verdict.AC, output=first, error=second, message=first, feedback=second)
+        budget.trim(test)
+        shown = [text for text in (test.output, test.error, test.message, test.feedback) if text]
+        used += sum(excerpt.json_size(text) for text in shown)
+        assert (test.output, test.error) in {(first, second), ("", "")}, "both or none"
+    assert used <= total
+    failing = TestResult(name="1", verdict=Verdict.WA, output=first, error=second, message=first)
+    budget.trim(failing)
+    assert (failing.output, failing.error, failing.message) == (first, second, first), "a failing test keeps its own"
 
 
 def test_build_log():

@@ -18,8 +18,9 @@ from judge.errors import EXIT_FAILED, ConfigError, RefusedError, StaleError, Too
 from judge.executor import main
 from judge.executor.channel import Broken, Finished, Progress, Reader, Ready, Settings, send
 from judge.executor.data import Depot
-from judge.executor.loop import BACKOFF_MAX, STALE_REPORTS, Loop, Parts
+from judge.executor.loop import BACKOFF_MAX, STALE_REPORTS, Loop
 from judge.executor.machine import Disk
+from judge.executor.parts import Parts
 from judge.executor.slots import Slots, SlotState
 from judge.executor.spool import Spool, Spooled
 from judge.executor.state import NEARLY, Board

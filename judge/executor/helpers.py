@@ -1,0 +1,114 @@
+"""Main's side of shared tests: which idle slot helps with which job, and when it is called back (docs/executor.md).
+
+A slot that helps counts as free: a task that comes has it at once, and what it was running is run again by the slot
+that judges. So the judicators hear of it as vacant.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from judge.executor.channel import Help, Helped, Job
+from judge.executor.sheet import Sharing
+from judge.executor.slots import CANCEL_GRACE, Slot, Slots, SlotState
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Offer:
+    """A job with tests for others; `had` are the slots that have helped and found nothing more to do."""
+
+    directory: Path
+    had: set[int] = field(default_factory=set)
+
+
+class Helpers:
+    """Who helps whom."""
+
+    def __init__(self, slots: Slots, sharing: Sharing | None) -> None:
+        """`sharing` None: nobody helps."""
+        self._slots = slots
+        self._sharing = sharing
+        self._offers: dict[str, _Offer] = {}
+        self._told = -1
+
+    def _helping(self, claim: str | None = None) -> list[Slot]:
+        return [
+            slot
+            for slot in self._slots.slots
+            if slot.state is SlotState.HELPING and (claim is None or slot.helps == claim)
+        ]
+
+    @property
+    def recalled(self) -> int:
+        """How many slots were called back and are not free yet."""
+        return sum(slot.recalled for slot in self._helping())
+
+    def offered(self, claim: str) -> None:
+        """The slot that judges this has tests for others."""
+        if self._sharing is not None and claim not in self._offers:
+            self._offers[claim] = _Offer(self._sharing.sheet(claim))
+
+    def ended(self, claim: str, now: float) -> None:
+        """The job has left its slot, whatever way: nobody is to help any more."""
+        offer = self._offers.pop(claim, None)
+        if offer is None:
+            return
+        for slot in self._helping(claim):
+            slot.recall(now)
+        # Done by the slot already, unless that died.
+        shutil.rmtree(offer.directory, ignore_errors=True)
+
+    @property
+    def patience(self) -> float:
+        """For how many seconds more tasks should wait for slots: those that were called back end within them."""
+        return CANCEL_GRACE if self.recalled else 0.0
+
+    def helped(self, slot: Slot, event: Helped) -> None:
+        """A slot has stopped helping; once called back it may help again."""
+        log.debug("slot %d ran %d tests for another", slot.index, event.tests)
+        offer = self._offers.get(event.claim)
+        if offer is not None and event.recalled:
+            offer.had.discard(slot.index)
+
+    def arrange(self, waiting: int, job_of: Callable[[str], Job | None], now: float) -> None:
+        """`job_of` says what a claim's slot was told; None when nobody wants it any more.
+
+        Call back as many as `waiting` tasks need slots, or send out those that have nothing to do.
+        """
+        idle = [slot for slot in self._slots.slots if slot.state is SlotState.IDLE]
+        busy = self._helping()
+        needed = waiting - len(idle) - sum(slot.recalled for slot in busy)
+        for slot in busy[: max(0, needed)] if needed > 0 else []:
+            if not slot.recalled:
+                slot.recall(now)
+        for slot in idle[waiting:]:
+            self._send(slot, job_of, now)
+        self._tell()
+
+    def _send(self, slot: Slot, job_of: Callable[[str], Job | None], now: float) -> None:
+        """Send an idle slot where the fewest help."""
+        free = [claim for claim, offer in self._offers.items() if slot.index not in offer.had]
+        for claim in sorted(free, key=lambda one: len(self._helping(one))):
+            job = job_of(claim)
+            if job is None:
+                continue
+            offer = self._offers[claim]
+            offer.had.add(slot.index)
+            log.debug("slot %d helps with task %s", slot.index, job.assignment.id)
+            with contextlib.suppress(OSError):  # it is gone, and read() will say so
+                slot.help(Help(job=job, directory=offer.directory), now)
+            return
+
+    def _tell(self) -> None:
+        """Let the slots know whether it is worth to share."""
+        idle = sum(slot.state is SlotState.IDLE for slot in self._slots.slots)
+        if self._sharing is not None and idle != self._told:
+            self._told = idle
+            self._sharing.tell(idle)

@@ -1,0 +1,75 @@
+"""What a slot does that helps: it runs tests of a submission that another slot judges, and hands in what they came to.
+
+It starts from the leader's `/box`, so every test runs the very same program; the verdict is the leader's business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from pathlib import Path
+
+from judge.errors import UsageError
+from judge.executor import excerpt
+from judge.executor.builds import unpacking
+from judge.executor.channel import Finished, Help, Helped
+from judge.executor.pipeline import Cancelled, Judging, Pipeline
+from judge.executor.sheet import Found, HelperSheet
+from judge.executor.testing import cases
+from judge.executor.validation import BuildError
+
+log = logging.getLogger(__name__)
+
+
+def help_out(pipeline: Pipeline, wanted: Help) -> Helped:
+    """Run tests until there are none left, or main calls back; called by the slot process.
+
+    SandboxError says that the sandbox failed; whatever else goes wrong only ends the help.
+    """
+    return _Helper(pipeline, wanted.job).help(wanted.directory)
+
+
+class _Helper(Judging):
+    """The part of a slot in a task that another one judges."""
+
+    def help(self, directory: Path) -> Helped:
+        helped = Helped(claim=self.finished.claim)
+        try:
+            with contextlib.closing(HelperSheet(directory)) as sheet:
+                self._work(sheet, helped)
+        except Cancelled:
+            helped.recalled = True
+        except FileNotFoundError:
+            log.debug("task %s attempt %d is judged", *self.named[:2])
+        except (BuildError, UsageError, OSError) as exc:
+            log.warning("task %s attempt %d: %s cannot help: %s", *self.named[:3], exc)
+        return helped
+
+    def _work(self, sheet: HelperSheet, helped: Helped) -> None:
+        """Run tests while there are any."""
+        program = self.program()
+        name, unpack = unpacking()
+        built = program.compile is not None
+        with (
+            self.create_files({name: sheet.box()} if built else program.files) as box,
+            contextlib.ExitStack() as stack,
+        ):
+            if built:
+                with self.run(box, unpack) as outcome:
+                    if outcome.exit_code != 0:
+                        msg = f"what was built cannot be unpacked: {excerpt.text(outcome.read_stderr(200))}"
+                        raise UsageError(msg)
+            validator = self.validator(self.asked())
+            if validator is not None:
+                stack.callback(validator.close)
+                validator.box()
+            tester = self.tester(box, program, validator, whole=False)
+            tests = cases(self.job)
+            while (index := sheet.take()) is not None:
+                self.finished = Finished(claim=self.finished.claim)
+                test, judged = tester.test(tests[index])
+                found = Found(test=test, score=judged.score, multiplier=judged.multiplier)
+                found.runs, found.overhead = self.finished.runs, self.finished.overhead
+                sheet.put(index, found)
+                helped.tests += 1
+                self.say(self.last)

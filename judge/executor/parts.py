@@ -1,0 +1,35 @@
+"""What the executor's main loop works with; made by `main.make`, real in the tests too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from judge.config import ExecutorConfig
+from judge.executor.data import Depot
+from judge.executor.machine import Disk
+from judge.executor.sheet import Sharing
+from judge.executor.slots import Slots
+from judge.executor.spool import Spool
+from judge.executor.state import Board
+from judge.executor.workers import Crew, Mailbox, Reporter
+
+
+@dataclass
+class Parts:
+    """The parts of one executor."""
+
+    config: ExecutorConfig
+    board: Board
+    slots: Slots
+    spool: Spool
+    disk: Disk
+    depot: Depot
+    mailbox: Mailbox
+    crew: Crew
+    reporter: Reporter
+    outputs: Path
+    checks: list[str] = field(default_factory=list)
+    weak: bool = False
+    version: str = ""
+    sharing: Sharing | None = None

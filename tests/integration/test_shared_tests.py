@@ -1,0 +1,240 @@
+"""Tests of one submission run side by side in real slots: the same account as in one slot alone, whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge import clock
+from judge.executor import sheet
+from judge.executor.channel import Finished, Help, Helped, Job, Progress, Settings
+from judge.executor.slots import Slot, Slots, SlotState
+from judge.rpc.messages import Assignment, LimitsOverride, Result, Submission, Test, Verdict
+from tests.support import packages
+from tests.support.servers import wait_for
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
+    pytest.mark.timeout(600),
+]
+
+# Answers what it reads; sleeps as long as the second word says, so that the order of ends is not that of names.
+ECHO = (
+    "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
+    'int main(void){int a,ms;if(scanf("%d%d",&a,&ms)!=2)return 1;'
+    'usleep(ms*1000);printf("%d\\n",a);fprintf(stderr,"said");return a==77?3:0;}'
+)
+PATIENT = LimitsOverride(cpu=20, wall=100)
+HEAR = 120.0
+
+
+class Executor:
+    """Two slots over one directory, with main played by the test: it sends the idle one to help."""
+
+    def __init__(self, work: Path) -> None:
+        sheet.clear(work / "sharing")
+        self.sharing = sheet.Sharing(work / "sharing")
+        cores = sorted(os.sched_getaffinity(0))
+        fields = {"executor": f"shared-{os.getpid()}", "outputs": work, "builds": work, "cgroup": "judge"}
+        places = {"sharing": work / "sharing", "quiet": work / "quiet"}
+        self.slots = Slots(
+            [
+                Settings.model_validate({"index": index, "core": cores[index % len(cores)], **fields, **places})
+                for index in range(2)
+            ]
+        )
+        self.events: list[tuple[int, Any]] = []
+        self.start()
+
+    def start(self) -> None:
+        self.slots.start_due(float("inf"))
+        wait_for(lambda: self.read() or self.slots.working == 2, timeout=HEAR, what="two slots")
+
+    def read(self) -> bool:
+        """Take in what the slots have said."""
+        for slot in self.slots.slots:
+            if slot.sock is not None and select.select([slot.sock], [], [], 0)[0]:
+                self.events += [(slot.index, event) for event in slot.read(clock.monotonic())[0]]
+        return False
+
+    def heard(self, kind: type, **fields: Any) -> Any:
+        """The next event of this kind with these fields."""
+
+        def look() -> bool:
+            self.read()
+            return any(fits(event) for _, event in self.events)
+
+        def fits(event: Any) -> bool:
+            return isinstance(event, kind) and all(getattr(event, key) == value for key, value in fields.items())
+
+        wait_for(look, timeout=HEAR, what=f"{kind.__name__} {fields}")
+        place = next(index for index, (_, event) in enumerate(self.events) if fits(event))
+        return self.events.pop(place)[1]
+
+    @property
+    def leader(self) -> Slot:
+        return self.slots.slots[0]
+
+    @property
+    def helper(self) -> Slot:
+        return self.slots.slots[1]
+
+    def lead(self, job: Job) -> Help:
+        """Slot 0 judges, and offers its tests; returns what main sends to a slot that helps."""
+        self.sharing.tell(1)
+        self.leader.give(job, clock.monotonic())
+        self.heard(Progress, share=True)
+        return Help(job=job, directory=self.sharing.sheet(job.assignment.claim))
+
+    def shared(self, job: Job) -> tuple[Finished, Helped]:
+        """Judge with both slots."""
+        self.helper.help(self.lead(job), clock.monotonic())
+        finished = self.heard(Finished)
+        self.helper.recall(clock.monotonic())
+        return finished, self.heard(Helped)
+
+    def alone(self, job: Job) -> Finished:
+        """Judge with one slot."""
+        self.sharing.tell(0)
+        self.leader.give(job, clock.monotonic())
+        return self.heard(Finished)
+
+
+@pytest.fixture
+def executor(work: Path) -> Iterator[Executor]:
+    made = Executor(work)
+    yield made
+    made.slots.close()
+    made.sharing.close()
+    assert [path.name for path in (work / "sharing").iterdir()] == ["idle"], "no sheet is left"
+
+
+def echo(tests: list[tuple[int, int, int]], mode: str = "lazy", **fields: Any) -> Job:
+    """Tests as (what it prints, what is right, milliseconds)."""
+    given = [
+        Test(name=f"{index:02d}", input=f"{says} {ms}\n", answer=f"{right}\n")
+        for index, (says, right, ms) in enumerate(tests)
+    ]
+    submission = Submission(language="c", source=ECHO, tests=given, limits=PATIENT, mode=mode, **fields)
+    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission), language_version="v")
+
+
+def account(result: Result) -> dict[str, Any]:
+    """A result without what a clock or the place says."""
+    found = result.model_dump()
+    for one in (found, found["compile"] or {}, *found["tests"]):
+        for name in ("cpu", "wall", "memory", "sandbox", "repeated"):
+            one.pop(name, None)
+    return found
+
+
+def same(executor: Executor, job: Job) -> Result:
+    """Judged by two slots and by one: the same account; returns it."""
+    finished, helped = executor.shared(job)
+    alone = executor.alone(job)
+    assert finished.completed is not None
+    assert alone.completed is not None
+    assert finished.completed.verdict is alone.completed.verdict
+    assert account(finished.completed.result) == account(alone.completed.result)
+    assert helped.tests > 0, "the helper ran nothing"
+    return finished.completed.result
+
+
+def test_all_tests_pass(executor):
+    result = same(executor, echo([(n, n, 150) for n in range(12)]))
+    assert [test.name for test in result.tests] == [f"{n:02d}" for n in range(12)]
+    assert {test.verdict for test in result.tests} == {Verdict.AC}
+
+
+@pytest.mark.parametrize("mode", ["lazy", "full"])
+def test_the_first_failing_test_in_name_order_decides(executor, mode):
+    # A later one fails first: test 5 at once, test 4 (RTE) after it has slept.
+    tests = [(n, n, 100) for n in range(4)] + [(77, 77, 1500), (1, 2, 0)] + [(n, n, 50) for n in range(8)]
+    result = same(executor, echo(tests, mode))
+    assert (result.failed_test, result.tests[4].verdict) == ("04", Verdict.RTE)
+    assert len(result.tests) == (5 if mode == "lazy" else 14)
+
+
+def test_a_later_run_of_the_leader_is_cancelled(executor):
+    """The helper sleeps in test 1 and then fails it, while the leader sleeps for ever in test 2."""
+    job = echo([(0, 0, 400), (1, 2, 4000), (2, 2, 90_000), (3, 3, 90_000)])
+    begin = clock.monotonic()
+    finished, helped = executor.shared(job)
+    result = finished.completed.result
+    assert (result.failed_test, finished.completed.verdict, len(result.tests)) == ("01", Verdict.WA, 2)
+    assert helped.tests >= 1
+    assert clock.monotonic() - begin < 80, "it did not wait for the sleeper"
+
+
+def test_validators_scores_and_interaction(executor, work):
+    validator = (
+        "import sys\ngiven = open(sys.argv[1]).read().split()[0]\nprint(given, flush=True)\n"
+        "open(sys.argv[3] + 'judgemessage.txt', 'w').write('asked ' + given)\n"
+        "sys.exit(42 if sys.stdin.readline().strip() == given else 43)\n"
+    )
+    yaml = "problem_format_version: 2025-09\nname: X\ntype: interactive\nlimits: {time_limit: 20, memory: 128}\n"
+    files = {"problem.yaml": yaml, "output_validator/check.py": validator}
+    for number in range(8):
+        files |= {f"data/secret/{number}.in": f"{number}\n", f"data/secret/{number}.ans": f"{number}\n"}
+    data = packages.load(packages.write(work / "package", files), work / "blobs")
+    source = "import time\nline = input()\ntime.sleep(0.2)\nprint(line if line != '6' else 'no')\n"
+    result = same(executor, packages.job(data, "python3", source, "full"))
+    assert [test.verdict for test in result.tests] == [*[Verdict.AC] * 6, Verdict.WA, Verdict.AC]
+    assert [test.message for test in result.tests] == [f"asked {n}" for n in range(8)]
+
+
+def test_a_killed_helper_loses_nothing(executor):
+    job = echo([(n, n, 300) for n in range(10)])
+    executor.helper.help(executor.lead(job), clock.monotonic())
+    executor.heard(Progress, share=False)
+    wait_for(lambda: executor.read() or any(slot == 1 for slot, _ in executor.events), timeout=HEAR, what="some help")
+    os.kill(executor.helper.process.pid, signal.SIGKILL)
+    finished = executor.heard(Finished)
+    assert finished.completed.verdict is Verdict.AC
+    assert [test.name for test in finished.completed.result.tests] == [f"{n:02d}" for n in range(10)]
+    wait_for(lambda: executor.read() or executor.helper.state is SlotState.DOWN, what="the end of the helper")
+    executor.start()
+
+
+def test_a_helper_that_is_called_back_comes_at_once(executor):
+    """Its test would take longer than anybody waits; the leader runs it again, and so does not end here."""
+    job = echo([(0, 0, 300), (1, 1, 95_000), (2, 2, 95_000)])
+    executor.helper.help(executor.lead(job), clock.monotonic())
+    wait_for(lambda: _sleeping(executor.helper), timeout=HEAR, what="a test in the helper")
+    executor.helper.recall(clock.monotonic())
+    assert executor.heard(Helped).recalled
+    assert executor.helper.state is SlotState.IDLE
+    executor.helper.give(echo([(1, 1, 0)]).model_copy(update={"assignment": _other()}), clock.monotonic())
+    assert executor.heard(Finished).claim == "c2"
+    executor.leader.cancel("c1", clock.monotonic())
+    assert executor.heard(Finished).completed is None
+
+
+def _other() -> Assignment:
+    return Assignment(id="2" * 24, attempt=1, claim="c2", submission=Submission(command="true"))
+
+
+def _sleeping(slot: Slot) -> bool:
+    """Whether a slot runs a program of the submission: some process below it is that program."""
+    todo = [slot.process.pid] if slot.process is not None else []
+    while todo:
+        pid = todo.pop()
+        with contextlib.suppress(OSError):
+            if b"/box/" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return True
+            todo += [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return False
+
+
+def test_nobody_idle_means_nothing_shared(executor, work):
+    finished = executor.alone(echo([(n, n, 50) for n in range(6)]))
+    assert finished.completed.verdict is Verdict.AC
+    assert not any(isinstance(event, Progress) and event.share for _, event in executor.events)

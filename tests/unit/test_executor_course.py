@@ -1,0 +1,148 @@
+"""Tests that are run side by side come to what serial judging comes to, whatever the order of their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from judge.executor.course import Course
+from judge.problems.scoring import Judged, Standing, standing
+from judge.rpc.messages import Verdict
+from judge.rpc.problem import LegacyGroup, ProblemManifest, ProblemTest, TestGroup
+
+SHA = "0" * 64
+NAMES = ["sample/1", "secret/a/1", "secret/a/2", "secret/b/1", "secret/b/2", "secret/c/1", "secret/c/2"]
+
+
+def manifest(**more: object) -> ProblemManifest:
+    tests = [ProblemTest(name=name, input=SHA, answer=SHA, sample=name.startswith("sample")) for name in NAMES]
+    return ProblemManifest(name="p", tests=tests, **more)
+
+
+def groups(*aggregations: str, require: bool) -> list[TestGroup]:
+    one, two, three = aggregations
+    return [
+        TestGroup(name="secret", max_score=100, aggregation="sum"),
+        TestGroup(name="secret/a", max_score=20, aggregation=one, require_pass=["sample"] if require else []),
+        TestGroup(name="secret/b", max_score=30, aggregation=two, require_pass=["secret/a"] if require else []),
+        TestGroup(name="secret/c", max_score=50, aggregation=three),
+    ]
+
+
+AGGREGATION = st.sampled_from(["sum", "min", "pass-fail"])
+PROBLEMS = st.one_of(
+    st.none(),
+    st.just(manifest()),
+    st.builds(
+        lambda one, two, three, require: manifest(scoring=True, groups=groups(one, two, three, require=require)),
+        *(AGGREGATION, AGGREGATION, AGGREGATION, st.booleans()),
+    ),
+    st.builds(
+        lambda verdict, score, reject, scoring, sample, some: manifest(
+            scoring=scoring,
+            graders=[
+                LegacyGroup(
+                    name="", verdict=verdict, score=score, on_reject=reject, ignore_sample=sample, accept_if_any=some
+                )
+            ],
+        ),
+        st.sampled_from(["worst_error", "first_error", "always_accept"]),
+        st.sampled_from(["sum", "avg", "min", "max"]),
+        st.sampled_from(["break", "continue"]),
+        *(st.booleans(), st.booleans(), st.booleans()),
+    ),
+)
+ONE = st.one_of(
+    st.just(Judged(Verdict.AC)),
+    st.builds(
+        Judged,
+        st.sampled_from([one for one in Verdict if one is not Verdict.CE]),
+        st.one_of(st.none(), st.floats(0, 60)),
+    ),
+)
+RESULTS = st.lists(ONE, min_size=len(NAMES), max_size=len(NAMES))
+
+
+def serial(
+    problem: ProblemManifest | None, results: dict[str, Judged], *, full: bool
+) -> tuple[Standing, dict[str, Judged]]:
+    """How one slot judges alone: run what is missing in order, look again after each failure."""
+    judged: dict[str, Judged] = {}
+    while True:
+        stand = standing(problem or NAMES, judged)
+        rest = [name for name in NAMES if name not in judged] if full and not stand.error else []
+        todo = [*stand.missing, *(name for name in rest if name not in stand.missing)]
+        if not todo:
+            return stand, judged
+        for name in todo:
+            judged[name] = results[name]
+            if judged[name].verdict is not Verdict.AC:
+                break
+
+
+@settings(deadline=None, max_examples=400)
+@given(PROBLEMS, RESULTS, st.booleans(), st.randoms(use_true_random=False), st.integers(1, 4))
+def test_any_order_of_ends_comes_to_the_serial_account(problem, given_results, full, chance, slots):
+    results = dict(zip(NAMES, given_results, strict=True))
+    expected, judged = serial(problem, results, full=full)
+    course = Course(problem, NAMES, full=full)
+    running: list[str] = []
+    counted: list[str] = []
+    ran: list[str] = []
+    while not course.over:
+        wanted = course.wanted()
+        assert wanted[0] == course.first, "the test that decides next is the most urgent"
+        assert not set(wanted) & set(ran), "no test is wanted twice"
+        free = [name for name in wanted if name not in running]
+        running += free[: slots - len(running)]
+        assert running, "there is always something to wait for"
+        ended = running.pop(chance.randrange(len(running)))
+        ran.append(ended)
+        counted += course.note(ended, results[ended])
+    assert (course.stand, course.counted) == (expected, judged)
+    assert list(course.counted) == list(judged) == counted, "and in the serial order"
+    if slots == 1:
+        assert ran == counted, "one slot runs what counts, and nothing else"
+
+
+@settings(deadline=None)
+@given(PROBLEMS, RESULTS, st.permutations(NAMES), st.booleans())
+def test_whatever_is_noted_by_chance_changes_nothing(problem, given_results, order, full):
+    results = dict(zip(NAMES, given_results, strict=True))
+    course = Course(problem, NAMES, full=full)
+    for name in order:
+        course.note(name, results[name])
+    expected, judged = serial(problem, results, full=full)
+    assert (course.over, course.stand, course.counted) == (True, expected, judged)
+
+
+def noted(names: Sequence[str], verdict: Verdict, problem: ProblemManifest | None = None, *, full: bool) -> Course:
+    course = Course(problem, NAMES, full=full)
+    for name in names:
+        course.note(name, Judged(verdict))
+    return course
+
+
+def test_nothing_after_a_failure_is_wanted():
+    assert noted(["secret/b/1"], Verdict.WA, full=False).wanted() == NAMES[:3]
+    assert noted(["secret/b/1"], Verdict.WA, full=True).wanted() == [*NAMES[:3], *NAMES[4:]]
+    scored = manifest(scoring=True, groups=groups("sum", "min", "sum", require=False))
+    assert noted(["secret/b/1"], Verdict.WA, scored, full=False).wanted() == [*NAMES[:3], *NAMES[5:]]
+    assert noted(["secret/b/1"], Verdict.JE, scored, full=False).wanted() == NAMES[:3]
+
+
+@pytest.mark.parametrize(
+    ("problem", "full", "expected"),
+    [
+        (None, False, True),
+        (manifest(), False, True),
+        (None, True, False),
+        (manifest(scoring=True, groups=groups("sum", "sum", "sum", require=False)), False, False),
+        (manifest(graders=[LegacyGroup(name="")]), False, False),
+    ],
+)
+def test_where_a_failure_ends_all(problem, full, expected):
+    assert Course(problem, NAMES, full=full).stops_at_failure is expected
