@@ -26,12 +26,13 @@ class Settings(Message):
     """What a slot process is told at its start.
 
     `outputs` is where it puts outputs too big for a result, `builds` where the slots keep built validators, `quiet`
-    where they take turns, `sharing` where they share tests.
+    where they take turns, `sharing` where they share tests; sandboxes are made on the cores `makers`, which have no slot.
     """
 
     index: int
     core: int | None
     memory: int | None = None
+    makers: list[int] = Field(default_factory=list)
     executor: str
     outputs: Path
     builds: Path | None = None

@@ -38,6 +38,8 @@ UPLOAD_REST = 2.0
 # Results of an earlier life travel in the first report or not at all, so it waits for their uploads, but not for ever.
 FIRST_REPORT_WAIT = 10.0
 TICK = 1.0
+# How often systemd or boot hears of this loop at most, in seconds.
+TELL = 0.5
 # An executor whose reports are older than others for this many times in a row has been replaced.
 STALE_REPORTS = 3
 STOPPING = "the executor is stopping"
@@ -65,7 +67,8 @@ class Loop:
         self._connected: bool | None = None
         self._first_until = clock.monotonic() + FIRST_REPORT_WAIT
         self._upload_at = {claim: 0.0 for claim, one in self.board.completions.items() if one.upload is not None}
-        self._status = ""
+        self._state = ""
+        self._tell_at = 0.0
         self._was_drained = False
 
     # --- the loop ----------------------------------------------------------------------------------------------
@@ -434,17 +437,16 @@ class Loop:
         telemetry.SLOTS.labels("helping").set(slots.helping)
         telemetry.SLOTS.labels("all").set(len(slots.slots))
         telemetry.SPOOL.set(self.p.spool.bytes)
-        status = f"judging {slots.busy} of {len(slots.slots)} slots"
-        if self.board.drained:
-            status += ", drained"
+        state = ", drained" if self.board.drained else ""
         if self.p.disk.full:
-            status += ", disk full"
+            state += ", disk full"
         if self._connected is False:
-            status += f", no judicator takes reports ({len(self.p.spool)} results spooled)"
-        notify("WATCHDOG=1", f"STATUS={status}")
-        if status != self._status:
-            log.debug("%s", status)
-            self._status = status
+            state += f", no judicator takes reports ({len(self.p.spool)} results spooled)"
+        now = clock.monotonic()
+        if now < self._tell_at and state == self._state:
+            return  # under load slots come and go with every task: whoever listens need not hear of each
+        self._tell_at, self._state = now + TELL, state
+        notify("WATCHDOG=1", f"STATUS=judging {slots.busy} of {len(slots.slots)} slots{state}")
 
     def _wind_up(self) -> None:
         """Stop taking, kill what runs and give it back at once, deliver what is finished, within stop_grace."""

@@ -126,11 +126,13 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
     rpc = RpcClient(etcd_endpoints(etcd), config.tls, config.rpc_timeout)
     cache = BlobCache(config.work_dir / "blobs", config.blob_cache_bytes, rpc.get_blob)
     mailbox = Mailbox()
+    rest = sorted(os.sched_getaffinity(0) - set(cores))
     settings = [
         Settings(
             index=index,
             core=core,
             memory=share,
+            makers=rest,
             executor=config.name,
             outputs=outputs,
             builds=kept,

@@ -33,6 +33,7 @@ def serve(sock: socket.socket, settings: Settings) -> int:
         f"{settings.executor}-{settings.index}",
         settings.cgroup,
         core=settings.core,
+        makers=settings.makers,
         paths=extra_paths(table.values()),
         weak=settings.weak,
     ) as pool:

@@ -3,7 +3,7 @@
  *
  *   agent launch ...
  *       see launcher.c; it ends in the execution of bwrap, and that in:
- *   agent serve SOCKET FILTER UID BOX_OPTIONS TMP_OPTIONS BUILD_CGROUP RUN_CGROUP SHARED
+ *   agent serve SOCKET FILTER UID BOX_OPTIONS TMP_OPTIONS BUILD_CGROUP RUN_CGROUP SHARED CPU
  *       process 1 of the container: answers the requests of its slot until the socket closes.
  *
  * Requests and answers are single packets (struct request, struct answer; judge/sandbox/agent.py is the other side).
@@ -510,6 +510,15 @@ static void run(ssize_t size, const int *fds) {
     reply(&ready, -1);
 }
 
+/* From where the container was made to the core on which it is used; the runs inherit it. "any": stay. */
+static void settle(const char *cpu) {
+    cpu_set_t one;
+    if (strcmp(cpu, "any") == 0) return;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)number(cpu), &one);
+    if (sched_setaffinity(0, sizeof one, &one) < 0) die("sched_setaffinity");
+}
+
 static int serve(char **argv) {
     struct answer ready = {.kind = READY};
     int fds[MAX_FDS];
@@ -545,6 +554,7 @@ static int serve(char **argv) {
     if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) die("remount /");
     if (mount("proc", "/proc", "proc", MS_REMOUNT | MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2") < 0)
         die("remount /proc");
+    settle(argv[8]);
     make_parent(&build_cgroup, &build_parent);
     make_parent(&run_cgroup, &run_parent);
     reply(&ready, -1);
@@ -569,7 +579,7 @@ static int serve(char **argv) {
 
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "launch") == 0) return launch(argc - 1, argv + 1);
-    if (argc == 10 && strcmp(argv[1], "serve") == 0) return serve(argv + 2);
+    if (argc == 11 && strcmp(argv[1], "serve") == 0) return serve(argv + 2);
     fprintf(stderr, "agent: expected 'launch' or 'serve' with its arguments; only judge.sandbox starts this program\n");
     return 64;
 }

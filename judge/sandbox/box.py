@@ -178,7 +178,9 @@ class Run:
         """The account of a run whose EXITED is there or due; `reason` is why it was killed, if it was."""
         answer = self._container.expect(EXITED, KILL_SECONDS)
         began = self._container.began() or 0.0
-        limits = self._limits.model_copy(update={"wall": self._limits.wall_seconds + self._extra_wall})
+        limits = self._limits
+        if self._extra_wall:
+            limits = limits.model_copy(update={"wall": limits.wall_seconds + self._extra_wall})
         outcome = _outcome(self._command.argv[0], limits, reason, answer, _used(self._group, answer), self._outputs)
         self._given = True
         return replace(outcome, ended=began + answer.wall)

@@ -181,10 +181,12 @@ def read(fd: int) -> bytes:
 
 def field(text: bytes, key: bytes) -> int:
     """The number after `key` in a flat-keyed file; 0 when the kernel does not know it."""
-    for line in text.splitlines():
-        if line.startswith(key) and line[len(key) : len(key) + 1] == b" ":
-            return int(line[len(key) + 1 :])
-    return 0
+    head = key + b" "
+    start = 0 if text.startswith(head) else text.find(b"\n" + head) + 1
+    if start == 0 and not text.startswith(head):
+        return 0
+    end = text.find(b"\n", start)
+    return int(text[start + len(head) : end if end >= 0 else None])
 
 
 def kept(stat: int, *, keeps: bool) -> int:

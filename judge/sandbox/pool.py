@@ -10,7 +10,7 @@ from judge.errors import SandboxError
 from judge.sandbox import cgroup as cgroups
 from judge.sandbox import drivers
 from judge.sandbox.box import Sandbox
-from judge.sandbox.container import NICE, Container, Sizes, visible
+from judge.sandbox.container import NICE, Container, Place, Sizes, visible
 from judge.sandbox.weak import WeakDriver
 
 
@@ -23,6 +23,7 @@ class SandboxPool:
         cgroup: str = "judge",
         *,
         core: int | None = None,
+        makers: Sequence[int] = (),
         paths: Sequence[str] = (),
         weak: bool = False,
         sizes: Sizes | None = None,
@@ -30,9 +31,11 @@ class SandboxPool:
         """Raises SandboxError when a full sandbox is impossible and `weak` is not set; the text says why.
 
         `name`: executor and slot; `cgroup`: the root of all pools (`config.cgroup`); `core`: pin this process and its
-        containers there, ahead of others; `paths`: what to show read-only beside /usr (globs); `weak`: do without
+        containers there, ahead of others; `makers`: cores without a slot, on which the containers are made while this
+        one judges; `paths`: what to show read-only beside /usr (globs); `weak`: do without
         cgroups. Trees of pools whose process is dead are removed, with what still runs in them.
         """
+        self._place = Place(core, tuple(makers) if core is not None else ())
         if core is not None:
             os.sched_setaffinity(0, {core})
             # Ahead of what it judges on this core, or it would end runs late; the programs start at 0 again.
@@ -57,7 +60,7 @@ class SandboxPool:
             self._next = self._start()
 
     def _start(self) -> Container:
-        return Container(self._tree, self._paths, self._sizes, privileged=self._privileged)
+        return Container(self._tree, self._paths, self._sizes, privileged=self._privileged, place=self._place)
 
     def take(self) -> Sandbox:
         """A sandbox for one submission, usually prepared before; the caller closes it. SandboxError says why not."""
