@@ -40,6 +40,8 @@ FIRST_REPORT_WAIT = 10.0
 TICK = 1.0
 # How often systemd or boot hears of this loop at most, in seconds.
 TELL = 0.5
+# How long a report waits for the first word of a slot that was just given a task, in seconds: it may be "nearly free".
+FIRST_WORD = 0.004
 # An executor whose reports are older than others for this many times in a row has been replaced.
 STALE_REPORTS = 3
 STOPPING = "the executor is stopping"
@@ -69,6 +71,7 @@ class Loop:
         self._upload_at = {claim: 0.0 for claim, one in self.board.completions.items() if one.upload is not None}
         self._state = ""
         self._tell_at = 0.0
+        self._word_until = 0.0
         self._was_drained = False
 
     # --- the loop ----------------------------------------------------------------------------------------------
@@ -92,6 +95,8 @@ class Loop:
         now = clock.monotonic()
         overdue = self.board.next_overdue() + self.helpers.patience
         due = min(self._report_at, self.p.slots.next_due(), overdue, *self._upload_at.values(), now + TICK)
+        if self._word_until > now:
+            due = min(due, self._word_until)
         self._take_events(max(0.0, due - now))
         now = clock.monotonic()
         for slot in self.p.slots.stuck(now):
@@ -165,6 +170,7 @@ class Loop:
             if event.share:
                 self.helpers.offered(event.claim)
             self.board.status(event.claim, event.status, event.progress)
+            self._word_until = 0.0
             if event.nearly and not self.stopping and not self.board.waiting():
                 self.board.nearly(event.claim, now)
                 self._hurry = True
@@ -275,6 +281,7 @@ class Loop:
             self.board.started(claim, slot.index)
             try:
                 slot.give(job, now)
+                self._word_until = now + FIRST_WORD
             except OSError as exc:
                 log.warning("slot %d does not take its task: %s", slot.index, exc)
                 self.p.slots.kill(slot)
@@ -349,7 +356,7 @@ class Loop:
             self._report_at = now + BACKOFF_MIN
             return
         urgent = self._failures == 0 and (self._hurry or self.board.urgent)
-        if not urgent and now < self._report_at:
+        if now < (self._word_until if urgent else self._report_at):
             return
         self._hurry = False
         self._in_flight = True

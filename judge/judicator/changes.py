@@ -15,7 +15,15 @@ log = logging.getLogger(__name__)
 
 _RETRY = 1.0
 _PIPELINE: list[Document] = [
-    {"$match": {"operationType": {"$in": ["insert", "update"]}}},
+    # What raises no version is a sign of life and nothing to tell anybody.
+    {
+        "$match": {
+            "$or": [
+                {"operationType": "insert"},
+                {"operationType": "update", "updateDescription.updatedFields.version": {"$exists": True}},
+            ]
+        }
+    },
     {
         "$project": {
             "operationType": 1,

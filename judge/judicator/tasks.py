@@ -180,6 +180,7 @@ class Tasks:
                 {**same, "attempt": doc["attempt"]},
                 doc["created"],
                 {"status": Status.CANCELLED.value, "freed": doc["executor"]},
+                whole=True,
             )
             if after is not None:
                 CANCELLED.labels("waiting" if doc["executor"] is None else "running").inc()
@@ -384,8 +385,9 @@ class Tasks:
         past: Document | None = None,
         *,
         blob: str | None = None,
+        whole: bool = False,
     ) -> Document | None:
-        """Compare-and-set to an end; the document after it, None when nothing matched."""
+        """Compare-and-set to an end; the document after it (its id, unless `whole`), None when nothing matched."""
         now = clock.wall()
         update: Document = {
             "$set": {
@@ -403,7 +405,8 @@ class Tasks:
             update["$push"] = {"history": {"$each": [past], "$slice": -_HISTORY}}
         if blob is not None:
             update["$addToSet"] = {"blobs": blob}
-        after = await self._tasks.find_one_and_update(force, update, return_document=ReturnDocument.AFTER)
+        fields_back = None if whole else {"_id": 1}
+        after = await self._tasks.find_one_and_update(force, update, fields_back, return_document=ReturnDocument.AFTER)
         if after is not None:
             self._listener.changed(after["_id"])
         return after
