@@ -1,4 +1,4 @@
-"""What a run in the sandbox costs over a bare fork and exec, measured in the same run on the same core."""
+"""What a sandbox costs over a bare fork and exec, and by how much a killed run passes its limits."""
 
 from __future__ import annotations
 
@@ -11,20 +11,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 from judge.rpc.messages import Limits
-from judge.sandbox import Command, SandboxPool
+from judge.sandbox import Command, Killed, Sandbox, SandboxPool
+from tests.bench.ledger import Ledger, percentile
 
 RUNS = 300
 CONTAINERS = 40
+KILLS = 12
+TRIVIAL = "int main(void) { return 0; }"
+# Two processes: the second one's time is as much the submission's.
+BURN = "#include <unistd.h>\nint main(void) { fork(); for (volatile long i = 0;; i++) {} }"
+SLEEP = "#include <unistd.h>\nint main(void) { for (;;) pause(); }"
 
 
 def _series(action: Callable[[], object], count: int) -> list[float]:
-    """Milliseconds of each call, sorted."""
+    """Milliseconds of each call."""
     times = []
     for _ in range(count):
         begin = time.perf_counter()
         action()
         times.append((time.perf_counter() - begin) * 1000)
-    return sorted(times)
+    return times
 
 
 def _bare(path: str) -> None:
@@ -32,58 +38,81 @@ def _bare(path: str) -> None:
     os.waitpid(os.posix_spawn(path, [path], {}), 0)
 
 
-def measure() -> dict[str, float]:
-    """Milliseconds (medians and p99) and ratios; needs root.
+def _built(directory: str, name: str, source: str) -> str:
+    path = str(Path(directory) / name)
+    subprocess.run(["gcc", "-O1", "-x", "c", "-", "-o", path], input=source.encode(), check=True)
+    return path
 
-    `over_bare` is the median cost of start to finish in a sandbox, counters read, above the bare fork/exec.
-    """
+
+def _overshoot(box: Sandbox, name: str, limits: Limits, killed: Killed) -> list[float]:
+    """Milliseconds beyond the limit, of CPU time or wall time."""
+    found = []
+    for _ in range(KILLS):
+        with box.run(Command([f"/box/{name}"], limits)) as outcome:
+            assert outcome.killed is killed, outcome
+            used = outcome.cpu - limits.cpu if killed is Killed.CPU else outcome.wall - limits.wall_seconds
+            found.append(used * 1000)
+    return found
+
+
+def measure(ledger: Ledger) -> None:
+    """Print the figures of one pool on the last core; needs root."""
     cores = os.sched_getaffinity(0)
-    limits = Limits(cpu=5)
+    core = max(cores)
     with tempfile.TemporaryDirectory() as directory:
-        path = str(Path(directory) / "trivial")
-        subprocess.run(["gcc", "-O1", "-x", "c", "-", "-o", path], input=b"int main(){return 0;}", check=True)
-        binary = Path(path).read_bytes()
+        path = _built(directory, "trivial", TRIVIAL)
+        programs = {
+            name: Path(_built(directory, name, source)).read_bytes()
+            for name, source in {"trivial": TRIVIAL, "burn": BURN, "sleep": SLEEP}.items()
+        }
         try:
-            with SandboxPool("bench", core=max(cores)) as pool:
-                sandbox = pool.take()
-                sandbox.put("trivial", binary, 0o755)
-
-                def boxed() -> None:
-                    sandbox.run(Command(["/box/trivial"], limits)).close()
-
-                bare, inside = [], []
-                for _ in range(10):  # taken in turns, so that a noisy machine is noisy for both
-                    bare += _series(lambda: _bare(path), RUNS // 10)
-                    inside += _series(boxed, RUNS // 10)
-                sandbox.close()
-
-                def whole() -> None:
-                    pool.take().close()
-
-                fresh = _series(whole, CONTAINERS)
-                prepared = []
-                for _ in range(CONTAINERS):
-                    pool.prepare()
-                    time.sleep(0.02)
-                    begin = time.perf_counter()
-                    taken = pool.take()
-                    prepared.append((time.perf_counter() - begin) * 1000)
-                    taken.close()
+            with SandboxPool("bench", core=core, makers=sorted(cores - {core})) as pool:
+                with pool.take() as box:
+                    for name, data in programs.items():
+                        box.put(name, data, 0o755)
+                    _cost(ledger, box, path)
+                    cpu = _overshoot(box, "burn", Limits(cpu=0.2, wall=5), Killed.CPU)
+                    wall = _overshoot(box, "sleep", Limits(cpu=1, wall=0.2), Killed.WALL)
+                _containers(ledger, pool)
         finally:
             os.sched_setaffinity(0, cores)
-    bare.sort()
-    inside.sort()
-    return {
-        "bare fork/exec, median ms": statistics.median(bare),
-        "run in a sandbox, median ms": statistics.median(inside),
-        "run in a sandbox, p99 ms": inside[len(inside) * 99 // 100],
-        "over_bare": statistics.median(inside) - statistics.median(bare),
-        "ratio": statistics.median(inside) / statistics.median(bare),
-        "container made and removed, median ms": statistics.median(fresh),
-        "prepared container taken, median ms": statistics.median(prepared),
-    }
+    for what, values, most in (("CPU", cpu, 20), ("wall", wall, 50)):
+        ledger.line(
+            f"{what} time of a killed run beyond its limit, most of {KILLS}",
+            f"+{max(values):.1f} ms",
+            f"<= {most} ms",
+            ok=max(values) <= most,
+        )
 
 
-if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name:<45} {value:8.3f}")
+def _cost(ledger: Ledger, box: Sandbox, path: str) -> None:
+    def boxed() -> None:
+        box.run(Command(["/box/trivial"], Limits(cpu=5))).close()
+
+    bare: list[float] = []
+    inside: list[float] = []
+    for _ in range(10):  # taken in turns, so that a noisy machine is noisy for both
+        bare += _series(lambda: _bare(path), RUNS // 10)
+        inside += _series(boxed, RUNS // 10)
+    middle = statistics.median(bare)
+    over = statistics.median(inside) - middle
+    tail = percentile(inside, 99) - middle
+    ledger.note("bare fork and exec, median", f"{middle:.2f} ms")
+    ledger.line(
+        "a trivial program in a sandbox over bare fork/exec, median", f"+{over:.2f} ms", "<= 2.5 ms", ok=over <= 2.5
+    )
+    ledger.line("the same, p99 over the bare median", f"+{tail:.2f} ms", "<= 10 ms", ok=tail <= 10)
+
+
+def _containers(ledger: Ledger, pool: SandboxPool) -> None:
+    fresh = statistics.median(_series(lambda: pool.take().close(), CONTAINERS))
+    prepared = []
+    for _ in range(CONTAINERS):
+        pool.prepare()
+        time.sleep(0.02)
+        begin = time.perf_counter()
+        taken = pool.take()
+        prepared.append((time.perf_counter() - begin) * 1000)
+        taken.close()
+    ledger.note("a container made and removed, median", f"{fresh:.2f} ms")
+    ledger.note("a prepared container taken, median", f"{statistics.median(prepared):.2f} ms")

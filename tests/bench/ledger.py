@@ -1,0 +1,43 @@
+"""The lines of a benchmark: every figure with its target, and how many targets were missed."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Ledger:
+    """Prints each line as soon as it is known."""
+
+    missed: list[str] = field(default_factory=list)
+
+    def line(self, what: str, value: str, target: str, *, ok: bool) -> None:
+        """One figure and whether it meets its target."""
+        print(f"{what:<68} {value:>32}   {target:<18} {'ok' if ok else 'MISSED'}", flush=True)
+        if not ok:
+            self.missed.append(what)
+
+    def note(self, what: str, value: str) -> None:
+        """One figure without a target."""
+        print(f"{what:<68} {value:>32}", flush=True)
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Seconds that it took."""
+    start = time.monotonic()
+    action()
+    return time.monotonic() - start
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest value that so many percent of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * int(percent) // 100) - 1))]
+
+
+def spread(values: Sequence[float]) -> float:
+    """Standard deviation over mean."""
+    return statistics.stdev(values) / statistics.mean(values)
