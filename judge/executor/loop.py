@@ -458,6 +458,7 @@ class Loop:
     def _wind_up(self) -> None:
         """Stop taking, kill what runs and give it back at once, deliver what is finished, within stop_grace."""
         self.p.reporter.vacant(False)
+        self._word_until = 0.0
         deadline = clock.Deadline(self.p.config.stop_grace * 0.8)
         now = clock.monotonic()
         for claim, entry in list(self.board.tasks.items()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
@@ -17,6 +17,7 @@ from judge.sandbox.check import Finding, Level
 log = logging.getLogger(__name__)
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
+_SLOTS_PER_SPARE = 4
 # After the disk said "no space", believe the free-space figure again only after this many seconds: quotas and reserved
 # blocks make it say more than can be written.
 _DISTRUST = 5.0
@@ -112,6 +113,16 @@ def memory_finding(share: int, default: int) -> Finding:
         f"problems without a limit of their own get this instead of {size(default)}, those that want more go elsewhere"
     )
     return Finding(Level.WARN, item, f"{text}: {less}; use fewer slots, or a bigger machine")
+
+
+def spare_cores(slots: Sequence[int], usable: Sequence[int]) -> list[int]:
+    """The cores without a slot on which sandboxes are made; none when they are too few for so many slots.
+
+    Making one takes about a tenth of the time in which a small submission is judged, so a spare core serves some slots
+    beside its other work; with more of them each makes its own.
+    """
+    spare = sorted(set(usable) - set(slots))
+    return spare if len(slots) <= _SLOTS_PER_SPARE * len(spare) else []
 
 
 def for_want_of_space(error: BaseException | None) -> bool:

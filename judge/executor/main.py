@@ -21,7 +21,15 @@ from judge.executor.calibration import calibrate
 from judge.executor.channel import Settings
 from judge.executor.data import Depot
 from judge.executor.loop import Loop
-from judge.executor.machine import Disk, machine_memory, memory_finding, plan_memory, plan_slots, usable_cores
+from judge.executor.machine import (
+    Disk,
+    machine_memory,
+    memory_finding,
+    plan_memory,
+    plan_slots,
+    spare_cores,
+    usable_cores,
+)
 from judge.executor.parts import Parts
 from judge.executor.slots import Slots
 from judge.executor.spool import Spool
@@ -126,13 +134,13 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
     rpc = RpcClient(etcd_endpoints(etcd), config.tls, config.rpc_timeout)
     cache = BlobCache(config.work_dir / "blobs", config.blob_cache_bytes, rpc.get_blob)
     mailbox = Mailbox()
-    rest = sorted(os.sched_getaffinity(0) - set(cores))
+    makers = spare_cores(cores, usable_cores())
     settings = [
         Settings(
             index=index,
             core=core,
             memory=share,
-            makers=rest,
+            makers=makers,
             executor=config.name,
             outputs=outputs,
             builds=kept,

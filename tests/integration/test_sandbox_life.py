@@ -341,3 +341,14 @@ def test_a_tree_that_several_remove_at_once_is_gone_for_all():
                 root.mkdir()
     tree.close()
     assert cgroup_roots() == []
+
+
+def test_a_container_made_on_another_core_is_used_on_its_own():
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("one core")
+    with pool("makers", makers=cores[1:]) as made, made.take() as box:
+        for writable in (True, False):
+            argv = ["/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"]
+            with box.run(Command(argv=argv, limits=Limits(), writable=writable)) as outcome:
+                assert outcome.read_stdout().split() == [b"Cpus_allowed_list:", str(cores[0]).encode()]

@@ -18,7 +18,7 @@ from judge.errors import EXIT_FAILED, ConfigError, RefusedError, StaleError, Too
 from judge.executor import main
 from judge.executor.channel import Broken, Finished, Progress, Reader, Ready, Settings, send
 from judge.executor.data import Depot
-from judge.executor.loop import BACKOFF_MAX, STALE_REPORTS, Loop
+from judge.executor.loop import BACKOFF_MAX, FIRST_WORD, STALE_REPORTS, Loop
 from judge.executor.machine import Disk
 from judge.executor.parts import Parts
 from judge.executor.slots import Slots, SlotState
@@ -434,3 +434,27 @@ def test_cleaning_touches_only_strays(work):
         (work / name).write_text("x")
     main.clean(work, {"keep"})
     assert sorted(path.name for path in work.iterdir()) == ["foreign.txt", "keep.out"]
+
+
+def test_a_report_waits_shortly_for_the_first_word_of_a_slot(loop, slot_side, monkeypatch):
+    requests = []
+    monkeypatch.setattr(loop.p.reporter, "report", requests.append)
+    hand_out(loop, assignment(1))
+    loop._word_until += 600  # however slow this machine is
+    loop.board.hold(completed(2))
+    loop._report_due(clock.monotonic())
+    assert requests == []
+    send(slot_side, Progress(claim="c1", status=Status.COMPILING, nearly=True))
+    loop._take_events(30)
+    loop._report_due(clock.monotonic())
+    (request,) = requests
+    assert [one.id for one in request.complete] == [completed(2).id] and request.ahead == 1
+
+
+def test_a_slot_that_says_nothing_keeps_no_report_back(loop, slot_side, monkeypatch):
+    requests = []
+    monkeypatch.setattr(loop.p.reporter, "report", requests.append)
+    hand_out(loop, assignment(1))
+    loop.board.hold(completed(2))
+    loop._report_due(clock.monotonic() + FIRST_WORD)
+    assert len(requests) == 1

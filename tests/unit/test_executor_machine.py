@@ -21,6 +21,7 @@ from judge.executor.machine import (
     parse_cpu_list,
     plan_memory,
     plan_slots,
+    spare_cores,
     usable_cores,
 )
 from judge.sandbox.check import Level
@@ -151,3 +152,18 @@ def test_want_of_space_is_found_behind_other_errors():
     with pytest.raises(UnavailableError) as caught:
         write()
     assert for_want_of_space(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("slots", "usable", "spare"),
+    [
+        ([1], [0, 1], [0]),
+        ([0, 1], [0, 1], []),
+        ([1, 2, 3], [0, 1, 2, 3], [0]),
+        ([4, 5, 6, 7], [0, 1, 4, 5, 6, 7], [0, 1]),
+        ([1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5], []),  # one core would be too slow for five slots
+        ([1, 1], [0, 1], [0]),
+    ],
+)
+def test_spare_cores_make_sandboxes_when_they_are_not_too_few(slots, usable, spare):
+    assert spare_cores(slots, usable) == spare

@@ -51,6 +51,8 @@ def test_the_driver_is_found_by_mounts(work):
 def test_counter_files_are_read_by_whole_keys():
     text = b"oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
     assert cgroup.field(text, b"oom_kill") == 3 and cgroup.field(text, b"oom") == 0
+    assert cgroup.field(b"total_cache 7\ncache 5\n", b"cache") == 5 and cgroup.field(b"a 1", b"a") == 1
+    assert cgroup.field(b"total_cache 7\n", b"cache") == cgroup.field(b"", b"cache") == 0
     assert cgroup.cache(b"inactive_file 8192\nactive_file 4096\nfile 99\n") == 12288
 
 
