@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from judge.rpc.messages import Limits
@@ -21,6 +22,11 @@ LANGUAGES = {".c": "c", ".cpp": "cpp", ".py": "python3", ".java": "java", ".sh":
 # The limits of compilations here: room for every honest compiler, and for bombs.
 COMPILE = Limits(cpu=20, wall=60, memory=1024 * MIB, output=16 * MIB, processes=128, files=1024)
 BOMB = Limits(cpu=0.5, wall=20, memory=128 * MIB, output=4 * MIB, processes=64, files=256)
+
+
+def no_java() -> str:
+    """Why Java's programs cannot be tried here; empty when they can."""
+    return "" if Path("/usr/bin/javac").exists() else "no javac is installed"
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,7 @@ CASES: list[Case] = [
     _program("10_run_object.sh", "executes a file that is no program", "WA", "nothing runs outside of the sandbox",
              source="\x7fELF junk", compile="cp source object; chmod +x object"),
     Case("11_package_bin", "a Java package with a system directory's name", "AC", "names stay below /box",
-         language="java", filename="bin.java", limits={"cpu": 10.0},
+         language="java", filename="bin.java", limits={"cpu": 10.0}, unless=no_java,
          source='package bin;\npublic class etc {'
          ' public static void main(String[] a) { System.out.println("safe"); } }'),
     *[
