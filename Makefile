@@ -9,9 +9,9 @@ PIP := $(BIN)/pip --quiet --disable-pip-version-check
 # The system's interpreter: daemons that drop root must be able to reach it (DESIGN, facts that bite).
 PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
-  lab/lab lab/lab-host lab/lab-init molecule/shared/connect molecule/shared/files/listing.sh
+  lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up lab lab-down test test-hosts test-cluster molecule molecule-single lint types unit bench clean
+.PHONY: help setup setup-test demo up lab lab-down test test-hosts test-cluster test-cgroup2 molecule molecule-single lint types unit bench clean
 
 help:
 	@echo "make demo   start a cluster, judge examples/, show a table, stop"
@@ -20,6 +20,7 @@ help:
 	@echo "make test   lint, types and the tests of the cluster"
 	@echo "make test-hosts   the tests of the lab's hosts and of the units on a real systemd (root)"
 	@echo "make test-cluster all that is done to deployed clusters: an hour (root)"
+	@echo "make test-cgroup2 the sandbox's tests and the hostile programs on cgroups of version 2, in user-mode Linux (root)"
 	@echo "make molecule     the deployment from bare hosts to nothing left, step by step (root; molecule-single: on one host)"
 	@echo "make bench  measure, as ratios within one run"
 
@@ -81,6 +82,10 @@ test-hosts: setup-test
 # All that is done to deployed clusters, also what takes too long for `make test`: about an hour.
 test-cluster: setup-test
 	$(BIN)/pytest tests/cluster
+
+test-cgroup2: setup-test
+	@scripts/install-packages uml
+	@scripts/test-cgroup2
 
 bench: setup-test
 	$(BIN)/python -m tests.bench

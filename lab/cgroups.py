@@ -51,8 +51,11 @@ def group(lab: str, *below: str) -> str:
     return "/".join((TOP, lab, *below))
 
 
-def make(lab: str, host: str, memory: str) -> None:
-    """Make a host's cgroups in every hierarchy and set the limits of the machine it plays; harmless when they exist."""
+def make(lab: str, host: str, memory: int) -> None:
+    """Make a host's cgroups in every hierarchy and set the limits of the machine it plays; harmless when they exist.
+
+    `memory`: bytes.
+    """
     for root in hierarchies():
         for path in (group(lab), group(lab, host), group(lab, host, "host")):
             directory = root
@@ -64,7 +67,7 @@ def make(lab: str, host: str, memory: str) -> None:
         if "cpuset" in root.name.split(","):
             # the host's own cgroups must get processors without its systemd knowing about it
             (root / group(lab, host, "host") / "cgroup.clone_children").write_text("1")
-    (controller("memory") / group(lab, host) / "memory.limit_in_bytes").write_text(memory)
+    (controller("memory") / group(lab, host) / "memory.limit_in_bytes").write_text(str(memory))
     (controller("pids") / group(lab, host) / "pids.max").write_text(str(PIDS))
 
 

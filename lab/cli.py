@@ -74,7 +74,9 @@ def up(
     name: Name = DEFAULT,
     hosts: Annotated[
         str | None,
-        typer.Option(help=f"Host names by kind: j judicator, e executor, g gateway. [{state.DEFAULT_HOSTS}]"),
+        typer.Option(
+            help=f"Host names by kind: j judicator, e executor, g gateway, u user-mode Linux. [{state.DEFAULT_HOSTS}]"
+        ),
     ] = None,
     release: Annotated[str | None, typer.Option(help=f"Debian release: {', '.join(state.RELEASES)}. [trixie]")] = None,
     bundle: Annotated[

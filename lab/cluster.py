@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lab import cgroups, image, inventory, network, state
+from lab import cgroups, image, inventory, network, state, uml
 from lab import host as hosts
 from lab.errors import LabError, UsageError
 from lab.shell import call
-from lab.state import Record
+from lab.state import Record, own_kernel
 
 BOOT_TIMEOUT = 60.0  # seconds until a host that was started answers and has finished booting
 SMALLEST_MEMORY = 64 << 20  # bytes that a host boots in
@@ -141,9 +141,11 @@ class Lab:
 
     def wait_one(self, host: str, timeout: float, stop: threading.Event) -> str | None:
         """Why a host is not up after `timeout` seconds, or None. Needs a thread of its own, as it changes namespace."""
+        slower = uml.SLOWER if own_kernel(host) else 1
+        timeout *= slower
         record, end = self.record, time.monotonic() + timeout
         network.enter(record.name)
-        while not network.greets(record.address(host)):
+        while not network.greets(record.address(host), timeout=0.5 * slower):
             if hosts.ended(record, host):
                 return f"{host} is off again; its console ends: {hosts.console(record, host)}"
             if time.monotonic() > end:
@@ -362,6 +364,8 @@ def up(
     if memory and hosts.parse_size(memory) < SMALLEST_MEMORY:
         raise UsageError(f"--memory {memory}: expected at least {SMALLEST_MEMORY >> 20}M")
     cgroups.hierarchies()
+    if any(own_kernel(host) for host in names or (former.hosts if former else ())):
+        uml.prepare()
     # a lab keeps its image, also where the recipe has changed since
     base = Path(former.base) if former and former.release == wanted else image.path(wanted)
     if not base.is_dir():

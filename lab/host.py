@@ -11,10 +11,10 @@ import subprocess
 import time
 from pathlib import Path
 
-from lab import cgroups, network
+from lab import cgroups, network, uml
 from lab.errors import LabError, UsageError
 from lab.shell import call
-from lab.state import Record
+from lab.state import Record, own_kernel
 
 HERE = Path(__file__).resolve().parent
 STOP_TIMEOUT = 90.0  # seconds of an orderly shutdown; a mongod that is primary takes 15
@@ -62,6 +62,8 @@ def create(record: Record, host: str) -> None:
     key = upper / "etc/ssh/ssh_host_ed25519_key"
     call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"root@{host}", "-f", str(key))
     shutil.copy(key.with_suffix(".pub"), fresh / "host_key.pub")
+    if own_kernel(host):
+        uml.customise(upper, record.address(host))
     fresh.rename(directory)
 
 
@@ -70,15 +72,21 @@ def power_on(record: Record, host: str) -> None:
     network.plug(record, host, up=True)
     if running(record, host):
         return
-    cgroups.make(record.name, host, record.memory)
+    memory = parse_size(record.memory)
+    options = [f"--bind-ro={record.bundle}:{BUNDLE}"] if record.bundle else []
+    if own_kernel(host):
+        kind, netns = "uml", network.namespace(record.name)
+        options += [f"--bind-ro=/:{uml.MACHINE}", "--", *uml.arguments(record, host, memory)]
+        memory += uml.OVERHEAD
+    else:
+        kind, netns = "nspawn", network.namespace(record.name, host)
+        options += [f"--bind-ro={HERE / 'lab-init'}:/run/lab-init"]
+    cgroups.make(record.name, host, memory)
     directory = record.host_directory(host)
     (directory / "keeper.pid").unlink(missing_ok=True)
-    options = [f"--bind-ro={HERE / 'lab-init'}:/run/lab-init"]
-    if record.bundle:
-        options.append(f"--bind-ro={record.bundle}:{BUNDLE}")
     command = [
-        "setsid", "--fork", str(HERE / "lab-host"), cgroups.group(record.name, host, "host"), str(directory),
-        record.base, host, network.namespace(record.name, host), *options,
+        "setsid", "--fork", str(HERE / "lab-host"), kind, cgroups.group(record.name, host, "host"), str(directory),
+        record.base, host, netns, *options,
     ]  # fmt: skip
     with (directory / "console.log").open("ab") as log:
         subprocess.run(
@@ -95,6 +103,20 @@ def shut_down(record: Record, host: str) -> None:
     """Orderly power-off, waited for; LabError when the host does not manage it in time."""
     if not running(record, host):
         return
+    if own_kernel(host):
+        uml.press_power(record.host_directory(host))
+    else:
+        ask_keeper(record, host)
+    end = time.monotonic() + STOP_TIMEOUT
+    while running(record, host):
+        if time.monotonic() > end:
+            raise LabError(f"{host} has not shut down within {STOP_TIMEOUT:g} s: `lab kill {host}` takes its power")
+        time.sleep(0.05)
+    cgroups.remove(group(record, host))
+
+
+def ask_keeper(record: Record, host: str) -> None:
+    """Tell a host's keeper that it shall shut down; harmless when there is none."""
     with contextlib.suppress(FileNotFoundError, ValueError, ProcessLookupError):
         keeper = int((record.host_directory(host) / "keeper.pid").read_text())
         descriptor = os.pidfd_open(keeper)
@@ -104,12 +126,6 @@ def shut_down(record: Record, host: str) -> None:
                 signal.pidfd_send_signal(descriptor, signal.SIGTERM)
         finally:
             os.close(descriptor)
-    end = time.monotonic() + STOP_TIMEOUT
-    while running(record, host):
-        if time.monotonic() > end:
-            raise LabError(f"{host} has not shut down within {STOP_TIMEOUT:g} s: `lab kill {host}` takes its power")
-        time.sleep(0.05)
-    cgroups.remove(group(record, host))
 
 
 def power_off(record: Record, host: str) -> None:

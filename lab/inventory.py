@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from lab.state import GROUPS, Record
+from lab.state import GROUPS, Record, own_kernel
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADER = "# Written by `lab up`, removed by `lab down`. Reach the hosts with `lab run -- COMMAND`.\n"
@@ -31,7 +31,8 @@ def ssh_config(record: Record) -> str:
 
 def ssh(record: Record, host: str) -> list[str]:
     """The ssh command that reaches a host from inside the lab's namespace."""
-    options = ["-o", "BatchMode=yes", "-o", "ConnectTimeout=5"]
+    patience = 30 if own_kernel(host) else 5
+    options = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={patience}"]
     return ["ssh", "-F", str(record.directory / "ssh_config"), *options, f"root@{record.address(host)}"]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from lab.errors import LabError
 from lab.shell import call, succeeds
-from lab.state import Record
+from lab.state import Record, own_kernel
 
 NETNS = Path("/run/netns")
 BRIDGE = "br0"
@@ -111,6 +111,9 @@ def has_address(item: dict[str, Any] | None, address: str) -> bool:
 def make_host(record: Record, host: str) -> None:
     """Namespace and cable of a host; a half-made cable is replaced."""
     own, shared, address = namespace(record.name, host), namespace(record.name), record.address(host)
+    if own_kernel(host):
+        make_tap(shared, cable(host))
+        return
     make_namespace(own)
     outer = links(shared).get(cable(host))
     if outer and outer.get("master") == BRIDGE and has_address(links(own).get("host0"), address):
@@ -123,6 +126,16 @@ def make_host(record: Record, host: str) -> None:
         f"link set {cable(host)} master {BRIDGE} up",
     )
     batch(own, f"addr add {address}/24 dev host0", "link set host0 up")
+
+
+def make_tap(shared: str, name: str) -> None:
+    """The cable of a host with a kernel of its own, which opens the device when it boots; it stays over its power."""
+    there = links(shared).get(name)
+    if there and there.get("master") == BRIDGE:
+        return
+    succeeds("ip", "-n", shared, "link", "delete", name)
+    call("ip", "-n", shared, "tuntap", "add", "dev", name, "mode", "tap")
+    batch(shared, f"link set {name} master {BRIDGE} up")
 
 
 def mounted() -> bool:

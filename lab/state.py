@@ -17,11 +17,12 @@ from lab.errors import LabError, UsageError
 RELEASES = ("trixie", "bookworm")
 DEFAULT_HOSTS = "j1,j2,j3,e1,e2,g1"
 GROUPS = {"j": "judicators", "e": "executors", "g": "gateways"}
-# where the addresses of each kind begin: j1 is .11, g1 is .21, e1 is .31
-FIRST = {"j": 10, "g": 20, "e": 30}
+# where the addresses of each kind begin: j1 is .11, g1 is .21, e1 is .31, u1 is .91
+FIRST = {"j": 10, "g": 20, "e": 30, "u": 90}
+LAST = {"j": 9, "g": 9, "e": 60, "u": 9}  # the highest number of each kind that has an address of its own
 SUBNETS = 256
 NAME = re.compile(r"[a-z][a-z0-9]{0,11}")  # interfaces are called v-NAME, and the kernel allows 15 characters
-HOST = re.compile(r"[jeg][a-z0-9]{0,11}")
+HOST = re.compile(r"[jegu][a-z0-9]{0,11}")
 LOCK_TIMEOUT = 180.0  # seconds; a base image is built under its lock, hosts are started under theirs
 
 
@@ -82,8 +83,7 @@ class Record:
             taken = set(self.hosts.values())
             number = int(name[1:]) if name[1:].isdigit() else 0
             wanted = FIRST[name[0]] + number
-            last = 9 if name[0] in "jg" else 60
-            if not 1 <= number <= last or wanted in taken:
+            if not 1 <= number <= LAST[name[0]] or wanted in taken:
                 free = [byte for byte in range(100, 255) if byte not in taken]
                 if not free:
                     raise UsageError(f"no address left for {name}: a lab has room for about 250 hosts")
@@ -98,6 +98,11 @@ def check_name(name: str) -> str:
     return name
 
 
+def own_kernel(host: str) -> bool:
+    """Whether a host runs a kernel of its own (user-mode Linux), and is in no inventory group."""
+    return host[0] == "u"
+
+
 def parse_hosts(text: str) -> list[str]:
     """`j1,j2,e1` as a list, or UsageError that names the first fault."""
     names = [item.strip() for item in text.split(",") if item.strip()]
@@ -106,7 +111,7 @@ def parse_hosts(text: str) -> list[str]:
     for name in names:
         if not HOST.fullmatch(name):
             raise UsageError(
-                f"host name '{name}': expected j (judicator), e (executor) or g (gateway), "
+                f"host name '{name}': expected j (judicator), e (executor), g (gateway) or u (user-mode Linux), "
                 "then up to 11 small letters or digits"
             )
     twice = sorted({name for name in names if names.count(name) > 1})

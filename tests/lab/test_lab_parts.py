@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import cgroups, cluster, image, inventory, shell, state
+from lab import cgroups, cluster, image, inventory, shell, state, uml
 from lab import host as hosts
 from lab.errors import LabError, UsageError
 from lab.state import Record
@@ -33,10 +33,11 @@ def record(**more: object) -> Record:
 def test_addresses_go_by_letter_and_number() -> None:
     lab = record()
     lab.add_hosts(["j1", "j2", "e1", "e60", "g1", "gw", "e61", "j10"])
-    lab.add_hosts(["j1", "e2"])
+    lab.add_hosts(["j1", "e2", "u9"])
     assert {name: lab.address(name) for name in lab.hosts} == {
         "j1": "10.77.3.11", "j2": "10.77.3.12", "e1": "10.77.3.31", "e60": "10.77.3.90", "g1": "10.77.3.21",
         "gw": "10.77.3.100", "e61": "10.77.3.101", "j10": "10.77.3.102", "e2": "10.77.3.32",
+        "u9": "10.77.3.99",
     }  # fmt: skip
     lab.add_hosts([f"ex{number}" for number in range(152)])
     assert len(set(lab.hosts.values())) == len(lab.hosts)
@@ -201,6 +202,12 @@ def test_what_is_missing_is_named_with_its_package(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(LabError, match="needs root"):
         shell.prepare()
+
+
+def test_a_missing_kernel_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(LabError, match=r"missing linux\.uml.*names begin with u.*apt-get install user-mode-linux"):
+        uml.prepare()
 
 
 def test_a_machine_without_the_old_hierarchies_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

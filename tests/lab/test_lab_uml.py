@@ -1,0 +1,134 @@
+"""A lab host with a kernel of its own (user-mode Linux): what it is, its power and cable, and nothing left of it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import cluster, uml
+from lab import host as hosts
+from lab.cluster import Lab
+from lab.errors import LabError
+from tests.lab.test_lab import RELEASE, answers, assert_nothing_left, command, fresh_name, quiet, reaches
+from tests.support.capable import no_lab
+from tests.support.servers import wait_for
+
+REASON = no_lab() or ("" if shutil.which(uml.PROGRAM) else f"the package {uml.PACKAGE} is not installed")
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(bool(REASON), reason=REASON or "possible"),
+]
+BOOT = "cat /proc/sys/kernel/random/boot_id"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One host of each kind: u1 with a kernel of its own, e1 without."""
+    name = fresh_name()
+    bundle = tmp_path_factory.mktemp("bundle")
+    (bundle / "manifest.json").write_text("{}")
+    try:
+        directory = tmp_path_factory.mktemp("inventory")
+        yield cluster.up(name, ["u1", "e1"], RELEASE, bundle=bundle, memory="1G", inventory_directory=directory)
+    finally:
+        cluster.down(name)
+        assert_nothing_left(name)
+
+
+def test_a_kernel_of_its_own_with_cgroups_of_version_2(lab: Lab) -> None:
+    told = lab.ssh(
+        "u1", "hostname; cat /proc/1/comm; systemctl is-system-running; . /etc/os-release; echo $VERSION_CODENAME"
+    )
+    assert told.split() == ["u1", "systemd", "running", RELEASE]
+    assert lab.ssh("u1", "uname -r").strip() != platform.release()
+    assert {"memory", "pids", "cpu"} <= set(lab.ssh("u1", "cat /sys/fs/cgroup/cgroup.controllers").split())
+    assert lab.ssh("u1", "ls /opt/judge/bundle; ip route show default").split() == ["manifest.json"], "no route out"
+    memory = int(lab.ssh("u1", "grep MemTotal /proc/meminfo").split()[1]) << 10
+    assert 0.8 * (1 << 30) < memory <= 1 << 30
+    hog = "python3 -c 'bytearray(200 << 20)'"
+    assert lab.ssh("u1", f"systemd-run --quiet --wait -p MemoryMax=400M {hog} && echo fits").strip() == "fits"
+    with pytest.raises(LabError):
+        lab.ssh("u1", f"systemd-run --quiet --wait -p MemoryMax=32M {hog}")
+
+
+def test_it_sees_the_machine_and_changes_nothing_of_it(lab: Lab, tmp_path: Path) -> None:
+    mine = tmp_path / "file"
+    mine.write_text("mine")
+    assert lab.ssh("u1", f"cat {uml.MACHINE}{mine}") == "mine"
+    with pytest.raises(LabError, match="Read-only file system"):
+        lab.ssh("u1", f"echo changed >{uml.MACHINE}{mine}")
+    # not by another mount either: its files end at its own directory
+    lab.ssh("u1", "mkdir -p /mnt/all && mount -t hostfs none /mnt/all -o /")
+    assert "lab-network.service" in lab.ssh("u1", "ls /mnt/all/etc/systemd/system")
+    with pytest.raises(LabError):
+        lab.ssh("u1", f"touch /mnt/all{uml.MACHINE}{mine}.new")
+    lab.ssh("u1", "umount /mnt/all")
+    assert mine.read_text() == "mine" and [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_power_cable_and_hang(lab: Lab) -> None:
+    assert reaches(lab, "e1", "u1")
+    lab.cut("u1", "e1")
+    assert not reaches(lab, "e1", "u1") and answers_in_time(lab)
+    lab.cut("u1")
+    assert not answers(lab, "u1")
+    lab.heal()
+    assert answers_in_time(lab)
+
+    lab.freeze("u1")
+    assert {item.name: item.state for item in lab.status()} == {"u1": "frozen", "e1": "running"}
+    assert not answers(lab, "u1")
+    lab.thaw()
+    assert answers_in_time(lab)
+
+    first = lab.ssh("u1", f"echo kept >/etc/mark; sync; {BOOT}")
+    lab.kill("u1")
+    assert {item.name: item.state for item in lab.status()} == {"u1": "off", "e1": "running"}
+    lab.start("u1")
+    lab.start("u1")  # once more changes nothing
+    assert lab.ssh("u1", "cat /etc/mark").strip() == "kept"
+    second = lab.ssh("u1", BOOT)
+    assert second != first
+
+    lab.stop("u1")
+    assert not hosts.running(lab.record, "u1")
+    lab.start("u1")
+    told = lab.ssh("u1", "journalctl --list-boots --no-pager >&2; journalctl -b -1 --no-pager | tail -40")
+    assert "Reached target" in told, "a shut down machine has said so"
+
+    before = lab.ssh("u1", BOOT)
+    subprocess.run(lab.ssh_command("u1", "systemctl reboot"), capture_output=True, check=False)
+    wait_for(lambda: quiet(lab, "u1", BOOT) not in {before, None}, timeout=300, what="u1 after its reboot")
+    lab.wait("u1")
+
+    lab.wipe("u1")
+    assert lab.ssh("u1", "ls /etc/mark 2>/dev/null || echo bare").strip() == "bare"
+
+
+def answers_in_time(lab: Lab) -> bool:
+    """Whether its SSH answers; its slowness is no cut."""
+    return bool(wait_for(lambda: answers(lab, "u1"), what="an answer of u1"))
+
+
+def test_a_small_disk(lab: Lab) -> None:
+    lab.ssh("u1", "mkdir -p /srv/data && echo mine >/srv/data/file")
+    lab.fill("u1", "/srv/data", "16M", full=True)
+    assert lab.ssh("u1", "cat /srv/data/file; ls /srv/data").split() == ["mine", "file", "lab-fill"]
+    with pytest.raises(LabError, match="No space left"):
+        lab.ssh("u1", "head -c 100000 /dev/zero >/srv/data/more; sync -f /srv/data/more")
+    lab.fill("u1", "/srv/data", "0")
+    assert lab.ssh("u1", "cat /srv/data/file").strip() == "mine"
+
+
+def test_it_is_in_no_group_of_the_inventory(lab: Lab) -> None:
+    text = (Path(lab.record.inventory) / "hosts.yml").read_text()
+    assert "e1" in text and "u1" not in text
+    status = json.loads(command("status", "--name", lab.record.name, "--json").stdout)
+    assert [item["name"] for item in status["hosts"]] == ["u1", "e1"]
