@@ -9,7 +9,7 @@ PIP := $(BIN)/pip --quiet --disable-pip-version-check
 # The system's interpreter: daemons that drop root must be able to reach it (DESIGN, facts that bite).
 PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
-  lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 molecule/shared/connect molecule/shared/files/listing.sh
+  lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
 .PHONY: help setup setup-test demo up lab lab-down test test-hosts test-cluster test-cgroup2 molecule molecule-single lint types unit bench clean
 
