@@ -26,7 +26,7 @@ class Settings(Message):
     """What a slot process is told at its start.
 
     `outputs` is where it puts outputs too big for a result, `builds` where the slots keep built validators, `quiet`
-    where they take turns, `sharing` where they share tests; sandboxes are made on the cores `makers`, which have no slot.
+    where they take turns, `sharing` where they share tests; sandboxes are made on the cores `makers`, without slots.
     """
 
     index: int
