@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any, Literal, overload
 
 import pymongo
+import pymongo.lock
 from bson.errors import BSONError
 from pymongo import errors
 
@@ -27,6 +30,18 @@ _AUTHENTICATION = frozenset({13, 18, 8000})
 
 # What the driver raises: of the server and the network, and for documents that it will not send.
 DRIVER_ERRORS = (errors.PyMongoError, BSONError)
+
+
+async def _wait_for(work: Awaitable[bool], seconds: float | None) -> bool:
+    async with asyncio.timeout(seconds):
+        return await work
+
+
+if sys.version_info < (3, 12):
+    # Until 3.12 asyncio.wait_for may end before what it has cancelled (cpython issue 86766). A cancelled operation of
+    # the driver then gave back a lock that it did not have, and its half that was left behind took it for good: no
+    # operation of that client ever ended again (docs/decisions/014-cancelled-in-the-driver.md).
+    pymongo.lock.wait_for = _wait_for  # type: ignore[attr-defined, assignment]
 
 WANTED_DEFAULTS: Document = {"read": "majority", "w": "majority", "j": True}
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from pathlib import Path
 
+import pymongo.lock
 import pytest
 from bson import Timestamp
 from pymongo import errors
@@ -214,3 +216,29 @@ def test_member_with_and_without_state() -> None:
     assert lagging.healthy and not lagging.in_sync
     assert not replica._member(entry, state(3, 100), 100).healthy
     assert not replica._member(entry, state(2, 100, health=0), 100).healthy
+
+
+async def test_a_cancelled_operation_ends_with_the_locks_of_the_driver_as_they_were() -> None:
+    """It gave back a lock that somebody else had, with asyncio.wait_for of Python 3.11 (docs/decisions/014)."""
+    assert store.DRIVER_ERRORS  # it is this module that mends the driver
+    lock = pymongo.lock._async_create_lock()
+    condition = pymongo.lock._async_create_condition(lock)
+
+    async def wait() -> None:
+        async with lock:
+            await pymongo.lock._async_cond_wait(condition, 0.01)
+
+    waiter = asyncio.ensure_future(wait())
+    await asyncio.sleep(0)
+    async with lock:  # so that the waiter's time is over while it cannot have its lock back
+        for _ in range(10_000):
+            if lock._waiters:
+                break
+            await asyncio.sleep(0.001)
+        waiter.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert lock.locked() and not waiter.done()
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+    assert not lock.locked()
