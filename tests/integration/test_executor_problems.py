@@ -256,4 +256,4 @@ def test_a_host_with_less_memory(pool, work):
     assert judge(pipeline, data, CAT).verdict is Verdict.AC
     asked = pipeline.execute(packages.job(made(work, "import sys; sys.exit(42)"), "python3", CAT)).completed
     assert asked.retry
-    assert "needs 128 MiB of memory, this executor has 64 MiB" in asked.result.reason
+    assert "needs 128 MiB of memory, a slot of this executor has 64 MiB" in asked.result.reason
