@@ -234,6 +234,26 @@ def _sleeping(slot: Slot) -> bool:
     return False
 
 
+BURN = (
+    "#include <time.h>\nint main(void){struct timespec t;do clock_gettime(CLOCK_PROCESS_CPUTIME_ID,&t);"
+    "while(t.tv_sec+t.tv_nsec/1e9<0.52);return 0;}"
+)
+
+
+def test_both_slots_want_to_be_alone(executor):
+    limits = LimitsOverride(cpu=0.5, wall=100)
+    tests = [Test(name=str(n), answer="") for n in range(6)]
+    submission = Submission(language="c", source=BURN, tests=tests, limits=limits, mode="full")
+    job = Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission))
+    finished, helped = executor.shared(job)
+    assert helped.tests > 0
+    assert len(finished.completed.result.tests) == 6
+    for test in finished.completed.result.tests:
+        assert test.verdict is Verdict.TLE
+        # On a busy machine the kernel may count so much that a run was not near the limit.
+        assert (test.repeated is not None and test.repeated.quiet) or test.cpu > 0.55
+
+
 def test_nobody_idle_means_nothing_shared(executor, work):
     finished = executor.alone(echo([(n, n, 50) for n in range(6)]))
     assert finished.completed.verdict is Verdict.AC

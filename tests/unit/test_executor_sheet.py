@@ -158,6 +158,31 @@ def test_a_run_that_is_useless_is_given_up(leader, helper):
     assert (course.stand.failed, course.stand.verdict) == ("1", Verdict.WA)
 
 
+def test_what_comes_in_before_others_see_what_the_leader_runs_is_heard(leader, helper, monkeypatch):
+    """Nobody rings for it. Helpers run tests 0 and 1; as the leader takes test 2, test 1 turns out to fail."""
+    names = ["0", "1", "2"]
+    course = Course(None, names, full=False)
+    take = leader.take
+
+    def taking(wanted: list[int]) -> int | None:
+        taken = take(wanted)
+        if taken == 2:
+            helper(lambda sheet: sheet.put(1, found(1, Verdict.WA)))
+        return taken
+
+    def wait(_: float) -> None:
+        helper(lambda sheet: sheet.put(0, found(0)))
+
+    def run(name: str) -> tuple[TestResult, Judged]:
+        pytest.fail(f"test {name} is of no use")
+
+    lead = Lead(leader, course, names, run, lambda one: course.note(one.test.name, one.judged) and None)
+    helper(lambda sheet: [sheet._lock(sheet._taken, index) for index in (0, 1)], hang=True)
+    monkeypatch.setattr(leader, "take", taking)
+    lead.until_over(wait)
+    assert (course.stand.failed, list(course.counted)) == ("1", ["0", "1"])
+
+
 def test_an_interrupted_run_that_is_needed_is_run_again(leader):
     course = Course(None, ["0", "1"], full=False)
     ran: list[str] = []
