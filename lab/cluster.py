@@ -287,6 +287,8 @@ class Lab:
         The disk starts with what the directory holds. The host is restarted.
         """
         self.check(host)
+        if own_kernel(host):
+            raise UsageError(f"{host} has no small disks: its kernel says that it has written what did not fit")
         hosts.check_directory(directory)
         wanted = hosts.parse_size(size)
         record = self.record

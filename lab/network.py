@@ -165,14 +165,18 @@ def inside(lab: str) -> list[str]:
 
 
 def plug(record: Record, host: str, *, up: bool) -> None:
-    """Put a host's cable in or out."""
-    call("ip", "-n", namespace(record.name), "link", "set", cable(host), "up" if up else "down")
+    """Put a host's cable in or out: at the bridge's end, as user-mode Linux gives up a device that went down once."""
+    change = "up" if up else "down"
+    if own_kernel(host):
+        change = f"master {BRIDGE}" if up else "nomaster"
+    batch(namespace(record.name), f"link set {cable(host)} {change}")
 
 
 def plugged(record: Record) -> dict[str, bool]:
     """Host -> whether its cable is in."""
     found = links(namespace(record.name))
-    return {host: "UP" in found.get(cable(host), {}).get("flags", []) for host in record.hosts}
+    here = {host: found.get(cable(host), {}) for host in record.hosts}
+    return {host: "UP" in link.get("flags", []) and link.get("master") == BRIDGE for host, link in here.items()}
 
 
 def drop(record: Record, source: str, target: str | None) -> None:
