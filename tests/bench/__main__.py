@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -25,6 +26,7 @@ def main() -> int:
     if wrong:
         parser.error(f"there is no part '{wrong[0]}'; there are: {', '.join(PARTS)}")
     parts = options.parts or PARTS
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that its clusters are stopped
     ledger = Ledger()
     with tempfile.TemporaryDirectory(prefix="judge-bench-") as name:
         work = Path(name)
