@@ -40,7 +40,7 @@ STEADY = """\
 #include <stdio.h>
 int main(void) {
     volatile unsigned x = 1;
-    for (long i = 0; i < 30000000; i++) x = x * 1664525u + 1013904223u;
+    for (long i = 0; i < 90000000; i++) x = x * 1664525u + 1013904223u;
     printf("%u\\n", x & 0u);
     return 0;
 }
