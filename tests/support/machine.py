@@ -63,5 +63,5 @@ def fork_cost() -> float:
 
 @functools.cache
 def no_32_bit_calls() -> str:
-    """Why 32-bit system calls cannot be tried here; empty when this kernel has them."""
-    return "" if _outside(_OLD_CALL).returncode == 0 else "this kernel has no 32-bit system calls (int 0x80)"
+    """Why 32-bit system calls cannot be tried here; empty when this kernel has them, or a filter ends who makes one."""
+    return "this kernel has no 32-bit system calls (int 0x80)" if _outside(_OLD_CALL).returncode == 1 else ""
