@@ -40,7 +40,7 @@ async def _wait_for(work: Awaitable[bool], seconds: float | None) -> bool:
 if sys.version_info < (3, 12):
     # Until 3.12 asyncio.wait_for may end before what it has cancelled (cpython issue 86766). A cancelled operation of
     # the driver then gave back a lock that it did not have, and its half that was left behind took it for good: no
-    # operation of that client ever ended again (docs/decisions/014-cancelled-in-the-driver.md).
+    # operation of that client ever ended again (docs/decisions/013-cancelled-in-the-driver.md).
     pymongo.lock.wait_for = _wait_for  # type: ignore[attr-defined, assignment]
 
 WANTED_DEFAULTS: Document = {"read": "majority", "w": "majority", "j": True}

@@ -24,7 +24,7 @@ class Message(BaseModel):
 
     @classmethod
     def received(cls, body: bytes) -> Self:
-        """What another host wrote, whose release may know more fields (docs/decisions/013-mixed-releases.md).
+        """What another host wrote, whose release may know more fields (docs/decisions/012-mixed-releases.md).
 
         Raises pydantic's ValidationError. For every reply, for executors' reports and for what waits in their spool.
         """

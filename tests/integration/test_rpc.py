@@ -409,7 +409,7 @@ def test_answers_that_are_none(world: World) -> None:
 
 
 def test_a_release_of_the_future_is_understood(world: World) -> None:
-    """While a cluster is upgraded two releases speak with each other (docs/decisions/013-mixed-releases.md)."""
+    """While a cluster is upgraded two releases speak with each other (docs/decisions/012-mixed-releases.md)."""
     executor = world.executor()
     task = world.client().call("add", source(), m.AddReply).task
     (work,) = executor.report(vacant=1).add

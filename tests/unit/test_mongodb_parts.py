@@ -219,7 +219,7 @@ def test_member_with_and_without_state() -> None:
 
 
 async def test_a_cancelled_operation_ends_with_the_locks_of_the_driver_as_they_were() -> None:
-    """It gave back a lock that somebody else had, with asyncio.wait_for of Python 3.11 (docs/decisions/014)."""
+    """It gave back a lock that somebody else had, with asyncio.wait_for of Python 3.11 (docs/decisions/013)."""
     assert store.DRIVER_ERRORS  # it is this module that mends the driver
     lock = pymongo.lock._async_create_lock()
     condition = pymongo.lock._async_create_condition(lock)
