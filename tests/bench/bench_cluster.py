@@ -36,16 +36,17 @@ int main(void) {
 """
 HELLO = '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n'
 # About a tenth of a second of work that no compiler takes away.
-STEADY = """\
+_STEADY = """\
 #include <stdio.h>
 int main(void) {
     volatile unsigned x = 1;
-    for (long i = 0; i < 90000000; i++) x = x * 1664525u + 1013904223u;
+    for (long i = 0; i < @TIMES@; i++) x = x * 1664525u + 1013904223u;
     printf("%u\\n", x & 0u);
     return 0;
 }
 """
-PACKAGE_SOURCE = STEADY.replace("30000000", "6000000")
+STEADY = _STEADY.replace("@TIMES@", "90000000")
+PACKAGE_SOURCE = _STEADY.replace("@TIMES@", "6000000")
 TESTS = 10
 PACKAGE_TESTS = 100
 TURNS = 4

@@ -183,9 +183,8 @@ CASES: list[Case] = [
     _program("13_link_at_source.sh", "puts a link in place of its source", "RTE",
              "the slot never opens what it has put down", source="x", compile="rm source; ln -s @SECRET@ source"),
     # ---- processes ----
-    # MLE: what refused forks leave in the kernel stays charged until its next grace period
-    _program("14_fork_bomb.c", "forks without end", "TLE MLE", "process limit; " + KILLED, limits=BURN),
-    _program("14_fork_bomb.py", "forks without end", "TLE MLE", "process limit; " + KILLED, limits=BURN),
+    _program("14_fork_bomb.c", "forks without end", "TLE", "process limit; " + KILLED, limits=BURN),
+    _program("14_fork_bomb.py", "forks without end", "TLE", "process limit; " + KILLED, limits=BURN),
     _program("14_fork_bomb.sh", "the shell's fork bomb", "TLE RTE", "process limit; " + KILLED, limits=BURN),
     _program("15_setsid.c", "daemons in sessions of their own, deaf to signals", "AC", KILLED),
     _program("16_orphans.c", "ends, and leaves children that burn and hold the output", "AC", KILLED),

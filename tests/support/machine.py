@@ -61,6 +61,11 @@ def fork_cost() -> float:
     return float(_outside(_FORKS).stdout)
 
 
+def slowness() -> float:
+    """What a process costs here beyond a usual machine's, in seconds: 0 there, so that its bounds stay as they are."""
+    return max(0.0, fork_cost() - 0.002)
+
+
 @functools.cache
 def no_32_bit_calls() -> str:
     """Why 32-bit system calls cannot be tried here; empty when this kernel has them, or a filter ends who makes one."""
