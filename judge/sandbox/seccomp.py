@@ -59,6 +59,8 @@ def build() -> bytes:
     """The filter as a BPF program (an array of `struct sock_filter`), for the agent to load before each exec."""
     rules = sc.SyscallFilter(sc.ALLOW)
     rules.set_attr(sc.Attr.ACT_BADARCH, sc.KILL_PROCESS)  # foreign ABIs: 32-bit and x32 calls
+    # A search tree: the kernel tries every number when a filter is set, and each run sets it (docs/decisions/011).
+    rules.set_attr(sc.Attr.CTL_OPTIMIZE, 2)
     for name in _KILLED:
         _add(rules, sc.KILL_PROCESS, name)
     rules.add_rule(sc.KILL_PROCESS, _OPEN_TREE_ATTR)
