@@ -187,6 +187,7 @@ class Loop:
     def _finished(self, event: Finished, now: float) -> None:
         """A slot is done with a task: keep its result for the next report, which follows at once."""
         self._release(event.claim)
+        self._deal_out(now)  # nobody waits for what follows, the slot does
         if event.no_space:
             self.p.disk.failed(now)
         if event.runs:
