@@ -6,6 +6,7 @@ sandbox as the descriptor that becomes readable on cancellation, and the end of 
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from pathlib import Path
@@ -180,6 +181,12 @@ class Reader:
                 return None
             parts += part
         return bytes(parts)
+
+    def soon(self, seconds: float) -> bool:
+        """The slot's side: whether main says something within so many seconds."""
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
 
     def for_slot(self) -> Job | Help | Cancel | None:
         """The slot's side: the next message, waiting for it; None when main is gone.

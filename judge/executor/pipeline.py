@@ -62,10 +62,10 @@ class Cancelled(Exception):  # noqa: N818 - not an error: somebody asked for it
 class Pipeline:
     """Judges jobs, one after another, in sandboxes that `take` hands out.
 
-    `tell` carries progress to main; `outputs` is where outputs go that are too big for a result, `builds` where built
-    validators are kept; a `cancel_fd` that becomes readable ends the job. `memory` is what this host can give one run,
-    in bytes; `where` names slot and core, in results and log lines; `quiet` takes turns with the other slots, `sharing`
-    gives tests to those of them that are idle.
+    `leave` ends them, at once or later, `prepare` makes the next one; `tell` carries progress to main; `outputs` is
+    where outputs go that are too big for a result, `builds` where built validators are kept; a `cancel_fd` that becomes
+    readable ends the job. `memory` is what this host can give one run, in bytes; `where` names slot and core, in
+    results and log lines; `quiet` takes turns with the other slots, `sharing` gives tests to those that are idle.
     """
 
     take: Callable[[], Box]
@@ -76,6 +76,7 @@ class Pipeline:
     weak: bool = False
     where: str = ""
     prepare: Callable[[], None] = lambda: None
+    leave: Callable[[Box], None] = lambda box: box.close()
     pace: Pace = field(default_factory=Pace)
     builds: Path | None = None
     memory: int | None = None
@@ -184,11 +185,8 @@ class Judging:
         program, asked = self.program(), self.asked()
         self.result.limits = program.limits
         with self.create_files(program.files) as box, contextlib.ExitStack() as stack:
-            if program.compile is not None:
-                # The next sandbox comes up while the compiler runs: nothing is measured closely then.
-                self.pipeline.prepare()
-                if not self._compile(box, program.compile, program, asked):
-                    return Verdict.CE
+            if program.compile is not None and not self._compile(box, program.compile, program, asked):
+                return Verdict.CE
             validator = self.validator(asked)
             if validator is not None:
                 stack.callback(validator.close)
@@ -230,7 +228,7 @@ class Judging:
                 box.put(name, data)
             yield box
         finally:
-            box.close()
+            self.pipeline.leave(box)
 
     def _pair(self, boxes: tuple[Box, Box], commands: tuple[Command, Command]) -> tuple[Outcome, Outcome]:
         """One interaction; a validator that ended with anything but 42 settles it."""
@@ -281,11 +279,11 @@ class Judging:
         self.last, self.told = progress.model_copy(update={"nearly": False}), clock.monotonic()
         self.pipeline.tell(progress)
 
-    def run(self, box: Box, command: Command) -> Outcome:
+    def run(self, box: Box, command: Command, meanwhile: Callable[[], None] | None = None) -> Outcome:
         """One run in the sandbox; Cancelled when main asked for an end (seed: t.proc.kill), or SupersededError."""
         with self.pipeline.quiet.beside(self._wait):
             begin = clock.monotonic()
-            outcome = box.run(command, self._interrupt_fd)
+            outcome = box.run(command, self._interrupt_fd, meanwhile)
         self.finished.overhead += max(0.0, clock.monotonic() - begin - outcome.wall)
         self.finished.runs += 1
         if outcome.killed is Killed.CANCELLED:
@@ -296,7 +294,8 @@ class Judging:
     def _compile(self, box: Box, argv: Sequence[str], program: Program, limits: Limits) -> bool:
         """Run the compiler under limits; False when it failed or passed one (seed: compiling, compile_failed)."""
         command = Command(argv=argv, limits=limits, env=program.env, writable=True, cwd="/box")
-        with self.run(box, command) as outcome:
+        # The next sandbox comes up while the compiler runs: nothing is measured closely then.
+        with self.run(box, command, self.pipeline.prepare) as outcome:
             self.result.compile = usage(outcome)
             self.result.compile_log = excerpt.build_log(outcome)
             failed = compile_verdict(outcome, limits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -31,8 +31,10 @@ class Box(Protocol):
     def get(self, name: str) -> int | None:
         """A descriptor of a regular file in /box."""
 
-    def run(self, command: Command, cancel_fd: int | None = None) -> Outcome:
-        """Run one command to its end."""
+    def run(
+        self, command: Command, cancel_fd: int | None = None, meanwhile: Callable[[], None] | None = None
+    ) -> Outcome:
+        """Run one command to its end; call `meanwhile` as soon as it runs."""
 
     def start(self, command: Command) -> Run:
         """Start one command without waiting for it."""

@@ -25,6 +25,9 @@ from judge.sandbox import SandboxPool
 
 log = logging.getLogger("judge.slot")
 
+# How long a sandbox that served its task is left alone, in seconds: a job that follows sooner compiles meanwhile.
+HOLD = 0.005
+
 
 def serve(sock: socket.socket, settings: Settings) -> int:
     """Take jobs until main is gone; returns the process's exit code."""
@@ -47,6 +50,7 @@ def serve(sock: socket.socket, settings: Settings) -> int:
             weak=pool.weak,
             where=f"slot {settings.index}" + ("" if settings.core is None else f", core {settings.core}"),
             prepare=pool.prepare,
+            leave=pool.leave,
             builds=settings.builds,
             quiet=Quiet(settings.quiet),
             sharing=None if settings.sharing is None else Sharing(settings.sharing),
@@ -61,13 +65,14 @@ def serve(sock: socket.socket, settings: Settings) -> int:
         gc.collect()
         gc.freeze()
         while True:
+            if not pool.prepared or not reader.soon(HOLD):
+                pool.prepare()
             message = reader.for_slot()
             if message is None:
                 return 0
             if isinstance(message, Cancel):
                 continue  # its job ended while the message was on its way
             send(sock, help_out(pipeline, message) if isinstance(message, Help) else pipeline.execute(message))
-            pool.prepare()
 
 
 def main(arguments: list[str]) -> int:

@@ -85,6 +85,7 @@ struct shared {
 /* A process in a version 1 cgroup, which shares the descriptors of process 1: eventfds for its orders. */
 struct parent {
     int go, done;
+    pid_t pid;
 };
 
 struct call {
@@ -105,6 +106,7 @@ static struct shared *shared;
 static const char *tmp_options;
 static uid_t run_uid;
 static int channel, signals, null_fd, box_writable = 1;
+static cpu_set_t made_on;
 
 /* ---- process 1: set-up ---- */
 
@@ -414,7 +416,7 @@ static void make_parent(const struct cgroup *cgroup, struct parent *parent) {
     if (cgroup->count == 0) return;
     parent->go = eventfd(0, EFD_CLOEXEC);
     parent->done = eventfd(0, EFD_CLOEXEC);
-    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    pid_t pid = parent->pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
     if (pid < 0 || parent->go < 0 || parent->done < 0) die("parent");
     if (pid == 0) serve_parent(cgroup, parent);
 }
@@ -510,13 +512,21 @@ static void run(ssize_t size, const int *fds) {
     reply(&ready, -1);
 }
 
-/* From where the container was made to the core on which it is used; the runs inherit it. "any": stay. */
+/* Moves process 1 and the parents; what they start inherits the place. */
+static void move_to(const cpu_set_t *cpus) {
+    const pid_t all[] = {build_parent.pid, run_parent.pid, 0};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if ((all[i] > 0 || i == 2) && sched_setaffinity(all[i], sizeof *cpus, cpus) < 0) die("sched_setaffinity");
+}
+
+/* From where the container was made to the core on which it is used. "any": stay. */
 static void settle(const char *cpu) {
     cpu_set_t one;
+    if (sched_getaffinity(0, sizeof made_on, &made_on) < 0) die("sched_getaffinity");
     if (strcmp(cpu, "any") == 0) return;
     CPU_ZERO(&one);
     CPU_SET((size_t)number(cpu), &one);
-    if (sched_setaffinity(0, sizeof one, &one) < 0) die("sched_setaffinity");
+    move_to(&one);
 }
 
 static int serve(char **argv) {
@@ -554,9 +564,9 @@ static int serve(char **argv) {
     if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) die("remount /");
     if (mount("proc", "/proc", "proc", MS_REMOUNT | MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2") < 0)
         die("remount /proc");
-    settle(argv[8]);
     make_parent(&build_cgroup, &build_parent);
     make_parent(&run_cgroup, &run_parent);
+    settle(argv[8]);
     reply(&ready, -1);
     for (ssize_t size; (size = receive(fds)) > 0;) {
         struct request *request = (struct request *)packet;
@@ -574,6 +584,7 @@ static int serve(char **argv) {
         for (int i = 0; i < MAX_FDS; i++)
             if (fds[i] >= 0) close(fds[i]);
     }
+    move_to(&made_on); /* to take a container apart is the work of its last process: not on the slot's core */
     return 0;
 }
 

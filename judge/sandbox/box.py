@@ -10,7 +10,7 @@ import os
 import select
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from judge import clock
@@ -69,22 +69,27 @@ class Sandbox:
             answer = self._container.expect(FETCHED, PUT_SECONDS)
         return answer.fd
 
-    def run(self, command: Command, cancel_fd: int | None = None) -> Outcome:
+    def run(
+        self, command: Command, cancel_fd: int | None = None, meanwhile: Callable[[], None] | None = None
+    ) -> Outcome:
         """Run one command to its end and account for it; when this returns no process of it is alive.
 
-        A `cancel_fd` that becomes readable ends the run (Killed.CANCELLED); it is not read. A program that cannot be
-        executed ends with 127 or 126 and a sentence on stderr, as in a shell. SandboxError: the sandbox failed, which
-        says nothing about the command.
+        A `cancel_fd` that becomes readable ends the run (Killed.CANCELLED); it is not read. `meanwhile` is called once
+        the command runs, and kept short: no limit strikes during it. A program that cannot be executed ends with 127
+        or 126 and a sentence on stderr, as in a shell. SandboxError: the sandbox failed, which says nothing about the
+        command.
         """
         if not command.argv or any("\0" in text for text in (*command.argv, *command.env, *command.env.values())):
             msg = "argv: a command needs a program, and no NUL characters; give it as a list of words"
             raise UsageError(msg)
         with self._broken_on_error():
-            return self._run(command, cancel_fd)
+            return self._run(command, cancel_fd, meanwhile)
 
-    def _run(self, command: Command, cancel_fd: int | None) -> Outcome:
+    def _run(self, command: Command, cancel_fd: int | None, meanwhile: Callable[[], None] | None) -> Outcome:
         run = self.start(command)
         try:
+            if meanwhile is not None:
+                meanwhile()
             return run.finish(run.wait(cancel_fd))
         finally:
             run.close()

@@ -41,17 +41,6 @@ class Sizes:
     scratch_inodes: int = 16384
 
 
-@dataclass(frozen=True)
-class Place:
-    """The core that a container is used on (None: any), and those that it is made on (empty: the maker's own)."""
-
-    core: int | None = None
-    makers: tuple[int, ...] = ()
-
-
-_ANYWHERE = Place()
-
-
 @functools.cache
 def filter_program() -> bytes:
     """The system call filter, built once per process."""
@@ -91,9 +80,12 @@ class Container:
         sizes: Sizes,
         *,
         privileged: bool,
-        place: Place = _ANYWHERE,
+        core: int | None = None,
     ) -> None:
-        """`paths`: what to show beside /usr; `privileged`: we are root, so the container gets users of its own."""
+        """`paths`: what to show beside /usr; `privileged`: we are root, so the container gets users of its own.
+
+        `core`: where it is used; it is made where the caller is (None: it is used there as well).
+        """
         self.build: Group = tree.group(keeps=True)
         self.runs: Group = tree.group(keeps=False)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -111,12 +103,12 @@ class Container:
             binary = os.open(BINARY, os.O_RDONLY | os.O_CLOEXEC)
             inside = [*self.build.fds, *self.runs.fds, program, page, theirs.fileno(), binary]
             command = [
-                *_launcher(tree, place.makers, privileged=privileged),
+                *_launcher(tree, privileged=privileged),
                 *_bubblewrap(paths, privileged=privileged, cgroup=tree.namespace),
                 f"/proc/self/fd/{binary}", "serve", str(theirs.fileno()), str(program), str(uid),
                 f"size={sizes.box_bytes},nr_inodes={sizes.box_inodes},mode=0755,uid={uid},gid={uid}",
                 f"size={sizes.scratch_bytes},nr_inodes={sizes.scratch_inodes},mode=1777",
-                self.build.spec(), self.runs.spec(), str(page), "any" if place.core is None else str(place.core),
+                self.build.spec(), self.runs.spec(), str(page), "any" if core is None else str(core),
             ]  # fmt: skip
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said, env={}, pass_fds=inside
@@ -139,7 +131,6 @@ class Container:
         self._pidfd = os.pidfd_open(self._process.pid)
         for group in (self.build, self.runs):
             group.watch(self._process.pid)
-        self._core = place.core if place.makers else None
         self._is_ready = False
         self._closed = False
 
@@ -156,10 +147,6 @@ class Container:
         if not self._is_ready:
             self.expect(READY, START_SECONDS)
             self._is_ready = True
-            if self._core is not None:
-                # The agent has come to this core by itself; its end would wait for bwrap on a busy one.
-                os.sched_setaffinity(self.pid, {self._core})
-                self._core = None
 
     def busy(self) -> None:
         """A run is about to be asked for: READY comes only after its end."""
@@ -231,11 +218,9 @@ def _above(paths: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _launcher(tree: Tree, makers: Sequence[int], *, privileged: bool) -> list[str]:
+def _launcher(tree: Tree, *, privileged: bool) -> list[str]:
     """The agent's binary as launcher; see agent.c."""
     command = [str(BINARY), "launch", "-n", str(NICE)]
-    for cpu in makers:
-        command += ["-c", str(cpu)]
     for path in tree.joins:
         command += ["-j", str(path)]
     if privileged:

@@ -1,8 +1,8 @@
 /*
  * The launcher: what has to happen outside of the container, before bwrap makes it.
  *
- *   agent launch [-c CPU]... [-j CGROUP_PROCS]... [-m FIRST -s PAIRS] [-n NICE] -- PROGRAM ARG...
- *       goes to the CPUs on which the container is to be made, joins cgroups, makes a user namespace in which 0 and 1000 are two unprivileged users of the host that no
+ *   agent launch [-j CGROUP_PROCS]... [-m FIRST -s PAIRS] [-n NICE] -- PROGRAM ARG...
+ *       joins cgroups, makes a user namespace in which 0 and 1000 are two unprivileged users of the host that no
  *       other live container has (the pair FIRST + 2 * (pid % PAIRS)), executes PROGRAM (bwrap).
  *
  * So the whole container lives in its cgroups from its first instruction, and no process in it, not even its "root",
@@ -72,14 +72,8 @@ static void enter_user_namespace(int first) {
 
 int launch(int argc, char **argv) {
     int option, first = -1, pairs = 1;
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    while ((option = getopt(argc, argv, "+c:j:m:s:n:")) != -1) {
-        if (option == 'c') {
-            int cpu = number(optarg);
-            if (cpu < CPU_SETSIZE) CPU_SET(cpu, &cpus); /* a wish as well: making it here costs the slot some time */
-            sched_setaffinity(0, sizeof cpus, &cpus);
-        } else if (option == 'j') {
+    while ((option = getopt(argc, argv, "+j:m:s:n:")) != -1) {
+        if (option == 'j') {
             write_text(optarg, "0");
         } else if (option == 'm') {
             first = number(optarg);

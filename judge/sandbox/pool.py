@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from judge.errors import SandboxError
 from judge.sandbox import cgroup as cgroups
 from judge.sandbox import drivers
 from judge.sandbox.box import Sandbox
-from judge.sandbox.container import NICE, Container, Place, Sizes, visible
+from judge.sandbox.container import NICE, Container, Sizes, visible
 from judge.sandbox.weak import WeakDriver
+
+
+class Closes(Protocol):
+    """What can be left to a pool."""
+
+    def close(self) -> None:
+        """End it."""
 
 
 class SandboxPool:
@@ -35,7 +43,8 @@ class SandboxPool:
         one judges; `paths`: what to show read-only beside /usr (globs); `weak`: do without
         cgroups. Trees of pools whose process is dead are removed, with what still runs in them.
         """
-        self._place = Place(core, tuple(makers) if core is not None else ())
+        self._core = core
+        self._makers = frozenset(makers if core is not None else ())
         if core is not None:
             os.sched_setaffinity(0, {core})
             # Ahead of what it judges on this core, or it would end runs late; the programs start at 0 again.
@@ -53,18 +62,49 @@ class SandboxPool:
             raise SandboxError(msg)
         self._tree = driver.tree(cgroup, name)
         self._next: Container | None = None
+        self._left: list[Closes] = []
 
     def prepare(self) -> None:
-        """Start the next container without waiting for it; for when the slot has nothing better to do."""
-        if self._next is None:
-            self._next = self._start()
+        """Start the next container, do not wait for it, and end what was left; when the slot has nothing better to do.
+
+        That is while a compiler runs, as well: all this goes on on the makers' cores.
+        """
+        with self._elsewhere():
+            if self._next is None:
+                self._next = self._start()
+            self._end_left()
+
+    @property
+    def prepared(self) -> bool:
+        """Whether the next container is on its way, or there."""
+        return self._next is not None
 
     def _start(self) -> Container:
-        return Container(self._tree, self._paths, self._sizes, privileged=self._privileged, place=self._place)
+        return Container(self._tree, self._paths, self._sizes, privileged=self._privileged, core=self._core)
+
+    def _end_left(self) -> None:
+        while self._left:
+            self._left.pop().close()
+
+    @contextlib.contextmanager
+    def _elsewhere(self) -> Iterator[None]:
+        """Be on the makers' cores, where there are any; what is started there stays there."""
+        own = os.sched_getaffinity(0)
+        if self._makers:
+            with contextlib.suppress(OSError):  # a wish: making a container beside what is judged costs that some time
+                os.sched_setaffinity(0, self._makers)
+        try:
+            yield
+        finally:
+            if self._makers:
+                os.sched_setaffinity(0, own)
 
     def take(self) -> Sandbox:
         """A sandbox for one submission, usually prepared before; the caller closes it. SandboxError says why not."""
-        container, self._next = self._next or self._start(), None
+        if self._next is None:
+            with self._elsewhere():
+                self._next = self._start()
+        container, self._next = self._next, None
         try:
             container.ready()
         except SandboxError:
@@ -72,8 +112,13 @@ class SandboxPool:
             raise
         return Sandbox(container, self._cores)
 
+    def leave(self, sandbox: Closes) -> None:
+        """Close a sandbox in `prepare`: nothing runs in it any more, and somebody waits for what it was for."""
+        self._left.append(sandbox)
+
     def close(self) -> None:
-        """End the prepared container and remove the cgroups; sandboxes taken before are closed by their takers."""
+        """End the prepared container, those left, and remove the cgroups; takers close what they took."""
+        self._end_left()
         if self._next is not None:
             self._next.close()
             self._next = None

@@ -84,8 +84,8 @@ class Scripted:
         self._ran.append(self._words.pop(0))
         return dataclasses.replace(command, argv=[*command.argv, *self._ran[-1]])
 
-    def run(self, command: Command, cancel_fd: int | None = None) -> Any:
-        return self._box.run(self._with(command), cancel_fd)
+    def run(self, command: Command, *more: Any) -> Any:
+        return self._box.run(self._with(command), *more)
 
     def start(self, command: Command) -> Any:
         return self._box.start(self._with(command))

@@ -70,6 +70,55 @@ def test_nothing_is_left_after_many_sandboxes():
     wait_for(lambda: mounts() == mounted, what=f"no mounts but {mounted}, there are {mounts()}")
 
 
+def test_what_was_left_ends_when_the_next_is_prepared():
+    with pool("leave") as new:
+        box = new.take()
+        shell(box, "setsid sleep 100 & echo x > /tmp/f").close()
+        new.leave(box)
+        assert len(containers()) == 1  # nobody waits for its end
+        new.prepare()
+        assert new.prepared
+        wait_for(lambda: len(containers()) == 1, what="the next container alone")
+        new.leave(new.take())
+        assert not new.prepared
+    assert containers() == []
+    assert cgroups() == []
+
+
+def test_something_else_is_done_while_a_command_runs():
+    with pool("meanwhile") as new, new.take() as box:
+        read, write = os.pipe()
+        command = Command(["/bin/cat"], Limits(cpu=1, wall=10), stdin=read)
+        with box.run(command, None, lambda: os.close(write)) as outcome:  # it ends only then
+            assert outcome.exit_code == 0
+        os.close(read)
+
+
+def test_containers_are_made_and_ended_away_from_the_core_on_which_they_are_used():
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("this machine has one core")
+    core, maker = cores[0], cores[1]
+    with pool("places", makers=[maker]) as new, new.take() as box:
+        assert os.sched_getaffinity(0) == {core}
+        outer = box._container.pid
+        inside = [int(pid) for pid in Path(f"/proc/{outer}/task/{outer}/children").read_text().split()]
+        assert len(inside) == 1
+        assert os.sched_getaffinity(outer) == {maker}
+        assert os.sched_getaffinity(inside[0]) == {core}
+        assert text(shell(box, "grep Cpus_allowed_list /proc/self/status")).split()[-1] == str(core)
+        os.kill(outer, signal.SIGSTOP)  # so that what is dead stays visible
+        box._container.agent.channel.close()
+
+        def ended() -> list[str]:
+            return Path(f"/proc/{inside[0]}/stat").read_text().rsplit(")", 1)[1].split()
+
+        wait_for(lambda: ended()[0] == "Z", what="the agent's end")
+        last = ended()[36]  # the field `processor`, proc(5)
+        os.kill(outer, signal.SIGCONT)
+        assert last == str(maker)
+
+
 def test_the_cgroups_root_goes_with_its_last_pool():
     with pool("one"), pool("two"):
         assert len(cgroups()) >= 2
