@@ -49,7 +49,7 @@ STEADY = _STEADY.replace("@TIMES@", "90000000")
 PACKAGE_SOURCE = _STEADY.replace("@TIMES@", "6000000")
 TESTS = 10
 PACKAGE_TESTS = 100
-TURNS = 4
+TURNS = 10
 LIVE = 40
 _LOOP = """
 cd "$1"
@@ -103,15 +103,14 @@ def judged(api: Api, task: m.Task) -> m.Task:
 
 
 def judge_all(api: Api, submission: m.Submission, count: int) -> float:
-    """Seconds from the first hand-out of `count` queued submissions to the last verdict."""
+    """Seconds that `count` submissions take out of a queue: as its verdicts follow each other, first to last."""
     executor = api.call(m.ExecutorsReply, "GET", "/executors").executors[0].name
     api.request("POST", f"/executors/{executor}/drain", json={"reason": "the queue is being filled"})
     tasks = [api.submit(submission) for _ in range(count)]
     api.request("POST", f"/executors/{executor}/resume", json={})
     # Newest first: whoever waits for the last one asks seldom, and takes little of the cores that are measured.
-    done = [judged(api, task) for task in reversed(tasks)]
-    start = min(moment(task.started) for task in done)
-    return max(moment(task.finished) for task in done) - start
+    ends = [moment(judged(api, task).finished) for task in reversed(tasks)]
+    return (max(ends) - min(ends)) * count / (count - 1)
 
 
 def moment(text: str | None) -> float:
