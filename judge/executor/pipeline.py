@@ -96,12 +96,25 @@ def fitting(limits: Limits, job: Job, memory: int | None) -> Limits:
 
     UsageError when the problem, or the submission, asks for more than that: another host may have it.
     """
-    if memory is None or limits.memory <= memory:
-        return limits
     manifest = job.data.manifest if job.data is not None else None
     asked = job.assignment.submission.limits.memory is not None if manifest is None else not manifest.memory_is_default
-    if asked:
-        who = "the submission" if manifest is None else "the problem"
+    return _within(limits, memory, ("the submission" if manifest is None else "the problem") if asked else None)
+
+
+def compiling(job: Job, memory: int | None) -> Limits:
+    """The limits of compilers, as `fitting`: all slots together, compiling or running, fit into the machine."""
+    manifest = job.data.manifest if job.data is not None else None
+    if manifest is None:
+        return _within(compile_limits(), memory, None)
+    limits = compile_limits(manifest.compile_seconds, manifest.compile_memory)
+    return _within(limits, memory, None if manifest.compile_memory is None else "compiling for the problem")
+
+
+def _within(limits: Limits, memory: int | None, who: str | None) -> Limits:
+    """At most `memory` bytes; UsageError when `who` has asked for more."""
+    if memory is None or limits.memory <= memory:
+        return limits
+    if who is not None:
         msg = f"{who} needs {size(limits.memory)} of memory, a slot of this executor has {size(memory)}"
         raise UsageError(msg)
     return limits.model_copy(update={"memory": memory})
@@ -176,13 +189,8 @@ class Judging:
         extra = included(manifest, submission.language, job.data.files) if job.data is not None and manifest else {}
         return plan(submission, limits, table, extra)
 
-    def asked(self) -> Limits:
-        """The limits of compilers."""
-        manifest = self.manifest
-        return compile_limits(manifest.compile_seconds, manifest.compile_memory) if manifest else compile_limits()
-
     def _judge(self) -> Verdict:
-        program, asked = self.program(), self.asked()
+        program, asked = self.program(), compiling(self.job, self.pipeline.memory)
         self.result.limits = program.limits
         with self.create_files(program.files) as box, contextlib.ExitStack() as stack:
             if program.compile is not None and not self._compile(box, program.compile, program, asked):

@@ -21,7 +21,8 @@ from judge.executor.channel import (
     limits_of,
     send,
 )
-from judge.executor.pipeline import fitting
+from judge.executor.pipeline import compiling, fitting
+from judge.executor.program import COMPILE_LIMITS
 from judge.rpc.messages import Assignment, Limits, LimitsOverride, Status, Submission
 from judge.rpc.problem import ProblemManifest
 
@@ -114,3 +115,18 @@ def test_default_memory_shrinks_to_what_a_slot_has_and_what_was_asked_for_does_n
         assert fitting(big, one, 2 * share) == big
         with pytest.raises(UsageError, match=f"the {who} needs 2 GiB of memory, a slot of this executor has 1 GiB"):
             fitting(big, one, share)
+
+
+def test_compilers_fit_into_a_slot_too():
+    """Or a compilation takes the memory of another slot's run, which the kernel then kills."""
+    share = 1024**3
+    plain, by_author = job(language="c"), job(language="c")
+    by_author.data = manifest(compile_memory=3 * share, compile_seconds=7)
+    assert compiling(plain, None) == COMPILE_LIMITS
+    assert compiling(plain, share) == COMPILE_LIMITS.model_copy(update={"memory": share})
+    assert compiling(job(language="c").model_copy(update={"data": manifest()}), share).memory == share
+    assert (compiling(by_author, 3 * share).memory, compiling(by_author, 3 * share).cpu) == (3 * share, 7)
+    with pytest.raises(
+        UsageError, match="compiling for the problem needs 3 GiB of memory, a slot of this executor has 1 GiB"
+    ):
+        compiling(by_author, share)
