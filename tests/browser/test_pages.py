@@ -259,7 +259,9 @@ def judged(executor, world):
     for verdict in ("AC", "TLE", "MLE", "CE", "WA"):
         status = {"AC": "success", "CE": "compile_failed"}.get(verdict, "run_failed")
         one = rpc.call("add", m.Submission(user="ada", language="c", source=PROGRAM), m.AddReply).task.id
-        done = accepted(take(executor, one), status=status, verdict=verdict, result=result("AC", "AC", verdict))
+        outcome = result("AC", "AC", verdict)
+        outcome.tests[-1].repeated = m.Repeated(cpu=1.0342, wall=1.0671, quiet=True)
+        done = accepted(take(executor, one), status=status, verdict=verdict, result=outcome)
         executor.report(done, vacant=0)
         ids.append(one)
     return ids
@@ -281,6 +283,8 @@ def test_every_page_fits_and_the_browser_has_no_complaints(chrome, judged, name,
         browser.go(page)
         width = browser.driver.execute_script("return document.documentElement.scrollWidth")
         assert width <= browser.width, f"{page} is {width} pixels wide"
+        if page.endswith(judged[-1]):
+            assert "first run 1.034 s CPU, 1.067 s wall; repeated" in browser.text()
         ground = browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
         assert (ground == "rgb(15, 19, 26)") is look.get("dark", False)
         browser.shot(
