@@ -84,8 +84,8 @@ class Screen:
                 self._changed(service.name, service.state, service.reason)
         if status.state == "running" and not self.ready and set(self._states.values()) == {Phase.RUNNING}:
             self.ready = True
-            self._on_ready()
             self.say(f"ready {self._address} (after {clock.monotonic() - self._begin:.1f} s)", "bold green")
+            self._on_ready()  # after the line: who waits for the file may read what was printed
         if self._live is not None:
             self._live.update(self._line(status), refresh=True)
         return not self.failure

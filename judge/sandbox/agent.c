@@ -166,6 +166,21 @@ static void read_filter(int fd) {
     close(fd);
 }
 
+/* ---- process 1: its place ---- */
+
+/* Moves process 1 and the parents; what they start inherits the place. */
+static void move_to(const cpu_set_t *cpus) {
+    const pid_t all[] = {build_parent.pid, run_parent.pid, 0};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if ((all[i] > 0 || i == 2) && sched_setaffinity(all[i], sizeof *cpus, cpus) < 0) die("sched_setaffinity");
+}
+
+/* The slot is gone, or done: to take a container apart is the work of its last process, not the slot's core's. */
+static _Noreturn void leave(void) {
+    move_to(&made_on);
+    exit(0);
+}
+
 /* ---- process 1: packets ---- */
 
 static void reply(struct answer *answer, int fd) {
@@ -184,7 +199,7 @@ static void reply(struct answer *answer, int fd) {
         header->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(header), &fd, sizeof(int));
     }
-    if (sendmsg(channel, &message, MSG_NOSIGNAL) < 0) exit(0); /* the slot is gone */
+    if (sendmsg(channel, &message, MSG_NOSIGNAL) < 0) leave();
 }
 
 /* One packet into `packet`; its descriptors into fds (the rest -1). Returns its size, 0 when the slot is gone. */
@@ -469,7 +484,7 @@ static void supervise(pid_t main_pid, struct answer *answer) {
             ended = reap(main_pid, answer, WNOHANG);
         }
         if (sources[1].revents && !ended) {
-            if (receive(fds) == 0) exit(0);
+            if (receive(fds) == 0) leave();
             killed = ((struct request *)packet)->kind == KILL;
         }
     }
@@ -512,13 +527,6 @@ static void run(ssize_t size, const int *fds) {
     reply(&ready, -1);
 }
 
-/* Moves process 1 and the parents; what they start inherits the place. */
-static void move_to(const cpu_set_t *cpus) {
-    const pid_t all[] = {build_parent.pid, run_parent.pid, 0};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if ((all[i] > 0 || i == 2) && sched_setaffinity(all[i], sizeof *cpus, cpus) < 0) die("sched_setaffinity");
-}
-
 /* From where the container was made to the core on which it is used. "any": stay. */
 static void settle(const char *cpu) {
     cpu_set_t one;
@@ -529,7 +537,7 @@ static void settle(const char *cpu) {
     move_to(&one);
 }
 
-static int serve(char **argv) {
+static _Noreturn void serve(char **argv) {
     struct answer ready = {.kind = READY};
     int fds[MAX_FDS];
     sigset_t mask;
@@ -584,13 +592,12 @@ static int serve(char **argv) {
         for (int i = 0; i < MAX_FDS; i++)
             if (fds[i] >= 0) close(fds[i]);
     }
-    move_to(&made_on); /* to take a container apart is the work of its last process: not on the slot's core */
-    return 0;
+    leave();
 }
 
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "launch") == 0) return launch(argc - 1, argv + 1);
-    if (argc == 11 && strcmp(argv[1], "serve") == 0) return serve(argv + 2);
+    if (argc == 11 && strcmp(argv[1], "serve") == 0) serve(argv + 2);
     fprintf(stderr, "agent: expected 'launch' or 'serve' with its arguments; only judge.sandbox starts this program\n");
     return 64;
 }
