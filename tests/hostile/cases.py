@@ -66,7 +66,9 @@ class Case:
     def run_limits(self) -> Limits:
         """Long limits: only what waits for one may pass it, however busy or slow this machine is."""
         given = {
-            "cpu": max(1.0, 500 * fork_cost()),
+            "cpu": max(
+                1.0, 3000 * fork_cost()
+            ),  # a page is dear where a process is: programs that fill memory end later
             "wall": max(20.0, 5000 * fork_cost()),
             "memory": 64 * MIB,
             "output": 100_000,
