@@ -24,7 +24,8 @@ _TAR = "/bin/tar"
 _UNPACK = "tar -C /box --no-same-owner -xpf /box/packed.tar && rm /box/packed.tar"
 _HASH = 64
 _PACKED = "packed.tar"
-_LIMITS = Limits(cpu=30, wall=60, memory=2048 * 1024**2, output=256 * 1024**2)
+# Of tar, which holds nothing but what it writes.
+_LIMITS = Limits(cpu=30, wall=60, memory=512 * 1024**2, output=256 * 1024**2)
 
 
 def key_of(program: Program, versions: Mapping[str, str] | None = None) -> str:

@@ -13,7 +13,7 @@ from judge.errors import UsageError
 from judge.executor import excerpt
 from judge.executor.builds import unpacking
 from judge.executor.channel import Finished, Help, Helped
-from judge.executor.pipeline import Cancelled, Judging, Pipeline, compiling
+from judge.executor.pipeline import Cancelled, Judging, Pipeline
 from judge.executor.sheet import Found, HelperSheet
 from judge.executor.testing import cases
 from judge.executor.validation import BuildError
@@ -47,7 +47,8 @@ class _Helper(Judging):
 
     def _work(self, sheet: HelperSheet, helped: Helped) -> None:
         """Run tests while there are any."""
-        program = self.program()
+        limits = self.fitted()
+        program = self.program(limits)
         name, unpack = unpacking()
         built = program.compile is not None
         with (
@@ -59,7 +60,7 @@ class _Helper(Judging):
                     if outcome.exit_code != 0:
                         msg = f"what was built cannot be unpacked: {excerpt.text(outcome.read_stderr(200))}"
                         raise UsageError(msg)
-            validator = self.validator(compiling(self.job, self.pipeline.memory))
+            validator = self.validator(limits)
             if validator is not None:
                 stack.callback(validator.close)
                 validator.box()

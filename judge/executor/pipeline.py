@@ -21,9 +21,10 @@ import judge
 from judge import clock
 from judge.errors import SandboxError, UsageError
 from judge.executor import excerpt
-from judge.executor.builds import Builds, compile_limits, packed, packing
-from judge.executor.channel import Finished, Job, Progress, limits_of
+from judge.executor.builds import Builds, packed, packing
+from judge.executor.channel import Finished, Job, Progress
 from judge.executor.course import Course
+from judge.executor.fitting import Fitted, fit
 from judge.executor.leading import Lead, SupersededError
 from judge.executor.pace import Pace, kind_of
 from judge.executor.program import Box, Program, included, plan, plan_program
@@ -32,7 +33,7 @@ from judge.executor.sheet import Found, LeaderSheet, Sharing
 from judge.executor.state import given_back
 from judge.executor.testing import Case, Tester, cases
 from judge.executor.validation import BuildError, CustomValidator
-from judge.executor.verdict import ACCEPTED, compile_verdict, size, task_status, usage
+from judge.executor.verdict import ACCEPTED, compile_verdict, task_status, usage
 from judge.problems import scoring
 from judge.problems.languages import Language
 from judge.rpc.messages import Completed, Limits, Result, Status, TestResult, Verdict
@@ -89,35 +90,6 @@ class Pipeline:
         SandboxError says that the sandbox failed, and that nothing is known about the submission.
         """
         return Judging(self, job).execute()
-
-
-def fitting(limits: Limits, job: Job, memory: int | None) -> Limits:
-    """The limits as a slot can keep them: a default memory limit shrinks to what the slot has, `memory` bytes.
-
-    UsageError when the problem, or the submission, asks for more than that: another host may have it.
-    """
-    manifest = job.data.manifest if job.data is not None else None
-    asked = job.assignment.submission.limits.memory is not None if manifest is None else not manifest.memory_is_default
-    return _within(limits, memory, ("the submission" if manifest is None else "the problem") if asked else None)
-
-
-def compiling(job: Job, memory: int | None) -> Limits:
-    """The limits of compilers, as `fitting`: all slots together, compiling or running, fit into the machine."""
-    manifest = job.data.manifest if job.data is not None else None
-    if manifest is None:
-        return _within(compile_limits(), memory, None)
-    limits = compile_limits(manifest.compile_seconds, manifest.compile_memory)
-    return _within(limits, memory, None if manifest.compile_memory is None else "compiling for the problem")
-
-
-def _within(limits: Limits, memory: int | None, who: str | None) -> Limits:
-    """At most `memory` bytes; UsageError when `who` has asked for more."""
-    if memory is None or limits.memory <= memory:
-        return limits
-    if who is not None:
-        msg = f"{who} needs {size(limits.memory)} of memory, a slot of this executor has {size(memory)}"
-        raise UsageError(msg)
-    return limits.model_copy(update={"memory": memory})
 
 
 class Judging:
@@ -181,21 +153,25 @@ class Judging:
         self.nearly = self.nearly or soon
         return soon
 
-    def program(self) -> Program:
+    def fitted(self) -> Fitted:
+        """The limits of all that is run for the job; UsageError when this executor has not the memory."""
+        return fit(self.job, self.pipeline.memory, self.pipeline.table)
+
+    def program(self, limits: Fitted) -> Program:
         """How to build and run the submission here; UsageError when it cannot be judged by this executor."""
-        job, manifest, table = self.job, self.manifest, self.pipeline.table
-        limits = fitting(limits_of(job), job, self.pipeline.memory)
+        job, manifest = self.job, self.manifest
         submission = job.assignment.submission
         extra = included(manifest, submission.language, job.data.files) if job.data is not None and manifest else {}
-        return plan(submission, limits, table, extra)
+        return plan(submission, limits.run, self.pipeline.table, extra)
 
     def _judge(self) -> Verdict:
-        program, asked = self.program(), compiling(self.job, self.pipeline.memory)
+        limits = self.fitted()
+        program = self.program(limits)
         self.result.limits = program.limits
         with self.create_files(program.files) as box, contextlib.ExitStack() as stack:
-            if program.compile is not None and not self._compile(box, program.compile, program, asked):
+            if program.compile is not None and not self._compile(box, program.compile, program, limits.compile):
                 return Verdict.CE
-            validator = self.validator(asked)
+            validator = self.validator(limits)
             if validator is not None:
                 stack.callback(validator.close)
                 try:
@@ -206,15 +182,15 @@ class Judging:
             stack.callback(self._unshare)
             return self._run_all(box, program, cases(self.job), validator)
 
-    def validator(self, asked: Limits) -> CustomValidator | None:
+    def validator(self, limits: Fitted) -> CustomValidator | None:
         """The problem's own validator, ready to be built."""
         manifest, data = self.manifest, self.job.data
         if manifest is None or data is None or manifest.validator is None:
             return None
         contents = {name: Path(data.files[sha]).read_bytes() for name, sha in manifest.validator.files.items()}
-        program = plan_program(manifest.validator, contents, self.pipeline.table, manifest.validation)
+        program = plan_program(manifest.validator, contents, self.pipeline.table, limits.validation)
         builds = Builds(self.pipeline.builds or self.pipeline.outputs)
-        return CustomValidator(program, self.pipeline.take, self.run, builds, asked)
+        return CustomValidator(program, self.pipeline.take, self.run, builds, limits.compile)
 
     def _completed(self, verdict: Verdict) -> Completed:
         assignment = self.job.assignment

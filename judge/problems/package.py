@@ -238,6 +238,7 @@ class _Reader:
         given = self._yaml.limits
         extras: dict[str, Any] = {
             "memory_is_default": given.memory is None,
+            "validation_memory_is_default": "validation_memory" not in given.model_fields_set,
             "interactive": self._yaml.interactive,
             "passes": (given.validation_passes or PASSES) if self._yaml.multi_pass else 1,
         }

@@ -91,6 +91,7 @@ class ProblemManifest(Message):
     compile_memory: int | None = Field(default=None, gt=0, description="bytes")
     validator: ProblemProgram | None = Field(default=None, description="None: the default output validator")
     validation: Limits = VALIDATION
+    validation_memory_is_default: bool = Field(default=True, description="as `memory_is_default`")
     interactive: bool = False
     passes: int = Field(default=1, ge=1, le=1000, description="how often a submission runs on one test at most")
     languages: list[str] = Field(default_factory=list, description="only these; empty: all")

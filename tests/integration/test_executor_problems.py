@@ -256,4 +256,16 @@ def test_a_host_with_less_memory(pool, work):
     assert judge(pipeline, data, CAT).verdict is Verdict.AC
     asked = pipeline.execute(packages.job(made(work, "import sys; sys.exit(42)"), "python3", CAT)).completed
     assert asked.retry
-    assert "needs 128 MiB of memory, a slot of this executor has 64 MiB" in asked.result.reason
+    assert "needs 128 MiB of memory; a slot of this executor has 64 MiB" in asked.result.reason
+
+
+@pytest.mark.parametrize(("mib", "verdict"), [(96, Verdict.AC), (192, Verdict.JE)])
+def test_who_talks_to_each_other_shares_the_slots_memory(pool, work, mib, verdict):
+    """128 MiB for the submission leave as much of the slot's 256 MiB to its validator."""
+    pipeline = Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work, memory=256 * 1024**2)
+    validator = f"import sys\nheld = bytearray({mib} << 20)\nsys.exit(42)\n"
+    done = judge(pipeline, made(work, validator, yaml=INTERACTIVE), "pass")
+    assert done.verdict is verdict, done.result.model_dump()
+    if verdict is Verdict.JE:
+        assert "memory limit exceeded" in done.result.reason
+        assert "128 MiB" in done.result.reason

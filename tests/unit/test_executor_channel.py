@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from judge.errors import SandboxError, UsageError
+from judge.errors import SandboxError
 from judge.executor.channel import (
     Broken,
     Cancel,
@@ -21,8 +21,6 @@ from judge.executor.channel import (
     limits_of,
     send,
 )
-from judge.executor.pipeline import compiling, fitting
-from judge.executor.program import COMPILE_LIMITS
 from judge.rpc.messages import Assignment, Limits, LimitsOverride, Status, Submission
 from judge.rpc.problem import ProblemManifest
 
@@ -96,37 +94,3 @@ def test_limits():
     assert limits_of(wished) == Limits(cpu=1, output=5)
     wished.data = Data(manifest=ProblemManifest(name="p", tests=[], limits=Limits(cpu=7)), files={})
     assert limits_of(wished).cpu == 7
-
-
-def manifest(**fields) -> Data:
-    return Data(manifest=ProblemManifest.model_validate({"name": "p", "tests": [], **fields}), files={})
-
-
-def test_default_memory_shrinks_to_what_a_slot_has_and_what_was_asked_for_does_not():
-    """Memory is reserved per slot: whatever a slot accepts fits its share (docs/executor.md)."""
-    big, share = Limits(memory=2048 * 1024**2), 1024**3
-    by_default = job(language="c").model_copy(update={"data": manifest(memory_is_default=True)})
-    by_author = job(language="c").model_copy(update={"data": manifest()})
-    for one in (job(command="x"), by_default):
-        assert fitting(big, one, share).memory == share
-        assert fitting(big, one, 2 * share) == big
-        assert fitting(big, one, None) == big
-    for one, who in ((job(command="x", limits={"memory": big.memory}), "submission"), (by_author, "problem")):
-        assert fitting(big, one, 2 * share) == big
-        with pytest.raises(UsageError, match=f"the {who} needs 2 GiB of memory, a slot of this executor has 1 GiB"):
-            fitting(big, one, share)
-
-
-def test_compilers_fit_into_a_slot_too():
-    """Or a compilation takes the memory of another slot's run, which the kernel then kills."""
-    share = 1024**3
-    plain, by_author = job(language="c"), job(language="c")
-    by_author.data = manifest(compile_memory=3 * share, compile_seconds=7)
-    assert compiling(plain, None) == COMPILE_LIMITS
-    assert compiling(plain, share) == COMPILE_LIMITS.model_copy(update={"memory": share})
-    assert compiling(job(language="c").model_copy(update={"data": manifest()}), share).memory == share
-    assert (compiling(by_author, 3 * share).memory, compiling(by_author, 3 * share).cpu) == (3 * share, 7)
-    with pytest.raises(
-        UsageError, match="compiling for the problem needs 3 GiB of memory, a slot of this executor has 1 GiB"
-    ):
-        compiling(by_author, share)

@@ -106,6 +106,7 @@ def test_legacy(tmp_path: Path):
     assert package.read(manifest.tests[2].answer) == b"10\n"
     assert manifest.blobs() <= set(package.blobs) and len(manifest.blobs()) == 6
     assert manifest.source_bytes == 128 * 1024 and manifest.limits.memory == 2048 * 1024**2
+    assert manifest.memory_is_default and manifest.validation_memory_is_default
 
 
 def test_current(tmp_path: Path):
@@ -115,6 +116,16 @@ def test_current(tmp_path: Path):
     assert manifest.source_bytes == 10 * 1024
     assert manifest.validator_flags == ["float_tolerance", "1e-6"]
     assert [test.name for test in manifest.tests] == ["sample/1", "secret/a/1"]
+
+
+@pytest.mark.parametrize(("given", "kept"), [(b"validation_memory: 32", True), (b"validation_time: 5", False)])
+def test_memory_that_an_author_asks_for_is_no_default(tmp_path: Path, given: bytes, kept: bool):
+    yaml = CURRENT["problem.yaml"].replace(b"code: 10", given + b", compilation_memory: 512")
+    manifest = read_package(folder(tmp_path, changed(CURRENT, {"problem.yaml": yaml}))).manifest
+    assert manifest.compile_memory == 512 * 1024**2
+    assert manifest.validation.memory == (32 if kept else 2048) * 1024**2
+    assert manifest.validation_memory_is_default is not kept
+    assert not manifest.memory_is_default
 
 
 @pytest.mark.parametrize("base", [LEGACY, CURRENT], ids=["legacy", "2025-09"])

@@ -1,0 +1,135 @@
+"""Memory is reserved per slot: whatever runs at one time in a slot fits its share (docs/executor.md)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.errors import UsageError
+from judge.executor.channel import Data, Job
+from judge.executor.fitting import LEAST, fit
+from judge.executor.program import COMPILE_LIMITS
+from judge.problems.languages import MIB, load_table
+from judge.rpc.messages import Assignment, Limits, Submission
+from judge.rpc.problem import VALIDATION, ProblemManifest, ProblemProgram
+
+GIB = 1024 * MIB
+TABLE = load_table()
+JAVA = TABLE["java"].memory_extra * MIB
+
+
+def job(submission: dict | None = None, **problem) -> Job:
+    """A job; `problem` are the manifest's fields, none: a submission without a problem."""
+    handed_in = Submission.model_validate(submission or {"language": "c", "source": ""})
+    data = None
+    if problem:
+        data = Data(manifest=ProblemManifest.model_validate({"name": "p", "tests": [], **problem}), files={})
+    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c", submission=handed_in), data=data)
+
+
+def program(language: str = "c") -> ProblemProgram:
+    return ProblemProgram(name="check", language=language, main="check", files={})
+
+
+def memory(size: int) -> Limits:
+    return Limits(memory=size)
+
+
+def test_defaults_shrink_to_what_a_slot_has():
+    for one in (job({"command": "x"}), job(limits=memory(2 * GIB), memory_is_default=True, validator=program())):
+        asked = one.data.manifest.limits if one.data else Limits()
+        small = fit(one, 256 * MIB, TABLE)
+        assert (small.run.memory, small.compile.memory) == (256 * MIB, 256 * MIB)
+        assert small.run == asked.model_copy(update={"memory": 256 * MIB})
+        for enough in (2 * GIB, None):
+            assert fit(one, enough, TABLE).run == asked
+            assert fit(one, enough, TABLE).compile == COMPILE_LIMITS
+            assert fit(one, enough, TABLE).validation == VALIDATION
+    assert small.validation == VALIDATION.model_copy(update={"memory": 256 * MIB})
+
+
+@pytest.mark.parametrize(
+    ("one", "who"),
+    [
+        (job({"command": "x", "limits": {"memory": 2 * GIB}}), "the submission needs 2 GiB of memory"),
+        (job(limits=memory(2 * GIB)), "the problem needs 2 GiB of memory"),
+        (job(memory_is_default=True, compile_memory=2 * GIB), "compiling for the problem needs 2 GiB of memory"),
+        (
+            job(validation=memory(2 * GIB), validation_memory_is_default=False, validator=program()),
+            "the problem's validator needs 2 GiB of memory",
+        ),
+    ],
+)
+def test_what_was_asked_for_is_kept_or_refused(one, who):
+    assert fit(one, 2 * GIB, TABLE) == fit(one, None, TABLE)
+    with pytest.raises(UsageError, match=f"^{who}; a slot of this executor has 1 GiB$"):
+        fit(one, GIB, TABLE)
+
+
+def test_what_a_runtime_needs_beside_the_limit_is_in_the_share_too():
+    java = {"language": "java", "source": ""}
+    assert fit(job(java, limits=memory(2 * GIB), memory_is_default=True), GIB, TABLE).run.memory == GIB - JAVA
+    assert fit(job(java, limits=memory(GIB - JAVA)), GIB, TABLE).run.memory == GIB - JAVA
+    with pytest.raises(UsageError, match="the problem needs 1 GiB of memory; a slot of this executor has 1023 MiB"):
+        fit(job(java, limits=memory(GIB - JAVA)), GIB - MIB, TABLE)
+    checked = job(memory_is_default=True, validator=program("java"))
+    assert fit(checked, GIB, TABLE).validation.memory == GIB - JAVA
+
+
+def test_who_talks_to_each_other_shares_the_slot():
+    """An author's limit is kept first; of two defaults the validator's is the one that gives way."""
+    both = {"interactive": True, "validator": program(), "memory_is_default": True, "limits": memory(2 * GIB)}
+    fitted = fit(job(**both), 3 * GIB, TABLE)
+    assert (fitted.run.memory, fitted.validation.memory) == (2 * GIB, GIB)
+    fitted = fit(job(**both), GIB, TABLE)
+    assert (fitted.run.memory, fitted.validation.memory) == (768 * MIB, 256 * MIB)
+    given_run = both | {"memory_is_default": False}
+    fitted = fit(job(**given_run), 2 * GIB + LEAST, TABLE)
+    assert (fitted.run.memory, fitted.validation.memory) == (2 * GIB, LEAST)
+    given_check = both | {"validation": memory(512 * MIB), "validation_memory_is_default": False}
+    fitted = fit(job(**given_check), GIB, TABLE)
+    assert (fitted.run.memory, fitted.validation.memory) == (512 * MIB, 512 * MIB)
+    message = "the problem needs 2 GiB of memory, beside 512 MiB for the problem's validator; a slot of .* has 2 GiB"
+    with pytest.raises(UsageError, match=message):
+        fit(job(**given_run | given_check | {"memory_is_default": False}), 2 * GIB, TABLE)
+
+
+SIZES = st.integers(16, 5000).map(lambda count: count * MIB)
+
+
+@given(
+    share=st.integers(64, 9000).map(lambda count: count * MIB),
+    run=SIZES,
+    check=SIZES,
+    given_=st.tuples(st.booleans(), st.booleans()),
+    languages=st.tuples(st.sampled_from(sorted(TABLE)), st.sampled_from(sorted(TABLE))),
+    interactive=st.booleans(),
+)
+def test_what_runs_at_one_time_fits(share, run, check, given_, languages, interactive):
+    """And nobody gets more than was asked for, nor an author less."""
+    one = job(
+        {"language": languages[0], "source": ""},
+        limits=memory(run),
+        memory_is_default=not given_[0],
+        validation=memory(check),
+        validation_memory_is_default=not given_[1],
+        validator=program(languages[1]),
+        interactive=interactive,
+    )
+    extra = tuple(TABLE[name].memory_extra * MIB for name in languages)
+    needed = tuple(
+        size + more if asked else more for size, more, asked in zip((run, check), extra, given_, strict=True)
+    )
+    least = sum(needed) if interactive else max(needed)
+    try:
+        fitted = fit(one, share, TABLE)
+    except UsageError:
+        assert least + 2 * LEAST > share
+        return
+    got = (fitted.run.memory, fitted.validation.memory)
+    full = tuple(size + more for size, more in zip(got, extra, strict=True))
+    assert (sum(full) if interactive else max(full)) <= share
+    for size, asked, wanted in zip(got, given_, (run, check), strict=True):
+        assert size == wanted if asked else min(LEAST, wanted) <= size <= wanted
+    assert LEAST <= fitted.compile.memory <= min(share, COMPILE_LIMITS.memory)
