@@ -21,6 +21,7 @@ from judge.ctl.options import Options, Output
 from judge.ctl.text import duration
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.rpc import messages as m
+from judge.rpc.overview import ExecutorsReply, ExecutorState, StatusReply
 from judge.rpc.problem import ProblemInfo, ProblemsReply
 
 app = typer.Typer(
@@ -244,7 +245,7 @@ def status(output: Output = TABLE) -> None:
     services = _services()
     with Api(_context(), timeout=5) as api:
         try:
-            reply = api.call(m.StatusReply, "GET", "/status")
+            reply = api.call(StatusReply, "GET", "/status")
         except JudgeError:
             if services and output == TABLE:
                 show.out.print(show.services_table(services))
@@ -260,7 +261,7 @@ def status(output: Output = TABLE) -> None:
 def executors(output: Output = TABLE) -> None:
     """The executors, their slots and languages."""
     with _api() as api:
-        reply = api.call(m.ExecutorsReply, "GET", "/executors")
+        reply = api.call(ExecutorsReply, "GET", "/executors")
     if output == show.Output.JSON:
         show.print_json(reply)
     else:
@@ -284,7 +285,7 @@ def judicators(output: Output = TABLE) -> None:
 def _drain(executor: str, verb: str, reason: str, output: show.Output) -> None:
     with _api() as api:
         answer = api.request("POST", f"/executors/{executor}/{verb}", json={"reason": reason} if reason else {})
-        state = m.ExecutorState.received(answer.content)
+        state = ExecutorState.received(answer.content)
     if output == show.Output.JSON:
         show.print_json(state)
     else:

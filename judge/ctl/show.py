@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from judge.rpc.messages import ExecutorState, Result, Status, StatusReply, Task, TestResult, Verdict
+from judge.rpc.messages import Result, Status, Task, TestResult, Verdict
+from judge.rpc.overview import ExecutorState, StatusReply
 
 # Where there is no terminal to ask, tables get the room that they need: logs and pipes have no right edge.
 _PIPE_WIDTH = 160

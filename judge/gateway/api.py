@@ -17,6 +17,7 @@ from judge.gateway.cluster import Cluster
 from judge.gateway.routes import BINARY, Answer, Call, Route, read_blob
 from judge.problems.languages import load_table
 from judge.rpc import messages as m
+from judge.rpc.overview import ExecutorsReply, ExecutorState, StatusReply
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 
 log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ def cancel(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
     return show(cluster, principal, task)
 
 
-def languages(executors: list[m.ExecutorState]) -> list[models.LanguageInfo]:
+def languages(executors: list[ExecutorState]) -> list[models.LanguageInfo]:
     """What the live executors judge, with the titles of the built-in table."""
     table = load_table(None)
     versions: dict[str, list[str]] = {}
@@ -90,7 +91,7 @@ def languages(executors: list[m.ExecutorState]) -> list[models.LanguageInfo]:
     return found
 
 
-def drain(cluster: Cluster, principal: Principal, executor: str, *, on: bool, reason: str) -> m.ExecutorState:
+def drain(cluster: Cluster, principal: Principal, executor: str, *, on: bool, reason: str) -> ExecutorState:
     """Drain or resume an executor; the caller has checked the role."""
     try:
         _NAME.validate_python(executor)
@@ -268,14 +269,14 @@ ROUTES: list[Route] = [
     Route("GET", "/submissions/<id>/output", "output", "All that a task without tests printed", _output, "user", None),
     Route("POST", "/submissions/<id>/cancel", "cancel", "Cancel a submission", _cancel, "user", m.Task),
     Route("GET", "/executors", "executors", "The executors, their slots and languages", _executors, "user",
-          m.ExecutorsReply),
+          ExecutorsReply),
     Route("POST", "/executors/<name>/drain", "drain", "Let an executor take no more work", _drain, "admin",
-          m.ExecutorState, body=models.DrainBody),
+          ExecutorState, body=models.DrainBody),
     Route("POST", "/executors/<name>/resume", "resume", "Let an executor take work again", _resume, "admin",
-          m.ExecutorState),
+          ExecutorState),
     Route("GET", "/judicators", "judicators", "The judicators, and the members of etcd and MongoDB", _judicators,
           "user", models.JudicatorsReply),
-    Route("GET", "/status", "status", "The cluster at a glance", _status, "user", m.StatusReply),
+    Route("GET", "/status", "status", "The cluster at a glance", _status, "user", StatusReply),
     Route("GET", "/health", "health", "Whether the cluster judges", _health, "none", models.Health,
           also={503: "The cluster does not judge; problems says why"}),
     Route("GET", "/alive", "alive", "Whether this gateway answers", _alive, "none", models.Alive),

@@ -18,6 +18,7 @@ from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, Unavail
 from judge.etcd.client import Etcd
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient, etcd_endpoints
+from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply
 from judge.rpc.rejudging import (
     RejudgeAct,
@@ -94,9 +95,9 @@ class Cluster:
 
     # --- the machines ------------------------------------------------------------------------------------------
 
-    def status(self) -> m.StatusReply:
+    def status(self) -> StatusReply:
         """The cluster at a glance."""
-        return self._call("status", m.Empty(), m.StatusReply)
+        return self._call("status", m.Empty(), StatusReply)
 
     def problems_of_cluster(self) -> list[str]:
         """What is wrong with the cluster, up to a second old; one sentence when nobody answers.
@@ -117,13 +118,13 @@ class Cluster:
         finally:
             self._asking.release()
 
-    def executors(self) -> m.ExecutorsReply:
+    def executors(self) -> ExecutorsReply:
         """All known executors."""
-        return self._call("executors", m.Empty(), m.ExecutorsReply)
+        return self._call("executors", m.Empty(), ExecutorsReply)
 
-    def drain(self, executor: str, *, drain: bool, reason: str) -> m.ExecutorState:
+    def drain(self, executor: str, *, drain: bool, reason: str) -> ExecutorState:
         """Drain or resume one executor."""
-        return self._call("drain", m.DrainRequest(executor=executor, drain=drain, reason=reason), m.ExecutorState)
+        return self._call("drain", DrainRequest(executor=executor, drain=drain, reason=reason), ExecutorState)
 
     # --- rejudging ---------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from judge.rpc import messages as m
+from judge.rpc.overview import JudicatorState, MemberState
 from judge.rpc.rejudging import RejudgeFilter
 
 
@@ -50,9 +51,9 @@ class JudicatorsReply(m.Message):
 
     leader: str | None
     epoch: int | None
-    judicators: list[m.JudicatorState]
-    etcd: list[m.MemberState]
-    mongodb: list[m.MemberState]
+    judicators: list[JudicatorState]
+    etcd: list[MemberState]
+    mongodb: list[MemberState]
 
 
 class TaskQuery(m.Message):

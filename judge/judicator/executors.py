@@ -12,7 +12,8 @@ from pymongo.errors import DuplicateKeyError
 from judge import clock
 from judge.errors import NotFoundError, StaleError
 from judge.judicator.database import Database, Document
-from judge.rpc.messages import ExecutorInfo, ExecutorState, ReportRequest
+from judge.rpc.messages import ExecutorInfo, ReportRequest
+from judge.rpc.overview import ExecutorState
 
 log = logging.getLogger(__name__)
 

@@ -27,6 +27,7 @@ from judge.judicator.status import StatusReader
 from judge.judicator.tasks import STALE, Taker, Tasks
 from judge.problems.languages import load_table
 from judge.rpc import messages as m
+from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc.server import Handler, Peer, unhurried
 
@@ -154,17 +155,17 @@ class Service:
         tasks = [documents.to_task(doc) for doc in docs[: request.limit]]
         return m.SearchReply(tasks=tasks, next=tasks[-1].id if more else None)
 
-    async def list_executors(self, _: m.Empty) -> m.ExecutorsReply:
+    async def list_executors(self, _: m.Empty) -> ExecutorsReply:
         """All known executors."""
-        return m.ExecutorsReply(executors=await self._status.executors())
+        return ExecutorsReply(executors=await self._status.executors())
 
-    async def drain(self, request: m.DrainRequest) -> m.ExecutorState:
+    async def drain(self, request: DrainRequest) -> ExecutorState:
         """Drain or resume an executor; it hears of it at once."""
         doc = await self.executors.drain(request.executor, drain=request.drain, reason=request.reason)
         self._hub.called(request.executor)
         return to_state(doc)
 
-    async def status(self, _: m.Empty) -> m.StatusReply:
+    async def status(self, _: m.Empty) -> StatusReply:
         """The cluster at a glance."""
         return await self._status.read()
 

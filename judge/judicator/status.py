@@ -1,4 +1,4 @@
-"""The cluster at a glance, and what is wrong with it in sentences (messages.StatusReply)."""
+"""The cluster at a glance, and what is wrong with it in sentences (overview.StatusReply)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from judge.judicator.database import Database, Document
 from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.lead import EPOCH, LEADER_KEY
 from judge.judicator.order import RANKS
-from judge.rpc.messages import ExecutorState, JudicatorState, MemberState, StatusReply
+from judge.rpc.overview import ExecutorState, JudicatorState, MemberState, StatusReply
 
 log = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from judge.rpc import messages as m
+from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc.rejudging import (
     RejudgeAct,
@@ -44,9 +45,9 @@ METHODS: dict[str, Method] = {
     "cancel": Method(m.TaskRef, m.Task, _PEOPLE),
     "get": Method(m.GetRequest, m.Task, _PEOPLE),
     "search": Method(m.SearchRequest, m.SearchReply, _PEOPLE),
-    "executors": Method(m.Empty, m.ExecutorsReply, _PEOPLE),
-    "drain": Method(m.DrainRequest, m.ExecutorState, _PEOPLE),
-    "status": Method(m.Empty, m.StatusReply, _PEOPLE),
+    "executors": Method(m.Empty, ExecutorsReply, _PEOPLE),
+    "drain": Method(DrainRequest, ExecutorState, _PEOPLE),
+    "status": Method(m.Empty, StatusReply, _PEOPLE),
     "problems": Method(m.Empty, ProblemsReply, _PEOPLE),
     "problem_import": Method(ProblemImport, ProblemInfo, _PEOPLE),
     "rejudge_preview": Method(RejudgeFilter, RejudgePreview, _PEOPLE),

@@ -106,7 +106,8 @@ static struct shared *shared;
 static const char *tmp_options;
 static uid_t run_uid;
 static int channel, signals, null_fd, box_writable = 1;
-static cpu_set_t made_on;
+/* Of up to 8192 CPUs, which is as many as x86 kernels are built for; one cpu_set_t has 1024. */
+static cpu_set_t made_on[8];
 
 /* ---- process 1: set-up ---- */
 
@@ -172,12 +173,12 @@ static void read_filter(int fd) {
 static void move_to(const cpu_set_t *cpus) {
     const pid_t all[] = {build_parent.pid, run_parent.pid, 0};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if ((all[i] > 0 || i == 2) && sched_setaffinity(all[i], sizeof *cpus, cpus) < 0) die("sched_setaffinity");
+        if ((all[i] > 0 || i == 2) && sched_setaffinity(all[i], sizeof made_on, cpus) < 0) die("sched_setaffinity");
 }
 
 /* The slot is gone, or done: to take a container apart is the work of its last process, not the slot's core's. */
 static _Noreturn void leave(void) {
-    move_to(&made_on);
+    move_to(made_on);
     exit(0);
 }
 
@@ -529,12 +530,12 @@ static void run(ssize_t size, const int *fds) {
 
 /* From where the container was made to the core on which it is used. "any": stay. */
 static void settle(const char *cpu) {
-    cpu_set_t one;
-    if (sched_getaffinity(0, sizeof made_on, &made_on) < 0) die("sched_getaffinity");
+    cpu_set_t one[sizeof made_on / sizeof *made_on];
+    if (sched_getaffinity(0, sizeof made_on, made_on) < 0) die("sched_getaffinity");
     if (strcmp(cpu, "any") == 0) return;
-    CPU_ZERO(&one);
-    CPU_SET((size_t)number(cpu), &one);
-    move_to(&one);
+    CPU_ZERO_S(sizeof one, one);
+    CPU_SET_S((size_t)number(cpu), sizeof one, one);
+    move_to(one);
 }
 
 static _Noreturn void serve(char **argv) {

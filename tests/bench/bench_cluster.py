@@ -19,6 +19,7 @@ from judge.ctl.examples import import_package
 from judge.ctl.problems import read_checked
 from judge.mongodb.store import connect
 from judge.rpc import messages as m
+from judge.rpc.overview import ExecutorsReply
 from judge.rpc.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from tests.bench.ledger import Ledger, percentile, spread, timed
 from tests.support.cluster import Cluster, running
@@ -104,7 +105,7 @@ def judged(api: Api, task: m.Task) -> m.Task:
 
 def judge_all(api: Api, submission: m.Submission, count: int) -> float:
     """Seconds that `count` submissions take out of a queue: as its verdicts follow each other, first to last."""
-    executor = api.call(m.ExecutorsReply, "GET", "/executors").executors[0].name
+    executor = api.call(ExecutorsReply, "GET", "/executors").executors[0].name
     api.request("POST", f"/executors/{executor}/drain", json={"reason": "the queue is being filled"})
     tasks = [api.submit(submission) for _ in range(count)]
     api.request("POST", f"/executors/{executor}/resume", json={})

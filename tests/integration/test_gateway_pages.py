@@ -11,6 +11,7 @@ import pytest
 from judge.errors import ConflictError, FieldError
 from judge.gateway import views
 from judge.rpc import messages as m
+from judge.rpc.overview import DrainRequest, ExecutorsReply
 from judge.rpc.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
 from tests.support.gateway import (
     ADMIN,
@@ -56,7 +57,7 @@ def prepared(judicator):
     judicator.asked.clear()
     judicator.answers |= {
         "status": healthy(),
-        "executors": m.ExecutorsReply(executors=[executor_state()]),
+        "executors": ExecutorsReply(executors=[executor_state()]),
         "problems": ProblemsReply(
             problems=[ProblemInfo(name="hello", title="Hello, you!", hash="a" * 64, tests=3, limits=m.Limits())]
         ),
@@ -210,7 +211,7 @@ def test_overview_of_a_new_cluster(admin, prepared):
 
 def test_executors_and_judicators(admin, ada, prepared):
     info = m.ExecutorInfo(slots=4, languages={"c": "gcc 12"}, weak_sandbox=True, checks=["WARN swap is on"])
-    prepared.answers["executors"] = m.ExecutorsReply(
+    prepared.answers["executors"] = ExecutorsReply(
         executors=[
             executor_state("e1", alive=False),
             executor_state("e2", drain=True, drain_reason="new disk", executing=1, info=info),
@@ -230,7 +231,7 @@ def test_executors_and_judicators(admin, ada, prepared):
     assert "Drain" in page and "Resume" in page
     page = text_of(ada.get("/executors"))
     assert "Resume" not in page
-    prepared.answers["executors"] = m.ExecutorsReply(executors=[])
+    prepared.answers["executors"] = ExecutorsReply(executors=[])
     assert "No executor has reported yet" in text_of(admin.get("/executors"))
 
     prepared.answers["status"] = healthy(leader=None, mongodb=[], versions={"etcd": "3.4.23"})
@@ -242,7 +243,7 @@ def test_drain_and_resume(admin, ada, prepared):
     prepared.answers["drain"] = lambda one: executor_state(one.executor, drain=one.drain)
     answer = admin.post("/executors", "/executors/executor-1/drain", reason="new disk")
     assert answer.status_code == 303
-    assert ("drain", m.DrainRequest(executor="executor-1", drain=True, reason="new disk")) in prepared.asked
+    assert ("drain", DrainRequest(executor="executor-1", drain=True, reason="new disk")) in prepared.asked
     assert "executor-1 takes no more work." in admin.get("/executors").text
     admin.post("/executors", "/executors/executor-1/resume")
     assert "executor-1 takes work again." in admin.get("/executors").text

@@ -11,6 +11,7 @@ from judge.etcd.client import Etcd
 from judge.judicator.lead import LEADER_KEY
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient, etcd_endpoints
+from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
 from tests.support.judicators import FAST, Executor, Running, World, accepted, source
 from tests.support.servers import etcd_server, wait_for
 
@@ -67,16 +68,16 @@ def test_a_silent_executors_task_is_judged_elsewhere(world: World) -> None:
         return task in other.work
 
     wait_for(taken, what="the task at another executor")
-    executors = {one.name: one.alive for one in people.call("executors", m.Empty(), m.ExecutorsReply).executors}
+    executors = {one.name: one.alive for one in people.call("executors", m.Empty(), ExecutorsReply).executors}
     assert executors == {"e1": False, "e2": True}
-    problems = people.call("status", m.Empty(), m.StatusReply).problems
+    problems = people.call("status", m.Empty(), StatusReply).problems
     assert "executor 'e1' does not report" in problems
     assert silent.report(late, vacant=0).drop
     other.report(accepted(other.work[task]))
     found = people.call("get", m.GetRequest(id=task), m.Task)
     assert (found.verdict, found.judged_by) == ("AC", "e2")
     assert "dead" in found.history[0].reason
-    alive = {one.name: one.alive for one in people.call("executors", m.Empty(), m.ExecutorsReply).executors}
+    alive = {one.name: one.alive for one in people.call("executors", m.Empty(), ExecutorsReply).executors}
     assert alive["e1"]
 
 
@@ -124,10 +125,10 @@ def test_the_dead_are_forgotten_except_the_drained(world: World) -> None:
     people = world.client()
     for name in ("e1", "e2"):
         world.executor(name).report()
-    people.call("drain", m.DrainRequest(executor="e2", drain=True), m.ExecutorState)
+    people.call("drain", DrainRequest(executor="e2", drain=True), ExecutorState)
 
     def names() -> list[str]:
-        return [one.name for one in people.call("executors", m.Empty(), m.ExecutorsReply).executors]
+        return [one.name for one in people.call("executors", m.Empty(), ExecutorsReply).executors]
 
     wait_for(lambda: names() == ["e2"], what="forgetting")
 
@@ -222,5 +223,5 @@ def test_a_warned_status_with_two_judicators(world: World) -> None:
     for name in ("j1", "j2"):
         running = world.judicator(name, **FAST)
         wait_for(lambda one=running: one.judicator.register.registered, what="registration")
-    warnings = world.client().call("status", m.Empty(), m.StatusReply).warnings
+    warnings = world.client().call("status", m.Empty(), StatusReply).warnings
     assert any("odd number" in one for one in warnings)

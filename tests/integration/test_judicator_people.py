@@ -12,6 +12,7 @@ import pytest
 from judge.errors import ConflictError, FieldError, JudgeError, NotFoundError, PackageError, TooLargeError
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
+from judge.rpc.overview import ExecutorsReply, StatusReply
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
 from tests.support.judicators import World, accepted, source
 from tests.support.servers import wait_for
@@ -229,7 +230,7 @@ def test_status_of_a_healthy_cluster(world: World) -> None:
     for priority in ("high", "low", "low"):
         add(people, priority=priority)
     executor.report(vacant=1)
-    status = people.call("status", m.Empty(), m.StatusReply)
+    status = people.call("status", m.Empty(), StatusReply)
     assert status.problems == []
     assert (status.leader, status.epoch) == ("j1", 1)
     assert [(one.name, one.leader, one.epoch) for one in status.judicators] == [("j1", True, 1)]
@@ -240,8 +241,8 @@ def test_status_of_a_healthy_cluster(world: World) -> None:
     assert set(status.versions) == {"judge", "etcd", "mongodb"}
     assert [(one.name, one.alive, one.executing) for one in status.executors] == [("e1", True, 1)]
     executor.report(accepted(next(iter(executor.work.values()))), vacant=0)
-    assert people.call("status", m.Empty(), m.StatusReply).finished == 1
-    listed = people.call("executors", m.Empty(), m.ExecutorsReply).executors
+    assert people.call("status", m.Empty(), StatusReply).finished == 1
+    listed = people.call("executors", m.Empty(), ExecutorsReply).executors
     assert listed[0].info == executor.info
     assert people.call("ping", m.Empty(), m.Pong).leader
 
@@ -249,7 +250,7 @@ def test_status_of_a_healthy_cluster(world: World) -> None:
 def test_status_says_what_is_wrong(world: World) -> None:
     dead = world.etcd_config.model_copy(update={"endpoints": ["127.0.0.1:9"], "timeout": 0.3})
     world.judicator(etcd=dead)
-    status = world.client().call("status", m.Empty(), m.StatusReply)
+    status = world.client().call("status", m.Empty(), StatusReply)
     assert any("etcd does not answer" in one for one in status.problems)
     assert any("no executor is alive" in one for one in status.problems)
     assert status.leader is None

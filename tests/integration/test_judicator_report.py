@@ -13,6 +13,7 @@ from prometheus_client import REGISTRY
 from judge.errors import ConflictError, NotFoundError, StaleError
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
+from judge.rpc.overview import DrainRequest, ExecutorState, StatusReply
 from tests.support.judicators import World, accepted, source
 
 
@@ -367,7 +368,7 @@ def test_tasks_go_only_to_executors_that_have_the_language(world: World) -> None
     assert world.executor("e1", languages=("c",)).report().add == []
     command = people.call("add", m.Submission(user="a", command="cat"), m.AddReply).task.id
     assert [one.id for one in world.executor("e2", languages=()).report().add] == [command]
-    warnings = people.call("status", m.Empty(), m.StatusReply).warnings
+    warnings = people.call("status", m.Empty(), StatusReply).warnings
     assert any("1 tasks wait for an executor with language 'java'" in one for one in warnings)
     assert [one.id for one in world.executor("e3", languages=("java", "c")).report().add] == [task]
 
@@ -377,18 +378,18 @@ def test_a_drained_executor_finishes_and_takes_no_more(world: World) -> None:
     people, executor = world.client(), world.executor(slots=2)
     task = add(people)
     executor.report()
-    drain = m.DrainRequest(executor="e1", drain=True, reason="new disk")
-    state = people.call("drain", drain, m.ExecutorState)
+    drain = DrainRequest(executor="e1", drain=True, reason="new disk")
+    state = people.call("drain", drain, ExecutorState)
     assert (state.drain, state.drain_reason) == (True, "new disk")
     add(people)
     reply = executor.report()
     assert (reply.drain, reply.add) == (True, [])
     executor.restart()
     assert executor.report().drain
-    people.call("drain", m.DrainRequest(executor="e1", drain=False), m.ExecutorState)
+    people.call("drain", DrainRequest(executor="e1", drain=False), ExecutorState)
     assert task in [one.id for one in executor.report().add]
     with pytest.raises(NotFoundError):
-        people.call("drain", m.DrainRequest(executor="nobody", drain=True), m.ExecutorState)
+        people.call("drain", DrainRequest(executor="nobody", drain=True), ExecutorState)
 
 
 def test_two_judicators_never_hand_out_twice(world: World) -> None:

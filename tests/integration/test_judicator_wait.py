@@ -12,6 +12,7 @@ from pymongo.errors import PyMongoError
 
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
+from judge.rpc.overview import StatusReply
 from tests.support.judicators import Executor, Running, World, accepted, source
 from tests.support.servers import wait_for
 
@@ -224,7 +225,7 @@ def test_without_a_change_stream_everyone_is_woken_each_second(
     assert waiting.result()[0]
     assert [one.id for one in executor.report().add] == [task]
     assert any(
-        "change stream is away" in text for text in only(world, one).call("status", m.Empty(), m.StatusReply).warnings
+        "change stream is away" in text for text in only(world, one).call("status", m.Empty(), StatusReply).warnings
     )
     watching = pool.submit(only(world, one).call, "get", m.GetRequest(id=task, wait=10), m.Task)
     executor.rpc._good = two.address

@@ -18,6 +18,7 @@ import pytest
 
 from judge.errors import UnavailableError
 from judge.rpc import messages as m
+from judge.rpc.overview import StatusReply
 from tests.support.cluster import Cluster, processes_of
 from tests.support.servers import wait_for
 
@@ -100,7 +101,7 @@ def _recovered(cluster: Cluster, killed: dict[str, set[int]]) -> bool:
         return False
     try:
         with cluster.api(timeout=0.1) as api:
-            return not api.call(m.StatusReply, "GET", "/status").problems
+            return not api.call(StatusReply, "GET", "/status").problems
     except UnavailableError:
         return False
 

@@ -16,7 +16,7 @@ import yaml
 from judge.ctl.api import Api
 from judge.ctl.context import from_file
 from judge.errors import JudgeError
-from judge.rpc import messages as m
+from judge.rpc.overview import StatusReply
 from lab import network
 from lab.cluster import Lab
 from tests.support.deployment import Deployment, Run, bare_hosts, bundle
@@ -71,15 +71,15 @@ class Site(Deployment):
             raise faults[0]
         return answers[0]
 
-    def status(self, timeout: float = 60.0) -> m.StatusReply:
+    def status(self, timeout: float = 60.0) -> StatusReply:
         """The cluster at a glance."""
-        return self.ask(lambda api: api.call(m.StatusReply, "GET", "/status"), timeout)
+        return self.ask(lambda api: api.call(StatusReply, "GET", "/status"), timeout)
 
-    def whole(self, timeout: float = 300.0) -> m.StatusReply:
+    def whole(self, timeout: float = 300.0) -> StatusReply:
         """Wait until every member of every kind is there and well, and say what was missing when they are not."""
         last: list[Any] = []
 
-        def well() -> m.StatusReply | None:
+        def well() -> StatusReply | None:
             try:
                 found = self.status(5.0)
             except JudgeError as exc:

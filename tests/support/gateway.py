@@ -38,6 +38,7 @@ from judge.gateway.auth import token_digest
 from judge.rpc import messages as m
 from judge.rpc import pki
 from judge.rpc.methods import METHODS
+from judge.rpc.overview import ExecutorState, JudicatorState, MemberState, StatusReply
 from judge.rpc.server import Server
 from tests.support.servers import free_port, wait_for
 
@@ -181,7 +182,7 @@ def make_task(**changes: Any) -> m.Task:
     return m.Task(**values)
 
 
-def executor_state(name: str = "executor-1", **changes: Any) -> m.ExecutorState:
+def executor_state(name: str = "executor-1", **changes: Any) -> ExecutorState:
     """A live executor with two slots."""
     info = m.ExecutorInfo(
         slots=2,
@@ -195,17 +196,17 @@ def executor_state(name: str = "executor-1", **changes: Any) -> m.ExecutorState:
         "info": info,
         "reported": "2026-01-31T12:00:00Z",
     }
-    return m.ExecutorState(**{**values, **changes})
+    return ExecutorState(**{**values, **changes})
 
 
-def healthy(**changes: Any) -> m.StatusReply:
+def healthy(**changes: Any) -> StatusReply:
     """A healthy cluster of one machine."""
     values: dict[str, Any] = {
         "leader": "judicator-1",
         "epoch": 3,
-        "judicators": [m.JudicatorState(name="judicator-1", address="127.0.0.1:7400", leader=True, epoch=3)],
-        "etcd": [m.MemberState(name="etcd-1", address="http://127.0.0.1:2379", role="leader", healthy=True)],
-        "mongodb": [m.MemberState(name="mongodb-1", address="127.0.0.1:27017", role="PRIMARY", healthy=True)],
+        "judicators": [JudicatorState(name="judicator-1", address="127.0.0.1:7400", leader=True, epoch=3)],
+        "etcd": [MemberState(name="etcd-1", address="http://127.0.0.1:2379", role="leader", healthy=True)],
+        "mongodb": [MemberState(name="mongodb-1", address="127.0.0.1:27017", role="PRIMARY", healthy=True)],
         "executors": [executor_state()],
         "queued": {"high": 0, "normal": 0, "low": 0},
         "running": 0,
@@ -213,7 +214,7 @@ def healthy(**changes: Any) -> m.StatusReply:
         "slots": 2,
         "vacant": 2,
     }
-    return m.StatusReply(**{**values, **changes})
+    return StatusReply(**{**values, **changes})
 
 
 class Person:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import socket
 import struct
 import subprocess
@@ -213,6 +214,35 @@ def test_a_silent_slot_is_killed(loop, slot_side):
     slot.deadline = 0.0
     loop._turn()
     assert slot.process.wait(10) == -9
+
+
+def test_a_sign_of_life_begins_the_silence_anew(loop, slot_side):
+    hand_out(loop, assignment())
+    slot = loop.p.slots.slots[0]
+    slot.deadline = 0.0
+    send(slot_side, Progress(claim="c1", status=Status.RUNNING, progress="1/2"))
+    loop._take_events(1)
+    assert slot.deadline > clock.monotonic()
+    loop._turn()
+    assert slot.process.poll() is None
+
+
+def test_the_next_task_comes_before_the_account_of_the_last(loop, slot_side, monkeypatch):
+    """The slot waits for the one, nobody for the other (docs/decisions/011)."""
+    hand_out(loop, assignment(), assignment(2))
+    reader = Reader(slot_side)
+    assert reader.for_slot().assignment.claim == "c1"
+    finished, given = loop.board.finished, []
+
+    def account(*args, **kwargs):
+        given.extend(select.select([slot_side], [], [], 0)[0])
+        return finished(*args, **kwargs)
+
+    monkeypatch.setattr(loop.board, "finished", account)
+    send(slot_side, Finished(claim="c1", completed=completed()))
+    loop._take_events(1)
+    assert given == [slot_side]
+    assert reader.for_slot().assignment.claim == "c2"
 
 
 def test_a_job_ended_though_nobody_cancelled_it(loop, slot_side):
