@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +20,11 @@ from judge.problems.languages import PATH
 from judge.rpc.messages import Limits
 from judge.sandbox.types import Command, Outcome
 
+log = logging.getLogger(__name__)
+
+# The least recently used builds leave beyond so many, and so many bytes.
 KEEP = 64
+KEEP_BYTES = 2 * 1024**3
 _TAR = "/bin/tar"
 _UNPACK = "tar -C /box --no-same-owner -xpf /box/packed.tar && rm /box/packed.tar"
 _HASH = 64
@@ -77,24 +82,30 @@ class Builds:
         return data[_HASH:]
 
     def save(self, key: str, data: bytes) -> None:
-        """Keep an archive; the least recently used ones leave."""
+        """Keep an archive, if there is room: else it is built again; the least recently used ones leave."""
         path = self._directory / f"{key}.tar"
         target = self._directory / f"{key}.{os.getpid()}.new"
         try:
             target.write_bytes(hashlib.sha256(data).hexdigest().encode() + data)
             target.rename(path)
+        except OSError as exc:
+            log.warning("a built validator of %d bytes is not kept: %s", len(data), exc)
         finally:
             target.unlink(missing_ok=True)
-        kept = sorted(self._directory.glob("*.tar"), key=_used, reverse=True)
-        for old in kept[KEEP:]:
-            old.unlink(missing_ok=True)
+        total = 0
+        for count, (_, size, old) in enumerate(sorted(map(_kept, self._directory.glob("*.tar")), reverse=True)):
+            total += size
+            if count >= KEEP or (total > KEEP_BYTES and count > 0):
+                old.unlink(missing_ok=True)
 
 
-def _used(path: Path) -> float:
+def _kept(path: Path) -> tuple[float, int, Path]:
+    """When an archive was used last, and its size; another slot may have removed it."""
     try:
-        return path.stat().st_mtime
+        found = path.stat()
     except FileNotFoundError:
-        return 0.0
+        return 0.0, 0, path
+    return found.st_mtime, found.st_size, path
 
 
 def packing() -> Command:
