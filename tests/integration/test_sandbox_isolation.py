@@ -323,16 +323,16 @@ def test_threads_cannot_outrun_a_run(sandbox):
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
-static volatile int go;
-static void *spin(void *x) { for (;;) if (!go) usleep(1000); }
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static void *spin(void *x) { pthread_mutex_lock(&gate); pthread_mutex_unlock(&gate); for (;;); }
 int main() {
-    int n = 0; pthread_t t;
+    int n = 0; pthread_t t; pthread_mutex_lock(&gate);
     for (; n < 5000; n++) if (pthread_create(&t, 0, spin, 0)) break;
-    printf("%d", n); fflush(stdout); go = 1; pause();
+    printf("%d", n); fflush(stdout); pthread_mutex_unlock(&gate); pause();
 }
 """
     sandbox.put("run", program(source, "-lpthread"), 0o755)
-    with sandbox.run(Command(["/box/run"], Limits(cpu=0.2 + 100 * fork_cost(), wall=60, processes=32))) as outcome:
+    with sandbox.run(Command(["/box/run"], Limits(cpu=0.2 + 200 * fork_cost(), wall=60, processes=32))) as outcome:
         assert outcome.killed is Killed.CPU and outcome.read_stdout() == b"31"
 
 
