@@ -195,7 +195,7 @@ int main(int argc, char **argv) {
 }
 """
 HOW_MEMORY = ["heap", "blocks", "shared", "scratch", "tmp", "shm", "memfd", "stack", "children", "status"]
-SPACE = Limits(cpu=20, wall=120, memory=64 * MIB, output=256 * MIB, processes=16)
+SPACE = Limits(cpu=60, wall=120, memory=64 * MIB, output=256 * MIB, processes=16)
 
 
 @pytest.mark.parametrize("how", HOW_MEMORY)
@@ -227,7 +227,7 @@ int main(void) { /* more than the limit in clean pages: the kernel gives them up
 
 
 def test_page_cache_is_nobodys_memory(sandbox: Sandbox) -> None:
-    right_below(sandbox, READ, Limits(cpu=20, wall=120, memory=16 * MIB))
+    right_below(sandbox, READ, Limits(cpu=60, wall=120, memory=16 * MIB))
 
 
 WRITE = """
@@ -245,7 +245,7 @@ int main(int argc, char **argv) {
     return 0;
 }
 """
-OUTPUT = Limits(cpu=10, wall=120, output=100_000)
+OUTPUT = Limits(cpu=60, wall=120, output=100_000)
 
 
 @pytest.mark.parametrize("where", ["output", "error"])
@@ -290,6 +290,6 @@ int main(int argc, char **argv) {
 @pytest.mark.parametrize("kind", ["processes", "threads"])
 @pytest.mark.parametrize("limit", [1, 2, 16])
 def test_processes(sandbox: Sandbox, kind: str, limit: int) -> None:
-    limits = Limits(cpu=10, wall=120, processes=limit)
+    limits = Limits(cpu=60, wall=120, processes=limit)
     right_below(sandbox, COUNT, limits, kind, str(limit))
     right_above(sandbox, COUNT, limits, Verdict.RTE, "ended with exit code 9", kind, str(limit + 1))

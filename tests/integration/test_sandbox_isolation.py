@@ -28,7 +28,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 def test_only_three_descriptors(sandbox):
     listing = "import os; print(sorted(os.listdir('/proc/self/fd')))"
-    out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", listing], Limits(cpu=5))))
+    out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", listing], Limits(cpu=20))))
     assert out == "['0', '1', '2', '3']\n"  # 3 is the listing itself
 
 
@@ -126,7 +126,7 @@ int main(int argc, char **argv) {
 
 
 def test_system_v_and_posix_ipc_do_not_outlive_a_run(sandbox):
-    limits = Limits(cpu=1)
+    limits = Limits(cpu=20)
     sandbox.put("run", program(IPC, "-lrt"), 0o755)
     assert text(sandbox.run(Command(["/box/run", "make"], limits))) == "1 1 1 1"
     assert text(sandbox.run(Command(["/box/run"], limits))) == "0 0 0 0"
@@ -149,7 +149,7 @@ for family in (16, 17, 38, 40, 44, 1000):
 print(open('/proc/net/dev').read().count(':'))
 """
     with listener:
-        out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=5))))
+        out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20))))
     ipv6 = out.split()[3]  # a kernel may lack it
     assert out.split() == ["111", "101", "101", ipv6, "101", *["97"] * 6, "1"] and ipv6 in {"111", "97", "99"}
 
@@ -160,7 +160,7 @@ def test_abstract_sockets_of_the_host_are_out_of_reach(sandbox):
     listener.listen()
     code = "import socket; s=socket.socket(1); s.connect('\\0judge-test-abstract')"
     with listener:
-        out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=5))))
+        out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20))))
     assert "ConnectionRefusedError" in out
 
 
@@ -263,7 +263,7 @@ for i in range(12000):
 os.chdir('/scratch')
 open('n' * 255, 'w'); open('a\\nb', 'w'); os.mkfifo('pipe'); os.mkdir('closed', 0)
 """
-    with sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=10))) as outcome:
+    with sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20))) as outcome:
         assert outcome.exit_code == 0, outcome.read_stderr()
     assert text(shell(sandbox, "ls -A /scratch")) == ""
 
@@ -337,7 +337,7 @@ int main() {
 
 
 def test_environment_is_what_was_given(sandbox):
-    out = text(sandbox.run(Command(["/usr/bin/env"], Limits(cpu=1), env={"LANG": "C.UTF-8", "X": "ä=b"})))
+    out = text(sandbox.run(Command(["/usr/bin/env"], Limits(cpu=20), env={"LANG": "C.UTF-8", "X": "ä=b"})))
     assert out == "LANG=C.UTF-8\nX=ä=b\n"
 
 
@@ -362,7 +362,7 @@ def test_two_sandboxes_see_nothing_of_each_other():
         seen = []
 
         def holds() -> None:
-            with shell(one, "echo x > /tmp/x; echo x > /dev/shm/x; sleep 0.4", Limits(cpu=1, wall=3)) as outcome:
+            with shell(one, "echo x > /tmp/x; echo x > /dev/shm/x; sleep 0.4", Limits(cpu=5, wall=20)) as outcome:
                 seen.append(outcome.exit_code)
 
         thread = threading.Thread(target=holds)

@@ -88,7 +88,7 @@ def test_what_was_left_ends_when_the_next_is_prepared():
 def test_something_else_is_done_while_a_command_runs():
     with pool("meanwhile") as new, new.take() as box:
         read, write = os.pipe()
-        command = Command(["/bin/cat"], Limits(cpu=1, wall=10), stdin=read)
+        command = Command(["/bin/cat"], Limits(cpu=10, wall=10), stdin=read)
         with box.run(command, None, lambda: os.close(write)) as outcome:  # it ends only then
             assert outcome.exit_code == 0
         os.close(read)
@@ -245,17 +245,17 @@ def test_a_missing_agent_is_named(made, monkeypatch, tmp_path):
 
 def test_too_long_arguments_are_refused_and_long_ones_work(made):
     box = made.take()
-    with box.run(Command(["/bin/echo", "x" * 100_000], Limits(cpu=1))) as outcome:
+    with box.run(Command(["/bin/echo", "x" * 100_000], Limits(cpu=20))) as outcome:
         assert len(outcome.read_stdout()) == 100_001
     with pytest.raises(SandboxError, match="too long"):
-        box.run(Command(["/bin/echo", "x" * 200_000], Limits(cpu=1)))
+        box.run(Command(["/bin/echo", "x" * 200_000], Limits(cpu=20)))
     box.close()
 
 
 def test_a_bad_directory_is_the_sandboxs_error(made):
     box = made.take()
     with pytest.raises(SandboxError, match="chdir: No such file"):
-        box.run(Command(["/bin/true"], Limits(cpu=1), cwd="/nowhere"))
+        box.run(Command(["/bin/true"], Limits(cpu=20), cwd="/nowhere"))
     box.close()
 
 
@@ -263,7 +263,7 @@ def test_c_compile_then_run(made):
     with made.take() as box:
         box.put("main.c", b'#include <stdio.h>\nint main(){int a,b;scanf("%d%d",&a,&b);printf("%d\\n",a+b);}')
         build = Command(
-            ["/usr/bin/gcc", "-O2", "-o", "/box/run", "/box/main.c", "-lm"], Limits(cpu=20), ENV, writable=True
+            ["/usr/bin/gcc", "-O2", "-o", "/box/run", "/box/main.c", "-lm"], Limits(cpu=60), ENV, writable=True
         )
         with box.run(build) as outcome:
             assert outcome.exit_code == 0 and not outcome.read_stderr()
@@ -271,7 +271,7 @@ def test_c_compile_then_run(made):
             read, write = os.pipe()
             os.write(write, b"40 2\n")
             os.close(write)
-            with box.run(Command(["/box/run"], Limits(cpu=1, memory=16 * MIB), stdin=read)) as outcome:
+            with box.run(Command(["/box/run"], Limits(cpu=20, memory=16 * MIB), stdin=read)) as outcome:
                 assert outcome.read_stdout() == b"42\n" and outcome.exit_code == 0
             os.close(read)
 
@@ -286,10 +286,10 @@ int main() { try { throw std::runtime_error("caught"); } catch (std::exception &
         box.put("main.cpp", source)
         build = Command(
             ["/usr/bin/g++", "-O2", "-pipe", "-o", "/box/run", "/box/main.cpp"],
-            Limits(cpu=20, memory=1024 * MIB, output=64 * MIB), ENV, writable=True,
+            Limits(cpu=60, memory=1024 * MIB, output=64 * MIB), ENV, writable=True,
         )  # fmt: skip
         assert text(box.run(build)) == ""
-        assert text(box.run(Command(["/box/run"], Limits(cpu=1)))) == "caught thread"
+        assert text(box.run(Command(["/box/run"], Limits(cpu=20)))) == "caught thread"
 
 
 def test_python(made):
@@ -300,10 +300,10 @@ def test_python(made):
     os.close(write)
     with made.take() as box:
         box.put("main.py", code.encode())
-        with box.run(Command(["/usr/bin/python3", "/box/main.py"], Limits(cpu=5), ENV, stdin=read)) as outcome:
+        with box.run(Command(["/usr/bin/python3", "/box/main.py"], Limits(cpu=60), ENV, stdin=read)) as outcome:
             assert outcome.read_stdout() == b"6\n", outcome.read_stderr()
         pooled = "from multiprocessing import Pool\nwith Pool(3) as p: print(p.map(abs, [-1, -2]))"
-        with box.run(Command(["/usr/bin/python3", "-c", pooled], Limits(cpu=5), ENV)) as outcome:
+        with box.run(Command(["/usr/bin/python3", "-c", pooled], Limits(cpu=60), ENV)) as outcome:
             assert outcome.read_stdout() == b"[1, 2]\n", outcome.read_stderr()
     os.close(read)
 
@@ -320,7 +320,7 @@ public class Main { public static void main(String[] a) throws Exception {
 
 @pytest.mark.skipif(shutil.which("javac", path="/usr/bin") is None, reason="javac is not installed")
 def test_java(made):
-    limits = Limits(cpu=30, wall=60, memory=1024 * MIB, processes=128, files=1024, output=64 * MIB)
+    limits = Limits(cpu=60, wall=120, memory=1024 * MIB, processes=128, files=1024, output=64 * MIB)
     with made.take() as box:
         box.put("Main.java", JAVA)
         with box.run(
@@ -334,7 +334,7 @@ def test_java(made):
 
 @pytest.mark.skipif(shutil.which("node", path="/usr/bin") is None, reason="node is not installed")
 def test_node(made):
-    limits = Limits(cpu=10, memory=1024 * MIB, processes=64)
+    limits = Limits(cpu=60, memory=1024 * MIB, processes=64)
     code = "const w = require('worker_threads'); console.log([1,2,3].reduce((a,b)=>a+b), require('os').hostname())"
     with made.take() as box:
         assert text(box.run(Command(["/usr/bin/node", "-e", code], limits, ENV))) == "6 box\n"

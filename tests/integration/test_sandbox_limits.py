@@ -134,7 +134,7 @@ WAYS = ["heap", "static", "shared", "work", "tmp", "shm", "memfd", "stack", "chi
 
 @pytest.mark.parametrize("how", WAYS)
 def test_memory_over_the_limit_is_mle_wherever_it_is(sandbox, how):
-    limits = Limits(cpu=5, memory=48 * MIB, output=256 * MIB)
+    limits = Limits(cpu=60, memory=48 * MIB, output=256 * MIB)
     with run_c(sandbox, MEMORY, limits, how, str(52 * MIB)) as outcome:
         assert outcome.killed is Killed.MEMORY, outcome
         assert outcome.memory >= 47 * MIB and outcome.read_stdout() == b""
@@ -142,39 +142,39 @@ def test_memory_over_the_limit_is_mle_wherever_it_is(sandbox, how):
 
 @pytest.mark.parametrize("how", WAYS)
 def test_memory_below_the_limit_is_fine_and_counted(sandbox, how):
-    limits = Limits(cpu=5, memory=48 * MIB, output=256 * MIB)
+    limits = Limits(cpu=60, memory=48 * MIB, output=256 * MIB)
     with run_c(sandbox, MEMORY, limits, how, str(44 * MIB)) as outcome:
         assert outcome.killed is Killed.NONE and outcome.read_stdout() == b"done\n", outcome
         assert 44 * MIB <= outcome.memory <= 48 * MIB
 
 
 def test_a_small_program_after_a_big_one_is_counted_for_itself(sandbox):
-    run_c(sandbox, MEMORY, Limits(cpu=5, memory=256 * MIB), "heap", str(128 * MIB)).close()
+    run_c(sandbox, MEMORY, Limits(cpu=60, memory=256 * MIB), "heap", str(128 * MIB)).close()
     with run_c(sandbox, "int main(){return 0;}") as outcome:
         assert outcome.memory < 2 * MIB
 
 
 def test_the_shell_goes_on_after_the_kill_of_its_child_but_the_verdict_is_mle(sandbox):
     script = f"/box/run heap {200 * MIB}; sleep 50; echo went on"
-    run_c(sandbox, MEMORY, Limits(cpu=5), "none", "0").close()
-    with shell(sandbox, script, Limits(cpu=20, wall=60, memory=64 * MIB)) as outcome:
+    run_c(sandbox, MEMORY, Limits(cpu=60), "none", "0").close()
+    with shell(sandbox, script, Limits(cpu=60, wall=60, memory=64 * MIB)) as outcome:
         assert outcome.killed is Killed.MEMORY and outcome.wall < 40, "the shell did not sleep to the end"
 
 
 def test_what_the_compiler_left_in_box_is_not_the_programs_memory(sandbox):
     big = "dd if=/dev/zero of=/box/big bs=1M count=64"
-    with shell(sandbox, big, Limits(cpu=5, memory=128 * MIB, output=128 * MIB), writable=True) as outcome:
+    with shell(sandbox, big, Limits(cpu=60, memory=128 * MIB, output=128 * MIB), writable=True) as outcome:
         assert outcome.exit_code == 0 and outcome.memory >= 64 * MIB
-    with shell(sandbox, "cat /box/big | wc -c", Limits(cpu=5, memory=16 * MIB)) as outcome:
+    with shell(sandbox, "cat /box/big | wc -c", Limits(cpu=60, memory=16 * MIB)) as outcome:
         assert outcome.read_stdout() == b"67108864\n" and outcome.memory < 8 * MIB
     with shell(sandbox, "rm /box/big; dd if=/dev/zero of=/box/b bs=1M count=24; rm /box/b",
-               Limits(cpu=5, memory=32 * MIB, output=128 * MIB), writable=True) as outcome:  # fmt: skip
+               Limits(cpu=60, memory=32 * MIB, output=128 * MIB), writable=True) as outcome:  # fmt: skip
         assert outcome.exit_code == 0, outcome.read_stderr()
 
 
 @pytest.mark.parametrize("stream", [1, 2])
 def test_output_of_exactly_the_limit_is_allowed(sandbox, stream):
-    with shell(sandbox, f"head -c 65536 /dev/zero >&{stream}", Limits(cpu=1, output=65536)) as outcome:
+    with shell(sandbox, f"head -c 65536 /dev/zero >&{stream}", Limits(cpu=20, output=65536)) as outcome:
         assert outcome.killed is Killed.NONE and outcome.exit_code == 0
         assert len(outcome.read_stdout() + outcome.read_stderr()) == 65536
 
@@ -182,7 +182,7 @@ def test_output_of_exactly_the_limit_is_allowed(sandbox, stream):
 @pytest.mark.parametrize("stream", [1, 2])
 @pytest.mark.parametrize("ignore", ["", "trap '' XFSZ; "])
 def test_output_over_the_limit_is_ole_and_cut(sandbox, stream, ignore):
-    with shell(sandbox, f"{ignore}head -c 65537 /dev/zero >&{stream}", Limits(cpu=1, output=65536)) as outcome:
+    with shell(sandbox, f"{ignore}head -c 65537 /dev/zero >&{stream}", Limits(cpu=20, output=65536)) as outcome:
         assert outcome.killed is Killed.OUTPUT
         data = outcome.read_stdout() if stream == 1 else outcome.read_stderr()
         assert data == bytes(65536)
@@ -196,7 +196,7 @@ def test_a_flood_that_ignores_the_signal_is_ended(sandbox):
 
 
 def test_a_big_file_is_ole(sandbox):
-    with shell(sandbox, "exec dd if=/dev/zero of=/scratch/f bs=1M count=1 seek=4000", Limits(cpu=1)) as outcome:
+    with shell(sandbox, "exec dd if=/dev/zero of=/scratch/f bs=1M count=1 seek=4000", Limits(cpu=60)) as outcome:
         assert outcome.killed is Killed.OUTPUT and outcome.signal == 25
 
 
@@ -214,19 +214,19 @@ int main() {
 
 def test_process_limit_is_exact(sandbox):
     for limit in (1, 5, 12):
-        with run_c(sandbox, COUNT, Limits(cpu=1, processes=limit)) as outcome:
+        with run_c(sandbox, COUNT, Limits(cpu=60, processes=limit)) as outcome:
             assert outcome.read_stdout() == str(limit - 1).encode() and outcome.killed is Killed.NONE
             assert outcome.processes >= limit
 
 
 def test_open_files_limit_and_core_size(sandbox):
-    with shell(sandbox, "ulimit -n; ulimit -c; ulimit -s", Limits(cpu=1, files=77, stack=8 * MIB)) as outcome:
+    with shell(sandbox, "ulimit -n; ulimit -c; ulimit -s", Limits(cpu=60, files=77, stack=8 * MIB)) as outcome:
         assert outcome.read_stdout() == b"77\n0\n8192\n"
 
 
 def test_inode_limit(sandbox):
     script = "python3 -c 'for i in range(40000): open(str(i), \"w\")'"
-    with shell(sandbox, script, Limits(cpu=20)) as outcome:
+    with shell(sandbox, script, Limits(cpu=60)) as outcome:
         assert b"No space left" in outcome.read_stderr()
 
 
@@ -272,7 +272,7 @@ def test_cancelling_ends_a_run_at_once(sandbox):
     timer.start()
     try:
         began = time.monotonic()
-        outcome = sandbox.run(Command(["/bin/sh", "-c", "sleep 60 & wait"], Limits(cpu=5, wall=30)), read)
+        outcome = sandbox.run(Command(["/bin/sh", "-c", "sleep 60 & wait"], Limits(cpu=20, wall=30)), read)
         with outcome:
             assert outcome.killed is Killed.CANCELLED and time.monotonic() - began < 1
     finally:
@@ -296,19 +296,19 @@ def test_stdin_and_exit_codes_and_signals(sandbox):
 
 
 def test_programs_that_cannot_be_executed(sandbox):
-    with sandbox.run(Command(["/box/none"], Limits(cpu=1))) as outcome:
+    with sandbox.run(Command(["/box/none"], Limits(cpu=20))) as outcome:
         assert outcome.exit_code == 127 and b"No such file" in outcome.read_stderr()
     sandbox.put("data", b"\x7fELF broken", 0o755)
-    with sandbox.run(Command(["/box/data"], Limits(cpu=1))) as outcome:
+    with sandbox.run(Command(["/box/data"], Limits(cpu=20))) as outcome:
         assert outcome.exit_code == 126 and outcome.read_stderr()
     sandbox.put("plain", b"#!/bin/sh\n", 0o644)
-    with sandbox.run(Command(["/box/plain"], Limits(cpu=1))) as outcome:
+    with sandbox.run(Command(["/box/plain"], Limits(cpu=20))) as outcome:
         assert outcome.exit_code == 126 and b"Permission denied" in outcome.read_stderr()
-    with sandbox.run(Command(["true"], Limits(cpu=1))) as outcome:
+    with sandbox.run(Command(["true"], Limits(cpu=20))) as outcome:
         assert outcome.exit_code == 0
 
 
 @pytest.mark.parametrize("argv", [[], ["a\0b"]])
 def test_bad_commands_are_refused(sandbox, argv):
     with pytest.raises(UsageError):
-        sandbox.run(Command(argv, Limits(cpu=1)))
+        sandbox.run(Command(argv, Limits(cpu=20)))

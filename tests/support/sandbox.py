@@ -37,13 +37,13 @@ def run_c(sandbox: Sandbox, source: str, limits: Limits | None = None, *args: st
     """Put a C program into /box and run it."""
     sandbox.put("run", program("#define _GNU_SOURCE\n" + source), 0o755)
     cancel_fd = options.pop("cancel_fd", None)
-    command = Command(["/box/run", *args], limits or Limits(cpu=5), **options)
+    command = Command(["/box/run", *args], limits or Limits(cpu=20), **options)
     return sandbox.run(command, cancel_fd)
 
 
 def shell(sandbox: Sandbox, script: str, limits: Limits | None = None, **options: object) -> Outcome:
     """Run a shell script."""
-    return sandbox.run(Command(["/bin/sh", "-c", script], limits or Limits(cpu=5), **options))
+    return sandbox.run(Command(["/bin/sh", "-c", script], limits or Limits(cpu=20), **options))
 
 
 def text(outcome: Outcome) -> str:
