@@ -158,7 +158,7 @@ def test_the_shell_goes_on_after_the_kill_of_its_child_but_the_verdict_is_mle(sa
     script = f"/box/run heap {200 * MIB}; sleep 50; echo went on"
     run_c(sandbox, MEMORY, Limits(cpu=60), "none", "0").close()
     with shell(sandbox, script, Limits(cpu=60, wall=60, memory=64 * MIB)) as outcome:
-        assert outcome.killed is Killed.MEMORY and outcome.wall < 40, "the shell did not sleep to the end"
+        assert outcome.killed is Killed.MEMORY and outcome.wall < 2 + 1000 * slowness()
 
 
 def test_what_the_compiler_left_in_box_is_not_the_programs_memory(sandbox):
