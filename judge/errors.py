@@ -52,6 +52,11 @@ class PackageError(UsageError):
 
     code = "package"
 
+    def __init__(self, message: str) -> None:
+        """What is quoted from a package breaks no line and moves no cursor: such characters are written as codes."""
+        shown = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in message)
+        super().__init__("".join(shown))
+
 
 class TooLargeError(UsageError):
     """A body, source or blob over its limit."""

@@ -133,7 +133,7 @@ def results(data: bytes) -> None:
 def _sentence(exc: JudgeError) -> None:
     text = str(exc)
     assert text.strip(), "a refusal says why"
-    assert "\n" not in text and len(text) < 4000, "in one sentence"
+    assert text.isprintable() and len(text) < 4000, "in one sentence"
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
