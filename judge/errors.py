@@ -20,6 +20,11 @@ class JudgeError(Exception):
     field: str | None = None  # the request's field at fault, where one is
 
 
+def _one_line(message: str) -> str:
+    """What is quoted from a file breaks no line and moves no cursor: such characters are written as their codes."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in message)
+
+
 class UsageError(JudgeError):
     """Bad input: a flag, a field, a file. The text says what, where, what was expected and what to do."""
 
@@ -32,6 +37,10 @@ class ConfigError(UsageError):
     """A config file that cannot be used; the text starts with file:line."""
 
     code = "config"
+
+    def __init__(self, message: str) -> None:
+        """See `_one_line`."""
+        super().__init__(_one_line(message))
 
 
 class FieldError(UsageError):
@@ -53,9 +62,8 @@ class PackageError(UsageError):
     code = "package"
 
     def __init__(self, message: str) -> None:
-        """What is quoted from a package breaks no line and moves no cursor: such characters are written as codes."""
-        shown = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in message)
-        super().__init__("".join(shown))
+        """See `_one_line`."""
+        super().__init__(_one_line(message))
 
 
 class TooLargeError(UsageError):
