@@ -29,8 +29,8 @@ _TAR = "/bin/tar"
 _UNPACK = "tar -C /box --no-same-owner -xpf /box/packed.tar && rm /box/packed.tar"
 _HASH = 64
 _PACKED = "packed.tar"
-# Of tar, which holds nothing but what it writes.
-_LIMITS = Limits(cpu=30, wall=60, memory=512 * 1024**2, output=256 * 1024**2)
+# Of tar: room for the archive and for what is unpacked from it, which may both count as the run's.
+_LIMITS = Limits(cpu=30, wall=60, memory=640 * 1024**2, output=256 * 1024**2)
 
 
 def key_of(program: Program, versions: Mapping[str, str] | None = None) -> str:
