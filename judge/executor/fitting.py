@@ -70,7 +70,9 @@ def fit(job: Job, share: int | None, table: Mapping[str, Language]) -> Fitted:
         checked = manifest is not None and manifest.validator is not None
         told = validation.within(share) if checked else validation.limits
         return Fitted(run.within(share), compiling.within(share), told)
-    mine = run.within(share, validation.who, validation.least(LEAST if run.given else share // 4))
+    # A quarter is for the validator, or what the submission's least leaves of it.
+    left = share - run.least(LEAST) - validation.extra
+    mine = run.within(share, validation.who, validation.least(max(LEAST, min(share // 4, left))))
     told = validation.within(share, run.who, mine.memory + run.extra)
     return Fitted(mine, compiling.within(share), told)
 
