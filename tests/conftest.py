@@ -12,9 +12,11 @@ from tests.support.servers import etcd_server, mongod_server
 
 FIGURE = "figure"
 
-# How long an example takes says nothing on a machine that others use as well.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
+# How long an example takes says nothing on a machine that others use as well. The examples of a commit are always the
+# same ones, so that its tests say the same everywhere; others are looked for with `--hypothesis-profile search`.
+settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", max_examples=4000, deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="module")

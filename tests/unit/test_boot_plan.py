@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from judge.boot import plan
 from judge.boot.plan import Action, Facts, Phase, Process, State, decide
 from judge.config import BootService
+from tests.support.examples import at_least
 
 SPEC = BootService(
     name="one",
@@ -232,7 +233,7 @@ FACTS = st.builds(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=at_least(500))
 @given(st.lists(st.tuples(FACTS, st.floats(0, 30)), max_size=40))
 def test_safe_in_every_history(history):
     """Whatever is seen in whatever order: never two of a kind, hands off what is held, no endless quick restarts."""

@@ -10,7 +10,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -41,7 +41,6 @@ def drawn(table: object) -> str:
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)  # a busy machine
 @given(st.text())
 def test_clean_text_has_nothing_that_moves_a_cursor_or_turns_the_writing(text: str) -> None:
     assert all(unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in clean(text))
@@ -52,7 +51,6 @@ def test_clean_text_still_says_what_was_there() -> None:
     assert clean("\x1b[31mred\x07 \u202eevil ü\t.") == "\\x1b[31mred\\x07 \\u202eevil ü    ."
 
 
-@settings(deadline=None)  # a busy machine
 @given(st.integers(0, 10**8))
 def test_ages_have_two_units_at_most(seconds: int) -> None:
     parts = age(seconds).split()
@@ -75,7 +73,6 @@ def streams(clocks_jump: bool) -> st.SearchStrategy[list[list[Entry]]]:
     )
 
 
-@settings(deadline=None)  # a busy machine
 @given(streams(clocks_jump=False))
 def test_merged_lines_are_all_there_and_in_order(hosts_entries: list[list[Entry]]) -> None:
     merged = list(logs.merge(hosts_entries))
@@ -83,7 +80,6 @@ def test_merged_lines_are_all_there_and_in_order(hosts_entries: list[list[Entry]
     assert [one.time for one in merged] == sorted(one.time for one in merged)
 
 
-@settings(deadline=None)  # a busy machine
 @given(streams(clocks_jump=True))
 def test_a_hosts_own_order_is_kept_even_if_its_clock_jumps(hosts_entries: list[list[Entry]]) -> None:
     mixed = [one for entries in hosts_entries for one in entries]
@@ -105,7 +101,6 @@ def test_merging_reads_no_further_than_it_must() -> None:
 words = st.text(st.characters(blacklist_characters="\0\n", blacklist_categories=("Cs",)), min_size=1, max_size=30)
 
 
-@settings(deadline=None)  # a busy machine
 @given(words, st.none() | st.integers(1, 999), st.none() | words)
 def test_nothing_that_is_given_becomes_a_command(grep: str, lines: int | None, cursor: str | None) -> None:
     """The shell that gets the script sees each value as one word: it is asked, with a journalctl that prints them."""
@@ -219,7 +214,6 @@ def test_what_is_no_entry_is_passed_over(bad: bytes) -> None:
 FIELDS = ("MESSAGE", "PRIORITY", "UNIT", "__CURSOR", "SYSLOG_IDENTIFIER", "__REALTIME_TIMESTAMP")
 
 
-@settings(deadline=None)  # a busy machine
 @given(
     st.dictionaries(
         st.sampled_from(FIELDS), st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=4)
@@ -322,7 +316,6 @@ def test_a_host_that_cannot_be_asked_is_a_row_with_the_reason() -> None:
     assert "does not answer: timed out" in drawn(units.table(silent))
 
 
-@settings(deadline=None)  # a busy machine
 @given(st.text())
 def test_any_answer_gives_a_row_for_every_expected_unit(text: str) -> None:
     found = units.parse(text, "e1", units.expected(host()))
@@ -366,7 +359,6 @@ def test_a_bare_and_a_silent_machine_are_told() -> None:
     assert "unreachable" in drawn(hosts.table([bare, silent]))
 
 
-@settings(deadline=None)  # a busy machine
 @given(st.text())
 def test_any_answer_is_a_row(text: str) -> None:
     one = hosts.parse(text, "e1", (), "a")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.ctl import inventory_files
@@ -223,7 +223,6 @@ def test_the_example_and_the_labs_inventory_are_understood(tmp_path: Path) -> No
     assert lab.hosts["g1"].address == record.address("g1")
 
 
-@settings(deadline=None)  # a busy machine
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(1, 5), st.booleans())
 def test_ranges_have_all_their_members(first: int, more: int, step: int, padded: bool) -> None:
     last = first + more
@@ -234,7 +233,6 @@ def test_ranges_have_all_their_members(first: int, more: int, step: int, padded:
         assert all(len(name) == 3 for name in names)
 
 
-@settings(deadline=None)  # a busy machine
 @given(st.permutations(["e1", "e2", "e10", "e10a", "e9-2", "e9-10", "f", "10"]))
 def test_names_have_one_natural_order(names: list[str]) -> None:
     assert sorted(names, key=natural) == ["10", "e1", "e2", "e9-2", "e9-10", "e10", "e10a", "f"]

@@ -33,6 +33,7 @@ from judge.etcd.planner import (
     Wait,
     plan,
 )
+from tests.support.examples import at_least
 
 ME, MINE, TOKEN, CLUSTER, ID = "m1", "http://m1:2380", "token-one", 7, 11
 LISTED = (Peer("m1", MINE), Peer("m2", "http://m2:2380"), Peer("m3", "http://m3:2380"))
@@ -200,7 +201,7 @@ SITUATIONS = st.builds(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=at_least(600))
 @given(SITUATIONS)
 def test_no_step_is_ever_unsafe(now):
     step = plan(now)
@@ -295,7 +296,7 @@ class Model:
         self.running = False
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=at_least(300))
 @given(
     st.sampled_from([
         (Disk(), (M2, M3)),

@@ -12,6 +12,7 @@ from judge.executor.course import Course
 from judge.problems.scoring import Judged, Standing, standing
 from judge.rpc.messages import Verdict
 from judge.rpc.problem import LegacyGroup, ProblemManifest, ProblemTest, TestGroup
+from tests.support.examples import at_least
 
 SHA = "0" * 64
 NAMES = ["sample/1", "secret/a/1", "secret/a/2", "secret/b/1", "secret/b/2", "secret/c/1", "secret/c/2"]
@@ -83,7 +84,7 @@ def serial(
                 break
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=at_least(400))
 @given(PROBLEMS, RESULTS, st.booleans(), st.randoms(use_true_random=False), st.integers(1, 4))
 def test_any_order_of_ends_comes_to_the_serial_account(problem, given_results, full, chance, slots):
     results = dict(zip(NAMES, given_results, strict=True))
@@ -108,7 +109,6 @@ def test_any_order_of_ends_comes_to_the_serial_account(problem, given_results, f
         assert ran == counted, "one slot runs what counts, and nothing else"
 
 
-@settings(deadline=None)
 @given(PROBLEMS, RESULTS, st.permutations(NAMES), st.booleans())
 def test_whatever_is_noted_by_chance_changes_nothing(problem, given_results, order, full):
     results = dict(zip(NAMES, given_results, strict=True))

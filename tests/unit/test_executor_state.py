@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from judge.executor import state
 from judge.executor.state import NEARLY, Board, Phase, given_back
 from judge.rpc.messages import Assignment, ClaimRef, Completed, ReportReply, Result, Status, Submission, Verdict
+from tests.support.examples import at_least
 
 
 def assignment(number: int, attempt: int = 1) -> Assignment:
@@ -220,7 +221,7 @@ class Judicators:
 STEPS = st.lists(st.sampled_from(["report", "lost request", "lost answer", "cancel", "work", "finish"]), max_size=60)
 
 
-@settings(max_examples=200)
+@settings(max_examples=at_least(200))
 @given(STEPS, st.integers(1, 3))
 def test_nothing_is_committed_twice_and_everything_ends(steps, slots):
     one, other = board(), Judicators()

@@ -17,7 +17,7 @@ def test_corpus(target: str):
 
 @pytest.mark.parametrize("target", sorted(TARGETS))
 @given(st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_little_more(target: str, data: st.DataObject):
     start = data.draw(st.sampled_from(seeds(target)))
     place, length = data.draw(st.integers(0, len(start))), data.draw(st.integers(0, 30))

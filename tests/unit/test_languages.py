@@ -15,6 +15,7 @@ from judge.errors import ConfigError
 from judge.problems.entry import find_entry
 from judge.problems.languages import Language, Survey, detect, extra_paths, guess, load_table, survey
 from judge.rpc.messages import Limits
+from tests.support.examples import at_least
 
 MIB = 1024**2
 
@@ -277,7 +278,7 @@ def test_entry(source: str, filename: str | None, found: tuple[str, str]):
     assert find_entry(source, filename) == found
 
 
-@settings(max_examples=300, deadline=2000, derandomize=True)
+@settings(max_examples=at_least(300), deadline=2000)
 @given(
     st.text(alphabet="abc \"'\\/*{}();.$\npublicasvomnE", max_size=300) | st.text(max_size=300), st.text(max_size=30)
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import leaks
@@ -36,7 +36,6 @@ def test_a_secret_directory_is_read_whole_but_for_what_is_public(tmp_path: Path)
     assert found == {"the controller's admin.token", "the controller's pki/ca.passphrase"}
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="{} \n'\"", max_size=9), st.text(alphabet="ab\n ", max_size=9))
 def test_however_it_shows_it_is_found_and_not_repeated(before: str, after: str) -> None:
     secrets = leaks.needles("it", SECRET + "\n")

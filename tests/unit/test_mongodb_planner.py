@@ -24,6 +24,7 @@ from judge.mongodb.planner import (
     odd_goal,
     plan,
 )
+from tests.support.examples import at_least
 
 TIMES = Settings(2000, 500)
 
@@ -259,7 +260,7 @@ def document(observed: Observed) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=at_least(800))
 @given(observations())
 def test_every_step_is_safe(observed: Observed) -> None:
     step = plan(observed)
@@ -284,7 +285,7 @@ def test_every_step_is_safe(observed: Observed) -> None:
     assert observed.committed
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=at_least(400))
 @given(observations(), st.data())
 def test_converges_to_what_is_registered(start: Observed, data: st.DataObject) -> None:
     """With every registered member up, the set becomes what is registered, in a bounded number of single steps."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.ansible_plugins import module_utils, plugin, run_module
@@ -225,7 +225,6 @@ def test_hosts_outside_of_the_run_count_with_their_inventory() -> None:
     assert "same address" in cluster.line()
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=7), st.floats(0, 5))
 def test_clocks_within_the_limit_are_never_accused(offsets: list[float], unsure: float) -> None:
     cluster = Cluster(7)

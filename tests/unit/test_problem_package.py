@@ -21,6 +21,7 @@ from judge.problems import testdata
 from judge.problems import tree as tree_module
 from judge.problems.package import Package, list_submissions, read_package
 from judge.rpc.messages import Verdict
+from tests.support.examples import at_least
 
 Files = dict[str, bytes]
 
@@ -726,9 +727,7 @@ def test_damaged_content(tmp_path: Path):
 
 # --- anything at all -------------------------------------------------------------------------------------------
 
-FUZZ = settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FUZZ = settings(max_examples=at_least(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 WORDS = st.sampled_from(
     ["name", "type", "limits", "time_limit", "memory", "validation", "validator_flags", "pass-fail", "scoring",
      "custom", "problem_format_version", "2025-09", "legacy", "1e309", "0", ".nan", "1", "2.5", "null", "en", "~"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.problems.scoring import Judged, standing
@@ -31,7 +31,6 @@ NAMES = ["sample/1", "secret/1", "secret/2", "secret/a/1"]
 RESULTS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from([AC, WA, TLE, RTE, JE]))
 
 
-@settings(deadline=None)
 @given(RESULTS)
 def test_the_first_failing_test_decides_whatever_else_was_run(results):
     found = standing(NAMES, results)
@@ -125,7 +124,6 @@ def test_a_group_ends_where_its_score_is_decided():
     assert standing(SCORED, {"sample/1": WA}).missing == ["secret/c/1", "secret/c/2"]
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(ALL), st.sampled_from([AC, WA, TLE, RTE])))
 def test_what_is_missing_shrinks_and_ends(results):
     """Running what is missing, in any way, comes to the end that running everything comes to."""

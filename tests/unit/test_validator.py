@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from judge.errors import PackageError
 from judge.problems import validator
 from judge.problems.validator import Validation, excerpt, number, parse_flags, validate
+from tests.support.examples import at_least
 
 CASE = ["case_sensitive"]
 SPACE = ["space_change_sensitive"]
@@ -147,7 +148,7 @@ TOKENS = st.lists(
 )
 BLANKS = st.text(" \t\n\r\v\f", min_size=1, max_size=4).map(str.encode)
 FLAGS = st.sampled_from([[], CASE, SPACE, E6, [*CASE, *SPACE], [*SPACE, *E6], ["float_absolute_tolerance", "0.5"]])
-FUZZ = settings(max_examples=400, deadline=2000, derandomize=True)
+FUZZ = settings(max_examples=at_least(400), deadline=2000)
 
 
 def spread(tokens: list[bytes], blanks: list[bytes]) -> bytes:
