@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +19,7 @@ from judge.etcd.election import Election, read_holder
 from judge.etcd.registry import SERVICES, Registration, entry_value, judicators
 from judge.rpc.pki import issue, make_ca
 from tests.support.etcd_daemon import cluster, hosts
-from tests.support.servers import etcd_server, free_port, wait_for
+from tests.support.servers import etcd_server, free_port, frozen, wait_for
 
 
 def client(*endpoints, timeout=3.0, prefix=None, tls=None):
@@ -36,16 +34,6 @@ def client(*endpoints, timeout=3.0, prefix=None, tls=None):
 def etcd(etcd_endpoint):
     with client(etcd_endpoint) as made:
         yield made
-
-
-@contextlib.contextmanager
-def frozen(pid):
-    """SIGSTOP, and SIGCONT at the end."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def server_of(endpoint):

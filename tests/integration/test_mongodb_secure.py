@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLarge
 from judge.mongodb import store
 from judge.rpc import pki
 from tests.support.mongodb import Cluster, Daemon, mongodb_cluster
-from tests.support.servers import wait_for
+from tests.support.servers import frozen, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -110,15 +108,10 @@ def test_errors_while_the_set_cannot_confirm(secure: tuple[Cluster, list[Daemon]
         host, port = client.primary or ("", 0)
         primary = next(daemon for daemon in daemons if daemon.address == f"{host}:{port}")
         others = [daemon.mongod for daemon in daemons if daemon is not primary]
-        for pid in others:
-            os.kill(pid, signal.SIGSTOP)
-        try:
+        with frozen(*others):
             with pytest.raises(PyMongoError) as caught:
                 client.judge.z.insert_one({"_id": 1})
             assert type(store.translate(caught.value)) is OutcomeUnknownError
-        finally:
-            for pid in others:
-                os.kill(pid, signal.SIGCONT)
 
         def back() -> bool:
             try:

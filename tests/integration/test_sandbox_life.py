@@ -33,7 +33,7 @@ from tests.support.sandbox import (
     shell,
     text,
 )
-from tests.support.servers import wait_for
+from tests.support.servers import frozen, wait_for
 
 pytestmark = pytest.mark.root
 ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -107,15 +107,14 @@ def test_containers_are_made_and_ended_away_from_the_core_on_which_they_are_used
         assert os.sched_getaffinity(outer) == {maker}
         assert os.sched_getaffinity(inside[0]) == {core}
         assert text(shell(box, "grep Cpus_allowed_list /proc/self/status")).split()[-1] == str(core)
-        os.kill(outer, signal.SIGSTOP)  # so that what is dead stays visible
-        box._container.agent.channel.close()
 
         def ended() -> list[str]:
             return Path(f"/proc/{inside[0]}/stat").read_text().rsplit(")", 1)[1].split()
 
-        wait_for(lambda: ended()[0] == "Z", what="the agent's end")
-        last = ended()[36]  # the field `processor`, proc(5)
-        os.kill(outer, signal.SIGCONT)
+        with frozen(outer):  # so that what is dead stays visible
+            box._container.agent.channel.close()
+            wait_for(lambda: ended()[0] == "Z", what="the agent's end")
+            last = ended()[36]  # the field `processor`, proc(5)
         assert last == str(maker)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -33,6 +35,27 @@ def wait_for(condition: Callable[[], object], timeout: float = 30.0, what: str =
         if time.monotonic() > end:
             raise AssertionError(f"{what} did not come true within {timeout:g} s")
         time.sleep(PAUSE)
+
+
+@contextlib.contextmanager
+def frozen(*pids: int) -> Iterator[None]:
+    """Processes that stand still; they go on at the end. Threads may still answer for a moment after the signal."""
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda: all(map(_stands_still, pids)), what="that all threads stand still")
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def _stands_still(pid: int) -> bool:
+    try:
+        stats = [(thread / "stat").read_text() for thread in Path(f"/proc/{pid}/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile
+        return False
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 def mongod_binary() -> str:
