@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from judge.text import one_line
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
@@ -18,11 +20,6 @@ class JudgeError(Exception):
     http_status = 500
     code = "error"
     field: str | None = None  # the request's field at fault, where one is
-
-
-def _one_line(message: str) -> str:
-    """What is quoted from a file breaks no line and moves no cursor: such characters are written as their codes."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in message)
 
 
 class UsageError(JudgeError):
@@ -39,8 +36,8 @@ class ConfigError(UsageError):
     code = "config"
 
     def __init__(self, message: str) -> None:
-        """See `_one_line`."""
-        super().__init__(_one_line(message))
+        """See `one_line`: what is quoted from a file breaks no line."""
+        super().__init__(one_line(message))
 
 
 class FieldError(UsageError):
@@ -62,8 +59,8 @@ class PackageError(UsageError):
     code = "package"
 
     def __init__(self, message: str) -> None:
-        """See `_one_line`."""
-        super().__init__(_one_line(message))
+        """See `one_line`: what is quoted from a file breaks no line."""
+        super().__init__(one_line(message))
 
 
 class TooLargeError(UsageError):

@@ -6,6 +6,8 @@ import logging
 import sys
 import time
 
+from judge.text import one_line
+
 # sd-daemon(3) priority prefixes: journald files a line under its level without a wrapper.
 _SYSLOG = {
     logging.DEBUG: "<7>",
@@ -25,11 +27,16 @@ class _Formatter(logging.Formatter):
         super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
         self._journal = journal
 
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  its name in logging
+        """One line, whoever's words are in it."""
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
     def format(self, record: logging.LogRecord) -> str:
         if not self._journal:
             return super().format(record)
         prefix = _SYSLOG.get(record.levelno, "<6>")
-        text = f"{record.name}: {record.getMessage()}"
+        text = f"{record.name}: {one_line(record.getMessage())}"
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
         return "\n".join(prefix + line for line in text.splitlines())

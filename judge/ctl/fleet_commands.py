@@ -78,7 +78,7 @@ def hosts(
     else:
         show.out.print(machines.table(rows))
     for reason in machines.reasons(rows):
-        show.err.print(f"judgectl: {reason}", style="red", markup=False, soft_wrap=True)
+        show.err.verbatim(f"judgectl: {reason}", "red")
     raise typer.Exit(EXIT_FAILED if any(not row.reachable for row in rows) else 0)
 
 
@@ -113,7 +113,7 @@ def units(
         show.print_json([row.as_json() for row in rows])
     else:
         show.out.print(states.table(rows))
-        show.out.print(sentence, style="bold green" if well else "bold red")
+        show.out.say(sentence, "bold green" if well else "bold red")
     raise typer.Exit(0 if well else EXIT_FAILED)
 
 
@@ -198,4 +198,4 @@ def _print_json(entry: Entry) -> None:
 def _print_notices(notices: list[Notice]) -> None:
     for notice in notices:
         style = "red" if notice.fault else "green"
-        show.err.print(f"judgectl: {notice.host}: {notice.text}", style=style, markup=False, soft_wrap=True)
+        show.err.verbatim(f"judgectl: {notice.host}: {notice.text}", style)

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from judge.ctl import show
 from judge.ctl.fleet import Member, Reply
-from judge.ctl.text import age, clean
+from judge.ctl.text import age
 from judge.errors import JudgeError
+from judge.text import one_line
 
 # Needs no root and changes nothing; a host without a release, or without the data directory, answers too.
 SCRIPT = r"""
@@ -61,9 +62,9 @@ def machine(member: Member, reply: Reply) -> Machine:
     """What a host's answer to SCRIPT says."""
     base = (member.name, member.host.groups, member.target.address)
     if isinstance(reply, JudgeError):
-        return Machine(*base, reachable=False, reason=clean(str(reply)))
+        return Machine(*base, reachable=False, reason=one_line(str(reply)))
     if reply.code != 0:
-        said = clean(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
+        said = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
         return Machine(*base, reachable=False, reason=f"it cannot be asked: {said}")
     return parse(reply.out, *base)
 
@@ -74,7 +75,7 @@ def parse(text: str, name: str, groups: tuple[str, ...], address: str) -> Machin
     for line in text.split("\n"):
         key, equals, value = line.partition("=")
         if equals:
-            said.setdefault(key, clean(value.strip()))
+            said.setdefault(key, one_line(value.strip()))
     uptime = _numbers(said.get("uptime", ""))
     disk = [int(number) for number in _numbers(said.get("disk", ""), skip=1)]
     cpus = _numbers(said.get("cpus", ""))

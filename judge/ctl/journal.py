@@ -13,8 +13,8 @@ from judge import clock
 from judge.ctl.fleet import Member
 from judge.ctl.logs import HEARTBEAT, Entry, Query, batch, entry, merge
 from judge.ctl.ssh import Connection
-from judge.ctl.text import clean
 from judge.errors import JudgeError, UnavailableError
+from judge.text import one_line
 
 AHEAD = 2000  # entries that are read before somebody takes them
 _QUIET = 120.0  # seconds that a search through a large journal may take without a line
@@ -126,7 +126,7 @@ class Journal:
 
 
 def _last_line(text: str) -> str:
-    return clean(text.strip().rpartition("\n")[2])
+    return one_line(text.strip().rpartition("\n")[2])
 
 
 def history(journals: Sequence[Journal], lines: int | None, notices: list[Notice]) -> Iterator[Entry]:

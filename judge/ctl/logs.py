@@ -14,8 +14,9 @@ from typing import Any
 
 from rich.text import Text
 
-from judge.ctl.text import clean, duration
+from judge.ctl.text import duration
 from judge.errors import UsageError
+from judge.text import one_line
 
 SERVICES = ("boot", "etcd", "etcd-proxy", "mongodb", "judicator", "executor", "gateway")
 PRIORITIES = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
@@ -165,8 +166,8 @@ def entry(line: bytes, host: str) -> Entry | None:
     return Entry(
         time=min(int(stamp), _LATEST),
         host=host,
-        unit=clean(unit),
-        message="\n".join(clean(part) for part in message.rstrip("\n").split("\n")),
+        unit=one_line(unit),
+        message="\n".join(one_line(part) for part in message.rstrip("\n").split("\n")),
         priority=int(priority) if isinstance(priority, str) and priority in set("01234567") else 6,
         cursor=cursor if isinstance(cursor, str) and cursor.isprintable() and len(cursor) < 1000 else "",
     )

@@ -214,7 +214,7 @@ def search(
         return
     show.out.print(show.tasks_table(reply.tasks))
     if reply.next:
-        show.err.print(f"more with --before {reply.next}", style="dim")
+        show.err.say(f"more with --before {reply.next}", "dim")
 
 
 @app.command()
@@ -329,7 +329,7 @@ def hold(
         show.print_json([{"service": service, "reason": reason, "seconds": parse_duration(duration)}])
     else:
         until = datetime.timedelta(seconds=parse_duration(duration))
-        show.out.print(f"{service} is held for {until}: boot neither starts, restarts nor stops it ({held.reason})")
+        show.out.say(f"{service} is held for {until}: boot neither starts, restarts nor stops it ({held.reason})")
 
 
 @app.command()
@@ -339,7 +339,7 @@ def release(service: str, run_dir: RunDir = None, output: Output = TABLE) -> Non
     if output == show.Output.JSON:
         show.print_json([{"service": service, "released": True}])
     else:
-        show.out.print(f"{service} is released: boot looks after it again")
+        show.out.say(f"{service} is released: boot looks after it again")
 
 
 @app.command("languages")
@@ -350,7 +350,7 @@ def languages_command(output: Output = TABLE) -> None:
     if output == show.Output.JSON:
         show.print_json(rows)
         return
-    table = show.grid("language", "title", "suffixes", "version")
+    table = show.grid("language", "title", "suffixes", "version…")
     for row in rows:
         table.add_row(row["name"], row.get("title", ""), " ".join(row.get("suffixes", [])), row.get("version") or "-")
     show.out.print(table)
@@ -365,7 +365,7 @@ def problem_import(
     with _api() as api:
         infos = [example_set.import_package(api, one) for one in packages]
     for note in (note for one in packages for note in one.notes):
-        show.err.print(f"note: {note}", style="dim", markup=False)
+        show.err.say(f"note: {note}", "dim")
     if output == show.Output.JSON:
         show.print_json(infos)
         return
@@ -409,7 +409,7 @@ def problem_export(
     if output == show.Output.JSON:
         show.print_json({"problem": name, "target": str(place), "files": count})
     else:
-        show.out.print(f"{name}: {count} files written to {place}")
+        show.out.say(f"{name}: {count} files written to {place}")
 
 
 @problem_app.command("verify")
@@ -436,7 +436,7 @@ def problem_verify(
 
 
 def _problems_table(infos: list[ProblemInfo]) -> Any:
-    table = show.grid("problem", "title", "kind", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
+    table = show.grid("problem", "title…", "kind", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
     for one in infos:
         table.add_row(
             one.name,
@@ -467,7 +467,7 @@ def examples(
         show.print_json([row.as_json() for row in judged.rows])
     else:
         show.out.print(example_set.table(judged.rows))
-        show.out.print(judged.total(), style="bold green" if judged.right else "bold red")
+        show.out.say(judged.total(), "bold green" if judged.right else "bold red")
     raise typer.Exit(0 if judged.right else EXIT_FAILED)
 
 
@@ -479,7 +479,7 @@ def main() -> None:
     try:
         app()
     except JudgeError as exc:
-        show.err.print(f"judgectl: {exc}", style="red", markup=False, soft_wrap=True)
+        show.err.verbatim(f"judgectl: {exc}", "red")
         raise SystemExit(exc.exit_code) from None
 
 

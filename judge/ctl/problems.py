@@ -256,7 +256,7 @@ def table_of(rows: Sequence[Row]) -> Table:
     scored = any(row.task.result is not None and row.task.result.score is not None for row in rows)
     score = ["score>"] if scored else []
     grid = show.grid(
-        "submission", "language", "verdict", *score, "expected", "", "max cpu>", "limit>", "margin>", "wrong"
+        "submission", "language", "verdict", *score, "expected", "", "max cpu>", "limit>", "margin>", "wrong…"
     )
     for row in rows:
         result = row.task.result
@@ -283,16 +283,16 @@ def print_verified(verified: Verified) -> None:
     """The table, and what else there is to say."""
     show.out.print(table_of(verified.rows))
     for line in verified.skipped:
-        show.out.print(Text(f"skipped {line}", style="dim"))
+        show.out.say(f"skipped {line}", "dim")
     for line in verified.warnings:
-        show.out.print(Text(f"! {line}", style="yellow"))
+        show.out.say(f"! {line}", "yellow")
     for line in verified.faults:
-        show.out.print(Text(f"✗ {line}", style="red"))
+        show.out.say(f"✗ {line}", "red")
     wrong = sum(bool(row.wrong) for row in verified.rows)
     total = f"{verified.name}: {len(verified.rows)} submissions, "
-    show.out.print(
+    show.out.say(
         total + ("all as expected" if verified.right else f"{wrong} not as expected"),
-        style="bold green" if verified.right else "bold red",
+        "bold green" if verified.right else "bold red",
     )
 
 

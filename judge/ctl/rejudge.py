@@ -175,7 +175,7 @@ def start(
             one = follow(api, one.id, _judged, quiet=json)
     rejudge_show.print_one(one, output)
     if not json:
-        show.err.print(f"compare with: judgectl rejudge diff {one.id}", style="dim")
+        show.err.say(f"compare with: judgectl rejudge diff {one.id}", "dim")
 
 
 @app.command()
@@ -242,7 +242,7 @@ def diff(
         show.out.print()
         show.out.print(rejudge_show.changes_table(found.changes))
     if more:
-        show.err.print("there are more; raise --limit", style="dim")
+        show.err.say("there are more; raise --limit", "dim")
 
 
 def _act(number: int, verb: str, output: show.Output) -> None:

@@ -15,7 +15,7 @@ _STYLES = {"finished": "bold yellow", "applied": "bold green", "cancelled": "dim
 
 def table_of(rejudgings: Sequence[Rejudging]) -> Table:
     """Rejudgings, one line each."""
-    table = show.grid("rejudging", "state", "judged>", "changed>", "by", "begun (UTC)", "what", "reason")
+    table = show.grid("rejudging", "state", "judged>", "changed>", "by", "begun (UTC)", "what…", "reason…")
     for one in rejudgings:
         state = one.state.value if one.settled or one.state != RejudgeState.CANCELLED else "cancelling"
         table.add_row(
@@ -90,13 +90,13 @@ def changes_table(changes: Sequence[RejudgeChange]) -> Table:
 def print_preview(found: RejudgePreview) -> None:
     """What a start would take."""
     by_verdict = ", ".join(f"{verdict} {count}" for verdict, count in found.verdicts.items())
-    show.out.print(f"{found.count} submissions would be judged again" + (f": {by_verdict}" if by_verdict else ""))
+    show.out.say(f"{found.count} submissions would be judged again" + (f": {by_verdict}" if by_verdict else ""))
     if found.skipped:
-        show.out.print(Text(f"{found.skipped} more match, but are part of an open rejudging", style="yellow"))
+        show.out.say(f"{found.skipped} more match, but are part of an open rejudging", "yellow")
     if found.tasks:
         show.out.print(show.tasks_table(found.tasks))
     if found.count > len(found.tasks):
-        show.out.print(f"… and {found.count - len(found.tasks)} older ones")
+        show.out.say(f"… and {found.count - len(found.tasks)} older ones")
 
 
 def print_one(one: Rejudging, output: show.Output) -> None:

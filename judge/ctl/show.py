@@ -9,24 +9,47 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from judge.rpc.messages import Result, Status, Task, TestResult, Verdict
 from judge.rpc.overview import ExecutorState, StatusReply
+from judge.text import one_line
 
-# Where there is no terminal to ask, tables get the room that they need: logs and pipes have no right edge.
+# Where there is no terminal to ask, tables may be this wide.
 _PIPE_WIDTH = 160
 
 
-def _console(*, stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False)
-    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=_PIPE_WIDTH)
+class Screen(Console):
+    """Shows text as it is: nothing that people handed in is markup, and no character of it steers a terminal."""
+
+    def __init__(self, **options: Any) -> None:
+        """`options` are those of rich's Console."""
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+        if not self.is_terminal:
+            self.width = _PIPE_WIDTH
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What everything that is printed passes through: see `one_line`."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment("\n".join(map(one_line, segment.text.split("\n"))), segment.style)
+
+    def say(self, text: str | Text, style: str = "") -> None:
+        """A sentence: a terminal gets it wrapped, a pipe on one line."""
+        self.print(Text(text, style) if isinstance(text, str) else text, soft_wrap=not self.is_terminal)
+
+    def verbatim(self, text: str, style: str = "") -> None:
+        """Lines that somebody or some program wrote, each as one line however long it is."""
+        self.print(Text(text, style), soft_wrap=True)
 
 
-out = _console(stderr=False)
-err = _console(stderr=True)
+out = Screen()
+err = Screen(stderr=True)
 
 COLOURS = {
     Verdict.AC: "bold green",
@@ -99,14 +122,15 @@ def what(task: Task) -> str:
 
 
 def grid(*columns: str, title: str | None = None) -> Table:
-    """An empty table in the house style; a column name with a trailing `>` is right-aligned."""
+    """An empty table in the house style. A column name's last `>` aligns to the right, its last `…` means sentences."""
     table = Table(
         title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
     for index, column in enumerate(columns):
         justify: Literal["left", "right"] = "right" if column.endswith(">") else "left"
-        # On a narrow terminal the first column gives way, by folding.
-        table.add_column(column.rstrip(">"), justify=justify, no_wrap=index > 0, overflow="fold")
+        # Where there is little room the widest of these gives way first, by folding: a name never goes for a sentence.
+        folds = index == 0 or column.endswith("…")
+        table.add_column(column.rstrip(">…"), justify=justify, no_wrap=not folds, overflow="fold")
     return table
 
 
@@ -158,7 +182,7 @@ def repeated(test: TestResult) -> str:
 
 def _tests_table(result: Result) -> Table:
     scored = ["score>"] if any(test.score is not None for test in result.tests) else []
-    table = grid("test", "verdict", *scored, "cpu>", "wall>", "memory>", "exit>", "message")
+    table = grid("test", "verdict", *scored, "cpu>", "wall>", "memory>", "exit>", "message…")
     for test in result.tests:
         end = f"signal {test.signal}" if test.signal else ("" if test.exit_code is None else str(test.exit_code))
         said = (test.message or test.feedback or test.reason).splitlines()
@@ -186,8 +210,8 @@ def _groups_table(result: Result) -> Table:
 def _quoted(title: str, text: str) -> None:
     """An excerpt, indented under its title."""
     if text:
-        out.print(Text(f"  {title}", style="bold"))
-        out.print(Text("\n".join(f"    {line}" for line in text.rstrip("\n").split("\n"))))
+        out.say(f"  {title}", "bold")
+        out.verbatim("\n".join(f"    {line}" for line in text.rstrip("\n").split("\n")))
 
 
 def _print_excerpts(result: Result) -> None:
@@ -196,7 +220,7 @@ def _print_excerpts(result: Result) -> None:
         message = test.message if "\n" in test.message or test.reason else ""
         if not (test.output or test.error or message):
             continue
-        out.print(Text(f"test {test.name}", style=COLOURS[test.verdict]))
+        out.say(f"test {test.name}", COLOURS[test.verdict])
         _quoted("reason", test.reason if test.reason != test.message else "")
         _quoted("validator", message)
         _quoted(f"output ({test.output_bytes} bytes)", test.output)
@@ -237,41 +261,47 @@ def _print_evidence(task: Task, result: Result) -> None:
     _print_excerpts(result)
     for attempt in task.history:
         where = f" (rejudging {attempt.rejudging})" if attempt.rejudging is not None else ""
-        out.print(Text(f"attempt {attempt.attempt} on {attempt.executor}{where}: {attempt.reason}", style="dim"))
+        out.say(f"attempt {attempt.attempt} on {attempt.executor}{where}: {attempt.reason}", "dim")
     for past in task.past:
         before = past.verdict or past.status
         finished = (past.finished or "")[:19].replace("T", " ")
         text = (
             f"before rejudging {past.rejudging}: {before}, cpu {seconds(past.cpu)}, by {past.judged_by}, {finished} UTC"
         )
-        out.print(Text(text + (f", trace {past.trace}" if past.trace else "") + (f" ({past.why})" if past.why else "")))
+        out.say(text + (f", trace {past.trace}" if past.trace else "") + (f" ({past.why})" if past.why else ""))
     for line in _facts(task, result):
-        out.print(Text(line, style="dim"))
+        out.say(line, "dim")
 
 
 def print_task(task: Task, *, full: bool = False, source: bool = False) -> None:
     """One task: verdict, reason, compile log, per-test results when asked, and the output of a plain run."""
-    out.print(_headline(task))
+    out.say(_headline(task))
     result = task.result or Result()
     if result.reason:
-        out.print(Text(result.reason))
+        out.say(result.reason)
     if result.weak_sandbox:
-        out.print(Text("judged in a weak sandbox: limits and isolation are not fully enforced", style="yellow"))
+        out.say("judged in a weak sandbox: limits and isolation are not fully enforced", "yellow")
     if result.compile_log and (full or task.verdict == Verdict.CE):
-        out.print(Text(result.compile_log.rstrip(), style="dim"))
+        out.verbatim(result.compile_log.rstrip(), "dim")
     if full:
         _print_evidence(task, result)
     if source and task.submission.source:
-        out.print(Text(task.submission.source))
+        _whole(task.submission.source.removesuffix("\n") + "\n")
     if result.stdout:
-        out.print(Text(result.stdout), end="")
+        _whole(result.stdout)
+
+
+def _whole(text: str) -> None:
+    """A source, or what a command printed: exactly that into a pipe or a file, harmless on a terminal."""
+    if out.is_terminal:
+        out.print(Text(text), end="", soft_wrap=True)
+    else:
+        sys.stdout.write(text)
 
 
 def executors_table(executors: Sequence[ExecutorState]) -> Table:
     """The executors. Their languages are counted only: there may be many, and `judgectl languages` has them."""
-    table = grid("executor", "state", "busy>", "slots>", "languages>", "reported (UTC)", "notes")
-    table.columns[0].no_wrap = True
-    table.columns[-1].no_wrap = False
+    table = grid("executor", "state", "busy>", "slots>", "languages>", "reported (UTC)", "notes…")
     for state in executors:
         info = state.info
         word = "down" if not state.alive else ("drained" if state.drain and not state.executing else "up")
@@ -297,15 +327,15 @@ def executors_table(executors: Sequence[ExecutorState]) -> Table:
 def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> None:
     """The cluster at a glance, faults first."""
     if status.problems:
-        out.print(Text("unhealthy", style="bold red"))
+        out.say("unhealthy", "bold red")
         for problem in status.problems:
-            out.print(Text(f"  ✗ {problem}", style="red"))
+            out.say(f"  ✗ {problem}", "red")
     else:
-        out.print(Text("healthy", style="bold green"))
+        out.say("healthy", "bold green")
     for warning in status.warnings:
-        out.print(Text(f"  ! {warning}", style="yellow"))
+        out.say(f"  ! {warning}", "yellow")
     queued = sum(status.queued.values())
-    out.print(
+    out.say(
         f"queue {queued}  running {status.running}  finished {status.finished}  "
         f"slots {status.slots - status.vacant}/{status.slots} busy"
     )

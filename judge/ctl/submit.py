@@ -118,7 +118,7 @@ def follow_handed(api: Api, tasks: Sequence[Task], *, quiet: bool) -> list[Task]
         if language and language not in offered and not task.done:
             name = task.submission.filename or task.id
             have = ", ".join(sorted(offered)) or "no language"
-            show.err.print(f"{name}: waits for an executor that has {language}; now they have {have}", markup=False)
+            show.err.say(f"{name}: waits for an executor that has {language}; now they have {have}")
     if len(tasks) == 1:
         return [follow_live(api, tasks[0], quiet=quiet)]
     return [follow(api, task, lambda _: None) for task in tasks]
@@ -142,7 +142,7 @@ def follow_all(api: Api, tasks: Sequence[Task], table: Callable[[Sequence[Task]]
                 if task.done and not by_id[task.id].done and not live.is_started and not quiet:
                     done = sum(one.done for one in by_id.values()) + 1
                     line = Text(f"[{done}/{len(by_id)}] ").append_text(show.verdict_text(task))
-                    show.out.print(line.append(f" {task.submission.language or 'command'} {show.what(task)}"))
+                    show.out.say(line.append(f" {task.submission.language or 'command'} {show.what(task)}"))
                 by_id[task.id] = task
             if live.is_started:
                 live.update(table(list(by_id.values())), refresh=True)

@@ -1,29 +1,12 @@
-"""Text from other machines, made safe to show on a terminal, and durations for people."""
+"""Durations, as people read and write them."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from judge.errors import UsageError
 
-# Controls, formats (such as those that turn the direction of writing), lone surrogates, line separators.
-_UNSHOWN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def clean(text: str) -> str:
-    """One line in which every character is harmless: controls are written as their code, tabs become spaces."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_shown(char) for char in text.replace("\t", "    "))
-
-
-def _shown(char: str) -> str:
-    if unicodedata.category(char) not in _UNSHOWN:
-        return char
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def age(seconds: float | None) -> str:

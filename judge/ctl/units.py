@@ -13,8 +13,9 @@ from rich.text import Text
 from judge.ctl import show
 from judge.ctl.fleet import Member, Reply
 from judge.ctl.inventory import Host
-from judge.ctl.text import age, clean
+from judge.ctl.text import age
 from judge.errors import JudgeError
+from judge.text import one_line
 
 PROPERTIES = (
     "Id", "LoadState", "ActiveState", "SubState", "Result", "NRestarts", "StatusText", "MemoryCurrent", "MainPID",
@@ -65,9 +66,9 @@ def script(host: Host) -> str:
 def units(member: Member, reply: Reply) -> list[Unit]:
     """What a host's answer says, faults first; one row with the reason when there is none."""
     if isinstance(reply, JudgeError):
-        return [Unit(member.name, "", fault="unreachable", status=clean(str(reply)))]
+        return [Unit(member.name, "", fault="unreachable", status=one_line(str(reply)))]
     if reply.code != 0:
-        said = clean(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
+        said = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
         return [Unit(member.name, "", fault="unreachable", status=f"systemd cannot be asked: {said}")]
     return parse(reply.out, member.name, expected(member.host))
 
@@ -81,7 +82,7 @@ def parse(text: str, host: str, wanted: Sequence[str]) -> list[Unit]:
         for line in block.split("\n"):
             key, equals, value = line.partition("=")
             if equals:
-                fields.setdefault(key, clean(value))
+                fields.setdefault(key, one_line(value))
         words = fields.get("uptime", "").split()
         if uptime is None and words and words[0].replace(".", "", 1).isdecimal():
             uptime = float(words[0])
@@ -142,7 +143,7 @@ def _memory(text: str | None) -> int | None:
 
 def table(rows: Sequence[Unit]) -> Table:
     """Host, unit, state, since, restarts, memory, status line."""
-    grid = show.grid("host", "unit", "state", "for>", "restarts>", "memory>", "status")
+    grid = show.grid("host", "unit", "state", "for>", "restarts>", "memory>", "status…")
     for one in rows:
         style = "bold red" if one.fault else "green" if one.active in _RUNNING else "yellow"
         state = one.active if one.sub in {"", one.active, "running"} else f"{one.active} ({one.sub})"
@@ -155,7 +156,7 @@ def table(rows: Sequence[Unit]) -> Table:
             age(one.since),
             Text(str(one.restarts) if one.unit else "", style="yellow" if one.restarts else ""),
             "" if one.memory is None else show.size(one.memory),
-            Text(one.status, overflow="ellipsis"),
+            Text(one.status, overflow="ellipsis", no_wrap=True),
         )
     return grid
 

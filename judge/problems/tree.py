@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from judge.errors import PackageError
+from judge.text import one_line
 
 MAX_FILES = 20_000
 MAX_FILE_BYTES = 256 * 1024**2
@@ -56,7 +57,7 @@ class Tree(ABC):
 
     def where(self, path: str) -> str:
         """The file's name for people: printable, and not longer than a line."""
-        shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in path)
+        shown = one_line(path)
         return f"{self.label}/{shown if len(shown) <= 200 else shown[:200] + '…'}"
 
     def below(self, folder: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -193,9 +194,10 @@ def test_a_wrong_folder_is_found_out(cluster: Cluster, tmp_path: Path) -> None:
     assert "1 not as expected" in text
 
 
-def test_a_terminal_gets_a_live_table(cluster: Cluster) -> None:
+def on_terminal(cluster: Cluster, *arguments: str) -> str:
+    """What a terminal gets from judgectl."""
     done = subprocess.run(
-        ["script", "-qec", f"{BIN}/judgectl submit --command 'echo seen'", "/dev/null"],
+        ["script", "-qec", shlex.join([f"{BIN}/judgectl", *arguments]), "/dev/null"],
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -203,4 +205,19 @@ def test_a_terminal_gets_a_live_table(cluster: Cluster) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    assert "seen" in done.stdout
+    return done.stdout
+
+
+def test_a_terminal_gets_a_live_table(cluster: Cluster) -> None:
+    assert "seen" in on_terminal(cluster, "submit", "--command", "echo seen")
+
+
+def test_what_a_command_printed_is_exact_in_a_pipe_and_harmless_on_a_terminal(cluster: Cluster) -> None:
+    command = r"printf 'a\tb\033[31m\033]0;[/b]\a%0300d\n' 7"
+    task = ctl_json(cluster, "submit", "--command", command)
+    assert (
+        ctl(cluster, "get", task["id"]).partition("\n")[2] == "a\tb\x1b[31m\x1b]0;[/b]\a" + "7".rjust(300, "0") + "\n"
+    )
+    assert "[/b]" in ctl(cluster, "search"), "and a table shows the command as it is"
+    seen = on_terminal(cluster, "get", task["id"])
+    assert r"b\x1b[31m\x1b]0;[/b]" + "7".rjust(300, "0") in seen
