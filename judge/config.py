@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from judge.allowance import Allowances
 from judge.errors import ConfigError
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$")]
@@ -241,6 +242,7 @@ class JudicatorConfig(Daemon):
     wait_timeout: Seconds = 20.0
     retention_days: float = Field(default=0, ge=0, description="0 keeps everything")
     limits: SubmissionLimits = SubmissionLimits()
+    allowances: Allowances = Allowances()
 
     @model_validator(mode="after")
     def _timings(self) -> Self:

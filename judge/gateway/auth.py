@@ -10,18 +10,18 @@ import secrets
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from flask import Request, session
 from pydantic import Field, StringConstraints
 
+from judge.allowance import Role
 from judge.config import Model, parse_text
 from judge.errors import ConfigError, UnauthorizedError
 from judge.rpc.messages import Sha256
 
 log = logging.getLogger(__name__)
 
-Role = Literal["admin", "user"]
 User = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]
 _KEY_BYTES = 32
 _TOKEN_CHARS = 512

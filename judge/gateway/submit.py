@@ -79,6 +79,7 @@ def admit(
     return submission.model_copy(
         update={
             "user": submission.user or principal.user,
+            "role": principal.role,
             "idempotency_key": key or submission.idempotency_key,
             "trace": trace,
         }

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from bson import ObjectId
 
+from judge.allowance import Allowances
 from judge.errors import FieldError
 from judge.rpc.messages import Assignment, Completed, ProblemRef, Result, Status, Submission, Task, Verdict
 
@@ -117,8 +118,8 @@ def to_task(doc: Document) -> Task:
     )
 
 
-def to_assignment(doc: Document) -> Assignment:
-    """The message that hands a claimed task to its executor."""
+def to_assignment(doc: Document, allowances: Allowances) -> Assignment:
+    """The message that hands a claimed task to its executor, with what the submitter's role may take."""
     return Assignment.stored(
         {
             "id": str(doc["_id"]),
@@ -127,6 +128,7 @@ def to_assignment(doc: Document) -> Assignment:
             "submission": doc["submission"],
             "problem": doc.get("problem"),
             "trace": doc.get("trace", ""),
+            "allowance": allowances.of(doc["submission"].get("role", "user")),
         }
     )
 
@@ -138,7 +140,7 @@ def key_of(submission: Submission) -> str | None:
 
 def digest(submission: Submission) -> str:
     """The SHA-256 of a submission's content; what the same idempotency key must come with again."""
-    content = submission.model_dump(mode="json", exclude={"idempotency_key", "trace"}, exclude_defaults=True)
+    content = submission.model_dump(mode="json", exclude={"idempotency_key", "trace", "role"}, exclude_defaults=True)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -57,7 +57,7 @@ class Judicator:
         self.database = Database(self._client, config.mongodb.database)
         self.hub = Hub()
         self.follower = Follower(self.database, self.hub)
-        self.tasks = Tasks(self.database, self.hub, config.attempts)
+        self.tasks = Tasks(self.database, self.hub, config.attempts, config.allowances)
         self.executors = Executors(self.database)
         self.blobs = Blobs(self.database)
         self.retention = Retention(self.database, self.tasks, config.retention_days)

@@ -19,6 +19,7 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from judge import clock
+from judge.allowance import Allowances
 from judge.errors import ConflictError, NotFoundError
 from judge.judicator import documents, verdicts
 from judge.judicator.database import QUEUE, Database, Document
@@ -65,12 +66,15 @@ class Taker:
 class Tasks:
     """The task documents of one cluster."""
 
-    def __init__(self, database: Database, listener: Listener, attempts: int) -> None:
-        """`attempts` is the cap after which a task ends as internal_error."""
+    def __init__(
+        self, database: Database, listener: Listener, attempts: int, allowances: Allowances | None = None
+    ) -> None:
+        """`attempts` is the cap after which a task ends as internal_error, `allowances` what each role may take."""
         self._db = database
         self._tasks = database.tasks
         self._listener = listener
         self._attempts = attempts
+        self._allowances = allowances or Allowances()
         self._adding: dict[tuple[str, int], list[int]] = {}
         self._claiming: set[ObjectId] = set()
 
@@ -314,7 +318,7 @@ class Tasks:
                     for place, one in zip(places, found, strict=True)
                 )
             )
-            taken += [documents.to_assignment(doc) for doc in docs if doc is not None]
+            taken += [documents.to_assignment(doc, self._allowances) for doc in docs if doc is not None]
         return taken
 
     async def waiting_for(self, taker: Taker, alive: Mapping[str, frozenset[str]]) -> bool:
@@ -373,7 +377,8 @@ class Tasks:
         if not wanted:
             return []
         found = self._tasks.find({"_id": {"$in": list(wanted)}, "done": False})
-        return [documents.to_assignment(doc) async for doc in found if doc["claim"] == wanted[doc["_id"]]]
+        docs = [doc async for doc in found if doc["claim"] == wanted[doc["_id"]]]
+        return [documents.to_assignment(doc, self._allowances) for doc in docs]
 
     # --- both --------------------------------------------------------------------------------------------------
 

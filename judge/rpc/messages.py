@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from judge.allowance import Allowance, Role
+
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 TaskId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{24}$")]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$")]
@@ -118,6 +120,7 @@ class Submission(Message):
     """
 
     user: str = Field(default="", max_length=64, description="set by the gateway from the token")
+    role: Role = Field(default="user", description="set by the gateway from the token; its allowance is in force")
     language: Identifier | None = None
     source: str | None = None
     filename: str | None = Field(default=None, max_length=255)
@@ -289,6 +292,7 @@ class Assignment(Message):
     submission: Submission
     problem: ProblemRef | None = None
     trace: str = ""
+    allowance: Allowance = Field(default=Allowance(), description="of the submitter's role")
 
 
 class Executing(Message):
