@@ -50,20 +50,18 @@ def _parameter(name: str, where: str, schema: dict[str, Any], text: str = "") ->
 
 
 def _errors(route: Route) -> list[int]:
-    found = [400] if route.query or route.body or route.binary_body else []
+    found = {*route.errors}
+    if route.query or route.body or route.binary_body or route.headers:
+        found.add(400)
     if route.role != "none":
-        found += [401, 503, 504]
-    if route.role == "admin" or route.name in {"submit", "search"}:
-        found.append(403)
+        found |= {401, 503, 504}
+    if route.role == "admin":
+        found.add(403)
     if "<" in route.path:
-        found.append(404)
-    if route.name == "submit" or route.name.startswith("rejudge_"):
-        found.append(409)
-    if route.name == "rejudge_start":
-        found.append(422)
+        found.add(404)
     if route.body or route.binary_body:
-        found += [411, 413] + ([415] if route.body else [])
-    return [status for status in sorted(found) if status not in route.also]
+        found |= {411, 413} | ({415} if route.body else set())
+    return sorted(found - set(route.also))
 
 
 def _content(schema: dict[str, Any] | None) -> dict[str, Any]:

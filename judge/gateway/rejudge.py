@@ -28,6 +28,7 @@ from judge.rpc.rejudging import (
 log = logging.getLogger(__name__)
 
 _MOST = 2**31
+_DIGITS = len(str(_MOST))
 
 
 # --- what pages use as well ------------------------------------------------------------------------------------
@@ -35,7 +36,7 @@ _MOST = 2**31
 
 def number_of(text: str) -> int:
     """The number of a rejudging in an address; what is none is answered like one that does not exist."""
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:12]) <= _MOST:
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS or not 1 <= int(text) <= _MOST:
         raise NotFoundError(f"there is no rejudging '{text[:60]}'")
     return int(text)
 
@@ -109,16 +110,16 @@ _HEADERS = {"Idempotency-Key": "1 to 128 characters; the same key again is the s
 
 ROUTES: list[Route] = [
     Route("POST", "/rejudgings/preview", "rejudge_preview", "What a rejudging with this filter would take", _preview,
-          "admin", RejudgePreview, body=RejudgeFilter),
+          "admin", RejudgePreview, body=RejudgeFilter, errors=(404,)),
     Route("POST", "/rejudgings", "rejudge_start", "Judge submissions again, behind everything live", _start, "admin",
-          Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS),
+          Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS, errors=(404, 409, 422)),
     Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", _list, "admin", RejudgingsReply,
           query=RejudgingsRequest),
     Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _one, "admin", Rejudging),
     Route("GET", "/rejudgings/<id>/diff", "rejudge_diff", "Old verdicts against new ones", _diff, "admin",
           RejudgeDiff, query=models.RejudgeDiffQuery),
     Route("POST", "/rejudgings/<id>/apply", "rejudge_apply", "Let all new verdicts count, at once", _apply, "admin",
-          Rejudging, headers=_HEADERS),
+          Rejudging, headers=_HEADERS, errors=(409,)),
     Route("POST", "/rejudgings/<id>/cancel", "rejudge_cancel", "Drop it as a whole; no verdict changes", _cancel,
-          "admin", Rejudging, headers=_HEADERS),
+          "admin", Rejudging, headers=_HEADERS, errors=(409,)),
 ]  # fmt: skip

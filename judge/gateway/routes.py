@@ -85,8 +85,8 @@ class Answer:
 class Route:
     """One row of the table. `path` is under /api/v1, with parameters as `<name>`.
 
-    `reply` None means bytes. `also` names other good statuses. `headers` are optional request headers, with what they
-    mean.
+    `reply` None means bytes. `also` names other good statuses, `errors` those refusals that the row does not tell by
+    its role, path and body. `headers` are optional request headers, with what they mean.
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT"]
@@ -102,6 +102,7 @@ class Route:
     body: type[m.Message] | None = None
     binary_body: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
+    errors: tuple[int, ...] = ()
 
 
 def field_error(exc: ValidationError, what: str) -> UsageError:

@@ -378,7 +378,8 @@ static void read_call(ssize_t size, const int *fds) {
     const struct request *request = call.request = (const struct request *)packet;
     while (passed < MAX_FDS && fds[passed] >= 0) passed++;
     call.cgroup = request->flags & INTO_CGROUP && passed > 0 ? fds[--passed] : -1;
-    if ((int)(request->argc + request->envc) + 1 != count || request->argc == 0 || passed < 2 || passed > 3) {
+    if (request->argc == 0 || request->argc > MAX_STRINGS || request->envc > MAX_STRINGS ||
+        (int)(request->argc + request->envc) + 1 != count || passed < 2 || passed > 3) {
         errno = EPROTO;
         die("run request");
     }

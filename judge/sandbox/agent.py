@@ -97,14 +97,16 @@ class Agent:
             return None
         except OSError as exc:
             raise _gone() from exc
-        if len(data) != _ANSWER.size:
-            raise _gone()
-        kind, flags, status, error, stage, wall, maxrss, cpu = _ANSWER.unpack(data)
         fds = array.array("i")
         for level, type_, payload in ancillary:
             if level == socket.SOL_SOCKET and type_ == socket.SCM_RIGHTS:
                 fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
-        text = stage.rstrip(b"\0").decode()
+        if len(data) != _ANSWER.size or len(fds) > 1:
+            for fd in fds:
+                os.close(fd)
+            raise _gone()
+        kind, flags, status, error, stage, wall, maxrss, cpu = _ANSWER.unpack(data)
+        text = stage.rstrip(b"\0").decode("utf-8", "replace")
         return Answer(kind, flags, status, error, text, wall / 1e9, maxrss, cpu / 1e6, fds[0] if fds else None)
 
     def _send(self, head: bytes, strings: Sequence[str], fds: Sequence[int]) -> None:

@@ -1,7 +1,8 @@
-"""`python -m tests.fuzz --minutes N [--target T] [--engine E]`: look for input that is neither taken nor refused.
+"""`python -m tests.fuzz --minutes N [--target T]… [--engine E]`: look for input that is neither taken nor refused.
 
 With atheris installed (`pip install '.[fuzz]'`) the search is guided by coverage, else hypothesis mutates the corpus.
 The minutes are shared by the targets. Whatever makes a target fail is written to the directory of findings; exit 1.
+`api` and `rpc` are no targets of bytes: schemathesis makes requests to a cluster, and to a judicator, that run here.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import hashlib
 import importlib.util
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 ENGINES = ("atheris", "hypothesis")
+# Functions of bytes; `requests` needs root.
+BYTES = ("package", "languages", "validator", "results", "answers", "requests")
+WEB = ("api", "rpc")
 
 
 def _atheris(target: str, seconds: int, findings: Path) -> None:
@@ -27,7 +32,7 @@ def _atheris(target: str, seconds: int, findings: Path) -> None:
     found.mkdir(parents=True, exist_ok=True)
     options = [f"-max_total_time={seconds}", f"-artifact_prefix={findings}/{target}-", "-max_len=8192", "-timeout=30"]
     arguments = [sys.argv[0], str(found), str(targets.CORPUS / target), "-rss_limit_mb=4096", "-print_final_stats=1"]
-    atheris.Setup([*arguments, *options], targets.TARGETS[target])
+    atheris.Setup([*arguments, *options], targets.ALL[target])
     atheris.Fuzz()
 
 
@@ -38,7 +43,7 @@ def _hypothesis(target: str, seconds: int, findings: Path) -> None:
 
     from tests.fuzz import targets
 
-    function, corpus = targets.TARGETS[target], targets.seeds(target)
+    function, corpus = targets.ALL[target], targets.seeds(target)
     edits = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 64), st.binary(max_size=40)), max_size=6)
     end = time.monotonic() + seconds
     runs = 0
@@ -73,25 +78,54 @@ def _hypothesis(target: str, seconds: int, findings: Path) -> None:
     print(f"{target}: {runs} inputs, nothing found")
 
 
+def _web(target: str, seconds: int, findings: Path) -> None:
+    """Search the API of a cluster, or the RPC of a judicator, that run for as long."""
+    from tests.fuzz import web
+    from tests.support.cluster import running
+    from tests.support.judicators import World
+    from tests.support.servers import etcd_server, mongod_server
+
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as made:
+        directory = Path(made)
+        if target == "api":
+            with running(directory / "cluster") as cluster:
+                found = web.api(cluster, web.Effort(seconds=max(1, seconds // 4)))
+        else:
+            for name in ("etcd", "mongod", "world"):
+                (directory / name).mkdir()
+            with etcd_server(directory / "etcd") as etcd, mongod_server(directory / "mongod") as mongod:
+                world = World(directory / "world", etcd, mongod)
+                try:
+                    found = web.rpc(world, directory, web.Effort(seconds=max(1, seconds // 3)))
+                finally:
+                    world.close()
+    for number, text in enumerate(found):
+        (findings / f"{target}-{number}").write_text(text)
+        print(text, file=sys.stderr)
+    if found:
+        sys.exit(1)
+
+
 def main() -> int:
     """Share the time among the targets, each in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     guided = importlib.util.find_spec("atheris") is not None
     parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--target", choices=["package", "languages", "validator", "results"])
+    parser.add_argument("--target", choices=[*BYTES, *WEB], action="append", help="may be repeated; default: all")
     parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0] if guided else ENGINES[1])
     parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"))
     parser.add_argument("--here", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     given.findings.mkdir(parents=True, exist_ok=True)
+    chosen = given.target or [*BYTES, *WEB]
     if given.here is not None:
-        {"atheris": _atheris, "hypothesis": _hypothesis}[given.engine](given.target, given.here, given.findings)
+        engine = _web if chosen[0] in WEB else {"atheris": _atheris, "hypothesis": _hypothesis}[given.engine]
+        engine(chosen[0], given.here, given.findings)
         return 0
-    chosen = [given.target] if given.target else ["package", "languages", "validator", "results"]
     seconds = max(1, int(given.minutes * 60 / len(chosen)))
     failed = []
     for target in chosen:
-        print(f"{target}: {given.engine}, {seconds} s", flush=True)
+        print(f"{target}: {'schemathesis' if target in WEB else given.engine}, {seconds} s", flush=True)
         command = [sys.executable, "-m", "tests.fuzz", "--engine", given.engine, "--target", target]
         done = subprocess.run([*command, "--findings", str(given.findings), "--here", str(seconds)], check=False)
         if done.returncode != 0:

@@ -21,6 +21,7 @@ from judge.problems.scoring import Judged, standing
 from judge.problems.validator import number, validate
 from judge.rpc.messages import Completed, Result, Verdict
 from judge.rpc.problem import ProblemManifest
+from tests.fuzz import agent
 
 CORPUS = Path(__file__).with_name("corpus")
 # Between the files of a package in one string of bytes, and between a file's name and its content.
@@ -141,7 +142,11 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "languages": languages,
     "validator": validator,
     "results": results,
+    "answers": agent.answers,
 }
+# These need root.
+ROOT: dict[str, Callable[[bytes], None]] = {"requests": agent.requests}
+ALL = TARGETS | ROOT
 
 
 def seeds(target: str) -> list[bytes]:

@@ -216,7 +216,7 @@ def test_the_form_of_the_page() -> None:
         rejudge_pages.filter_of({"verdict": "GOOD"})
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "x", "9" * 40, "", "1 ", "\u0661"])
+@pytest.mark.parametrize("text", ["0", "-1", "x", "9" * 40, "", "1 ", "\u0661", "000000000001" + "0" * 5000])
 def test_what_is_no_number_of_a_rejudging(text: str) -> None:
     with pytest.raises(NotFoundError):
         number_of(text)
