@@ -192,7 +192,7 @@ def _tests_table(result: Result) -> Table:
             Text(test.verdict.value, style=COLOURS[test.verdict]),
             *([points(test.score)] if scored else []),
             seconds(test.cpu),
-            seconds(test.wall),
+            "" if test.withheld else seconds(test.wall),
             size(test.memory),
             end,
             Text(remark),

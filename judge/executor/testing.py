@@ -16,7 +16,7 @@ from judge.executor.program import Program
 from judge.executor.validation import CustomValidator, Question, Word
 from judge.executor.verdict import GRACE, interaction_verdict, near, run_fault, run_verdict, usage
 from judge.problems.scoring import Judged
-from judge.problems.validator import validate
+from judge.problems.validator import Validation, validate
 from judge.rpc.messages import Repeated, RunUsage, TestResult, Verdict
 from judge.sandbox.types import Command, Outcome
 
@@ -28,8 +28,8 @@ RUN_NAME = "run"
 class Case:
     """One test as the pipeline sees it: bytes, or the file of a verified blob. No answer: any output is right.
 
-    `public`: the submitter knows the answer already, so that messages may quote it. `flags` are the validator's, `args`
-    the submission's.
+    `public`: the submitter has its data, so that the reason may quote it; else only the judges' message does. `flags`
+    are the validator's, `args` the submission's.
     """
 
     name: str
@@ -182,7 +182,9 @@ class Tester:
             checked = validate(output, expected, case.flags)
         except JudgeError as exc:
             return Pass(outcome, Verdict.JE, f"the problem's validator cannot be used: {exc}")
-        verdict, reason = run_verdict(outcome, self.program.limits, checked, self.program.memory_exit)
+        # Also the program's own output may be the secret input: the reason quotes either only where both are known.
+        told = Validation(accepted=checked.accepted, message=checked.detail if case.public else "")
+        verdict, reason = run_verdict(outcome, self.program.limits, told, self.program.memory_exit)
         return Pass(outcome, verdict, reason, message=checked.detail if case.public else checked.message)
 
     def _interact(self, case: Case, command: Command, validator: CustomValidator, *, first: bool) -> Pass:

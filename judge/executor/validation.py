@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge.errors import UsageError
 from judge.executor import builds, excerpt
 from judge.executor.program import Box, Program
 from judge.executor.verdict import REJECTED, compile_verdict, validator_fault
@@ -33,9 +32,17 @@ class BuildError(Exception):
     """The validator does not compile: every submission to this problem is a judge's error."""
 
 
+class FeedbackError(Exception):
+    """A feedback file is not what it must be; `quoted` is what it says instead, for judges."""
+
+    def __init__(self, message: str, quoted: str) -> None:
+        super().__init__(message)
+        self.quoted = quoted
+
+
 @dataclass(frozen=True)
 class Word:
-    """What a validator said about one pass. `fault`: why it said nothing (the judge's error).
+    """What a validator said about one pass. `fault`: why it said nothing (the judge's error), without quoting it.
 
     `next_input` is a sealed descriptor of what the next pass reads; the caller closes it.
     """
@@ -167,8 +174,9 @@ class CustomValidator:
             score = self._number("score.txt")
             multiplier = self._number("score_multiplier.txt", most=1.0)
             next_input = self._next_input()
-        except UsageError as exc:
-            return Word(accepted=False, fault=str(exc), message=message, feedback=feedback)
+        except FeedbackError as exc:
+            said = "\n".join(filter(None, [message, exc.quoted]))
+            return Word(accepted=False, fault=str(exc), message=said, feedback=feedback)
         if rejected and next_input is not None:
             os.close(next_input)
             fault = "the output validator rejects the output and asks for another pass"
@@ -203,8 +211,8 @@ class CustomValidator:
         value = number(data.strip()) if len(data) <= _SCORE_BYTES else None
         if value is None or (most is not None and not 0 <= value <= most):
             wanted = "one number" if most is None else f"one number from 0 to {most:g}"
-            msg = f"the output validator's {name} is not {wanted}: '{excerpt.clip(excerpt.text(data[:80]), 80)}'"
-            raise UsageError(msg)
+            msg = f"the output validator's {name} is not {wanted}"
+            raise FeedbackError(msg, f"{name}: '{excerpt.clip(excerpt.text(data[:80]), 80)}'")
         return value
 
     def _next_input(self) -> int | None:
@@ -214,10 +222,8 @@ class CustomValidator:
         try:
             size = os.fstat(fd).st_size
             if size > self._program.limits.output:
-                msg = (
-                    f"the output validator's nextpass.in has {size} bytes; {self._program.limits.output} are the limit"
-                )
-                raise UsageError(msg)
+                msg = f"the output validator's nextpass.in is longer than {self._program.limits.output} bytes"
+                raise FeedbackError(msg, f"nextpass.in: {size} bytes")
             return excerpt.sealed(os.pread(fd, size, 0))
         finally:
             os.close(fd)

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import judge
 from judge.errors import FieldError, ForbiddenError, NotFoundError
-from judge.gateway import models, openapi, rejudge, submit, trace
+from judge.gateway import disclosure, models, openapi, rejudge, submit, trace
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.gateway.routes import BINARY, Answer, Call, Route, read_blob
@@ -45,19 +45,34 @@ def own_task(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
 
 
 def show(cluster: Cluster, principal: Principal, task: m.Task) -> m.Task:
-    """The task with what this person must not see taken out."""
-    if principal.admin or task.problem is None or task.result is None:
+    """The task as this person may see it."""
+    if principal.admin:
         return task
-    return submit.visible(task, principal, cluster.samples(task.problem))
+    known = cluster.samples(task.problem) if task.problem is not None and task.result is not None else frozenset()
+    return disclosure.to_submitter(task, known)
 
 
 def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.SearchReply:
-    """Search among the tasks that this person may see."""
-    if not principal.admin:
-        if query.user not in {None, principal.user}:
-            raise ForbiddenError(f"user: '{principal.user}' may search their own submissions only")
-        query = query.model_copy(update={"user": principal.user})
-    return cluster.search(query)
+    """Search among the tasks that this person may see, as they may see them."""
+    if principal.admin:
+        return cluster.search(query)
+    if query.user not in {None, principal.user}:
+        raise ForbiddenError(f"user: '{principal.user}' may search their own submissions only")
+    found = cluster.search(query.model_copy(update={"user": principal.user}))
+    # A list has no results of tests, so it does not matter which are samples.
+    return m.SearchReply(tasks=[disclosure.to_submitter(task) for task in found.tasks], next=found.next)
+
+
+def executors(cluster: Cluster, principal: Principal) -> ExecutorsReply:
+    """The executors as this person may see them."""
+    found = cluster.executors()
+    return found if principal.admin else ExecutorsReply(executors=[disclosure.executor(one) for one in found.executors])
+
+
+def status(cluster: Cluster, principal: Principal) -> StatusReply:
+    """The cluster at a glance, as this person may see it."""
+    found = cluster.status()
+    return found if principal.admin else disclosure.status(found)
 
 
 def cancel(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
@@ -68,11 +83,11 @@ def cancel(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
     return show(cluster, principal, task)
 
 
-def languages(executors: list[ExecutorState]) -> list[models.LanguageInfo]:
+def languages(states: list[ExecutorState]) -> list[models.LanguageInfo]:
     """What the live executors judge, with the titles of the built-in table."""
     table = load_table(None)
     versions: dict[str, list[str]] = {}
-    for executor in executors:
+    for executor in states:
         if executor.alive and executor.info is not None:
             for name, version in executor.info.languages.items():
                 versions.setdefault(name, []).append(version)
@@ -145,7 +160,7 @@ def _cancel(call: Call) -> m.Message:
 
 
 def _executors(call: Call) -> m.Message:
-    return call.cluster.executors()
+    return executors(call.cluster, call.principal)
 
 
 def _drain(call: Call) -> m.Message:
@@ -157,18 +172,18 @@ def _resume(call: Call) -> m.Message:
 
 
 def _judicators(call: Call) -> m.Message:
-    status = call.cluster.status()
+    found = status(call.cluster, call.principal)
     return models.JudicatorsReply(
-        leader=status.leader,
-        epoch=status.epoch,
-        judicators=status.judicators,
-        etcd=status.etcd,
-        mongodb=status.mongodb,
+        leader=found.leader,
+        epoch=found.epoch,
+        judicators=found.judicators,
+        etcd=found.etcd,
+        mongodb=found.mongodb,
     )
 
 
 def _status(call: Call) -> m.Message:
-    return call.cluster.status()
+    return status(call.cluster, call.principal)
 
 
 def _health(call: Call) -> Answer:

@@ -71,7 +71,7 @@ class Pages:
 
     def overview(self) -> Any:
         """GET /."""
-        status = self._cluster.status()
+        status = api.status(self._cluster, g.principal)
         latest = api.search(self._cluster, g.principal, m.SearchRequest(limit=_LATEST))
         return render_template("overview.html", status=status, tasks=latest.tasks)
 
@@ -118,7 +118,7 @@ class Pages:
 
     def executors(self) -> Any:
         """GET /executors."""
-        return render_template("executors.html", executors=self._cluster.executors().executors)
+        return render_template("executors.html", executors=api.executors(self._cluster, g.principal).executors)
 
     def drain(self, name: str) -> Any:
         """POST /executors/NAME/drain."""
@@ -138,7 +138,7 @@ class Pages:
 
     def judicators(self) -> Any:
         """GET /judicators."""
-        return render_template("judicators.html", status=self._cluster.status())
+        return render_template("judicators.html", status=api.status(self._cluster, g.principal))
 
     def problems(self) -> Any:
         """GET /problems."""

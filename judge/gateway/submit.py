@@ -97,21 +97,3 @@ def _check_user_rights(submission: m.Submission) -> None:
             )
             error.field = f"tests.{index}"
             raise error
-
-
-def visible(task: m.Task, principal: Principal, samples: frozenset[str]) -> m.Task:
-    """The task as this person may see it.
-
-    Contestants see of a problem's hidden tests how they went, but not what was printed or compared: a program could
-    print its input, and the validator quotes the answer. `samples` are the tests without secrets.
-    """
-    if principal.admin or task.problem is None or task.result is None:
-        return task
-    tests = [
-        test
-        if test.name in samples
-        else test.model_copy(update={"output": "", "error": "", "message": "", "output_sha256": None})
-        for test in task.result.tests
-    ]
-    result = task.result.model_copy(update={"tests": tests, "stdout": None, "stdout_blob": None})
-    return task.model_copy(update={"result": result, "problem": task.problem})

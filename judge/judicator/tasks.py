@@ -223,7 +223,6 @@ class Tasks:
     async def complete(self, one: Held, completed: Completed) -> bool:
         """Commit a verdict; True when it is committed now, False when nothing matched (ask `settled` then)."""
         verdict = completed.verdict.value if completed.verdict is not None else None
-        end = documents.cut(completed.result.reason, 200)
         after = await self._finish(
             _force(one),
             one.created,
@@ -233,7 +232,7 @@ class Tasks:
                 "judged_by": one.executor,
                 "result": documents.fit(completed.result),
             },
-            _past(one, f"judged: {verdict}" + (f" ({end})" if end else "")),
+            _past(one, f"judged: {verdict}"),
             blob=completed.result.stdout_blob,
         )
         if after is None:

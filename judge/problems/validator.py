@@ -49,8 +49,9 @@ class Flags:
 class Validation:
     """The validator's judgement.
 
-    `message` says where the contestant's output differs and quotes only that, so that anyone may see it; `detail` also
-    quotes the answer and is for judges, and for samples. Both are empty for accepted output.
+    `message` says where the output differs and quotes that, so it is for judges alone: a program can print its secret
+    input. `detail` also quotes the answer; where the test is no secret, anyone may see it. Both are empty for accepted
+    output.
     """
 
     accepted: bool

@@ -199,6 +199,10 @@ class TestResult(Message):
     repeated: Repeated | None = Field(
         default=None, description="the test's first run, near the time limit; all else here is of the second"
     )
+    withheld: bool = Field(
+        default=False,
+        description="a secret test as its submitter sees it: figures are rounded, and what is not shown is empty or 0",
+    )
 
 
 class Result(Message):
@@ -221,6 +225,7 @@ class Result(Message):
     failed_test: str | None = None
     score: float | None = Field(default=None, description="of a scoring problem")
     groups: list[GroupScore] = Field(default_factory=list, description="what each group of tests came to")
+    withheld: bool = Field(default=False, description="as its submitter sees it, judged with secret tests")
 
 
 class Attempt(Message):

@@ -255,14 +255,16 @@ def test_problems(pipeline, work):
     assert [test.name for test in done.result.tests] == ["sample/1", "secret/01"]
 
 
-def test_secret_answers_stay_secret(pipeline, work):
+def test_secret_answers_stay_secret_and_so_does_what_a_program_prints_of_its_input(pipeline, work):
     one = job(language="c", source=C_SUM)
     one.data = problem(work, {"secret/01": ("5 5", "4711")})
     done = pipeline.execute(one).completed
     assert done.verdict is Verdict.WA
     assert "4711" not in done.model_dump_json()
+    assert (done.result.tests[0].reason, done.result.reason) == ("wrong answer", "test secret/01: wrong answer")
+    assert "'10'" in done.result.tests[0].message, "for judges"
     one.data = problem(work, {"sample/1": ("5 5", "4711")}, sample=True)
-    assert "4711" in pipeline.execute(one).completed.result.tests[0].message
+    assert "'10' is wrong, expected '4711'" in pipeline.execute(one).completed.result.tests[0].reason
 
 
 def test_a_broken_validator_is_the_judges_error(pipeline, work):

@@ -1,0 +1,214 @@
+"""What a submitter may see of how their submission was judged: the one place that decides it, for every way out.
+
+A field reaches people without role admin only when it is listed here; a field that somebody adds to a message is
+withheld until it is. Pure functions; `judge.gateway.api` and the pages show nothing that has not been through them.
+
+A problem's tests are secret but for its samples. What was judged without a problem was judged with what the submitter
+brought along, and is shown as it is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel
+
+from judge.rpc import messages as m
+from judge.rpc.overview import ExecutorState, StatusReply
+
+M = TypeVar("M", bound=BaseModel)
+
+# Fields that go out as they are. Of what a run of the program can choose, these say nothing that is not listed in
+# docs/judging.md, "What a submitter sees of secret tests".
+SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
+    m.Task: frozenset(
+        {
+            *("id", "submission", "problem", "status", "done", "verdict", "attempt", "executor", "judged_by"),
+            *("created", "started", "finished", "latency", "version", "trace"),
+        }
+    ),
+    m.Result: frozenset(
+        {
+            *("compile_log", "compile", "language_version", "judge_version", "sandbox", "limits", "weak_sandbox"),
+            *("failed_test", "score", "groups"),
+        }
+    ),
+    m.TestResult: frozenset({"name", "verdict", "feedback"}),
+    m.PastVerdict: frozenset(
+        {
+            *("rejudging", "why", "status", "verdict", "score", "failed_test", "judged_by", "problem", "finished"),
+            "trace",
+        }
+    ),
+    m.Attempt: frozenset({"attempt", "executor", "rejudging"}),
+    ExecutorState: frozenset({"name", "alive", "drain", "drain_reason", "executing", "vacant", "reported"}),
+    m.ExecutorInfo: frozenset({"slots", "languages", "version", "weak_sandbox"}),
+    StatusReply: frozenset(
+        {
+            *("leader", "epoch", "judicators", "etcd", "mongodb", "queued", "running", "finished", "slots", "vacant"),
+            *("versions", "problems"),
+        }
+    ),
+}
+# Fields that go out as something made of them: fixed sentences, rounded figures, messages that are disclosed in turn.
+MADE: Final[dict[type[BaseModel], frozenset[str]]] = {
+    m.Task: frozenset({"progress", "result", "history", "past"}),
+    m.Result: frozenset({"tests", "cpu", "memory", "reason", "withheld"}),
+    m.TestResult: frozenset({"cpu", "memory", "reason", "score", "withheld"}),
+    m.PastVerdict: frozenset({"cpu", "memory", "reason"}),
+    m.Attempt: frozenset({"reason"}),
+    ExecutorState: frozenset({"info"}),
+    m.ExecutorInfo: frozenset(),
+    StatusReply: frozenset({"executors"}),
+}
+# Fields that no submitter sees; of a sample all fields but `message` are shown.
+WITHHELD: Final[dict[type[BaseModel], frozenset[str]]] = {
+    m.Task: frozenset({"rejudging", "rerun_of"}),
+    m.Result: frozenset({"wall", "stdout", "stdout_blob"}),
+    m.TestResult: frozenset(
+        {
+            *("wall", "exit_code", "signal", "output_sha256", "output_bytes", "output", "error", "message"),
+            *("passes", "repeated"),
+        }
+    ),
+    m.PastVerdict: frozenset({"wall"}),
+    m.Attempt: frozenset(),
+    ExecutorState: frozenset({"incarnation"}),
+    m.ExecutorInfo: frozenset({"checks"}),
+    StatusReply: frozenset({"warnings"}),
+}
+
+_CPU_TIME = "CPU time limit exceeded"
+_SENTENCES: Final = {
+    m.Verdict.AC: "",
+    m.Verdict.WA: "wrong answer",
+    m.Verdict.TLE: "time limit exceeded",
+    m.Verdict.MLE: "memory limit exceeded",
+    m.Verdict.OLE: "output limit exceeded",
+    m.Verdict.RTE: "run-time error",
+    m.Verdict.CE: "compilation failed",
+    m.Verdict.SV: "did something that submissions must not do (a forbidden system call)",
+    m.Verdict.JE: "the judge failed, not the submission; admins see why",
+}
+_PROGRESS = re.compile(r"[0-9]{1,9}/[0-9]{1,9}")
+_JUDGED = re.compile(r"judged: ([A-Z]{2,3})\b")
+# One decade of the figures that are shown: 24 steps of about a tenth, the E24 series of preferred numbers.
+_STEPS: Final = (10, 11, 12, 13, 15, 16, 18, 20, 22, 24, 27, 30, 33, 36, 39, 43, 47, 51, 56, 62, 68, 75, 82, 91)
+LEAST_SECONDS: Final = 0.01
+LEAST_BYTES: Final = 1024**2
+
+
+def secret(task: m.Task) -> bool:
+    """Whether a task was, or will be, judged with data that its submitter may not see."""
+    return task.problem is not None or task.submission.problem is not None
+
+
+def to_submitter(task: m.Task, samples: frozenset[str] = frozenset()) -> m.Task:
+    """The task as the one who handed it in may see it.
+
+    `samples` are the tests of its problem whose data everybody has; none when they are not known.
+    """
+    if not secret(task):
+        parts = {name: getattr(task, name) for name in MADE[m.Task]}
+        return _listed(task, **parts)
+    return _listed(
+        task,
+        progress=task.progress if _PROGRESS.fullmatch(task.progress) else "",
+        result=None if task.result is None else _result(task.result, task.verdict, samples),
+        history=[_listed(one, reason=_attempt(one.reason)) for one in task.history],
+        past=[
+            _listed(one, cpu=seconds(one.cpu), memory=size(one.memory), reason=_sentence(one.verdict))
+            for one in task.past
+        ],
+    )
+
+
+def executor(state: ExecutorState) -> ExecutorState:
+    """An executor as people without role admin see it: not what the check of its machine found."""
+    return _listed(state, info=None if state.info is None else _listed(state.info))
+
+
+def status(reply: StatusReply) -> StatusReply:
+    """The cluster at a glance, as people without role admin see it."""
+    return _listed(reply, executors=[executor(one) for one in reply.executors])
+
+
+def seconds(value: float) -> float:
+    """Seconds as they are shown of secret tests: rounded up, to one of 24 figures in each decade from 10 ms."""
+    return round(_stepped(value / LEAST_SECONDS) * LEAST_SECONDS, 4)
+
+
+def size(value: int) -> int:
+    """Bytes of memory as they are shown of secret tests: rounded up, to one of 24 figures in each decade from 1 MiB."""
+    return math.ceil(_stepped(value / LEAST_BYTES) * LEAST_BYTES)
+
+
+def _stepped(value: float) -> float:
+    """The next preferred number from 1 up; 0 for nothing."""
+    if not value > 0:
+        return 0.0
+    decade = 1.0
+    while value > decade * 10:
+        decade *= 10
+    return next((decade * step / 10 for step in _STEPS if value <= decade * step / 10), decade * 10)
+
+
+def _listed(message: M, /, **made: Any) -> M:
+    """A message with its listed fields and those that were made of others; the rest is as if never set."""
+    shown = {name: getattr(message, name) for name in SHOWN[type(message)]}
+    return type(message).model_construct(**shown, **made)
+
+
+def _result(result: m.Result, verdict: m.Verdict | None, samples: frozenset[str]) -> m.Result:
+    tests = [
+        # What the validator told the judges is theirs, also of a sample.
+        test.model_copy(update={"message": ""}) if test.name in samples else _secret_test(test, result)
+        for test in result.tests
+    ]
+    return _listed(
+        result,
+        tests=tests,
+        cpu=seconds(result.cpu),
+        memory=size(result.memory),
+        reason=_reason(result, verdict, tests),
+        withheld=True,
+    )
+
+
+def _secret_test(test: m.TestResult, result: m.Result) -> m.TestResult:
+    reason = _SENTENCES[test.verdict]
+    if test.verdict is m.Verdict.TLE and result.limits is not None and test.cpu > result.limits.cpu:
+        reason = _CPU_TIME
+    return _listed(
+        test,
+        cpu=seconds(test.cpu),
+        memory=size(test.memory),
+        reason=reason,
+        # A validator may write a score for its own ends where the problem gives no points.
+        score=test.score if result.score is not None else None,
+        withheld=True,
+    )
+
+
+def _reason(result: m.Result, verdict: m.Verdict | None, tests: list[m.TestResult]) -> str:
+    """Why the verdict is what it is, in words that no test's data can have shaped."""
+    if verdict is m.Verdict.CE:
+        return result.reason  # a compiler runs before any test, where there is no data to quote
+    failed = next((test for test in tests if test.name == result.failed_test), None)
+    if failed is not None and failed.verdict is verdict:
+        return f"test {failed.name}: {failed.reason}"
+    return _sentence(verdict)
+
+
+def _sentence(verdict: m.Verdict | None) -> str:
+    return "" if verdict is None else _SENTENCES[verdict]
+
+
+def _attempt(reason: str) -> str:
+    """What came of an attempt, without the words of the executor that made it."""
+    judged = _JUDGED.match(reason)
+    if judged and judged[1] in m.Verdict.__members__:
+        return f"judged: {judged[1]}"
+    return "ended without a verdict"

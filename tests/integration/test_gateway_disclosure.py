@@ -1,0 +1,241 @@
+"""No way out of the gateway shows a submitter what secret tests are about: every route, with marks in every field."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from judge.gateway import disclosure, views
+from judge.gateway.api import ROUTES
+from judge.rpc import messages as m
+from judge.rpc.overview import ExecutorsReply, ExecutorState, JudicatorState, MemberState, StatusReply
+from judge.rpc.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
+from tests.support.gateway import ADMIN, ID, USER, Browser, Person, Prepared, make_config, serving_app
+from tests.support.marked import Marks
+
+# What submitters may see, field by field, decided here a second time and by hand.
+PUBLIC: dict[tuple[type[Any], str], Any] = {
+    (m.Task, "id"): ID,
+    (m.Task, "submission"): m.Submission(user="ada", language="c", source="int x;", problem="hello", filename="x.c"),
+    (m.Task, "executor"): "e7",
+    (m.Task, "judged_by"): "e7",
+    (m.Task, "attempt"): 2,
+    (m.Task, "created"): "2026-01-31T12:00:05Z",
+    (m.Task, "started"): "2026-01-31T12:00:06Z",
+    (m.Task, "finished"): "2026-01-31T12:00:07Z",
+    (m.Task, "latency"): 2.0,
+    (m.Task, "version"): 9,
+    (m.Task, "trace"): "t1",
+    (m.Task, "rejudging"): 4711,
+    (m.Task, "rerun_of"): None,
+    (m.Result, "compile_log"): "warnings of the compiler",
+    (m.Result, "compile"): m.RunUsage(cpu=1.0, wall=1.0, memory=2**20, exit_code=0),
+    (m.Result, "language_version"): "gcc 12",
+    (m.Result, "judge_version"): "0.1.0",
+    (m.Result, "sandbox"): "slot 1",
+    (m.Result, "limits"): m.Limits(),
+    (m.Result, "failed_test"): "secret/1",
+    (m.Result, "score"): 50.0,
+    (m.Result, "groups"): [m.GroupScore(name="secret/one", verdict="AC", score=50.0, max_score=50.0)],
+    (m.TestResult, "feedback"): "the author to the submitter",
+    (m.TestResult, "score"): 25.0,
+    (m.PastVerdict, "rejudging"): 3,
+    (m.PastVerdict, "why"): "the reason of an admin",
+    (m.PastVerdict, "score"): 25.0,
+    (m.PastVerdict, "failed_test"): "secret/1",
+    (m.PastVerdict, "judged_by"): "e6",
+    (m.PastVerdict, "finished"): "2026-01-31T12:00:06Z",
+    (m.PastVerdict, "trace"): "t0",
+    (m.Attempt, "attempt"): 1,
+    (m.Attempt, "executor"): "e6",
+    (m.Attempt, "rejudging"): None,
+    (ExecutorState, "name"): "e7",
+    (ExecutorState, "drain_reason"): "",
+    (ExecutorState, "executing"): 1,
+    (ExecutorState, "vacant"): 1,
+    (ExecutorState, "reported"): "2026-01-31T12:00:06Z",
+    (m.ExecutorInfo, "slots"): 2,
+    (m.ExecutorInfo, "languages"): {"c": "gcc 12"},
+    (m.ExecutorInfo, "version"): "0.1.0",
+    (StatusReply, "leader"): "judicator-1",
+    (StatusReply, "epoch"): 1,
+    (StatusReply, "judicators"): [JudicatorState(name="judicator-1", address="127.0.0.1:1")],
+    (StatusReply, "etcd"): [MemberState(name="etcd-1", address="127.0.0.1:2", role="leader", healthy=True)],
+    (StatusReply, "mongodb"): [],
+    (StatusReply, "queued"): {"normal": 1},
+    (StatusReply, "running"): 1,
+    (StatusReply, "finished"): 1,
+    (StatusReply, "slots"): 2,
+    (StatusReply, "vacant"): 1,
+    (StatusReply, "versions"): {},
+    (StatusReply, "problems"): [],
+}
+# Bodies and forms with which a call works; all others are made without.
+BODIES: dict[str, dict[str, Any]] = {"api.submit": {"language": "c", "source": "int x;", "problem": "hello"}}
+FORMS: dict[str, dict[str, str]] = {"submit": {"language": "c", "source": "int x;", "problem": "hello"}}
+NAMES = {"api.problem": "hello"}
+# Answers other than success, for all but these: to admins only (403).
+OTHER_STATUS = {"api.output": 404}
+UNMARKED = {"static", "login", "logout", "favicon"}
+
+
+@pytest.fixture(scope="module")
+def judicator(tmp_path_factory, etcd_endpoint):
+    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
+        tests = [
+            ProblemTest(name=name, input="b" * 64, answer="c" * 64, sample=name.startswith("sample"))
+            for name in ("sample/1", "secret/1", "secret/2")
+        ]
+        one.manifest = one.put(ProblemManifest(name="hello", tests=tests).model_dump_json().encode())
+        yield one
+
+
+@pytest.fixture(scope="module")
+def app(judicator, tmp_path_factory):
+    tls = judicator.tls("gateway-1", "gateway")
+    with serving_app(make_config(tmp_path_factory.mktemp("gw"), judicator.etcd_config, tls)) as made:
+        yield made
+
+
+def marked_task(marks: Marks, ref: m.ProblemRef, *, known: bool) -> m.Task:
+    """A task of ada with marks wherever she must see nothing: of the sample only when it is `known` to be one."""
+    open_marks = Marks(marks.draw, PUBLIC, count=1000) if known else marks
+    tests = [
+        open_marks.message(m.TestResult, name="sample/1", message=marks.message(m.TestResult).message),
+        marks.message(m.TestResult, name="secret/1"),
+        marks.message(m.TestResult, name="secret/2"),
+    ]
+    verdict = marks.draw(st.sampled_from([one for one in m.Verdict if one is not m.Verdict.CE]))
+    result = marks.message(m.Result, tests=tests)
+    past = [marks.message(m.PastVerdict, problem=ref)]
+    done = marks.draw(st.booleans())
+    status = m.Status.RUN_FAILED if done else m.Status.RUNNING
+    return marks.message(m.Task, problem=ref, result=result, past=past, verdict=verdict, done=done, status=status)
+
+
+def prepare(judicator: Prepared, marks: Marks, *, known: bool) -> None:
+    """Answers full of marks for all that a user's routes ask the judicators."""
+    ref = m.ProblemRef(name="hello", hash=judicator.manifest if known else "f" * 64)
+    task = marked_task(marks, ref, known=known)
+    executors = ExecutorsReply(executors=[marks.message(ExecutorState)])
+    problem = ProblemInfo(name="hello", title="Hello", hash=ref.hash, tests=3, limits=m.Limits())
+    judicator.answers |= {
+        "get": task,
+        "cancel": task,
+        "add": m.AddReply.model_construct(task=task, created=True),
+        "search": m.SearchReply.model_construct(tasks=[task], next=None),
+        "executors": executors,
+        "status": marks.message(StatusReply, executors=executors.executors),
+        "problems": ProblemsReply(problems=[problem]),
+    }
+
+
+def calls(app: Any) -> list[tuple[str, str, str]]:
+    """(method, path, endpoint) of every rule of the app."""
+    found = []
+    for rule in app.url_map.iter_rules():
+        if rule.endpoint not in UNMARKED:
+            name = NAMES.get(rule.endpoint, "executor-1")
+            given = {"id": ID, "task_id": ID, "name": name, "number": "1", "sha": "a" * 64}
+            unknown = rule.arguments - set(given)
+            assert not unknown, f"say in this test what {unknown} of {rule.rule} may be"
+            path = re.sub(r"<(\w+)>", lambda part, given=given: given[part[1]], rule.rule)
+            if rule.endpoint.startswith("api.rejudg"):
+                path = path.replace(ID, "1")
+            found += [(method, path, rule.endpoint) for method in sorted(rule.methods - {"OPTIONS"})]
+    return found
+
+
+def answers(app: Any, person: Person, browser: Browser) -> Any:
+    """Every route's answer, with its name."""
+    admins = {f"api.{route.name}" for route in ROUTES if route.role == "admin"}
+    csrf = browser.csrf("/submit")
+    for method, path, endpoint in calls(app):
+        if endpoint.startswith("api."):
+            body = {"json": BODIES.get(endpoint, {})} if method in {"POST", "PUT", "DELETE", "PATCH"} else {}
+            answer = person(method, path.removeprefix("/api/v1"), **body)
+        elif method in {"GET", "HEAD"}:
+            answer = browser.client.open(path, method=method, headers={"X-Live": "1"})
+        else:
+            form = {"csrf": csrf, **FORMS.get(endpoint, {})}
+            answer = browser.client.open(path, method=method, data=form)
+        expected = answer.status_code < 400 or OTHER_STATUS.get(endpoint) == answer.status_code
+        only_admins = answer.status_code == 403 and (endpoint in admins or not endpoint.startswith("api."))
+        assert expected or only_admins, f"{method} {path}: {answer.text}; prepare what it needs in this test"
+        yield f"{method} {path}", answer
+
+
+def leaks(marks: Marks, text: str) -> dict[str, str]:
+    """The marks in an answer, also times and sizes as the pages write them."""
+    found = marks.found(text)
+    rounded = {views.seconds(disclosure.seconds(float(mark))) for mark in marks.words if mark.startswith("0.")}
+    for mark, place in marks.words.items():
+        shown = views.seconds(float(mark)) if mark.startswith("0.") else ""
+        if shown and shown not in rounded and re.search(rf"(?<![\d.]){re.escape(shown)}", text):
+            found[shown] = place
+    return found
+
+
+@given(st.data(), st.booleans())
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_route_shows_a_user_what_is_marked(app, judicator, caplog, data, known):
+    caplog.set_level(logging.DEBUG, logger="judge")
+    caplog.clear()
+    marks = Marks(data.draw, PUBLIC)
+    prepare(judicator, marks, known=known)
+    for name, answer in answers(app, Person(app.test_client(), USER), Browser(app.test_client(), USER)):
+        text = answer.text + "\n".join(f"{key}: {value}" for key, value in answer.headers.items())
+        assert not leaks(marks, text), name
+        assert '"rejudging":4711' not in text and "rejudging 4711" not in text.lower(), name
+    assert not marks.found(caplog.text), "nor does the log"
+
+
+@given(st.data())
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+def test_admins_see_what_is_marked(app, judicator, data):
+    """So the marks are where they can be found."""
+    marks = Marks(data.draw, PUBLIC)
+    prepare(judicator, marks, known=True)
+    whole = Person(app.test_client(), ADMIN)("GET", f"/submissions/{ID}").text
+    places = set(marks.found(whole).values())
+    assert places >= {f"TestResult.{name}" for name in ("reason", "message", "output", "error", "output_bytes", "cpu")}
+    assert places >= {"Result.reason", "PastVerdict.reason", "Attempt.reason", "Task.progress"}
+    page = Browser(app.test_client(), ADMIN).get(f"/submissions/{ID}").text
+    assert {"TestResult.output", "TestResult.message", "PastVerdict.reason"} <= set(marks.found(page).values())
+    assert "ExecutorInfo.checks" in marks.found(Browser(app.test_client(), ADMIN).get("/executors").text).values()
+
+
+HIDDEN = [
+    (model, name)
+    for table in (disclosure.MADE, disclosure.WITHHELD)
+    for model, names in table.items()
+    for name in sorted(names)
+    # What is no text and no figure has no mark; rejudging is looked for by itself, the score is public there.
+    if (model, name) not in PUBLIC and name not in {"withheld", "info", "executors", "signal"} | {"tests", "result"}
+]
+
+
+@pytest.mark.parametrize(("model", "name"), HIDDEN, ids=lambda one: getattr(one, "__name__", one))
+def test_each_hide_that_is_taken_away_is_noticed(app, judicator, monkeypatch, model, name):
+    listed = disclosure._listed
+
+    def careless(message: Any, /, **made: Any) -> Any:
+        return listed(message, **made | ({name: getattr(message, name)} if type(message) is model else {}))
+
+    monkeypatch.setattr(disclosure, "_listed", careless)
+
+    @given(st.data())
+    @settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
+    def found(data: st.DataObject) -> None:
+        marks = Marks(data.draw, PUBLIC)
+        prepare(judicator, marks, known=True)
+        person = Person(app.test_client(), USER)
+        text = "".join(person("GET", path).text for path in (f"/submissions/{ID}", "/executors", "/status"))
+        assert leaks(marks, text)
+
+    found()
