@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from judge import yamltext
 from judge.allowance import Allowances
 from judge.errors import ConfigError
 
@@ -362,6 +363,7 @@ def _known_keys(model: type[BaseModel], path: Sequence[Any]) -> list[str]:
 def _sentence(error: Any, model: type[BaseModel], path: tuple[Any, ...]) -> str:
     """One pydantic error as a sentence for an operator; `path` is where its value is in the file."""
     if error["type"] == "extra_forbidden":
+        path = path or tuple(error["loc"])
         near = difflib.get_close_matches(str(path[-1]), _known_keys(model, path), n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         return f"unknown key '{'.'.join(map(str, path))}'{hint}"
@@ -370,7 +372,7 @@ def _sentence(error: Any, model: type[BaseModel], path: tuple[Any, ...]) -> str:
     text = error["msg"].removeprefix("Value error, ")
     text = _MEANINGS.get(error.get("ctx", {}).get("pattern"), text)
     if error["type"] != "value_error":
-        text = f"{text}, got {error['input']!r}"
+        text = f"{text}, got {yamltext.quoted(error['input'])}"
     return f"{'.'.join(map(str, path))}: {text}" if path else text
 
 
@@ -415,18 +417,7 @@ def parse_text(model: type[T], text: str, source: str, overrides: Sequence[Overr
 
     `overrides` are (key path, value) pairs from the command line that win over the text (seed: `load_args`).
     """
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as exc:
-        mark = getattr(exc, "problem_mark", None)
-        line = mark.line + 1 if mark else text.count("\n", 0, getattr(exc, "position", 0)) + 1
-        problem = str(getattr(exc, "problem", None) or exc).splitlines()[0]
-        raise ConfigError(f"{source}:{line}: not YAML: {problem}") from None
-    except (ValueError, OverflowError, RecursionError) as exc:
-        # A date that does not exist, a number of a million digits, brackets without end: the library reads them so.
-        msg = f"{source}: has a value that cannot be read: {str(exc).splitlines()[0][:200]}"
-        raise ConfigError(msg) from None
+    node, data = yamltext.read(text, source)
     if not isinstance(data, dict):
         msg = f"{source}:1: expected a mapping of settings, found {type(data).__name__}"
         raise ConfigError(msg)

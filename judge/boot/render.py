@@ -16,6 +16,7 @@ import yaml
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 import judge
+from judge import yamltext
 from judge.boot import files
 from judge.config import (
     MODELS,
@@ -59,8 +60,8 @@ def parse_overrides(items: Sequence[str], names: Sequence[str]) -> Overrides:
             msg = f"--set {item}: no service '{service}'; there are {', '.join(names)}"
             raise UsageError(msg)
         try:
-            value: Any = yaml.safe_load(text)
-        except yaml.YAMLError:
+            value = yamltext.read(text, item)[1]
+        except ConfigError:
             msg = f"--set {item}: the value is not YAML; quote it, as in --set '{path}=\"text\"'"
             raise UsageError(msg) from None
         found.setdefault(service, []).append((tuple(keys), value))
@@ -75,7 +76,7 @@ def render(service: BootService, variables: Mapping[str, Any], overrides: Sequen
         text = fill(text, variables, source)
     config = parse_text(MODELS[service.kind], text, source, overrides)
     if overrides:
-        data = yaml.safe_load(text)
+        _, data = yamltext.read(text, source)
         for path, value in overrides:
             override(data, path, value, source)
         text = yaml.safe_dump(data, sort_keys=False)

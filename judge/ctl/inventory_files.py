@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from judge import yamltext
 from judge.config import read
 from judge.ctl.inventory import Group, Inventory, Opaque, Value, resolve
 from judge.errors import ConfigError, UsageError
@@ -24,7 +25,7 @@ _RANGE = re.compile(r"\[([^\[\]]*)\]")
 _MOST = 100_000  # hosts of one pattern
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yamltext.Loader):
     """YAML with Ansible's own tags kept as what they are."""
 
 
@@ -45,18 +46,16 @@ class _File:
             raise ConfigError(
                 f"{path}:1: is encrypted by ansible-vault, which judgectl cannot read; keep secrets in another file"
             )
+        self.text = text
         try:
             self.loader = _Loader(text)
-            self.root = self.loader.get_single_node()
+            self.root = yamltext.compose(self.loader, str(path))
         except yaml.YAMLError as exc:
             raise self._not_yaml(exc) from None
 
     def _not_yaml(self, exc: yaml.YAMLError) -> ConfigError:
-        mark = getattr(exc, "problem_mark", None)
         hint = "" if self.path.suffix else "; judgectl reads inventories in YAML, not INI"
-        return ConfigError(
-            f"{self.path}:{mark.line + 1 if mark else 1}: not YAML: {getattr(exc, 'problem', None) or exc}{hint}"
-        )
+        return ConfigError(f"{yamltext.refusal(exc, self.text, str(self.path))}{hint}")
 
     def place(self, node: yaml.Node) -> str:
         """`file:line` of a node."""
@@ -97,7 +96,7 @@ class _File:
 def _kind(node: yaml.Node) -> str:
     if isinstance(node, yaml.MappingNode):
         return "a mapping"
-    return "a list" if isinstance(node, yaml.SequenceNode) else f"'{node.value}'"
+    return "a list" if isinstance(node, yaml.SequenceNode) else yamltext.quoted(node.value)
 
 
 class _Reader:

@@ -104,9 +104,10 @@ class Tokens:
                 try:
                     self._tokens = self._read()
                     log.info("the file of tokens has changed, it lists %d now", len(self._tokens))
-                except ConfigError as exc:
+                except (ConfigError, MemoryError) as exc:
                     # A slip in an edit must not lock everybody out; the last good list stays in force.
-                    log.warning("%s; the tokens read before stay in force", exc)
+                    why = str(exc) or f"{self._path}: is too large to be read"
+                    log.warning("%s; the tokens read before stay in force", why)
             return self._tokens
 
     def _stat(self) -> tuple[int, int, int]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, field_validator
 
+from judge import yamltext
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.languages import Language, guess
@@ -144,13 +144,11 @@ def read_rules(package: Package) -> list[Rule]:
 
 def _parse(data: bytes, where: str) -> dict[str, _Entry]:
     metadata.check_yaml(data, where)
+    _, raw = yamltext.read(data.decode("utf-8-sig"), where)
     try:
-        raw = yaml.safe_load(data.decode("utf-8"))
         return _File.model_validate({} if raw is None else raw).root
     except ValidationError as exc:
         raise PackageError(f"{where}: {_first(exc)}") from None
-    except (yaml.YAMLError, ValueError) as exc:
-        raise PackageError(f"{where}: has a value that cannot be read: {clean(str(exc))}") from None
 
 
 def _inner(value: Any, where: str, tests: str) -> _Demand:

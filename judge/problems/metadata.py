@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from judge import config
+from judge import config, yamltext
 from judge.errors import ConfigError, PackageError
 from judge.problems.tree import clean
 
@@ -351,23 +351,12 @@ def parse(model: type[T], data: bytes, where: str) -> T:
         raise PackageError(f"{where}:{line}: is not UTF-8 text; save it as UTF-8") from None
     try:
         _check_events(text, where)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        _check_keys(node, where)
-        if node is None:
-            text = "{}"
-        return config.parse_text(model, text, where)
+        node, _ = yamltext.read(text, where)
+        return config.parse_text(model, "{}" if node is None else text, where)
     except ConfigError as exc:
         raise PackageError(clean(str(exc), 400)) from None
-    except yaml.reader.ReaderError as exc:
-        line = text.count("\n", 0, exc.position) + 1
-        raise PackageError(f"{where}:{line}: not YAML: has a control character") from None
     except yaml.YAMLError as exc:
-        mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
-        line = mark.line + 1 if mark else 1
-        raise PackageError(f"{where}:{line}: not YAML: {clean(str(getattr(exc, 'problem', None) or exc))}") from None
-    except (ValueError, OverflowError, RecursionError) as exc:
-        # A date that does not exist, a number of a million digits: the YAML library converts as it reads.
-        raise PackageError(f"{where}: has a value that cannot be read: {clean(str(exc))}") from None
+        raise PackageError(clean(str(yamltext.refusal(exc, text, where)), 400)) from None
 
 
 def check_yaml(data: bytes, where: str) -> None:
@@ -391,22 +380,6 @@ def _check_events(text: str, where: str) -> None:
                 raise PackageError(f"{where}:{line}: is nested deeper than {_DEPTH} levels")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-
-
-def _check_keys(node: yaml.Node | None, where: str) -> None:
-    if isinstance(node, yaml.MappingNode):
-        seen = set()
-        for key, value in node.value:
-            line = key.start_mark.line + 1
-            if not isinstance(key, yaml.ScalarNode):
-                raise PackageError(f"{where}:{line}: a key must be a word")
-            if key.value in seen:
-                raise PackageError(f"{where}:{line}: key '{clean(key.value, 80)}' occurs twice; keep one")
-            seen.add(key.value)
-            _check_keys(value, where)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            _check_keys(value, where)
 
 
 def parse_ini(data: bytes, where: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 ENGINES = ("atheris", "hypothesis")
 # Functions of bytes; `requests` needs root.
-BYTES = ("package", "languages", "validator", "results", "answers", "requests")
+BYTES = ("package", "languages", "validator", "results", "settings", "answers", "requests")
 WEB = ("api", "rpc")
 
 
@@ -59,7 +59,6 @@ def _hypothesis(target: str, seconds: int, findings: Path) -> None:
             print(f"{target}: {path}", file=sys.stderr)
             raise
 
-    @given(st.sampled_from([b"", *corpus]), edits)
     def search(start: bytes, changes: list[tuple[int, int, bytes]]) -> None:
         data = start
         for place, length, new in changes:
@@ -73,7 +72,8 @@ def _hypothesis(target: str, seconds: int, findings: Path) -> None:
     )  # fmt: skip
     number = 0
     while time.monotonic() < end:
-        seed(number)(quiet(search))()
+        # A fresh function each time: settings and a seed go onto it once.
+        seed(number)(quiet(given(st.sampled_from([b"", *corpus]), edits)(search)))()
         number += 1
     print(f"{target}: {runs} inputs, nothing found")
 

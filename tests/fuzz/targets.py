@@ -10,8 +10,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from judge.errors import ConfigError, JudgeError, PackageError
+from judge import config
+from judge.boot.embedded import ClusterFile
+from judge.ctl import inventory_files
+from judge.ctl.context import ClientConfig
+from judge.errors import ConfigError, JudgeError, PackageError, UsageError
 from judge.executor.data import read_manifest
+from judge.gateway.auth import TokenFile
 from judge.judicator.documents import fit
 from judge.problems import expectations
 from judge.problems.entry import find_entry
@@ -131,8 +136,24 @@ def results(data: bytes) -> None:
             _sentence(exc)
 
 
-def _sentence(exc: JudgeError) -> None:
+def settings(data: bytes) -> None:
+    """YAML that people write: configs, tokens, contexts, inventories."""
+    text = data.decode("utf-8", "replace")
+    for model in (*config.MODELS.values(), TokenFile, ClientConfig, ClusterFile):
+        try:
+            config.parse_text(model, text, "file.yml")
+        except ConfigError as exc:
+            _sentence(exc, "file.yml:")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        try:
+            inventory_files.load(_file(directory, "hosts.yml", text.encode("utf-8", "replace"))).select([])
+        except (ConfigError, UsageError) as exc:
+            _sentence(exc)
+
+
+def _sentence(exc: JudgeError, start: str = "") -> None:
     text = str(exc)
+    assert text.startswith(start), text
     assert text.strip(), "a refusal says why"
     assert text.isprintable() and len(text) < 4000, "in one sentence"
 
@@ -142,6 +163,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "languages": languages,
     "validator": validator,
     "results": results,
+    "settings": settings,
     "answers": agent.answers,
 }
 # These need root.

@@ -1,0 +1,125 @@
+"""Reading YAML that anybody may have written: a value, or one sentence with file and line, and in linear time.
+
+The library's own loader raises whatever a conversion happens to raise, and aliases let a few lines stand for billions
+of values; both end here.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any, Final
+
+import yaml
+
+from judge.errors import ConfigError
+
+# So many values a file may stand for, with its aliases written out.
+_MOST: Final = 200_000
+_QUOTED: Final = 80
+
+
+class UnreadableError(yaml.constructor.ConstructorError):
+    """A value that its own tag, or the form that it has, does not allow."""
+
+
+class Loader(yaml.SafeLoader):
+    """The safe loader, all of whose refusals are yaml.YAMLError with a place."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """One node's value."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError) as exc:
+            # A date that does not exist, a number of a million digits, a tag on what it does not fit.
+            kind = node.tag.rpartition(":")[2]
+            problem = f"has a value that cannot be read as {kind}: {str(exc) or type(exc).__name__}"
+            raise UnreadableError(None, None, problem, node.start_mark) from None
+
+
+def read(text: str, source: str) -> tuple[yaml.Node | None, Any]:
+    """A document's nodes (None when it is empty) and its value; ConfigError says `source:line: sentence`.
+
+    Keys that were merged in (`<<`) stand among the others in the nodes, on the lines where they are.
+    """
+    try:
+        loader = Loader(text)
+        node = compose(loader, source)
+        return node, None if node is None else loader.construct_document(node)
+    except yaml.YAMLError as exc:
+        raise refusal(exc, text, source) from None
+    except RecursionError:
+        raise _too_deep(source) from None
+
+
+def compose(loader: yaml.SafeLoader, source: str) -> yaml.Node | None:
+    """The nodes of a loader's only document; yaml.YAMLError, or ConfigError for what stands for too much."""
+    try:
+        node: yaml.Node | None = loader.get_single_node()
+        if node is not None:
+            _check(node, {}, set(), source)
+    except RecursionError:
+        raise _too_deep(source) from None
+    return node
+
+
+def refusal(exc: yaml.YAMLError, text: str, source: str) -> ConfigError:
+    """What the library refuses, as a sentence with file and line."""
+    mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
+    line = mark.line + 1 if mark else text.count("\n", 0, getattr(exc, "position", 0)) + 1
+    if isinstance(exc, yaml.reader.ReaderError):
+        return ConfigError(f"{source}:{line}: not YAML: has a control character")
+    said = str(getattr(exc, "problem", None) or exc or type(exc).__name__)
+    kind = "" if isinstance(exc, UnreadableError) else "not YAML: "
+    return ConfigError(f"{source}:{line}: {kind}{said.splitlines()[0][:200]}")
+
+
+def quoted(value: Any) -> str:
+    """A value as a refusal quotes it: short, whatever it is."""
+    try:
+        text = _SHORT.repr(value)
+    except ValueError:
+        return "a very long number"
+    return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = _QUOTED
+
+
+def _too_deep(source: str) -> ConfigError:
+    return ConfigError(f"{source}:1: is nested too deeply to be read")
+
+
+def _check(node: yaml.Node, sizes: dict[int, int], above: set[int], source: str) -> int:
+    """How many values a node stands for; ConfigError for too many, for one inside itself and for repeated keys."""
+    line = node.start_mark.line + 1
+    if id(node) in above:
+        raise ConfigError(f"{source}:{line}: a value contains itself by a YAML alias; write it out")
+    known = sizes.get(id(node))
+    if known is not None:
+        return known
+    above.add(id(node))
+    count = 1
+    for child in _children(node, source):
+        count += _check(child, sizes, above, source)
+        if count > _MOST:
+            raise ConfigError(f"{source}:{line}: YAML aliases stand for more than {_MOST} values; write them out")
+    above.discard(id(node))
+    sizes[id(node)] = count
+    return count
+
+
+def _children(node: yaml.Node, source: str) -> list[yaml.Node]:
+    if isinstance(node, yaml.SequenceNode):
+        return list(node.value)
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    seen = set()
+    for key, _ in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(f"{source}:{line}: a key must be a word")
+        if (key.tag, key.value) in seen:
+            raise ConfigError(f"{source}:{line}: key '{key.value[:_QUOTED]}' occurs twice; keep one")
+        seen.add((key.tag, key.value))
+    return [part for pair in node.value for part in pair]

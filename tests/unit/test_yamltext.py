@@ -1,0 +1,105 @@
+"""Any YAML is a value or one sentence with file and line: for configs, tokens and all else that is read so."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge import config, yamltext
+from judge.errors import ConfigError, PackageError
+from judge.gateway import auth
+from judge.problems.metadata import ProblemYaml, parse
+from tests.support.gateway import ADMIN, PEOPLE, write_tokens
+
+_LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
+)
+FAULTS = {
+    "merged": ("<<: {odd: 1}\ntokens: []\n", r":1: unknown key 'odd' \(and 1 more\)"),
+    "merged from afar": ("x: &x {odd: 1}\n<<: *x\n", r":1: unknown key '(odd|x)'"),
+    "merge of a word": ("<<: 1\n", r":1: not YAML: expected a mapping or list of mappings"),
+    "merge alone": ("<<\n", r":1: not YAML: could not determine a constructor"),
+    "merge of nothing": ("<<:\n", r":1: not YAML: expected a mapping"),
+    "laughs": (_LAUGHS + "tokens: *a11\n", r":[567]: YAML aliases stand for more than 200000 values"),
+    "merged laughs": (
+        "a0: &a0 {k: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 20)}]}}\n" for n in range(1, 12)),
+        r"stand for more than 200000 values",
+    ),
+    "inside itself": ("tokens: &x [*x]\n", r":1: a value contains itself by a YAML alias"),
+    "merged into itself": ("tokens: &x {<<: *x}\n", r":1: a value contains itself by a YAML alias"),
+    "complex key": ("? [a]\n: 1\n", r":1: a key must be a word"),
+    "twice": ("tokens: []\ntokens: []\n", r":2: key 'tokens' occurs twice"),
+    "python": ("tokens: !!python/object/apply:os.system [id]\n", r":1: not YAML: could not determine a constructor"),
+    "no date": ("a: 1\ntokens: 2026-13-45\n", r":2: has a value that cannot be read as timestamp: month must be"),
+    "no timestamp": ("tokens: !!timestamp x\n", r":1: has a value that cannot be read as timestamp"),
+    "no int": ("tokens: !!int ''\n", r":1: has a value that cannot be read as int"),
+    "no bool": ("tokens: !!bool x\n", r":1: has a value that cannot be read as bool"),
+    "no base": ("tokens: 0b_\n", r":1: has a value that cannot be read as int"),
+    "long int": (f"tokens: {'9' * 9999}\n", r":1: has a value that cannot be read as int: Exceeds the limit"),
+    "long hex": (f"tokens: 0x{'f' * 9999}\n", r":1: tokens: .*, got a very long number"),
+    "not a number as key": (".nan: 1\n", r":1: "),
+    "nothing as key": ("~: 1\n", r":1: "),
+    "deep": ("tokens: " + "[" * 5000, r":1: is nested too deeply"),
+    "two documents": ("a: 1\n--- b\n", r":2: not YAML: but found another document"),
+    "control character": ("a: 1\nb: \x07\n", r":2: not YAML: has a control character"),
+    "huge value": (f"tokens: {'x' * 100_000}\n", r":1: tokens: .{,300}$"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_each_fault_is_one_sentence_and_keeps_the_last_good_tokens(name: str, work: Path, caplog: Any) -> None:
+    text, sentence = FAULTS[name]
+    path = work / "tokens.yml"
+    write_tokens(path, PEOPLE)
+    tokens = auth.Tokens(path)
+    with caplog.at_level(logging.WARNING):
+        path.write_text(text)
+        for _ in range(2):
+            found = tokens.find(ADMIN)
+            assert found is not None and found.user == "root"
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 1, "one line, not one for each request"
+    assert re.search(sentence, lines[0].removesuffix("; the tokens read before stay in force")), lines[0]
+    assert lines[0].isprintable() and len(lines[0]) < 1000
+
+
+def test_merged_keys_count_and_are_found_on_their_lines() -> None:
+    node, value = yamltext.read("base: &b {a: 1, b: 2}\ntop:\n  <<: *b\n  a: 3\n", "f")
+    assert value == {"base": {"a": 1, "b": 2}, "top": {"a": 3, "b": 2}}
+    assert node is not None
+
+
+_WORDS = st.sampled_from(
+    ["<<", "a", "name", "tokens", "=", "~", ".nan", "-.inf", "1", "0x_", "0b_", "1e999", "2026-13-45", "190:20:30",
+     "!!int", "!!int ''", "!!timestamp", "!!binary a", "!!set", "!!omap", "!!pairs", "!!float", "!!merge x",
+     "!!value x", "!x", "&x", "*x", "&x a", "[", "]", "{", "}", ", ", ": ", "? ", "- ", "\n", "\n  ", "\n- ", "|", ">", "'", '"',
+     "#", "%YAML 1.1\n---\n", "---\n", "...\n", "\t", "\ufeff", "\u2028", "9" * 5000]
+)  # fmt: skip
+
+
+@given(st.lists(_WORDS, max_size=12).map("".join) | st.text(max_size=60))
+def test_any_text_is_a_value_or_a_sentence(text: str) -> None:
+    for model in (config.GatewayConfig, auth.TokenFile):
+        try:
+            config.parse_text(model, text, "file.yml")
+        except ConfigError as exc:
+            _sentence(str(exc), r"file\.yml:\d+: ")
+
+
+@given(st.lists(_WORDS, max_size=12).map("".join))
+def test_any_text_in_a_package_is_a_value_or_a_sentence(text: str) -> None:
+    try:
+        parse(ProblemYaml, text.encode(), "problem.yaml")
+    except PackageError as exc:
+        _sentence(str(exc), r"problem\.yaml:\d+: ")
+
+
+def _sentence(text: str, start: str) -> None:
+    assert re.match(start, text), text
+    assert text.isprintable() and len(text) < 1500
