@@ -50,6 +50,7 @@ enum { PUT = 1, GET, RUN, KILL };                       /* requests */
 enum { READY = 1, STORED, FETCHED, EXITED };            /* answers */
 enum { WRITABLE = 1, INTO_CGROUP = 2 };                 /* flags of RUN */
 enum { SAW_SIGSYS = 1 };                                /* flags of EXITED */
+enum { MAX_PENDING = 1024, MAX_LOCKED = 64 * 1024 };    /* signals and timers; bytes that stay in memory */
 enum { MAX_PACKET = 160 * 1024, MAX_STRINGS = 8192, MAX_FDS = 8, MAX_CGROUPS = 4, MAX_FILTER = 4096 };
 
 struct request {
@@ -348,8 +349,9 @@ static void execute(char **argv, char **env) {
 /* In the child, until its exec. Everything here is undone by nothing: order is from harmless to final. */
 static void become(void) {
     const struct request *request = call.request;
-    int oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    int oom = open_proc("self/oom_score_adj", O_WRONLY), network = network_to_enter();
     if (oom >= 0 && write(oom, "1000", 4) < 0) fail("oom_score_adj");
+    if (network >= 0 && setns(network, CLONE_NEWNET) < 0) fail("network namespace");
     setpriority(PRIO_PROCESS, 0, 0);
     if (setsid() < 0) fail("setsid");
     limit(RLIMIT_CORE, 0, "RLIMIT_CORE");
@@ -357,6 +359,10 @@ static void become(void) {
     limit(RLIMIT_FSIZE, request->fsize, "RLIMIT_FSIZE");
     limit(RLIMIT_STACK, request->stack, "RLIMIT_STACK");
     limit(RLIMIT_NOFILE, request->nofile, "RLIMIT_NOFILE");
+    limit(RLIMIT_SIGPENDING, MAX_PENDING, "RLIMIT_SIGPENDING");
+    limit(RLIMIT_MEMLOCK, MAX_LOCKED, "RLIMIT_MEMLOCK");
+    limit(RLIMIT_NICE, 0, "RLIMIT_NICE");
+    limit(RLIMIT_RTPRIO, 0, "RLIMIT_RTPRIO");
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -502,6 +508,7 @@ static void run(ssize_t size, const int *fds) {
     const struct parent *parent = writable ? &build_parent : &run_parent;
     pid_t pid;
     set_box_writable(writable);
+    rewind_pids();
     shared->error = 0;
     memset(shared->stage, 0, sizeof shared->stage);
     if (run_cgroup.count > 0) {
@@ -526,6 +533,7 @@ static void run(ssize_t size, const int *fds) {
     memcpy(answer.stage, shared->stage, sizeof answer.stage);
     reply(&answer, -1);
     for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) renew_scratch(&scratch[i], writable);
+    renew_network();
     reply(&ready, -1);
 }
 
@@ -555,7 +563,6 @@ static _Noreturn void serve(char **argv) {
     packet = mmap(NULL, MAX_PACKET, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, number(argv[7]), 0);
     close(number(argv[7]));
-    null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     /* What every run inherits: no capability to gain, no signal ignored (the slot's Python ignores SIGPIPE). */
     for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
         if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) die("bounding set");
@@ -563,17 +570,19 @@ static _Noreturn void serve(char **argv) {
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     signals = sigprocmask(SIG_BLOCK, &mask, NULL) < 0 ? -1 : signalfd(-1, &mask, SFD_CLOEXEC);
-    if (shared == MAP_FAILED || packet == MAP_FAILED || null_fd < 0 || signals < 0) die("set-up");
+    if (shared == MAP_FAILED || packet == MAP_FAILED || signals < 0) die("set-up");
     write_file("/etc/passwd", "judge:x:1000:1000::/scratch:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n");
     write_file("/etc/group", "judge:x:1000:\nnogroup:x:65534:\n");
     write_file("/etc/hosts", "127.0.0.1 localhost box\n::1 localhost\n");
     write_file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n");
     if (mount("tmpfs", "/box", "tmpfs", MS_NOSUID | MS_NODEV, argv[3]) < 0) die("/box");
     for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) mount_scratch(&scratch[i]);
-    if (mount(NULL, "/dev", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID, NULL) < 0) die("remount /dev");
+    close_devices();
+    null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null_fd < 0) die("/dev/null");
     if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) die("remount /");
-    if (mount("proc", "/proc", "proc", MS_REMOUNT | MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2") < 0)
-        die("remount /proc");
+    cover_proc();
+    renew_network();
     make_parent(&build_cgroup, &build_parent);
     make_parent(&run_cgroup, &run_parent);
     settle(argv[8]);

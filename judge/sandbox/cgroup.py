@@ -189,21 +189,33 @@ def field(text: bytes, key: bytes) -> int:
     return int(text[start + len(head) : end if end >= 0 else None])
 
 
-def kept(stat: int, *, keeps: bool) -> int:
-    """Bytes of tmpfs that come on top of the next run's limit: what earlier runs left in /box.
+def kept(stat: int, *, keeps: bool) -> tuple[int, int]:
+    """Bytes of tmpfs that come on top of the next run's limit (what earlier runs left in /box), and of page cache.
 
     Where no files are kept, only what dead runs left behind is still charged: the kernel frees their IPC namespaces
     a little later. That is waited for, never added to a limit, or a run could raise the next one's.
     """
+    text = read(stat)
     if keeps:
-        return field(read(stat), b"shmem")
+        return field(text, b"shmem"), cache(text)
     deadline = clock.Deadline(_CLEAN_SECONDS)
-    while field(read(stat), b"shmem") > _DUST:
+    while field(text, b"shmem") > _DUST:
         if deadline.over:
             msg = f"memory of dead runs was not freed within {_CLEAN_SECONDS:g} s"
             raise SandboxError(msg)
         clock.sleep(0.001)
-    return 0
+        text = read(stat)
+    return 0, cache(text)
+
+
+def programs(peak: int, files: int, cached: tuple[int, int], *, reclaimed: bool) -> int:
+    """Of the peak of a group, the bytes that were the program's own: never less than that, whatever it read.
+
+    `files` were there before it; of page cache, `cached` is what was charged at its start and at its end. So much as
+    there was at both ends was there at the peak, too, unless the kernel took pages back for room (`reclaimed`): then
+    nobody knows. What the run pulled in counts for it, since it may have come after the peak.
+    """
+    return max(0, peak - files - (0 if reclaimed else min(cached)))
 
 
 def cache(stat: bytes) -> int:

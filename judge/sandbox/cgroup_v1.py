@@ -7,9 +7,24 @@ import os
 from pathlib import Path
 
 from judge.errors import SandboxError
-from judge.sandbox.cgroup import Usage, abandoned, cache, field, kept, make, owned_name, read, remove, write
+from judge.sandbox.cgroup import (
+    Usage,
+    abandoned,
+    cache,
+    field,
+    kept,
+    make,
+    owned_name,
+    programs,
+    read,
+    remove,
+    write,
+)
 
 CONTROLLERS = ("memory", "pids", "cpuacct")
+# Used where it is mounted: the processes of a group share the core as one. Else the kernel gives each session its share
+# (sched_autogroup), and a program of many sessions would leave the slot too little to end it in time.
+SHARES = "cpu"
 _UNLIMITED = 1 << 62
 # The agent's process that waits in the group and clones the runs (agent.c, struct parent).
 _PARENT = 1
@@ -23,10 +38,14 @@ class DriverV1:
     def __init__(self, mounts: dict[str, Path]) -> None:
         """`mounts`: where each needed controller's hierarchy is mounted."""
         self._mounts = mounts
+        self.shares = SHARES in mounts
 
     def tree(self, root: str, name: str) -> TreeV1:
         """Make `<controller>/<root>/<name>` in every hierarchy."""
-        return TreeV1({key: mount / root.strip("/") for key, mount in self._mounts.items()}, name)
+        roots = {key: mount / root.strip("/") for key, mount in self._mounts.items()}
+        if roots.get(SHARES) == roots["cpuacct"]:
+            del roots[SHARES]  # mounted together: who is in the one is in the other
+        return TreeV1(roots, name)
 
 
 class TreeV1:
@@ -83,11 +102,12 @@ class GroupV1:
         self._peak = self._fd(memory / "memory.max_usage_in_bytes", os.O_RDWR)
         self._stat = self._fd(memory / "memory.stat")
         self._oom = self._fd(memory / "memory.oom_control")
+        self._full = self._fd(memory / "memory.failcnt")
         self._cpu = self._fd(cpuacct / "cpuacct.usage")
         self._procs_peak = self._peak_file(pids)
         self.event_fd = self._listen(memory)
         self._limits = (_UNLIMITED, 0)
-        self._cpu0 = self._files = self._oom0 = 0
+        self._cpu0 = self._files = self._oom0 = self._full0 = self._cached = 0
         self._struck = False
 
     def _fd(self, path: Path, flags: int = os.O_RDONLY) -> int:
@@ -128,7 +148,7 @@ class GroupV1:
 
         Page cache does not: the kernel gives it up before the limit strikes.
         """
-        self._files = kept(self._stat, keeps=self._keeps)
+        self._files, self._cached = kept(self._stat, keeps=self._keeps)
         limit = memory + self._files
         if (limit, processes) != self._limits:
             self._set(limit, processes)
@@ -137,6 +157,7 @@ class GroupV1:
             os.eventfd_read(self.event_fd)
         self._struck = False
         self._oom0 = field(read(self._oom), b"oom_kill")
+        self._full0 = int(read(self._full))
         self._cpu0 = int(read(self._cpu))
 
     def cpu(self) -> float:
@@ -150,11 +171,12 @@ class GroupV1:
         return self._struck or field(read(self._oom), b"oom_kill") > self._oom0
 
     def finish(self) -> Usage:
-        """Page cache that the run pulled in is the machine's, not the program's."""
+        """The account of the run."""
         cpu, oom = self.cpu(), self.over_memory()
-        used = int(read(self._peak)) - self._files - cache(read(self._stat))
+        cached, reclaimed = (self._cached, cache(read(self._stat))), int(read(self._full)) > self._full0
+        used = programs(int(read(self._peak)), self._files, cached, reclaimed=reclaimed)
         processes = int(read(self._procs_peak)) - _PARENT if self._procs_peak is not None else 0
-        return Usage(cpu, max(0, used), processes, oom)
+        return Usage(cpu, used, processes, oom)
 
     def close(self) -> None:
         """Close the descriptors and remove the directories."""

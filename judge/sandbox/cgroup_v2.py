@@ -7,7 +7,19 @@ import os
 from pathlib import Path
 
 from judge.errors import SandboxError
-from judge.sandbox.cgroup import Usage, abandoned, cache, field, kept, make, owned_name, read, remove, write
+from judge.sandbox.cgroup import (
+    Usage,
+    abandoned,
+    cache,
+    field,
+    kept,
+    make,
+    owned_name,
+    programs,
+    read,
+    remove,
+    write,
+)
 
 CONTROLLERS = ("cpu", "memory", "pids")
 LEAF = "daemon"
@@ -17,6 +29,7 @@ class DriverV2:
     """Version 2: one hierarchy; the part of it that systemd delegated to this service, or all of it for root."""
 
     version = "v2"
+    shares = True
 
     def __init__(self, mount: Path) -> None:
         """`mount`: where the unified hierarchy is mounted."""
@@ -187,7 +200,7 @@ class Leaf:
             if (directory / name).exists():
                 write(directory / name, value)
         self._limits = (0, 0)
-        self._cpu0 = self._files = self._oom0 = self._high = 0
+        self._cpu0 = self._files = self._cached = self._oom0 = self._full0 = self._high = 0
 
     def _fd(self, path: Path, flags: int = os.O_RDONLY) -> int:
         fd = os.open(path, flags | os.O_CLOEXEC)
@@ -211,7 +224,7 @@ class Leaf:
 
     def begin(self, memory: int, processes: int) -> None:
         """Set what changed, note where the counters stand."""
-        self._files = kept(self._stat, keeps=self._keeps)
+        self._files, self._cached = kept(self._stat, keeps=self._keeps)
         limits = (memory + self._files, processes)
         if limits[0] != self._limits[0]:
             write(self._dir / "memory.max", str(limits[0]))
@@ -220,7 +233,8 @@ class Leaf:
         self._limits = limits
         self._high = 0
         self._reset()
-        self._oom0 = field(read(self._events), b"oom_kill")
+        events = read(self._events)
+        self._oom0, self._full0 = field(events, b"oom_kill"), field(events, b"max")
         self._cpu0 = field(read(self._cpu), b"usage_usec")
 
     def cpu(self) -> float:
@@ -237,9 +251,10 @@ class Leaf:
         """The account of the run."""
         cpu, oom = self.cpu(), self.over_memory()
         peak = int(read(self._peak)) if self._peak is not None else self._high
-        used = peak - self._files - cache(read(self._stat))
+        cached, reclaimed = (self._cached, cache(read(self._stat))), field(read(self._events), b"max") > self._full0
+        used = programs(peak, self._files, cached, reclaimed=reclaimed)
         processes = int(read(self._procs_peak)) if self._procs_peak is not None else 0
-        return Usage(cpu, max(0, used), processes, oom)
+        return Usage(cpu, used, processes, oom)
 
     def close(self) -> None:
         """Close the descriptors and remove the directory."""

@@ -83,7 +83,8 @@ def _sandbox(root: str, name: str) -> Iterable[Finding]:
         yield Finding(Level.FAIL, "cgroups", text)
         return
     if driver.version == "v1":
-        yield Finding(Level.WARN, "cgroups", "version 1 works, version 2 is what new kernels care for")
+        shares = "" if driver.shares else "; without the controller cpu, programs with many sessions may end late"
+        yield Finding(Level.WARN, "cgroups", f"version 1 works, version 2 is what new kernels care for{shares}")
     else:
         yield Finding(Level.PASS, "cgroups", "version 2")
     try:
@@ -182,6 +183,12 @@ def _timing(base: Path) -> Iterable[Finding]:
         text("proc/sys/fs/protected_hardlinks"),
         lambda v: v == "1",
         "is the setting; sysctl fs.protected_hardlinks=1",
+    )
+    yield _rate(
+        "pid counter",
+        text("proc/sys/kernel/pid_max") is None or text("proc/sys/kernel/ns_last_pid") is not None,
+        "set back before each run",
+        "shows each test how many processes the tests before it made: the kernel lacks CONFIG_CHECKPOINT_RESTORE",
     )
     speeds = {p.read_text().strip() for p in base.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq")} | {
         p.read_text().strip() for p in base.glob("sys/devices/system/cpu/cpu[0-9]*/cpu_capacity")

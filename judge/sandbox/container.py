@@ -231,7 +231,7 @@ def _launcher(tree: Tree, *, privileged: bool) -> list[str]:
 
 def _bubblewrap(paths: Sequence[str], *, privileged: bool, cgroup: bool) -> list[str]:
     """The command line of bwrap, up to the program."""
-    command = ["/usr/bin/bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    command = ["/usr/bin/bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]  # the network: agent.c
     if cgroup:
         command.append("--unshare-cgroup")
     if not privileged:

@@ -22,11 +22,12 @@ def find(mounts: str | None = None) -> DriverV1 | DriverV2 | None:
         if kind == "cgroup2":
             unified = Path(where)
         elif kind == "cgroup":
-            v1.update({key: Path(where) for key in cgroup_v1.CONTROLLERS if key in options.split(",")})
+            keys = (*cgroup_v1.CONTROLLERS, cgroup_v1.SHARES)
+            v1.update({key: Path(where) for key in keys if key in options.split(",")})
     if unified is not None and _controllers(unified) >= set(cgroup_v2.CONTROLLERS):
         return DriverV2(unified)
-    if set(v1) == set(cgroup_v1.CONTROLLERS):
-        return DriverV1({key: v1[key] for key in cgroup_v1.CONTROLLERS})
+    if set(v1) >= set(cgroup_v1.CONTROLLERS):
+        return DriverV1(v1)
     return None
 
 

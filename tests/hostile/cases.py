@@ -109,7 +109,7 @@ MEMORY = "memory limit of the cgroup: all processes, tmpfs, memfd and kernel buf
 OUTPUT = "file size limit and the slot's look at the output's size"
 SCRATCH = "tmpfs of the container with bounds on bytes and inodes, renewed after each run"
 READ_ONLY = "read-only mounts of /usr and little else; no host path is visible"
-NETWORK = "empty network namespace"
+NETWORK = "no socket family but UNIX; network namespace without devices"
 VALIDATOR = "the default validator is linear in time, bounded in memory and reads decimal numbers only"
 OUTPUTS = "outputs are memory files that nothing but the run can write and the slot never interprets"
 
@@ -246,6 +246,22 @@ CASES: list[Case] = [
              "page cache is given back before the limit strikes", limits={"cpu": 5.0}),
     _program("33_pipes.c", "memory in pipes", "MLE", MEMORY, limits={"memory": 16 * MIB}),
     _program("33_sockets.c", "memory in sockets", "MLE", MEMORY, limits={"memory": 8 * MIB}),
+    *_inputs("33_objects.c", "MLE", MEMORY, {
+        name: (f"kernel memory of 30 processes: {what}", key)
+        for name, what, key in (
+            ("dgram", "datagrams that nobody reads", b"d"), ("seqpacket", "packets that nobody reads", b"q"),
+            ("bound", "connections that nobody accepts", b"b"),
+            ("in_flight", "descriptors in messages, in cycles", b"f"),
+            ("queues", "System V messages", b"m"), ("semaphores", "System V semaphores", b"a"),
+            ("spliced", "pages given to pipes", b"p"), ("mappings", "60000 pieces of memory each", b"v"),
+            ("polls", "descriptors that watch each other", b"e"),
+        )
+    }, limits={"memory": 16 * MIB, "files": 1024}),
+    *_inputs("33_objects.c", "AC", "limit of open files; what they hold is the program's memory", {
+        "files": ("descriptors of memory files, timers, signals", b"o"),
+    }, limits={"memory": 64 * MIB, "files": 256}),
+    _program("33_bounded.c", "timers, signals, locked and huge pages, KSM, terminals, asynchronous I/O", "AC",
+             "hard limits of a process and of the container's user; system call filter"),
     _program("33_page_tables.c", "many processes that share much memory, and wait", "TLE", WALL, limits=WAIT),
     _program("34_bad_alloc.cpp", "catches bad_alloc and goes on", "MLE", MEMORY),
     _program("35_pageout.c", "asks for its memory to be swapped out", "MLE", MEMORY),
@@ -293,14 +309,22 @@ CASES: list[Case] = [
              " s.send(b'x'); print('got through')\" >said 2>&1; true"),
     _program("47_families.c", "every other address family", "AC", FILTER_REFUSES),
     _program("48_keyring.c", "the kernel's keyrings", "AC", FILTER_REFUSES),
+    _program("48_filters.c", "filters in the kernel's compiled memory", "AC", FILTER_REFUSES),
+    _program("49_host_disk.c", "the host's disk and page cache: sync, advice, direct reads, asynchronous I/O", "AC",
+             "system call filter: done without doing anything, or refused"),
     _program("49_leases.c", "leases and notices on a file that all share", "AC", FILTER_REFUSES),
     _program("49_locks.c", "locks on files that all share", "AC", "system call filter: no lock is ever taken"),
     _program("49_watches.c", "watches and hints on files that all share, what others have read", "AC", FILTER_REFUSES),
     _program("50_io_uring.c", "io_uring", "AC", FILTER_REFUSES),
     _program("50_int80.c", "32-bit system calls", "SV", FILTER, unless=no_32_bit_calls),
+    _program("50_newer.c", "calls, options and requests that are newer than the filter", "AC",
+             "system call filter: they do not exist"),
     _program("50_x32.c", "x32 system calls", "SV", FILTER),
     _program("51_leftovers.c", "leaves files, IPC objects and a daemon for the next run", "AC",
              SCRATCH + "; a new IPC namespace", tests=[(b"leave", b"left\n"), (b"look", b"clean\n")]),
+    _program("51_counters.c", "pids, sockets, names, counters and terminals for the next run to count", "AC",
+             "a network namespace without sockets, and the same pids, for each run; a new IPC namespace; no terminals",
+             tests=[(b"leave", b"left\n"), (b"look", b"clean\n"), (b"leave", b"left\n"), (b"look", b"clean\n")]),
     *_inputs("51_memory.c", "AC", "what a run leaves is freed, and never counts for the next", {
         "files": ("50 of 64 MiB left in files, 50 needed by the next run", [(b"t", SAFE), (b"50", SAFE)] * 2),
         "ipc": ("50 of 64 MiB left in shared memory, 50 needed by the next run", [(b"s", SAFE), (b"50", SAFE)] * 2),
@@ -312,6 +336,10 @@ CASES: list[Case] = [
         "ipc_over": ("50 MiB left in shared memory, so that the next run may use 100", [(b"s", SAFE), (b"100", SAFE)]),
     }),
     _program("52_proc.py", "other processes, /proc/sys, /sys, cgroups", "AC", NAMESPACE + "; /proc/sys is not its own"),
+    _program("52_marks.c", "time stamps, modes and attributes on every inode in reach", "AC",
+             "read-only mounts, those of the device nodes too"),
+    _program("52_self.c", "everything in /proc that a process may change of itself; what shows the host", "AC",
+             "a read-only /proc of processes only; oom_score_adj is set before"),
     _program("53_namespaces.c", "namespaces, perf, userfaultfd and the like", "AC", FILTER_REFUSES),
     *_inputs("53_attack.c", "SV", FILTER, {
         name: (f"the system call {name}", str(number).encode())

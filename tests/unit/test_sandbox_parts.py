@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import operator
 import os
 import platform
@@ -16,9 +17,13 @@ from hypothesis import strategies as st
 from judge.errors import SandboxError
 from judge.sandbox import cgroup, cgroup_v2, check, drivers, seccomp
 from judge.sandbox.agent import BINARY
+from judge.sandbox.cgroup_v1 import DriverV1
 from judge.sandbox.check import Level
 from judge.sandbox.container import uid_window
 
+FILTER = seccomp.build()
+ALLOWED, KILLED, NOT_THERE, DONE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.ENOSYS, 0x00050000
+REFUSALS = {0x00050000 | error for error in (errno.EPERM, errno.EINVAL, errno.ENOTTY, errno.EAFNOSUPPORT)}
 WHOLE = "         0          0 4294967295\n"
 # Of linux/audit.h, and of BPF what libseccomp makes.
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -38,6 +43,8 @@ def test_the_users_of_a_window_are_always_mapped(start, length):
 
 def test_the_driver_is_found_by_mounts(work):
     v1 = "".join(f"cgroup {work}/{key} cgroup rw,{key} 0 0\n" for key in ("memory", "pids", "cpuacct"))
+    own = drivers.find(v1 + f"cgroup {work}/cpu cgroup rw,cpu 0 0\n")
+    assert isinstance(own, DriverV1) and own.shares
     joined = f"cgroup {work}/cpu cgroup rw,cpu,cpuacct 0 0\n"
     found = drivers.find(v1)
     assert found is not None and found.version == "v1"
@@ -60,6 +67,17 @@ def test_counter_files_are_read_by_whole_keys():
     assert cgroup.field(b"total_cache 7\ncache 5\n", b"cache") == 5 and cgroup.field(b"a 1", b"a") == 1
     assert cgroup.field(b"total_cache 7\n", b"cache") == cgroup.field(b"", b"cache") == 0
     assert cgroup.cache(b"inactive_file 8192\nactive_file 4096\nfile 99\n") == 12288
+
+
+@given(
+    st.integers(0, 1 << 30), st.integers(0, 1 << 30), st.integers(0, 1 << 30), st.integers(0, 1 << 30), st.booleans()
+)
+def test_reading_never_hides_memory(own, before, after, files, reclaimed):
+    """At its own peak a group had its files, the program's memory, and cache: at least what was there at both ends."""
+    at_peak = min(before, after)
+    peak = max(files + own + at_peak, files + before, files + after)
+    assert cgroup.programs(peak, files, (before, after), reclaimed=reclaimed) >= own
+    assert cgroup.programs(files + own + before, files, (before, before), reclaimed=False) == own
 
 
 def test_a_process_is_named_by_pid_and_start():
@@ -176,16 +194,14 @@ def test_own_path_is_read_from_proc():
     assert cgroup_v2.own_path().startswith("/")
 
 
-def test_the_filter_is_a_bpf_program_that_checks_the_architecture_first():
-    program = seccomp.build()
-    assert len(program) % 8 == 0 and 50 < len(program) // 8 < 4096
-    code, _, _, offset = struct.unpack_from("=HBBI", program)
-    assert (code, offset) == (0x20, 4)  # load seccomp_data.arch
-
-
 def steps(program: bytes, number: int) -> int:
     """How many instructions of the filter a call of this number passes, all of its arguments being 0."""
-    data = struct.pack("=iIQ6Q", number, AUDIT_ARCH[platform.machine()], 0, *[0] * 6)
+    return evaluated(program, number)[0]
+
+
+def evaluated(program: bytes, number: int, arch: int = AUDIT_ARCH[platform.machine()]) -> tuple[int, int]:
+    """The instructions passed, and what the filter says: an action of linux/seccomp.h."""
+    data = struct.pack("=iIQ6Q", number, arch, 0, *[0] * 6)
     loaded = at = count = 0
     while True:
         code, yes, no, value = struct.unpack_from("=HBBI", program, 8 * at)
@@ -200,7 +216,23 @@ def steps(program: bytes, number: int) -> int:
             at += yes if JUMPS[code](loaded, value) else no
         else:
             assert code == RETURN, hex(code)
-            return count
+            return count, value
+
+
+@given(st.integers(0, 0x3FFFFFFF))
+def test_calls_that_nobody_has_looked_at_do_not_exist(number):
+    said = evaluated(FILTER, number)[1]
+    assert said == NOT_THERE if number > seccomp.NEWEST else said in {ALLOWED, NOT_THERE, KILLED, DONE, *REFUSALS}
+
+
+@given(st.integers(-(2**31), seccomp.NEWEST))
+def test_another_architecture_is_killed(number):
+    assert evaluated(FILTER, number, AUDIT_ARCH["x86_64"] ^ 1)[1] == KILLED
+
+
+def test_x32_calls_are_killed():
+    if platform.machine() == "x86_64":
+        assert {evaluated(FILTER, 0x40000000 + number)[1] for number in (*range(600), 0x3FFFFFFF)} == {KILLED}
 
 
 def test_the_filter_is_a_search_tree():
@@ -234,6 +266,7 @@ FILES = {
     "sys/kernel/mm/transparent_hugepage/khugepaged/defrag": "1\n",
     "proc/sys/kernel/core_pattern": "|/usr/bin/apport\n",
     "proc/sys/fs/protected_hardlinks": "0\n",
+    "proc/sys/kernel/pid_max": "32768\n",
 }
 GOOD = {
     "proc/swaps": "Filename\n",
@@ -246,6 +279,8 @@ GOOD = {
     "sys/kernel/mm/transparent_hugepage/khugepaged/defrag": "0\n",
     "proc/sys/kernel/core_pattern": "core\n",
     "proc/sys/fs/protected_hardlinks": "1\n",
+    "proc/sys/kernel/pid_max": "32768\n",
+    "proc/sys/kernel/ns_last_pid": "1\n",
 }
 
 
@@ -257,7 +292,7 @@ def test_settings_that_disturb_timing_are_warned_about(work, files, level):
         path.write_text(text)
     found = list(check._timing(work))
     assert {finding.level for finding in found} == {level}, found
-    assert len(found) == 11 and all(finding.text for finding in found)
+    assert len(found) == 12 and all(finding.text for finding in found)
 
 
 def test_an_old_kernel_and_missing_parts_are_named(monkeypatch, work):
