@@ -140,11 +140,11 @@ for family in range(46):
         for make in (socket.socket, socket.socketpair):
             try: make(family, kind); print('OPENED', family)
             except OSError as e: print(family, e.errno) if e.errno != 97 and family != 1 else None
-print(open('/proc/self/net/dev').read().count(':'), open('/proc/self/net/route').read().count('\\n'))
+print(open('/proc/self/net/dev').read().count(':'), len(open('/proc/self/net/route').readlines()))
 """
     out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20))))
     lines = out.splitlines()
-    assert set(lines[:-1]) == {"OPENED 1"} and lines[-1] == "1 1", out  # a loopback device that is down, no route
+    assert set(lines[:-1]) == {"OPENED 1"} and lines[-1] in {"1 0", "1 1"}, out  # the loopback device; no route, maybe a headline
 
 
 def test_abstract_sockets_of_the_host_are_out_of_reach(sandbox):
