@@ -144,7 +144,9 @@ print(open('/proc/self/net/dev').read().count(':'), len(open('/proc/self/net/rou
 """
     out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20))))
     lines = out.splitlines()
-    assert set(lines[:-1]) == {"OPENED 1"} and lines[-1] in {"1 0", "1 1"}, out  # the loopback device; no route, maybe a headline
+    assert set(lines[:-1]) == {"OPENED 1"} and lines[-1] in {"1 0", "1 1"}, (
+        out
+    )  # the loopback device; no route, maybe a headline
 
 
 def test_abstract_sockets_of_the_host_are_out_of_reach(sandbox):
