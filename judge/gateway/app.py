@@ -17,7 +17,9 @@ from judge.errors import JudgeError, NotFoundError, TooLargeError, UsageError
 from judge.gateway import api, pages, routes, trace
 from judge.gateway.auth import Tokens, read_session_key
 from judge.gateway.cluster import Cluster
+from judge.gateway.sessions import Sessions
 from judge.gateway.submit import size
+from judge.rpc.session import LIFETIME
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -28,7 +30,7 @@ REQUESTS = Counter("judge_gateway_requests_total", "HTTP requests by route and s
 SECONDS = Histogram("judge_gateway_request_seconds", "Time to answer an HTTP request, long polls left out", ["route"])
 
 _FORM = 1024**2  # the parser's own buffer counts as well
-_SESSION = datetime.timedelta(days=7)
+_SESSION = datetime.timedelta(seconds=LIFETIME)
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -115,7 +117,8 @@ def create_app(config: GatewayConfig) -> Flask:
         SESSION_REFRESH_EACH_REQUEST=False,
         SEND_FILE_MAX_AGE_DEFAULT=86400,
     )
-    services = routes.Services(config, Tokens(config.tokens), Cluster(config))
+    tokens, cluster = Tokens(config.tokens), Cluster(config)
+    services = routes.Services(config, tokens, cluster, Sessions(tokens, cluster))
     app.extensions["judge"] = services
     routes.register(app, services, api.ROUTES)
     pages.register(app, services)

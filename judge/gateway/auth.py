@@ -1,4 +1,4 @@
-"""Who is asking: bearer tokens of the API, the signed session cookie of the pages, and CSRF tokens of their forms."""
+"""Who is asking: tokens and whom they belong to, and the CSRF tokens of forms; sessions.py has the log-ins."""
 
 from __future__ import annotations
 
@@ -145,50 +145,23 @@ def read_session_key(path: Path) -> bytes:
 # --- the API ---------------------------------------------------------------------------------------------------
 
 
-def authenticate(request: Request, tokens: Tokens) -> Principal:
-    """Who makes this API call. UnauthorizedError says what to send.
-
-    The bearer token counts; without one the session cookie of the pages does, for reading only, so that no other site
-    can make a browser change anything here.
-    """
+def bearer(request: Request, tokens: Tokens) -> Principal | None:
+    """Whose bearer token an API call has, None without one; UnauthorizedError for any that is not known."""
     header = request.headers.get("Authorization", "")
-    if header:
-        scheme, _, token = header.partition(" ")
-        if scheme.lower() != "bearer":
-            msg = f"the Authorization header has scheme '{scheme[:20]}'; send 'Authorization: Bearer TOKEN'"
-            raise UnauthorizedError(msg)
-        principal = tokens.find(token.strip())
-        if principal is None:
-            msg = "this token is not known here; ask the operator of the cluster for a new one"
-            raise UnauthorizedError(msg)
-        return principal
-    principal = current(tokens) if request.method in {"GET", "HEAD"} else None
+    if not header:
+        return None
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "bearer":
+        msg = f"the Authorization header has scheme '{scheme[:20]}'; send 'Authorization: Bearer TOKEN'"
+        raise UnauthorizedError(msg)
+    principal = tokens.find(token.strip())
     if principal is None:
-        msg = "no token; send the header 'Authorization: Bearer TOKEN'"
+        msg = "this token is not known here; ask the operator of the cluster for a new one"
         raise UnauthorizedError(msg)
     return principal
 
 
 # --- pages -----------------------------------------------------------------------------------------------------
-
-
-def current(tokens: Tokens) -> Principal | None:
-    """Who is logged in with the session cookie of this request."""
-    fingerprint = session.get("fp")
-    return tokens.by_fingerprint(fingerprint) if isinstance(fingerprint, str) else None
-
-
-def login(principal: Principal) -> None:
-    """Begin a session. Nothing of an earlier one stays, so a planted cookie gains nothing."""
-    session.clear()
-    session.permanent = True
-    session["fp"] = principal.fingerprint
-    csrf_token()
-
-
-def logout() -> None:
-    """End the session."""
-    session.clear()
 
 
 def csrf_token() -> str:

@@ -32,6 +32,7 @@ from judge.rpc.rejudging import (
     RejudgingsReply,
     RejudgingsRequest,
 )
+from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +156,20 @@ class Cluster:
     def rejudge_cancel(self, request: RejudgeAct) -> Rejudging:
         """Drop it as a whole."""
         return self._call("rejudge_cancel", request, Rejudging)
+
+    # --- sessions ----------------------------------------------------------------------------------------------
+
+    def session_begin(self, session: str, user: str) -> None:
+        """Note a log-in, for all gateways."""
+        self._call("session_begin", SessionBegin(id=session, user=user), m.Empty)
+
+    def session_end(self, session: str, user: str, *, everywhere: bool) -> None:
+        """End a session, or all of its user's, for all gateways."""
+        self._call("session_end", SessionEnd(id=session, user=user, everywhere=everywhere), m.Empty)
+
+    def session_live(self, session: str) -> bool:
+        """Whether a session is in force."""
+        return self._call("session_live", SessionRef(id=session), SessionState).live
 
     # --- problems and blobs ------------------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ class Pages:
         self._cluster = services.cluster
         self._config = services.config
         self._tokens = services.tokens
+        self._sessions = services.sessions
 
     # --- in and out --------------------------------------------------------------------------------------------
 
@@ -47,7 +48,7 @@ class Pages:
         """GET and POST /login."""
         target = _local(request.values.get("next", ""))
         if request.method in _OPEN:
-            if auth.current(self._tokens):
+            if self._sessions.current():
                 return redirect(target, 303)
             return render_template("login.html", next=target, error="")
         if not auth.csrf_valid(request):
@@ -58,13 +59,15 @@ class Pages:
             log.warning("a login with an unknown token was refused (from %s)", request.remote_addr)
             error = "This token is not known here. Check that you have copied all of it."
             return render_template("login.html", next=target, error=error), 401
-        auth.login(principal)
+        self._sessions.begin(principal)
         log.info("%s (%s) logged in", principal.user, principal.role)
         return redirect(target, 303)
 
     def logout(self) -> Any:
-        """POST /logout."""
-        auth.logout()
+        """POST /logout: end this session, or all of this person's, at every gateway."""
+        everywhere = request.form.get("everywhere", "") == "yes"
+        self._sessions.end(g.principal, everywhere=everywhere)
+        log.info("%s logged out%s", g.principal.user, " everywhere" if everywhere else "")
         return redirect(url_for("login"), 303)
 
     # --- looking -----------------------------------------------------------------------------------------------
@@ -170,6 +173,12 @@ class Pages:
             return self._submit_page(form), 400
         return redirect(url_for("submission", task_id=task.id), 303)
 
+    def submit_later(self, error: JudgeError) -> Any:
+        """POST /submit while nobody can say whether this is a session: what was typed comes back, nothing else."""
+        form = forms.from_mapping(request.form)
+        form.errors[""] = f"Everything is still here: please submit again. {views.capitalize_first(str(error))}"
+        return render_template("submit.html", form=form, problems=[], languages=[], limits=self._config.limits)
+
     def _hand_in(self, form: forms.SubmitForm) -> m.Task | None:
         """The new task, or None with the form's errors set."""
         limits = self._config.limits
@@ -233,6 +242,12 @@ def _when(text: str | None) -> Markup:
     return Markup(html).format(escape(text), views.utc(text), views.ago(text, clock.wall()))  # noqa: S704 - a constant; format() escapes
 
 
+def _check_form() -> None:
+    g.csrf_valid = auth.csrf_valid(request)
+    if not g.csrf_valid and request.endpoint != "submit":
+        raise UsageError("this form is too old; go back, load the page again and repeat")
+
+
 def register(app: Flask, services: Services) -> None:
     """Serve the pages; every one but the login takes a session, every POST its CSRF token."""
     pages = Pages(services)
@@ -252,18 +267,21 @@ def register(app: Flask, services: Services) -> None:
     def guarded(view: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(view)
         def inner(**params: str) -> Any:
-            principal = auth.current(services.tokens)
+            if request.endpoint == "submit":
+                # A file far too large still comes back as a message beside the field.
+                request.max_content_length = services.config.limits.blob_bytes
+            try:
+                principal = services.sessions.current()
+            except JudgeError as exc:
+                if request.endpoint != "submit" or request.method in _OPEN:
+                    raise
+                return pages.submit_later(exc), exc.http_status
             if principal is None:
                 here = request.full_path.rstrip("?") if request.method in _OPEN else "/"
                 return redirect(f"{url_for('login')}?next={quote(here, safe='')}", 303)
             g.principal = principal
             if request.method not in _OPEN:
-                if request.endpoint == "submit":
-                    # A file far too large still comes back as a message beside the field.
-                    request.max_content_length = services.config.limits.blob_bytes
-                g.csrf_valid = auth.csrf_valid(request)
-                if not g.csrf_valid and request.endpoint != "submit":
-                    raise UsageError("this form is too old; go back, load the page again and repeat")
+                _check_form()
             return view(**params)
 
         return inner

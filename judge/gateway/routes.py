@@ -13,8 +13,9 @@ from pydantic import BaseModel, ValidationError
 
 from judge.config import GatewayConfig
 from judge.errors import FieldError, ForbiddenError, JudgeError, TooLargeError, UsageError
-from judge.gateway.auth import Principal, Tokens, authenticate
+from judge.gateway.auth import Principal, Tokens
 from judge.gateway.cluster import Cluster
+from judge.gateway.sessions import Sessions
 from judge.rpc import messages as m
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class Services:
     config: GatewayConfig
     tokens: Tokens
     cluster: Cluster
+    sessions: Sessions
 
 
 @dataclass(frozen=True)
@@ -185,12 +187,15 @@ _NOBODY = Principal("", "user", "")
 
 
 def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Response:
-    principal = _NOBODY if route.role == "none" else authenticate(request, services.tokens)
+    principal = _NOBODY if route.role == "none" else services.sessions.caller(request)
     if route.role == "admin" and not principal.admin:
         raise ForbiddenError(f"user '{principal.user}' may not do this; it takes a token of role admin")
     query = parse_query(route.query) if route.query else None
     body = parse_body(route.body) if route.body else None
-    return _respond(route, route.handler(Call(services, principal, params, query, body)))
+    answer = route.handler(Call(services, principal, params, query, body))
+    if getattr(query, "wait", 0):
+        services.sessions.caller(request)  # who logged out while this was held sees no more of it
+    return _respond(route, answer)
 
 
 def read_blob(limit: int) -> bytes:

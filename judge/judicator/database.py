@@ -13,6 +13,8 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
 
+from judge.rpc.session import LIFETIME
+
 Document = dict[str, Any]
 Collection = AsyncCollection[Document]
 
@@ -56,6 +58,10 @@ _REJUDGING_INDEXES: Final = [
     IndexModel([("key", ASCENDING)], name="key", unique=True, partialFilterExpression={"key": {"$exists": True}}),
     IndexModel([("settled", ASCENDING)], name="settled"),
 ]
+_SESSION_INDEXES: Final = [
+    IndexModel([("begun", ASCENDING)], name="lifetime", expireAfterSeconds=LIFETIME),
+    IndexModel([("user", ASCENDING)], name="by_user"),
+]
 
 
 class Database:
@@ -78,12 +84,14 @@ class Database:
         self.manifests: Collection = self.raw.manifests
         self.meta: Collection = self.raw.meta
         self.rejudgings: Collection = self.raw.rejudgings
+        self.sessions: Collection = self.raw.sessions
 
     async def prepare(self) -> None:
         """Make the indexes that are missing; raises PyMongoError while there is no primary."""
         await self.tasks.create_indexes(_TASK_INDEXES)
         await self.manifests.create_index("blobs", name="blobs")
         await self.rejudgings.create_indexes(_REJUDGING_INDEXES)
+        await self.sessions.create_indexes(_SESSION_INDEXES)
         await self.raw["fs.files"].create_index([("filename", ASCENDING), ("uploadDate", ASCENDING)])
         await self.raw["fs.chunks"].create_index([("files_id", ASCENDING), ("n", ASCENDING)], unique=True)
 

@@ -28,6 +28,7 @@ from judge.judicator.rejudge import Rejudgings
 from judge.judicator.reruns import Reruns
 from judge.judicator.retention import Retention
 from judge.judicator.service import Service
+from judge.judicator.sessions import Sessions
 from judge.judicator.status import StatusReader
 from judge.judicator.tasks import Tasks
 from judge.mongodb.store import connect, translate
@@ -63,6 +64,7 @@ class Judicator:
         self.retention = Retention(self.database, self.tasks, config.retention_days)
         self.lead = Lead(config, self.database, self._etcd, self.tasks, self.executors, self.retention)
         self.rejudgings = Rejudgings(self.database, Reruns(self.database, self.tasks))
+        self.sessions = Sessions(self.database)
         self.register = Register(config, self._etcd)
         self._status = StatusReader(
             config, self.database, self._etcd, self.executors, following=lambda: self.follower.alive
@@ -78,7 +80,7 @@ class Judicator:
             status=self._status,
         )
         self.server = Server(
-            self.service.handlers(self.rejudgings.methods()),
+            self.service.handlers({**self.rejudgings.methods(), **self.sessions.methods()}),
             self.blobs,
             body_bytes=config.limits.body_bytes,
             blob_bytes=config.limits.blob_bytes,

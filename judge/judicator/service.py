@@ -67,7 +67,7 @@ class Service:
         self._languages = frozenset(load_table(None))
 
     def handlers(self, more: Mapping[str, Callable[[Any], Awaitable[m.Message]]]) -> dict[str, Handler]:
-        """The coroutine of each method, for the server; `more` are those of the rejudgings."""
+        """The coroutine of each method, for the server; `more` are those of other parts."""
         waiting: dict[str, Callable[[Any], Awaitable[m.Message]]] = {"wait": self.wait, "get": self.get}
         writing: dict[str, Callable[[Any], Awaitable[m.Message]]] = {
             "report": self.report,

@@ -44,7 +44,7 @@ M = TypeVar("M", bound=Message)
 _READS = frozenset(
     {
         *("ping", "wait", "get", "search", "executors", "status", "problems", "blob"),
-        *("rejudge_preview", "rejudgings", "rejudging", "rejudge_diff"),
+        *("rejudge_preview", "rejudgings", "rejudging", "rejudge_diff", "session_live"),
     }
 )
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)

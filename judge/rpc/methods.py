@@ -19,6 +19,7 @@ from judge.rpc.rejudging import (
     RejudgingsReply,
     RejudgingsRequest,
 )
+from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 EXECUTOR = "executor"
 GATEWAY = "gateway"
@@ -57,6 +58,9 @@ METHODS: dict[str, Method] = {
     "rejudge_diff": Method(RejudgeDiffRequest, RejudgeDiff, _PEOPLE),
     "rejudge_apply": Method(RejudgeAct, Rejudging, _PEOPLE),
     "rejudge_cancel": Method(RejudgeAct, Rejudging, _PEOPLE),
+    "session_begin": Method(SessionBegin, m.Empty, _PEOPLE),
+    "session_end": Method(SessionEnd, m.Empty, _PEOPLE),
+    "session_live": Method(SessionRef, SessionState, _PEOPLE),
 }
 
 # Blobs travel as bodies: GET /blobs/SHA (executor, gateway), PUT /blobs/SHA (executor, gateway), HEAD /blobs/SHA.

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from judge.errors import ConflictError, FieldError
-from judge.gateway import views
+from judge.errors import ConflictError, FieldError, UnavailableError
+from judge.gateway import sessions, views
 from judge.rpc import messages as m
 from judge.rpc.overview import DrainRequest, ExecutorsReply
 from judge.rpc.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
@@ -475,6 +475,32 @@ def test_a_cluster_that_is_away_loses_nothing_that_was_typed(ada, prepared):
     answer = ada.client.post("/submit", data={"csrf": csrf, "language": "c", "source": "int x;"})
     assert answer.status_code in {503, 504}
     assert "int x;</textarea>" in answer.text and "again" in answer.text
+
+
+def away(_):
+    raise UnavailableError("nobody is here")
+
+
+def test_who_cannot_be_told_apart_sees_nothing_and_loses_nothing_that_was_typed(app, ada, prepared, monkeypatch):
+    csrf = ada.csrf("/submit")
+    monkeypatch.setattr(sessions, "AGE", -1.0)
+    app.extensions["judge"].sessions._live.clear()
+    prepared.answers["session_live"] = away
+    page = ada.get("/submissions")
+    assert page.status_code in {503, 504} and "ada" not in page.text
+    assert ada.get("/api/v1/whoami").status_code in {503, 504}
+    answer = ada.client.post("/submit", data={"csrf": csrf, "language": "c", "source": "int x;"})
+    assert answer.status_code in {503, 504}
+    assert "int x;</textarea>" in answer.text and "submit again" in answer.text
+    assert not [one for one in prepared.asked if one[0] == "add"]
+    del prepared.answers["session_live"]
+    assert ada.get("/submissions").status_code == 200, "the session itself is as it was"
+
+
+def test_a_logout_that_cannot_be_done_says_so(ada, prepared):
+    prepared.answers["session_end"] = away
+    assert ada.post("/", "/logout").status_code in {503, 504}
+    assert ada.get("/").status_code == 200
 
 
 def test_the_same_page_sent_again_with_another_text_is_another_submission(ada, prepared):

@@ -40,6 +40,7 @@ from judge.rpc import pki
 from judge.rpc.methods import METHODS
 from judge.rpc.overview import ExecutorState, JudicatorState, MemberState, StatusReply
 from judge.rpc.server import Server
+from judge.rpc.session import SessionBegin, SessionEnd, SessionState
 from tests.support.servers import free_port, wait_for
 
 ADMIN, USER, OTHER = "admin-token-of-tests", "user-token-of-tests", "other-token-of-tests"
@@ -102,6 +103,12 @@ class Prepared:
         self.answers: dict[str, m.Message | Callable[[Any], m.Message]] = {}
         self.asked: list[tuple[str, Any]] = []
         self.blobs = _Blobs()
+        self.live: dict[str, str] = {}
+        self._sessions: dict[str, Callable[[Any], m.Message]] = {
+            "session_begin": self._begin,
+            "session_end": self._end,
+            "session_live": lambda one: SessionState(live=one.id in self.live),
+        }
         self.address = f"127.0.0.1:{free_port()}"
         pki.make_ca(self.pki)
         self._tls = self.tls("judicator-1", "judicator")
@@ -125,10 +132,21 @@ class Prepared:
         self.blobs.data[sha] = data
         return sha
 
+    def _begin(self, one: SessionBegin) -> m.Empty:
+        self.live[one.id] = one.user
+        return m.Empty()
+
+    def _end(self, one: SessionEnd) -> m.Empty:
+        for name, user in list(self.live.items()):
+            if name == one.id or (one.everywhere and user == one.user):
+                del self.live[name]
+        return m.Empty()
+
     def _handler(self, name: str) -> Any:
         async def handle(request: Any, _: Any) -> m.Message:
-            self.asked.append((name, request))
-            answer = self.answers.get(name)
+            if name != "session_live":  # every page asks that
+                self.asked.append((name, request))
+            answer = self.answers.get(name, self._sessions.get(name))
             if answer is None:
                 raise UnavailableError(f"nothing is prepared for {name}")
             return answer(request) if callable(answer) else answer

@@ -1,0 +1,43 @@
+"""The sessions of the pages: which log-ins are in force. A gateway asks; what is not here is no session."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from judge import clock
+from judge.judicator.database import Database
+from judge.rpc.messages import Empty, Message
+from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
+
+log = logging.getLogger(__name__)
+
+
+class Sessions:
+    """One document for each session; the database itself removes it when its lifetime is over."""
+
+    def __init__(self, database: Database) -> None:
+        """Nothing is read before the first call."""
+        self._db = database
+
+    def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
+        """The RPC methods, by name."""
+        return {"session_begin": self.begin, "session_end": self.end, "session_live": self.live}
+
+    async def begin(self, request: SessionBegin) -> Empty:
+        """Note a log-in; a majority has it on return. Repeating it changes nothing."""
+        fields = {"user": request.user, "begun": clock.wall()}
+        await self._db.sessions.update_one({"_id": request.id}, {"$setOnInsert": fields}, upsert=True)
+        return Empty()
+
+    async def end(self, request: SessionEnd) -> Empty:
+        """Forget one session, or all of its user; from now on no gateway takes it."""
+        query = {"user": request.user} if request.everywhere else {"_id": request.id, "user": request.user}
+        done = await self._db.sessions.delete_many(query)
+        log.info("user '%s' logged out, %d sessions ended", request.user, done.deleted_count)
+        return Empty()
+
+    async def live(self, request: SessionRef) -> SessionState:
+        """Whether a session is in force."""
+        return SessionState(live=await self._db.find(self._db.sessions, {"_id": request.id}, {"_id": 1}) is not None)

@@ -1,0 +1,98 @@
+"""A log-out ends a session at every gateway: two gateways and two judicators over a real database."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from judge.gateway import sessions
+from judge.rpc.session import LIFETIME
+from tests.support.gateway import USER, Browser, Person, make_config, serving_app
+from tests.support.judicators import patient_world
+from tests.support.servers import wait_for
+
+SOURCE = {"language": "c", "source": "int main(){}"}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, etcd_endpoint, mongod_address):
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def gateways(world, tmp_path_factory):
+    """Two apps with the same session key, as two hosts have."""
+    first, second = (
+        make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, world.tls(f"gateway-{n}", "gateway"))
+        for n in (1, 2)
+    )
+    with serving_app(first) as one, serving_app(second) as two:
+        yield one, two
+
+
+def stolen(browser: Browser, app: Any) -> Browser:
+    """Somebody else with a copy of the cookie, at a gateway of their choice."""
+    cookie = browser.client.get_cookie("judge")
+    assert cookie is not None
+    thief = Browser(app.test_client())
+    thief.client.set_cookie("judge", cookie.value)
+    return thief
+
+
+def known(browser: Browser) -> bool:
+    """Whether this browser still has a session, by the pages and by the API alike."""
+    page, api = browser.get("/submissions").status_code, browser.get("/api/v1/whoami").status_code
+    assert (page, api) in {(200, 200), (200, 401), (303, 401)}, "it may end between the two, and does not come back"
+    return api == 200
+
+
+def test_a_copied_cookie_is_worth_nothing_after_the_logout_at_any_gateway(gateways):
+    here, there = gateways
+    ada = Browser(here.test_client(), USER)
+    other = Browser(there.test_client(), USER)
+    thieves = [stolen(ada, app) for app in gateways]
+    assert all(known(thief) for thief in thieves)
+    assert ada.post("/", "/logout").status_code == 303
+    assert not known(thieves[0]), "at once where the logout was"
+    wait_for(lambda: not known(thieves[1]), sessions.AGE + 2, what="the end of the session at the other gateway")
+    assert known(other), "that session and no other"
+
+
+def test_all_sessions_of_a_person_end_together(gateways):
+    here, there = gateways
+    one, two = Browser(here.test_client(), USER), Browser(there.test_client(), USER)
+    assert known(one) and known(two)
+    assert one.post("/", "/logout", everywhere="yes").status_code == 303
+    assert not known(one)
+    wait_for(lambda: not known(two), sessions.AGE + 2, what="the end of the other session")
+
+
+def test_a_cookie_that_the_cluster_does_not_know_is_no_session(gateways, world):
+    """Also with the right key: a restored database, or a key that has leaked, opens nothing."""
+    ada = Browser(gateways[0].test_client(), USER)
+    thief = stolen(ada, gateways[1])
+    database = world.judicators[0].judicator.database
+    world.judicators[0].do(database.sessions.delete_many({}))
+    wait_for(lambda: not known(thief), sessions.AGE + 2, what="the end of the session")
+
+
+def test_who_logs_out_sees_no_more_of_a_held_call(gateways):
+    here, there = gateways
+    ada = Browser(here.test_client(), USER)
+    task = Person(here.test_client(), USER)("POST", "/submissions", json=SOURCE).json
+    thief, answers = stolen(ada, there), []
+    path = f"/api/v1/submissions/{task['id']}?wait=4&version={task['version']}"
+    held = threading.Thread(target=lambda: answers.append(thief.get(path)))
+    held.start()
+    assert ada.post("/", "/logout").status_code == 303
+    held.join(20)
+    assert answers[0].status_code == 401
+    Person(here.test_client(), USER)("POST", f"/submissions/{task['id']}/cancel")
+
+
+def test_the_database_ends_what_nobody_ends(world):
+    index = world.judicators[0].do(world.judicators[0].judicator.database.sessions.index_information())
+    assert index["lifetime"]["expireAfterSeconds"] == LIFETIME
