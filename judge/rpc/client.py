@@ -15,7 +15,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import httpx
 from pydantic import ValidationError
@@ -50,8 +50,11 @@ _READS = frozenset(
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PAUSE = 0.1
 _MIN_TRY = 0.2
+_LEAST = 0.01  # seconds; nought would mean not to wait at all
 _REFRESH = 10.0
 _PIECE = 256 * 1024
+# Blobs may take this long beside the deadline: a second per so many bytes, each way.
+_LEAST_RATE = 1e6
 
 
 def error_from(status: int, body: bytes) -> JudgeError:
@@ -77,6 +80,19 @@ def _hold(request: Message) -> float:
     return 0.0
 
 
+def _within(seconds: float) -> dict[str, Any]:
+    """What httpx is told for one try: each of its steps gets what is then left of these seconds."""
+    deadline = clock.Deadline(seconds)
+    # A connection is made in two steps, TCP and TLS.
+    timeouts = {"connect": min(seconds / 2, 2.0), "read": seconds, "write": seconds, "pool": seconds}
+
+    def trace(event: str, _: object) -> None:
+        if event.endswith(".started"):
+            timeouts.update(read=max(deadline.left(), _LEAST), write=max(deadline.left(), _LEAST))
+
+    return {"timeout": timeouts, "trace": trace}
+
+
 class _Try:
     """The endpoints one call goes through, each with its share of the call's deadline."""
 
@@ -92,7 +108,7 @@ class _Try:
         """(endpoint, seconds) until the caller stops asking or time is over; rounds are a short pause apart."""
         first = True
         while first or self.deadline.left() >= _MIN_TRY:
-            endpoints = self.client.order(refresh=not first)
+            endpoints = self.client.order(refresh=not first, patience=self.deadline.left())
             for index, endpoint in enumerate(endpoints):
                 left = self.deadline.left()
                 if left <= 0.0:
@@ -122,7 +138,8 @@ class _Try:
 class RpcClient:
     """A client of whichever judicators `endpoints()` names (`host:port`); one instance serves many threads.
 
-    `endpoints` may have a method `refresh()`, which is called when a whole round of endpoints has failed.
+    `endpoints` may have a method `refresh(seconds)`, which is called when none is known or a whole round has failed; it
+    may take that long.
     """
 
     def __init__(self, endpoints: Callable[[], list[str]], tls: Tls, timeout: float) -> None:
@@ -149,11 +166,16 @@ class RpcClient:
         """Close all connections."""
         self.close()
 
-    def order(self, *, refresh: bool) -> list[str]:
-        """The endpoints to try: the last good one first, then the others in random order."""
-        if refresh and callable(again := getattr(self._endpoints, "refresh", None)):
-            again()
-        endpoints = list(dict.fromkeys(self._endpoints()))
+    def order(self, *, refresh: bool, patience: float) -> list[str]:
+        """The endpoints to try: the last good one first, then the others in random order.
+
+        Waits `patience` seconds at most for news of them, and hardly when some are known.
+        """
+        known = self._endpoints()
+        if (refresh or not known) and callable(again := getattr(self._endpoints, "refresh", None)):
+            again(min(patience, _PAUSE) if known else patience)
+            known = self._endpoints()
+        endpoints = list(dict.fromkeys(known))
         self._shuffle.shuffle(endpoints)
         good = self._good
         if good in endpoints:
@@ -199,18 +221,37 @@ class RpcClient:
     def put_blob(self, data: bytes) -> str:
         """Store a blob and return its name; does nothing when it is there already."""
         sha = hashlib.sha256(data).hexdigest()
-        if len(data) > _PIECE and self.has_blob(sha):
-            return sha
-        tries = _Try(self, "put_blob", self._timeout + len(data) / 1e6, 0.0)
+        self._put(sha, len(data), lambda: data)
+        return sha
+
+    def put_file(self, file: IO[bytes], sha: str, length: int) -> None:
+        """Store the `length` bytes of a seekable file, whose SHA-256 is `sha`, without holding them in memory.
+
+        FieldError, and nothing is stored, when they have another hash.
+        """
+
+        def pieces() -> Iterator[bytes]:
+            file.seek(0)
+            while piece := file.read(_PIECE):
+                yield piece
+
+        self._put(sha, length, pieces)
+
+    def _put(self, sha: str, length: int, content: Callable[[], bytes | Iterator[bytes]]) -> None:
+        if length > _PIECE and self.has_blob(sha):
+            return
+        headers = {"Content-Length": str(length)}
+        tries = _Try(self, "put_blob", self._timeout + length / _LEAST_RATE, 0.0)
         for endpoint, seconds in tries:
-            if self._once(tries, endpoint, "PUT", f"/blobs/{sha}", seconds, content=data) is not None:
-                return sha
+            answer = self._once(tries, endpoint, "PUT", f"/blobs/{sha}", seconds, content=content(), headers=headers)
+            if answer is not None:
+                return
         raise tries.over()
 
     def get_blob(self, sha: str, target: Path) -> None:
         """Fetch a blob into a file that appears whole or not at all; NotFoundError when nobody has it.
 
-        The deadline bounds the silence of a server, not the transfer of a big blob.
+        The deadline bounds the silence of a server; its transfer may take as long as its size allows.
         """
         tries = _Try(self, "blob", self._timeout, 0.0)
         part = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.part")
@@ -228,12 +269,14 @@ class RpcClient:
         digest = hashlib.sha256()
         with self._guard(tries, endpoint):
             url = f"https://{endpoint}/blobs/{sha}"
-            with self._http.stream("GET", url, timeout=self._timeouts(seconds)) as answer:
+            with self._http.stream("GET", url, extensions=_within(seconds)) as answer:
                 self._check_server(endpoint, answer)
                 if not answer.is_success:
                     self._refused(endpoint, answer.status_code, answer.read())
+                deadline = clock.Deadline(seconds + int(answer.headers.get("Content-Length", 0)) / _LEAST_RATE)
                 with part.open("wb") as file:
                     for piece in answer.iter_bytes(_PIECE):
+                        deadline.check(f"blob {sha[:12]}")
                         digest.update(piece)
                         file.write(piece)
             if digest.hexdigest() != sha:
@@ -246,9 +289,14 @@ class RpcClient:
         """One request at one endpoint: the body of its answer, None when another endpoint should be asked."""
         with self._guard(tries, endpoint):
             url = f"https://{endpoint}{path}"
-            with self._http.stream(verb, url, timeout=self._timeouts(seconds), **kwargs) as answer:
+            deadline = clock.Deadline(seconds)
+            with self._http.stream(verb, url, extensions=_within(seconds), **kwargs) as answer:
                 self._check_server(endpoint, answer)
-                body = answer.read()
+                pieces = []
+                for piece in answer.iter_bytes():
+                    deadline.check(path)
+                    pieces.append(piece)
+                body = b"".join(pieces)
             if not answer.is_success:
                 if verb == "HEAD" and answer.status_code == NotFoundError.http_status:
                     raise NotFoundError(f"{path} does not exist")
@@ -275,10 +323,6 @@ class RpcClient:
         raise error
 
     @staticmethod
-    def _timeouts(seconds: float) -> httpx.Timeout:
-        return httpx.Timeout(seconds, connect=min(seconds, 2.0))
-
-    @staticmethod
     def _check_server(endpoint: str, answer: httpx.Response) -> None:
         """Any host of the cluster has a certificate of our CA; only a judicator's may answer."""
         tls = answer.extensions["network_stream"].get_extra_info("ssl_object")
@@ -291,7 +335,11 @@ class RpcClient:
 
 
 class EtcdEndpoints:
-    """The judicators registered in etcd, cached; an etcd that is away leaves the last known ones in use."""
+    """The judicators registered in etcd, cached; an etcd that is away leaves the last known ones in use.
+
+    One thread asks at a time, in the background: nobody waits for etcd who has addresses, and nobody longer than they
+    want to who has none.
+    """
 
     def __init__(self, etcd: Etcd) -> None:
         """Nothing is asked before the first call."""
@@ -299,28 +347,40 @@ class EtcdEndpoints:
         self._lock = threading.Lock()
         self._known: list[str] = []
         self._asked: float | None = None
+        self._answer: threading.Event | None = None  # of the question that is under way
 
     def __call__(self) -> list[str]:
-        """`host:port` of each; asks etcd when nothing is known or the last answer is old."""
+        """`host:port` of each known one, at once; asks etcd meanwhile when the last answer is old."""
+        if self._asked is None or clock.monotonic() - self._asked > _REFRESH:
+            self._ask()
         with self._lock:
-            if not self._known or self._asked is None or clock.monotonic() - self._asked > _REFRESH:
-                self._ask()
             return list(self._known)
 
-    def refresh(self) -> None:
-        """Ask again: none of the known ones answered."""
-        with self._lock:
-            self._ask()
+    def refresh(self, seconds: float) -> None:
+        """Ask again, as none of the known ones answered; waits `seconds` at most for what etcd says."""
+        self._ask().wait(seconds)
 
-    def _ask(self) -> None:
-        self._asked = clock.monotonic()
+    def _ask(self) -> threading.Event:
+        """The event of the question that is under way, or of a new one."""
+        with self._lock:
+            if self._answer is None:
+                self._asked = clock.monotonic()
+                self._answer = threading.Event()
+                threading.Thread(target=self._run, args=(self._answer,), name="endpoints", daemon=True).start()
+            return self._answer
+
+    def _run(self, answer: threading.Event) -> None:
+        found: list[str] = []
         try:
             found = [entry.address for entry in judicators(self._etcd)]
         except UnavailableError as exc:
             log.debug("etcd did not say where the judicators are: %s", exc)
-            return
-        # An empty list also comes from leases that ran out while etcd was down: the old addresses may still be right.
-        self._known = found or self._known
+        finally:
+            with self._lock:
+                # An empty list also comes from leases that ran out while etcd was down: the old addresses may be right.
+                self._known = found or self._known
+                self._answer = None
+            answer.set()
 
 
 def etcd_endpoints(etcd: Etcd) -> EtcdEndpoints:

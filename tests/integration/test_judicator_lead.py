@@ -215,7 +215,7 @@ def test_clients_find_judicators_in_etcd_and_follow_them(world: World) -> None:
     assert endpoints() == [two.address]
     # etcd gone: the last known ones stay in use.
     etcd.close()
-    endpoints.refresh()
+    endpoints.refresh(5.0)
     assert client.call("ping", m.Empty(), m.Pong).name == "j2"
 
 

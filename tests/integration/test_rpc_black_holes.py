@@ -1,0 +1,113 @@
+"""Clients whose etcd or judicators swallow everything: each call keeps its own deadline, however many there are."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.config import EtcdClient, Tls
+from judge.errors import UnavailableError
+from judge.etcd.client import Etcd
+from judge.etcd.registry import Registration, entry_value
+from judge.rpc import messages as m
+from judge.rpc import pki
+from judge.rpc.client import RpcClient, etcd_endpoints
+
+THREADS, DEADLINE = 32, 2.0
+# What 32 threads on a busy machine may need beyond their deadline; one after the other they would need 3 s each.
+SLACK = 2.0
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Tls:
+    pki.make_ca(tmp_path)
+    return pki.issue(tmp_path, "gateway-1", "gateway", ["127.0.0.1"])
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[str]:
+    """A server that takes connections and says nothing; its address."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def deaf() -> Iterator[str]:
+    """An address whose SYNs are dropped: its queue of connections is full."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        address = listener.getsockname()
+        for _ in range(4):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                filler.connect(address)
+        with pytest.raises(TimeoutError):
+            socket.create_connection(address, timeout=0.5)
+        yield f"127.0.0.1:{address[1]}"
+
+
+def crowd(client: RpcClient) -> list[float]:
+    """Seconds that each of many simultaneous calls took until it said that nobody answers."""
+    took: list[float] = []
+
+    def call() -> None:
+        started = time.monotonic()
+        with pytest.raises(UnavailableError):
+            client.call("status", m.Empty(), m.Pong)
+        took.append(time.monotonic() - started)
+
+    threads = [threading.Thread(target=call) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert len(took) == THREADS
+    return took
+
+
+@pytest.mark.parametrize("hole", [silent, deaf])
+def test_an_etcd_that_swallows_everything_holds_no_call_beyond_its_deadline(hole, tls: Tls) -> None:
+    with hole() as address, Etcd(EtcdClient(endpoints=[address])) as etcd:
+        with RpcClient(etcd_endpoints(etcd), tls, DEADLINE) as client:
+            assert max(crowd(client)) < DEADLINE + SLACK
+            assert max(crowd(client)) < DEADLINE + SLACK
+
+
+@pytest.mark.parametrize("hole", [silent, deaf])
+def test_judicators_that_swallow_everything_hold_no_call_beyond_its_deadline(hole, tls: Tls, etcd_endpoint) -> None:
+    """Their addresses are known; then etcd goes silent as well."""
+    with contextlib.ExitStack() as stack:
+        config = EtcdClient(endpoints=[etcd_endpoint], prefix=f"/{time.monotonic_ns()}/")
+        etcd = stack.enter_context(Etcd(config))
+        for number in range(2):
+            entry = entry_value(stack.enter_context(hole()), "0.1.0")
+            registration = Registration(etcd, f"judicator/service/j{number}", entry, 60)
+            assert registration.step()
+            stack.callback(registration.withdraw)
+        endpoints = etcd_endpoints(etcd)
+        client = stack.enter_context(RpcClient(endpoints, tls, DEADLINE))
+        assert max(crowd(client)) < DEADLINE + SLACK
+        assert len(endpoints()) == 2
+        endpoints._etcd = stack.enter_context(Etcd(EtcdClient(endpoints=[stack.enter_context(hole())])))
+        assert max(crowd(client)) < DEADLINE + SLACK
+        assert len(endpoints()) == 2, "known addresses outlive etcd's silence"
+
+
+def test_known_addresses_are_given_at_once_while_etcd_is_silent(tls: Tls) -> None:
+    with silent() as address, Etcd(EtcdClient(endpoints=[address])) as etcd:
+        endpoints = etcd_endpoints(etcd)
+        endpoints._known = ["127.0.0.1:1"]
+        started = time.monotonic()
+        assert [endpoints() for _ in range(100)] == [["127.0.0.1:1"]] * 100
+        assert time.monotonic() - started < 1.0
+        asking = [one for one in threading.enumerate() if one.name == "endpoints"]
+        assert len(asking) == 1, "one question at a time"
+        endpoints.refresh(0.1)
+        assert time.monotonic() - started < 2.0
