@@ -305,6 +305,8 @@ class GatewayConfig(Daemon):
     rpc_timeout: Seconds = 5.0
     check: Check = Check()
     secure_cookies: bool = True
+    proxied: bool = Field(default=False, description="a proxy on this host says whom it speaks for (X-Forwarded-For)")
+    spool_dir: Path = Path("/var/tmp")  # noqa: S108 - its files have no name
     limits: SubmissionLimits = SubmissionLimits()
 
 

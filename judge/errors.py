@@ -98,6 +98,13 @@ class ConflictError(UsageError):
     code = "conflict"
 
 
+class LimitError(UsageError):
+    """One person or one address has all that it may have at once, or has asked too often; the text says what to do."""
+
+    http_status = 429
+    code = "limit"
+
+
 class EmptyError(UsageError):
     """A request that is well-formed and meets nothing it could act on."""
 

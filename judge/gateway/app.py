@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Iterable
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import cast
 
 from flask import Flask, Response, current_app, g, render_template, request
 from prometheus_client import Counter, Histogram
@@ -17,12 +16,10 @@ from judge.errors import JudgeError, NotFoundError, TooLargeError, UsageError
 from judge.gateway import api, pages, routes, trace
 from judge.gateway.auth import Tokens, read_session_key
 from judge.gateway.cluster import Cluster
+from judge.gateway.gate import cookie_name
 from judge.gateway.sessions import Sessions
 from judge.gateway.submit import size
 from judge.rpc.session import LIFETIME
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 log = logging.getLogger(__name__)
 
@@ -45,59 +42,6 @@ _HEADERS = {
 }
 
 
-class _Drained:
-    """WSGI middleware: reads what the app left of a request's body, after the answer has gone out.
-
-    A socket closed with unread data is reset, and the client never sees the 401 or 413 that it was sent.
-    """
-
-    def __init__(self, app: WSGIApplication) -> None:
-        self._app = app
-
-    def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        body: Any = environ["wsgi.input"]
-        length = environ.get("CONTENT_LENGTH") or "0"
-        left = _Counted(body, int(length) if length.isdigit() else 0)
-        environ["wsgi.input"] = left
-        environ.pop("wsgi.file_wrapper", None)  # uWSGI honours it only in what the outermost app returns
-        answer = self._app(environ, start)
-        try:
-            yield from answer
-        finally:
-            close = getattr(answer, "close", None)
-            if close is not None:
-                close()
-            left.drain()
-
-
-class _Counted:
-    """A request's body that knows how much of it is unread."""
-
-    def __init__(self, stream: IO[bytes], length: int) -> None:
-        self._stream = stream
-        self._left = length
-
-    def read(self, count: int = -1) -> bytes:
-        """At most `count` bytes, all for a negative one."""
-        return self._took(self._stream.read(self._left if count < 0 else min(count, self._left)))
-
-    def readline(self, count: int = -1) -> bytes:
-        """One line, or what there is of it."""
-        return self._took(self._stream.readline(self._left if count < 0 else min(count, self._left)))
-
-    def _took(self, data: bytes) -> bytes:
-        self._left -= len(data)
-        return data
-
-    def drain(self) -> None:
-        """Read and forget the rest."""
-        try:
-            while self._left > 0 and self.read(64 * 1024):
-                pass
-        except (OSError, ValueError):
-            return  # the client has gone, or the server has closed the request already
-
-
 def create_app(config: GatewayConfig) -> Flask:
     """The app for one worker process. ConfigError when tokens or session key cannot be used.
 
@@ -110,7 +54,7 @@ def create_app(config: GatewayConfig) -> Flask:
         MAX_FORM_MEMORY_SIZE=max(config.limits.body_bytes, _FORM),
         PERMANENT_SESSION_LIFETIME=_SESSION,
         SESSION_COOKIE_HTTPONLY=True,
-        SESSION_COOKIE_NAME="__Host-judge" if config.secure_cookies else "judge",
+        SESSION_COOKIE_NAME=cookie_name(config),
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_SECURE=config.secure_cookies,
         # A call that was held for a while must not bring back a session that has changed or ended meanwhile.
@@ -127,7 +71,6 @@ def create_app(config: GatewayConfig) -> Flask:
     app.register_error_handler(JudgeError, _known)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(Exception, _unknown)
-    app.wsgi_app = _Drained(app.wsgi_app)  # type: ignore[method-assign,assignment]
     return app
 
 

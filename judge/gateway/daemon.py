@@ -1,8 +1,8 @@
-"""The uWSGI daemon (seed: Uwsgi): writes the ini, runs uWSGI, logs what it says, kills and joins it."""
+"""The gateway's daemon (seed: Uwsgi): runs the front and uWSGI behind it, logs what that says, kills and joins it."""
 
 from __future__ import annotations
 
-import http.client
+import contextlib
 import logging
 import os
 import shutil
@@ -18,8 +18,10 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from judge import clock, config, metrics
 from judge.config import Check, GatewayConfig
 from judge.errors import ConfigError, JudgeError, RefusedError
-from judge.gateway import auth, uwsgi
+from judge.gateway import auth, head, uwsgi
 from judge.gateway.files import write_atomically
+from judge.gateway.front import ALIVE, Front
+from judge.gateway.gate import Gate
 from judge.notify import notify
 from judge.process import ChildProcess, find_binary
 
@@ -32,14 +34,16 @@ _SERVING = Gauge("judge_gateway_serving", "1 while uWSGI answers")
 
 
 class Checker:
-    """The check thread: asks uWSGI over HTTP, and kills it when it does not serve for `tries` times `interval`."""
+    """The check thread: asks uWSGI, and kills it when it does not serve for `tries` times `interval`.
 
-    def __init__(self, child: ChildProcess, listen: str, check: Check) -> None:
-        """`listen` is the `host:port` of uWSGI; starts with `start()`."""
+    A thread of uWSGI is kept for this question: one that is merely busy answers it.
+    """
+
+    def __init__(self, child: ChildProcess, front: Front, listen: str, check: Check) -> None:
+        """`listen` is the address that people know; starts with `start()`."""
         self._child = child
-        host, _, port = listen.rpartition(":")
-        self._host = "127.0.0.1" if host == "0.0.0.0" else host
-        self._port = int(port)
+        self._front = front
+        self._listen = listen
         self._check = check
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="check", daemon=True)
@@ -54,28 +58,22 @@ class Checker:
         self._thread.join(_CHECK_TIMEOUT + 1)
 
     def serving(self) -> bool:
-        """Whether uWSGI answers one request now (the judicators behind it do not matter here)."""
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=_CHECK_TIMEOUT)
-        try:
-            connection.request("GET", "/api/v1/alive")
-            return connection.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
+        """Whether uWSGI answers one request now (the judicators do not matter here), and the front is awake."""
+        return clock.monotonic() - self._front.beat < _CHECK_TIMEOUT and answers(self._front.uwsgi)
 
     def _run(self) -> None:
         patience = self._check.tries * self._check.interval
         deadline, ready = clock.Deadline(patience), False
         while True:
-            if self.serving():
+            self._front.serving = serving = self.serving()
+            if serving:
                 if not ready:
-                    log.info("serving on http://%s:%d", self._host, self._port)
+                    log.info("serving on http://%s", self._listen)
                     notify("READY=1")
                     ready = True
                 deadline = clock.Deadline(patience)
                 _SERVING.set(1)
-                notify("WATCHDOG=1", f"STATUS=serving on port {self._port}")
+                notify("WATCHDOG=1", f"STATUS=serving on {self._listen}")
             elif self._child.poll() is None:
                 _SERVING.set(0)
                 if deadline.over:
@@ -92,32 +90,42 @@ def find_uwsgi(name: str) -> Path:
     return beside if os.access(beside, os.X_OK) else find_binary(name)
 
 
-def check_port(listen: str, wait: float = _PORT_WAIT) -> None:
-    """RefusedError when another process has the port.
+def answers(path: str) -> bool:
+    """Whether the uWSGI behind this socket answers a request within some seconds."""
+    question = head.packet(head.Head("GET", ALIVE, "1.1", {}), "127.0.0.1", "http", ("localhost", 0))
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(_CHECK_TIMEOUT)
+        try:
+            sock.connect(path)
+            sock.sendall(question)
+            return sock.recv(4096).startswith(b"HTTP/1.1 200 ")
+        except OSError:
+            return False
 
-    It is given `wait` seconds, since the uWSGI of a daemon that was just killed needs a moment to die with it.
+
+def bind(listen: str, wait: float = _PORT_WAIT) -> socket.socket:
+    """A listening socket at `host:port`; RefusedError when another process has the port.
+
+    It is given `wait` seconds, since a daemon that was just killed may need a moment to be gone.
     """
     host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
     deadline = clock.Deadline(wait)
     while True:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, int(port)))
-                probe.listen(1)
-            except OSError as exc:
-                reason = exc.strerror or str(exc)
-            else:
-                return
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            return socket.create_server((host, int(port)), family=family, backlog=_somaxconn())
+        except OSError as exc:
+            reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
         if deadline.over:
             msg = f"address {listen} cannot be used: {reason}; stop what has it or set another port under 'listen'"
             raise RefusedError(msg)
         clock.sleep(_POLL)
 
 
-def _backlog() -> int:
+def _somaxconn() -> int:
     try:
-        return min(1024, int(Path("/proc/sys/net/core/somaxconn").read_text(encoding="ascii")))
+        return min(4096, int(Path("/proc/sys/net/core/somaxconn").read_text(encoding="ascii")))
     except (OSError, ValueError):
         return 100
 
@@ -128,7 +136,7 @@ def write_configs(settings: GatewayConfig) -> tuple[Path, Path]:
     app = settings.run_dir / f"{settings.name}-app.yml"
     try:
         settings.run_dir.mkdir(parents=True, exist_ok=True)
-        write_atomically(ini, uwsgi.render_ini(settings, _backlog()))
+        write_atomically(ini, uwsgi.render_ini(settings, _somaxconn()))
         write_atomically(app, config.dump(settings))
     except OSError as exc:
         msg = f"run_dir {settings.run_dir} cannot be written: {exc.strerror}; name a directory that this user may write"
@@ -153,40 +161,41 @@ def run(config: GatewayConfig) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    auth.Tokens(config.tokens)
-    auth.read_session_key(config.session_key)
+    tokens, key = auth.Tokens(config.tokens), auth.read_session_key(config.session_key)
     binary = find_uwsgi(config.binary)
-    check_port(config.listen)
-    ini, app = write_configs(config)
-    counters = _metrics_dir(config)
-    if config.metrics is not None:
-        MultiProcessCollector(REGISTRY, str(counters))  # type: ignore[no-untyped-call]
-    metrics.serve(config.metrics)
-    child = ChildProcess(
-        "uwsgi",
-        [str(binary), "--ini", ini.name],
-        parse=uwsgi.parse_line,
-        env={**os.environ, uwsgi.CONFIG_ENV: str(app), "PROMETHEUS_MULTIPROC_DIR": str(counters)},
-        cwd=config.run_dir,
-    )
-    checker = Checker(child, config.listen, config.check)
-    checker.start()
-    try:
-        while not stop.wait(_POLL):
-            if child.poll() is not None:
-                break
-    finally:
-        notify("STOPPING=1")
-        checker.stop()
-        code = child.stop(config.stop_grace)
-        for path in (ini, app):
-            path.unlink(missing_ok=True)
-        shutil.rmtree(counters, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(bind(config.listen))
+        ini, app = write_configs(config)
+        stack.callback(ini.unlink, missing_ok=True)
+        stack.callback(app.unlink, missing_ok=True)
+        counters = _metrics_dir(config)
+        stack.callback(shutil.rmtree, counters, ignore_errors=True)
+        stack.callback((config.run_dir / uwsgi.socket_name(config)).unlink, missing_ok=True)
+        if config.metrics is not None:
+            MultiProcessCollector(REGISTRY, str(counters))  # type: ignore[no-untyped-call]
+        metrics.serve(config.metrics)
+        front = Front(config, Gate(config, tokens, key), listener)
+        stack.callback(front.stop)
+        front.start()
+        child = ChildProcess(
+            "uwsgi",
+            [str(binary), "--ini", ini.name],
+            parse=uwsgi.parse_line,
+            env={**os.environ, uwsgi.CONFIG_ENV: str(app), "PROMETHEUS_MULTIPROC_DIR": str(counters)},
+            cwd=config.run_dir,
+        )
+        checker = Checker(child, front, config.listen, config.check)
+        checker.start()
+        try:
+            while not stop.wait(_POLL):
+                if child.poll() is not None:
+                    break
+        finally:
+            notify("STOPPING=1")
+            checker.stop()
+            code = child.stop(config.stop_grace)
     if stop.is_set():
         log.info("stopped")
         return 0
-    if "address already in use" in child.last_line.lower():
-        msg = f"address {config.listen} is in use; stop what has it or set another port under 'listen'"
-        raise RefusedError(msg)
     log.error("uWSGI ended by itself with code %d; its last words: %s", code, child.last_line)
     return JudgeError.exit_code

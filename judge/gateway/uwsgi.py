@@ -11,7 +11,7 @@ CONFIG_ENV = "JUDGE_GATEWAY_CONFIG"
 MAX_WAIT = 30.0
 
 # A request that outlives this is stuck: far above the longest poll plus its RPC, enough for a blob on a slow line.
-_HARAKIRI = 900
+HARAKIRI = 900
 _SOCKET_TIMEOUT = 30
 _OWN = re.compile(r"^\S+Z (DEBUG|INFO|WARNING|ERROR|CRITICAL) (.*)$")
 _LEVELS = (
@@ -24,21 +24,29 @@ _LEVELS = (
 )
 
 
+def socket_name(config: GatewayConfig) -> str:
+    """The name of uWSGI's socket in run_dir."""
+    return f"{config.name}.sock"
+
+
 def render_ini(config: GatewayConfig, backlog: int) -> str:
     """The ini file (seed: write_ini_config).
 
-    It holds numbers and the address only: paths travel in the environment, because uWSGI expands `%` and `$` in values.
+    It holds numbers and names only: paths travel in the environment, because uWSGI expands `%` and `$` in values.
     `backlog` is the length of the kernel's listen queue (at most net.core.somaxconn, or uWSGI refuses to start).
     """
     largest = max(config.limits.body_bytes, config.limits.blob_bytes)
     settings: dict[str, object] = {
         "strict": "true",
-        "http-socket": config.listen,
+        # In run_dir, which is its working directory; for the daemon alone, whose word about addresses is believed.
+        "socket": socket_name(config),
+        "chmod-socket": "600",
         "listen": backlog,
         "module": "judge.gateway.wsgi:application",
         "master": "true",
         "processes": config.processes,
-        "threads": config.threads,
+        # One more than the front lets in, so that the daemon's own question never waits for people's.
+        "threads": config.threads + 1,
         "enable-threads": "true",
         # Neither threads nor gRPC survive a fork, so each worker loads the app for itself.
         "lazy-apps": "true",
@@ -53,10 +61,10 @@ def render_ini(config: GatewayConfig, backlog: int) -> str:
         "reload-mercy": 3,
         "worker-reload-mercy": 3,
         "disable-logging": "true",
-        "buffer-size": 32768,
+        "buffer-size": 65535,
         # The app answers 413 with a sentence. uWSGI only drops the connection, so its own limit is the last resort.
         "limit-post": 2 * largest,
-        "harakiri": _HARAKIRI,
+        "harakiri": HARAKIRI,
         "socket-timeout": _SOCKET_TIMEOUT,
         "add-header": "Connection: close",
         "ignore-sigpipe": "true",

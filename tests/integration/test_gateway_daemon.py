@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import signal
 import socket
@@ -174,7 +173,7 @@ def test_a_port_in_use_is_refused_in_one_sentence(settings, work):
         taken.bind((host, int(port)))
         taken.listen()
         with pytest.raises(RefusedError, match=f"address {settings.listen} cannot be used: Address already in use"):
-            daemon.check_port(settings.listen, wait=0.3)
+            daemon.bind(settings.listen, wait=0.3)
         path = write_config(settings, work / "gateway.yml")
         code = subprocess.run(
             [sys.executable, "-m", "judge.cli", "gateway", "--config", str(path)],
@@ -191,7 +190,7 @@ def test_a_port_that_becomes_free_is_waited_for(settings):
     taken.listen()
     timer = threading.Timer(0.5, taken.close)
     timer.start()
-    daemon.check_port(settings.listen)
+    daemon.bind(settings.listen).close()
     timer.join()
 
 
@@ -250,7 +249,7 @@ def test_a_second_gateway_on_the_same_port_does_not_harm_the_first(settings, wor
     with running_gateway(settings, work) as base:
         other = settings.model_copy(update={"name": "second"})
         with pytest.raises(RefusedError):
-            daemon.check_port(other.listen, wait=0.1)
+            daemon.bind(other.listen, wait=0.1)
         assert httpx.get(f"{base}/api/v1/alive", trust_env=False).status_code == 200
 
 
@@ -275,35 +274,39 @@ def test_a_binary_of_ones_own_is_used_as_it_is(work):
     assert daemon.find_uwsgi("uwsgi") == Path(sys.executable).parent / "uwsgi"
 
 
-def test_checker_knows_a_server_that_does_not_speak_http(work):
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        child = ChildProcess("sleep", ["sleep", "60"])
-        try:
-            checker = daemon.Checker(child, f"0.0.0.0:{silent.getsockname()[1]}", Check())
+def test_what_does_not_answer_as_uwsgi_does_is_not_serving(work):
+    path = str(work / "x.sock")
+    assert not daemon.answers(path)
+    with socket.socket(socket.AF_UNIX) as odd:
+        odd.bind(path)
+        assert not daemon.answers(path)
+        odd.listen()
 
-            def babble():
-                connection, _ = silent.accept()
-                with connection:
-                    connection.sendall(b"hello\r\n\r\n")
+        def babble():
+            connection, _ = odd.accept()
+            with connection:
+                connection.sendall(b"hello\r\n\r\n")
 
-            thread = threading.Thread(target=babble)
-            thread.start()
-            assert not checker.serving()
-            thread.join()
-        finally:
-            child.kill()
-            child.join()
-    assert http.client.HTTPException is not None
+        thread = threading.Thread(target=babble)
+        thread.start()
+        assert not daemon.answers(path)
+        thread.join(10)
 
 
-def test_an_unchecked_sudden_port_conflict_is_told_by_uwsgis_own_words(settings, monkeypatch):
-    """Between the check of the port and uWSGI's bind another process may take it."""
-    with socket.socket() as taken, handlers_kept():
-        host, _, port = settings.listen.partition(":")
-        taken.bind((host, int(port)))
-        taken.listen()
-        monkeypatch.setattr(daemon, "check_port", lambda _: None)
-        with pytest.raises(RefusedError, match="is in use; stop what has it"):
-            daemon.run(settings)
+def test_a_front_that_has_ended_is_noticed(settings, monkeypatch, caplog):
+    """Its loop beats; without the beat the gateway does not serve, whatever uWSGI says."""
+    settings = settings.model_copy(update={"check": Check(interval=0.3, tries=20)})
+    started = []
+    original = daemon.Front.start
+    monkeypatch.setattr(daemon.Front, "start", lambda self: (original(self), started.append(self)))
+
+    def end():
+        wait_for(lambda: _alive(settings), what="a serving gateway")
+        started[0]._loop.call_soon_threadsafe(started[0]._stop.set)
+
+    with handlers_kept():
+        thread = threading.Thread(target=end)
+        thread.start()
+        assert daemon.run(settings) == 1
+        thread.join()
+    assert "has not answered for 6 s, killing it" in caplog.text

@@ -35,9 +35,9 @@ def test_ini(config):
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(uwsgi.render_ini(config, 128))
     ini = parser["uwsgi"]
-    assert ini["http-socket"] == config.listen
+    assert ini["socket"] == "gateway.sock", "relative, as paths would be expanded"
     assert ini["listen"] == "128"
-    assert ini["threads"] == str(config.threads)
+    assert ini["threads"] == str(config.threads + 1), "one is kept for the daemon's own question"
     assert ini["lazy-apps"] == ini["need-app"] == ini["die-on-term"] == ini["no-orphans"] == "true"
     assert int(ini["harakiri"]) > uwsgi.MAX_WAIT + config.rpc_timeout
     assert int(ini["limit-post"]) > config.limits.blob_bytes, "the app must get to say 413"

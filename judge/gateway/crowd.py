@@ -1,0 +1,93 @@
+"""The connections of a gateway's front: how many there may be, and which one goes when another comes."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Generic, TypeVar
+
+C = TypeVar("C")
+
+
+def group(address: str) -> str:
+    """What counts as one stranger: an IPv4 address, or the /64 of an IPv6 one."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(found)
+
+
+class Crowd(Generic[C]):
+    """Connections by stranger. Those that wait for their client, the longest first, make room for new ones.
+
+    So whoever sends at once is served, however many others send nothing.
+    """
+
+    def __init__(self, most: int, each: int) -> None:
+        """At most `most` connections, at most `each` of one stranger."""
+        self._most, self._each = most, each
+        self._all: dict[C, str] = {}
+        self._of: dict[str, dict[C, None]] = {}
+        # In the order of their beginning to wait, which is the order of dicts.
+        self._waiting: dict[C, None] = {}
+        self._waiting_of: dict[str, dict[C, None]] = {}
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._all)
+
+    @property
+    def waiting(self) -> int:
+        """How many of them wait for their client."""
+        return len(self._waiting)
+
+    def enter(self, one: C, stranger: str, *, counted: bool = True) -> tuple[bool, C | None]:
+        """(whether it may come in, whom it replaces); it waits at first. Not `counted`: `each` does not apply."""
+        victim: C | None = None
+        if counted and len(self._of.get(stranger, ())) >= self._each:
+            victim = next(iter(self._waiting_of.get(stranger, ())), None)
+            if victim is None:
+                return False, None
+        elif len(self._all) >= self._most:
+            victim = next(iter(self._waiting), None)
+            if victim is None:
+                return False, None
+        if victim is not None:
+            self.leave(victim)
+        self._all[one] = stranger
+        self._of.setdefault(stranger, {})[one] = None
+        self.waits(one)
+        return True, victim
+
+    def waits(self, one: C) -> None:
+        """Its client has to do something now."""
+        stranger = self._all.get(one)
+        if stranger is not None:
+            self._waiting[one] = None
+            self._waiting_of.setdefault(stranger, {})[one] = None
+
+    def works(self, one: C) -> None:
+        """We have to do something now."""
+        stranger = self._all.get(one)
+        if stranger is not None:
+            self._waiting.pop(one, None)
+            self._drop(self._waiting_of, stranger, one)
+
+    def leave(self, one: C) -> None:
+        """It has ended; nothing happens when it has left before."""
+        self.works(one)
+        stranger = self._all.pop(one, None)
+        if stranger is not None:
+            self._drop(self._of, stranger, one)
+
+    @staticmethod
+    def _drop(table: dict[str, dict[C, None]], stranger: str, one: C) -> None:
+        row = table.get(stranger)
+        if row is not None:
+            row.pop(one, None)
+            if not row:
+                del table[stranger]

@@ -1,0 +1,116 @@
+"""The head of a stranger's HTTP request: parsed strictly, and turned into uWSGI's packet. Pure functions."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+import h11
+
+from judge.errors import UsageError
+
+HEAD_BYTES = 32 * 1024
+PACKET_BYTES = 65535
+_LINES = 128
+_COOKIES, _PLAIN = "; ", ", "
+
+
+class HeadTooLargeError(UsageError):
+    """A request line or header fields beyond what any client of ours sends."""
+
+    http_status = 431
+    code = "head"
+
+
+@dataclass(frozen=True)
+class Head:
+    """Request line and header fields. Names are in lower case; a field given twice has its values joined."""
+
+    method: str
+    target: str
+    version: str
+    fields: dict[str, str]
+
+    @property
+    def path(self) -> str:
+        """The path as it was sent, percent-encoded."""
+        return self.target.partition("?")[0]
+
+    @property
+    def chunked(self) -> bool:
+        """Whether the length of the body is unknown."""
+        return "transfer-encoding" in self.fields
+
+    @property
+    def length(self) -> int:
+        """Bytes of the body; 0 when there is none or its length is unknown."""
+        return 0 if self.chunked else int(self.fields.get("content-length", "0"))
+
+    @property
+    def bearer(self) -> str | None:
+        """The token of the API that came along; None without an Authorization header."""
+        given = self.fields.get("authorization")
+        if given is None:
+            return None
+        scheme, _, token = given.partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def parse(head: bytes) -> Head:
+    """A head up to and with its empty line. UsageError says what is wrong; ambiguous lengths are."""
+    if head.count(b"\n") > _LINES:
+        raise HeadTooLargeError(f"the request has more than {_LINES} header lines")
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
+    try:
+        connection.receive_data(head)
+        event = connection.next_event()
+    except h11.RemoteProtocolError as exc:
+        raise UsageError(f"the request is not HTTP/1.1: {exc}") from None
+    if not isinstance(event, h11.Request):
+        raise UsageError("the request is not HTTP/1.1")
+    fields: dict[str, str] = {}
+    for raw_name, raw_value in event.headers:
+        name, value = raw_name.decode("ascii"), raw_value.decode("latin-1")
+        # Names of CGI variables do not tell `_` from `-`: with both, a stranger could overwrite what a proxy said.
+        if "_" not in name:
+            fields[name] = (
+                f"{fields[name]}{_COOKIES if name == 'cookie' else _PLAIN}{value}" if name in fields else value
+            )
+    if "transfer-encoding" in fields and "content-length" in fields:
+        raise UsageError("the request has both Content-Length and Transfer-Encoding; send one of them")
+    target = event.target.decode("latin-1")
+    for scheme in ("http://", "https://"):
+        if target.lower().startswith(scheme):
+            _, slash, rest = target[len(scheme) :].partition("/")
+            target = slash + rest or "/"
+    if not target.startswith("/"):
+        raise UsageError(f"'{target[:60]}' is not a path of this server")
+    return Head(event.method.decode("ascii"), target, event.http_version.decode("ascii"), fields)
+
+
+def packet(head: Head, remote: str, scheme: str, listen: tuple[str, int]) -> bytes:
+    """The request as uWSGI's own protocol has it; HeadTooLargeError beyond its largest packet."""
+    path, _, query = head.target.partition("?")
+    values: dict[bytes, bytes] = {
+        b"REQUEST_METHOD": head.method.encode("ascii"),
+        b"REQUEST_URI": head.target.encode("latin-1"),
+        b"PATH_INFO": unquote_to_bytes(path.encode("latin-1")),
+        b"QUERY_STRING": query.encode("latin-1"),
+        b"SCRIPT_NAME": b"",
+        b"SERVER_PROTOCOL": b"HTTP/" + head.version.encode("ascii"),
+        b"SERVER_NAME": listen[0].encode(),
+        b"SERVER_PORT": str(listen[1]).encode(),
+        b"REMOTE_ADDR": remote.encode(),
+        b"UWSGI_SCHEME": scheme.encode(),
+    }
+    for name, text in head.fields.items():
+        key = name.upper().replace("-", "_").encode("ascii")
+        bare = key in {b"CONTENT_TYPE", b"CONTENT_LENGTH"}
+        values[key if bare else b"HTTP_" + key] = text.encode("latin-1")
+    data = b"".join(
+        struct.pack("<H", len(part)) + part for pair in values.items() for part in pair if len(part) <= PACKET_BYTES
+    )
+    if len(data) > PACKET_BYTES:
+        raise HeadTooLargeError("the request's header fields are too large")
+    return struct.pack("<BHB", 0, len(data), 0) + data
