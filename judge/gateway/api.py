@@ -135,7 +135,7 @@ def _get(call: Call) -> Answer:
     task = own_task(call.cluster, call.principal, task_id)
     headers = {}
     if query.wait > 0 and not task.done and (query.version is None or task.version <= query.version):
-        task, waited = call.cluster.wait(task_id, query.wait, query.version)
+        task, waited = call.cluster.wait(task_id, query.wait, query.version, call.principal.user)
         if not waited:
             headers["Retry-After"] = "1"
     return Answer(show(call.cluster, call.principal, task), headers=headers)

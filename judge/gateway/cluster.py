@@ -7,7 +7,7 @@ import json
 import logging
 import tempfile
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TypeVar
@@ -52,8 +52,10 @@ class Cluster:
         self._asking = threading.Lock()
         self._health: tuple[float, list[str]] = (-_HEALTH_AGE, ["the state of the cluster is not known yet"])
         self._samples: OrderedDict[str, frozenset[str]] = OrderedDict()
-        # Long polls hold a thread each; some threads always stay free for everybody else.
-        self._waiters = threading.BoundedSemaphore(max(1, config.threads * 3 // 4))
+        # Long polls hold a thread each; some threads always stay free for everybody else, and some polls for others.
+        self._waiters = max(1, config.threads * 3 // 4)
+        self._waiters_each = max(1, self._waiters // 2)
+        self._waiting: Counter[str] = Counter()
 
     def close(self) -> None:
         """Close the connections."""
@@ -72,19 +74,25 @@ class Cluster:
         """One task as it is now; NotFoundError for an unknown id."""
         return self._call("get", m.GetRequest(id=task), m.Task)
 
-    def wait(self, task: str, wait: float, version: int | None) -> tuple[m.Task, bool]:
+    def wait(self, task: str, wait: float, version: int | None, user: str) -> tuple[m.Task, bool]:
         """One task when its version has passed `version`, or it is done, or after `wait` seconds.
 
-        The second value is False when too many others wait already: then the answer is the task as it is now, and the
-        caller should pause before asking again.
+        The second value is False when too many wait already, or half of them are this `user`'s: then the answer is the
+        task as it is now, and the caller should pause before asking again.
         """
-        if not self._waiters.acquire(blocking=False):
+        with self._lock:
+            full = self._waiting.total() >= self._waiters or self._waiting[user] >= self._waiters_each
+            if not full:
+                self._waiting[user] += 1
+        if full:
             return self.get(task), False
         try:
             request = m.GetRequest(id=task, wait=wait, version=version)
             return self._call("get", request, m.Task, timeout=wait + self._config.rpc_timeout), True
         finally:
-            self._waiters.release()
+            with self._lock:
+                self._waiting[user] -= 1
+                self._waiting += Counter()  # forgets those who have none
 
     def search(self, request: m.SearchRequest) -> m.SearchReply:
         """Find tasks, newest first."""

@@ -13,6 +13,7 @@ from judge.errors import UsageError
 HEAD_BYTES = 32 * 1024
 PACKET_BYTES = 65535
 _LINES = 128
+_DIGITS = 15
 _COOKIES, _PLAIN = "; ", ", "
 
 
@@ -69,6 +70,18 @@ def parse(head: bytes) -> Head:
         raise UsageError(f"the request is not HTTP/1.1: {exc}") from None
     if not isinstance(event, h11.Request):
         raise UsageError("the request is not HTTP/1.1")
+    fields = _fields(event)
+    target = event.target.decode("latin-1")
+    for scheme in ("http://", "https://"):
+        if target.lower().startswith(scheme):
+            _, slash, rest = target[len(scheme) :].partition("/")
+            target = slash + rest or "/"
+    if not target.startswith("/"):
+        raise UsageError(f"'{target[:60]}' is not a path of this server")
+    return Head(event.method.decode("ascii"), target, event.http_version.decode("ascii"), fields)
+
+
+def _fields(event: h11.Request) -> dict[str, str]:
     fields: dict[str, str] = {}
     for raw_name, raw_value in event.headers:
         name, value = raw_name.decode("ascii"), raw_value.decode("latin-1")
@@ -79,14 +92,9 @@ def parse(head: bytes) -> Head:
             )
     if "transfer-encoding" in fields and "content-length" in fields:
         raise UsageError("the request has both Content-Length and Transfer-Encoding; send one of them")
-    target = event.target.decode("latin-1")
-    for scheme in ("http://", "https://"):
-        if target.lower().startswith(scheme):
-            _, slash, rest = target[len(scheme) :].partition("/")
-            target = slash + rest or "/"
-    if not target.startswith("/"):
-        raise UsageError(f"'{target[:60]}' is not a path of this server")
-    return Head(event.method.decode("ascii"), target, event.http_version.decode("ascii"), fields)
+    if len(fields.get("content-length", "")) > _DIGITS:
+        raise UsageError(f"Content-Length has more than {_DIGITS} digits")
+    return fields
 
 
 def packet(head: Head, remote: str, scheme: str, listen: tuple[str, int]) -> bytes:

@@ -35,7 +35,6 @@ def render_ini(config: GatewayConfig, backlog: int) -> str:
     It holds numbers and names only: paths travel in the environment, because uWSGI expands `%` and `$` in values.
     `backlog` is the length of the kernel's listen queue (at most net.core.somaxconn, or uWSGI refuses to start).
     """
-    largest = max(config.limits.body_bytes, config.limits.blob_bytes)
     settings: dict[str, object] = {
         "strict": "true",
         # In run_dir, which is its working directory; for the daemon alone, whose word about addresses is believed.
@@ -62,8 +61,6 @@ def render_ini(config: GatewayConfig, backlog: int) -> str:
         "worker-reload-mercy": 3,
         "disable-logging": "true",
         "buffer-size": 65535,
-        # The app answers 413 with a sentence. uWSGI only drops the connection, so its own limit is the last resort.
-        "limit-post": 2 * largest,
         "harakiri": HARAKIRI,
         "socket-timeout": _SOCKET_TIMEOUT,
         "add-header": "Connection: close",

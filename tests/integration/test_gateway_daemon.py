@@ -19,7 +19,6 @@ from prometheus_client import REGISTRY
 from judge.config import Check
 from judge.errors import ConfigError, RefusedError
 from judge.gateway import daemon
-from judge.process import ChildProcess
 from tests.support.gateway import ADMIN, USER, Prepared, healthy, make_config, make_task, running_gateway, write_config
 from tests.support.servers import free_port, wait_for
 

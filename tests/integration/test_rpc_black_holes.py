@@ -74,10 +74,13 @@ def crowd(client: RpcClient) -> list[float]:
 
 @pytest.mark.parametrize("hole", [silent, deaf])
 def test_an_etcd_that_swallows_everything_holds_no_call_beyond_its_deadline(hole, tls: Tls) -> None:
-    with hole() as address, Etcd(EtcdClient(endpoints=[address])) as etcd:
-        with RpcClient(etcd_endpoints(etcd), tls, DEADLINE) as client:
-            assert max(crowd(client)) < DEADLINE + SLACK
-            assert max(crowd(client)) < DEADLINE + SLACK
+    with (
+        hole() as address,
+        Etcd(EtcdClient(endpoints=[address])) as etcd,
+        RpcClient(etcd_endpoints(etcd), tls, DEADLINE) as client,
+    ):
+        assert max(crowd(client)) < DEADLINE + SLACK
+        assert max(crowd(client)) < DEADLINE + SLACK
 
 
 @pytest.mark.parametrize("hole", [silent, deaf])

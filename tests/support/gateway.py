@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import inspect
 import re
 import signal
 import subprocess
@@ -95,7 +96,10 @@ class _Blobs:
 
 
 class Prepared:
-    """A judicator that answers what is prepared: `answers[method]` is a message or a function of the request."""
+    """A judicator that answers what is prepared: `answers[method]` is a message or a function of the request.
+
+    The function may be asynchronous.
+    """
 
     def __init__(self, directory: Path, etcd: str) -> None:
         self.pki = directory / "pki"
@@ -149,7 +153,8 @@ class Prepared:
             answer = self.answers.get(name, self._sessions.get(name))
             if answer is None:
                 raise UnavailableError(f"nothing is prepared for {name}")
-            return answer(request) if callable(answer) else answer
+            said: Any = answer(request) if callable(answer) else answer
+            return (await said) if inspect.isawaitable(said) else said
 
         return handle
 

@@ -1,0 +1,257 @@
+"""Strangers and slow people at a gateway without a proxy: others are served meanwhile, and everything has an end."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import json
+import socket
+import threading
+import time
+
+import httpx
+import pytest
+
+from judge.config import Check
+from judge.rpc import messages as m
+from tests.support.gateway import ADMIN, ID, OTHER, USER, Prepared, healthy, make_config, make_task, running_gateway
+from tests.support.servers import free_port, wait_for
+from tests.support.strangers import connect, crowd, ended, slowest
+
+THREADS = 4
+# Others wait hardly longer than without an attack; this allows for a busy machine, an attack that works takes a minute.
+SOON = 5.0
+BIG = 3_000_000
+HEAD = b"Host: x\r\nUser-Agent: slow\r\n"
+
+
+def bearer(token: str) -> bytes:
+    return f"Authorization: Bearer {token}\r\n".encode()
+
+
+@pytest.fixture(scope="module")
+def judicator(tmp_path_factory, etcd_endpoint):
+    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
+        sha = one.put(b"o" * BIG)
+        done = make_task(status="success", done=True, result=m.Result(stdout_blob=sha))
+        one.answers |= {"status": healthy()}
+        one.tasks(done)
+        yield one
+
+
+@pytest.fixture(scope="module")
+def metrics():
+    return f"127.0.0.1:{free_port()}"
+
+
+@pytest.fixture(scope="module")
+def base(judicator, tmp_path_factory, metrics):
+    work = tmp_path_factory.mktemp("gateway")
+    settings = make_config(
+        work,
+        judicator.etcd_config,
+        judicator.tls("gateway-1", "gateway"),
+        threads=THREADS,
+        limits={"body_bytes": 2_000_000, "blob_bytes": 4_000_000},
+        # Three seconds of silence would end uWSGI.
+        check=Check(interval=0.3, tries=10),
+        metrics=metrics,
+    )
+    with running_gateway(settings, work) as url:
+        for token in (ADMIN, USER, OTHER):  # people who have come in before are not shut out by strangers' failures
+            answer = httpx.get(f"{url}/api/v1/whoami", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+            assert answer.status_code == 200
+        yield url
+    assert "killing it" not in (work / "gateway.log").read_text(), "a busy gateway is not a hung one"
+
+
+@pytest.fixture
+def address(base):
+    host, _, port = base.removeprefix("http://").partition(":")
+    return host, int(port)
+
+
+SLOW = {
+    "nothing": b"",
+    "half a head": b"GET /api/v1/alive HTTP/1.1\r\nHost: x\r\nX-",
+    "a small body without a token": b"POST /api/v1/submissions HTTP/1.1\r\n" + HEAD + b"Content-Length: 60000\r\n\r\n",
+    "a body with a token": b"POST /api/v1/submissions HTTP/1.1\r\n"
+    + HEAD
+    + bearer(USER)
+    + b"Content-Type: application/json\r\nContent-Length: 60000\r\n\r\n",
+    "a large body with a token": b"POST /api/v1/submissions HTTP/1.1\r\n"
+    + HEAD
+    + bearer(USER)
+    + b"Content-Type: application/json\r\nContent-Length: 1900000\r\n\r\n",
+    "a blob of an admin": b"PUT /api/v1/blobs/" + b"0" * 64 + b" HTTP/1.1\r\n" + HEAD + bearer(ADMIN)
+    + b"Content-Length: 3000000\r\n\r\n",
+    "a log-in": b"POST /login HTTP/1.1\r\n"
+    + HEAD
+    + b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 60000\r\n\r\n",
+    "alive with a body": b"GET /api/v1/alive HTTP/1.1\r\n" + HEAD + b"Content-Length: 100000000\r\n\r\n",
+    "chunks": b"POST /api/v1/submissions HTTP/1.1\r\n"
+    + HEAD
+    + bearer(USER)
+    + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+    "a promise": b"POST /login HTTP/1.1\r\n" + HEAD + b"Expect: 100-continue\r\nContent-Length: 60000\r\n\r\n",
+    "TLS": bytes.fromhex("160301020001000200"),
+    # Last, as it ends in refused log-ins.
+    "a body without a token": b"POST /api/v1/submissions HTTP/1.1\r\n" + HEAD + b"Content-Length: 100000000\r\n\r\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["half a head", "a small body without a token", "chunks"])
+def test_slow_senders_come_to_an_end(address, base, how):
+    with crowd(address, 20, SLOW[how], drip=b"x", every=0.2) as made:
+        ended(made, within=30)
+
+
+@pytest.mark.parametrize("how", SLOW)
+def test_slow_senders_hold_up_nobody(base, address, how):
+    """One hundred times as many connections as threads, a byte each half a second."""
+    with crowd(address, 400, SLOW[how], drip=b"x") as made:
+        assert slowest(base, OTHER) < SOON
+        assert len(made.sockets) == 400
+
+
+def test_slow_readers_hold_up_nobody(base, address):
+    """Answers larger than all buffers, and nobody takes them."""
+    whole = httpx.get(
+        f"{base}/api/v1/submissions/{ID}/output", headers={"Authorization": f"Bearer {USER}"}, trust_env=False
+    )
+    assert whole.content == b"o" * BIG
+    for path, token in ((f"/api/v1/submissions/{ID}/output", USER), ("/api/v1/openapi.json", "")):
+        request = b"GET %s HTTP/1.1\r\n%s%s\r\n" % (path.encode(), HEAD, bearer(token) if token else b"")
+        with crowd(address, 200, request, read=False):
+            assert slowest(base, OTHER) < SOON
+
+
+def begun(one: socket.socket) -> bool:
+    """Whether an answer has begun to come."""
+    with contextlib.suppress(BlockingIOError):
+        return bool(one.recv(1, socket.MSG_PEEK))
+    return False
+
+
+def test_one_person_has_a_few_large_downloads_at_once(base, address):
+    request = b"GET /api/v1/submissions/%s/output HTTP/1.1\r\n%s%s\r\n" % (ID.encode(), HEAD, bearer(USER))
+    with crowd(address, 4, request, read=False, meanwhile=False) as made:
+        wait_for(lambda: all(begun(one) for one in made.sockets), what="four downloads")
+        path = f"{base}/api/v1/submissions/{ID}/output"
+        answer = httpx.get(path, headers={"Authorization": f"Bearer {USER}"}, trust_env=False)
+        assert (answer.status_code, answer.json()["code"]) == (429, "limit")
+        assert answer.headers["retry-after"]
+        answer = httpx.get(path, headers={"Authorization": f"Bearer {ADMIN}"}, trust_env=False)
+        assert answer.status_code == 200, "another person has their own"
+
+
+def test_thousands_of_connections_make_room(base, address, metrics):
+    """More than one address may have: those that wait the longest go, whoever sends is served."""
+    with crowd(address, 2500, SLOW["half a head"], drip=b"x", every=2.0) as made:
+        assert slowest(base, OTHER) < SOON
+        wait_for(lambda: len(made.ended) >= 1500, what="the oldest to be turned away")
+        text = httpx.get(f"http://{metrics}/metrics", trust_env=False).text
+    assert 'judge_gateway_turned_away_total{reason="to make room"}' in text
+
+
+def test_the_long_polls_of_one_person_leave_room_for_those_of_others(base, judicator):
+    judicator.tasks(
+        make_task(), make_task(id="f" * 24, submission=make_task().submission.model_copy(update={"user": "bob"}))
+    )
+    release = threading.Event()
+    before = judicator.answers["get"]
+
+    async def get(request):
+        if request.wait:
+            await asyncio.to_thread(release.wait, 20)
+        return before(request)
+
+    judicator.answers["get"] = get
+    try:
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+
+            def poll(token, task):
+                path = f"{base}/api/v1/submissions/{task}?wait=20"
+                return httpx.get(path, headers={"Authorization": f"Bearer {token}"}, timeout=60, trust_env=False)
+
+            polls = [pool.submit(poll, USER, ID) for _ in range(6)]
+            done, _ = concurrent.futures.wait(polls, timeout=20, return_when=concurrent.futures.FIRST_COMPLETED)
+            assert done, "those beyond one's share are answered at once"
+            assert all(one.result().headers["retry-after"] == "1" for one in done)
+            other = pool.submit(poll, OTHER, "f" * 24)
+            assert slowest(base, OTHER, times=3) < SOON
+            release.set()
+            assert "retry-after" not in other.result(60).headers
+    finally:
+        release.set()
+        judicator.answers["get"] = before
+
+
+def test_a_connection_carries_one_request(address, base):
+    """What is pipelined behind it is not read, and the answer arrives."""
+    with connect(address) as one:
+        one.sendall(b"GET /api/v1/alive HTTP/1.1\r\nHost: x\r\n\r\n" * 500)
+        got = b""
+        while piece := one.recv(65536):
+            got += piece
+    assert got.count(b"HTTP/1.1 ") == 1
+    assert json.loads(got.partition(b"\r\n\r\n")[2])["version"]
+
+
+def test_an_answer_arrives_while_a_stranger_still_sends(address, base):
+    with connect(address) as one:
+        one.sendall(
+            b"POST /api/v1/submissions HTTP/1.1\r\n" + HEAD + b"Content-Length: 100000000\r\n\r\n" + b"x" * 5_000_000
+        )
+        started, got = time.monotonic(), b""
+        while piece := one.recv(65536):
+            got += piece
+    assert got.startswith((b"HTTP/1.1 401 ", b"HTTP/1.1 429 ")), got[:200]
+    assert time.monotonic() - started < SOON
+
+
+def test_who_reads_a_byte_at_a_time_is_cut_off(address, base):
+    with connect(address, small=True) as one:
+        one.sendall(b"GET /api/v1/submissions/%s/output HTTP/1.1\r\n%s%s\r\n" % (ID.encode(), HEAD, bearer(USER)))
+        one.settimeout(1.0)
+        started, count = time.monotonic(), 0
+        try:
+            while piece := one.recv(1):
+                count += len(piece)
+                if time.monotonic() - started > 110:
+                    pytest.fail("still being served")
+                threading.Event().wait(0.05)
+        except ConnectionError:
+            pass
+    assert count < BIG
+
+
+def test_failed_log_ins_are_slowed_down_and_neighbours_are_not(base):
+    """From one address: twenty are free, then they cost time. Who has come in before still does."""
+
+    def ask(token):
+        return httpx.get(f"{base}/api/v1/whoami", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+
+    assert ask(USER).status_code == 200
+    statuses = [ask(f"guess-{number}").status_code for number in range(40)]
+    assert statuses[0] == 401 and statuses[-1] == 429, statuses
+    assert statuses.count(401) < 35
+    refused = ask("another guess")
+    assert (refused.status_code, refused.json()["code"]) == (429, "limit")
+    assert "too many failed log-ins from 127.0.0.1; try again in" in refused.json()["error"]
+    assert 1 <= int(refused.headers["retry-after"]) <= 4
+    page = httpx.post(f"{base}/login", data={"token": USER}, trust_env=False)
+    assert page.status_code == 429 and "failed log-ins" in page.text
+    assert ask(USER).status_code == 200, "a neighbour who came in before"
+    assert httpx.get(f"{base}/login", trust_env=False).status_code == 200, "pages are there"
+    assert httpx.get(f"{base}/api/v1/health", trust_env=False).status_code == 200
+    wait_for(lambda: ask(OTHER).status_code == 200, timeout=90, what="time has paid for the failures")
+
+
+def test_nobody_lends_themselves_another_address(base):
+    """Without a proxy in front, what a client says about addresses is its own claim."""
+    for number in range(60):
+        headers = {"Authorization": "Bearer x", "X-Forwarded-For": f"10.0.0.{number}", "X-Real-IP": f"10.0.0.{number}"}
+        answer = httpx.get(f"{base}/api/v1/whoami", headers=headers, trust_env=False)
+    assert answer.status_code == 429 and "from 127.0.0.1;" in answer.json()["error"]
