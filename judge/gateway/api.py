@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import logging
+from collections.abc import Iterator
 
 from flask import Response, request
 from pydantic import TypeAdapter, ValidationError
@@ -14,7 +14,7 @@ from judge.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import disclosure, models, openapi, rejudge, submit, trace
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
-from judge.gateway.routes import BINARY, Answer, Call, Route, read_blob
+from judge.gateway.routes import BINARY, Answer, Call, Route, blob_body
 from judge.problems.languages import load_table
 from judge.rpc import messages as m
 from judge.rpc.overview import ExecutorsReply, ExecutorState, StatusReply
@@ -242,12 +242,12 @@ def _sha(call: Call) -> str:
 
 def _put_blob(call: Call) -> m.Message:
     sha = _sha(call)
-    data = read_blob(call.services.config.limits.blob_bytes)
-    actual = hashlib.sha256(data).hexdigest()
-    if actual != sha:
-        raise FieldError("sha", f"does not name this content, whose SHA-256 is {actual}; it arrived damaged")
-    call.cluster.put_blob(data)
-    return models.BlobReply(sha=sha, bytes=len(data))
+    config = call.services.config
+    with blob_body(config.limits.blob_bytes, config.spool_dir) as body:
+        if body.sha != sha:
+            raise FieldError("sha", f"does not name this content, whose SHA-256 is {body.sha}; it arrived damaged")
+        call.cluster.put_blob(body.file, sha, body.length)
+        return models.BlobReply(sha=sha, bytes=body.length)
 
 
 def _head_blob(call: Call) -> Answer:
@@ -265,7 +265,13 @@ def _send_blob(call: Call, sha: str) -> Answer:
     file = call.cluster.blob(sha)
     length = file.seek(0, 2)
     file.seek(0)
-    response = Response(iter(lambda: file.read(256 * 1024), b""), mimetype=BINARY, headers=_DOWNLOAD)
+
+    def pieces() -> Iterator[bytes]:
+        with file:
+            while piece := file.read(256 * 1024):
+                yield piece
+
+    response = Response(pieces(), mimetype=BINARY, headers=_DOWNLOAD)
     response.call_on_close(file.close)
     response.content_length = length
     return Answer(response)

@@ -213,14 +213,14 @@ class Cluster:
         with self._sentences():
             return self._client().has_blob(sha)
 
-    def put_blob(self, data: bytes) -> str:
-        """Store content; returns its SHA-256."""
+    def put_blob(self, file: IO[bytes], sha: str, length: int) -> None:
+        """Store a file's content, whose SHA-256 and length these are."""
         with self._sentences():
-            return self._client().put_blob(data)
+            self._client().put_file(file, sha, length)
 
     def blob(self, sha: str) -> IO[bytes]:
         """Stored content as a file that is gone once closed; NotFoundError when nothing has this hash."""
-        with tempfile.TemporaryDirectory(prefix="judge-blob-") as directory:
+        with tempfile.TemporaryDirectory(prefix="judge-blob-", dir=self._config.spool_dir) as directory:
             target = Path(directory) / sha
             with self._sentences():
                 self._client().get_blob(sha, target)

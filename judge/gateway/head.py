@@ -62,13 +62,15 @@ def parse(head: bytes) -> Head:
     """A head up to and with its empty line. UsageError says what is wrong; ambiguous lengths are."""
     if head.count(b"\n") > _LINES:
         raise HeadTooLargeError(f"the request has more than {_LINES} header lines")
+    if head.count(b"\n") != head.count(b"\r\n") or b"\n " in head or b"\n\t" in head:
+        raise UsageError("the request's lines must end with CR LF and not be folded")
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
     try:
         connection.receive_data(head)
         event = connection.next_event()
     except h11.RemoteProtocolError as exc:
         raise UsageError(f"the request is not HTTP/1.1: {exc}") from None
-    if not isinstance(event, h11.Request):
+    if not isinstance(event, h11.Request) or event.http_version not in {b"1.0", b"1.1"}:
         raise UsageError("the request is not HTTP/1.1")
     fields = _fields(event)
     target = event.target.decode("latin-1")
@@ -116,9 +118,7 @@ def packet(head: Head, remote: str, scheme: str, listen: tuple[str, int]) -> byt
         key = name.upper().replace("-", "_").encode("ascii")
         bare = key in {b"CONTENT_TYPE", b"CONTENT_LENGTH"}
         values[key if bare else b"HTTP_" + key] = text.encode("latin-1")
-    data = b"".join(
-        struct.pack("<H", len(part)) + part for pair in values.items() for part in pair if len(part) <= PACKET_BYTES
-    )
+    data = b"".join(struct.pack("<H", len(part)) + part for pair in values.items() for part in pair)
     if len(data) > PACKET_BYTES:
         raise HeadTooLargeError("the request's header fields are too large")
     return struct.pack("<BHB", 0, len(data), 0) + data

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import hashlib
 import logging
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from pathlib import Path
+from typing import IO, Any, Literal, TypeVar
 
 from flask import Flask, Response, request
 from pydantic import BaseModel, ValidationError
@@ -23,6 +27,7 @@ log = logging.getLogger(__name__)
 PREFIX = "/api/v1"
 JSON = "application/json"
 BINARY = "application/octet-stream"
+_PIECE = 256 * 1024
 Role = Literal["none", "user", "admin"]
 B = TypeVar("B", bound=BaseModel)
 
@@ -198,14 +203,31 @@ def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Re
     return _respond(route, answer)
 
 
-def read_blob(limit: int) -> bytes:
-    """The raw body of this request; TooLargeError above `limit` bytes."""
+@dataclass(frozen=True)
+class Body:
+    """A raw body, on disk: its content from the beginning, its SHA-256 in hex, its bytes."""
+
+    file: IO[bytes]
+    sha: str
+    length: int
+
+
+@contextlib.contextmanager
+def blob_body(limit: int, directory: Path) -> Iterator[Body]:
+    """The raw body of this request in a file without a name; TooLargeError above `limit` bytes."""
     if request.content_length is None:
         raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
     if request.content_length > limit:
         raise TooLargeError(f"the blob has {request.content_length} bytes, at most {limit} are taken")
     request.max_content_length = limit
-    return request.get_data(cache=False)
+    digest, length = hashlib.sha256(), 0
+    with tempfile.TemporaryFile(dir=directory) as file:
+        while piece := request.stream.read(_PIECE):
+            digest.update(piece)
+            length += len(piece)
+            file.write(piece)
+        file.seek(0)
+        yield Body(file, digest.hexdigest(), length)
 
 
 def register(app: Flask, services: Services, routes: list[Route]) -> None:

@@ -183,7 +183,7 @@ def test_pages_load_nothing_from_elsewhere_and_run_nothing_inline(admin, page):
 
 def test_static_files_are_kept_by_browsers_until_they_change(app, admin):
     for address in set(re.findall(r'"(/static/[^"]+)"', admin.get("/").text)):
-        answer = app.test_client().get(address)
+        answer = app.test_client().get(address, buffered=True)
         assert answer.status_code == 200 and "max-age" in answer.headers["Cache-Control"]
         assert re.search(r"\?v=[0-9a-f]{8}$", address)
     assert app.test_client().get("/favicon.ico").status_code == 301
