@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
+import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import httpx
@@ -33,14 +34,23 @@ class Crowd:
         return {answer.split(b" ", 2)[1] for answer in self.answers.values() if answer.startswith(b"HTTP/")}
 
 
-def connect(address: tuple[str, int], small: bool = False) -> socket.socket:
+def _stranger() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+TLS = _stranger()
+
+
+def connect(address: tuple[str, int], small: bool = False, tls: ssl.SSLContext | None = None) -> socket.socket:
     """One connection; with a `small` receive buffer its server soon feels that nothing is read."""
     made = socket.socket()
     if small:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     made.settimeout(30)
     made.connect(address)
-    return made
+    return tls.wrap_socket(made) if tls else made
 
 
 @contextlib.contextmanager
@@ -53,21 +63,23 @@ def crowd(
     every: float = 0.5,
     read: bool = True,
     meanwhile: bool = True,
+    tls: ssl.SSLContext | None = None,
+    enter: Callable[[], None] = lambda: None,
 ) -> Iterator[Crowd]:
     """`count` connections that send `begin`, then `drip` every so many seconds; with `read` they take what comes.
 
-    They go on in a thread of their own for the length of the `with`.
+    They go on in a thread of their own for the length of the `with`, which calls `enter` first.
     """
     made = Crowd([])
     stop = threading.Event()
     try:
         for _ in range(count):
-            one = connect(address, small=not read)
+            one = connect(address, small=not read, tls=tls)
             made.sockets.append(one)
             with contextlib.suppress(OSError):  # it may have been turned away at once
                 one.sendall(begin)
             one.setblocking(False)
-        thread = threading.Thread(target=_go_on, args=(made, drip, every, read, stop), daemon=True)
+        thread = threading.Thread(target=_go_on, args=(made, drip, every, read, stop, enter), daemon=True)
         if meanwhile:
             thread.start()
         yield made
@@ -79,7 +91,10 @@ def crowd(
             one.close()
 
 
-def _go_on(made: Crowd, drip: bytes, every: float, read: bool, stop: threading.Event) -> None:
+def _go_on(
+    made: Crowd, drip: bytes, every: float, read: bool, stop: threading.Event, enter: Callable[[], None]
+) -> None:
+    enter()
     with selectors.DefaultSelector() as selector:
         for number, one in enumerate(made.sockets):
             if read:
@@ -92,7 +107,7 @@ def _go_on(made: Crowd, drip: bytes, every: float, read: bool, stop: threading.E
                 next_drip = time.monotonic() + every
                 for number, one in enumerate(made.sockets):
                     if number not in made.ended:
-                        with contextlib.suppress(BlockingIOError, ConnectionError):
+                        with contextlib.suppress(OSError):
                             one.send(drip)
             if not read:
                 stop.wait(0.1)
@@ -102,7 +117,7 @@ def _receive(made: Crowd, number: int, selector: selectors.BaseSelector) -> None
     one = made.sockets[number]
     try:
         data = one.recv(65536)
-    except BlockingIOError:
+    except (BlockingIOError, ssl.SSLWantReadError):
         return
     except OSError:
         data = b""
