@@ -234,15 +234,17 @@ def test_failed_log_ins_are_slowed_down_and_neighbours_are_not(base):
         return httpx.get(f"{base}/api/v1/whoami", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
 
     assert ask(USER).status_code == 200
-    statuses = [ask(f"guess-{number}").status_code for number in range(40)]
-    assert statuses[0] == 401 and statuses[-1] == 429, statuses
-    assert statuses.count(401) < 35
-    refused = ask("another guess")
+    refused = next(answer for answer in map(ask, map(str, range(1000))) if answer.status_code != 401)
     assert (refused.status_code, refused.json()["code"]) == (429, "limit")
     assert "too many failed log-ins from 127.0.0.1; try again in" in refused.json()["error"]
     assert 1 <= int(refused.headers["retry-after"]) <= 4
-    page = httpx.post(f"{base}/login", data={"token": USER}, trust_env=False)
-    assert page.status_code == 429 and "failed log-ins" in page.text
+
+    def log_in():
+        ask("guess")
+        return httpx.post(f"{base}/login", data={"token": USER}, trust_env=False)
+
+    page = next(answer for answer in (log_in() for _ in range(100)) if answer.status_code == 429)
+    assert "failed log-ins" in page.text
     assert ask(USER).status_code == 200, "a neighbour who came in before"
     assert httpx.get(f"{base}/login", trust_env=False).status_code == 200, "pages are there"
     assert httpx.get(f"{base}/api/v1/health", trust_env=False).status_code == 200
@@ -251,7 +253,11 @@ def test_failed_log_ins_are_slowed_down_and_neighbours_are_not(base):
 
 def test_nobody_lends_themselves_another_address(base):
     """Without a proxy in front, what a client says about addresses is its own claim."""
-    for number in range(60):
-        headers = {"Authorization": "Bearer x", "X-Forwarded-For": f"10.0.0.{number}", "X-Real-IP": f"10.0.0.{number}"}
-        answer = httpx.get(f"{base}/api/v1/whoami", headers=headers, trust_env=False)
-    assert answer.status_code == 429 and "from 127.0.0.1;" in answer.json()["error"]
+
+    def ask(number):
+        other = f"10.0.{number // 200}.{number % 200}"
+        headers = {"Authorization": "Bearer x", "X-Forwarded-For": other, "X-Real-IP": other}
+        return httpx.get(f"{base}/api/v1/whoami", headers=headers, trust_env=False)
+
+    refused = next(answer for answer in map(ask, range(1000)) if answer.status_code != 401)
+    assert refused.status_code == 429 and "from 127.0.0.1;" in refused.json()["error"]
