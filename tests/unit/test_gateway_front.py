@@ -21,7 +21,7 @@ from judge.gateway.gate import SMALL_BODY, Gate
 from judge.gateway.head import HeadTooLargeError
 from judge.gateway.throttle import Throttle
 from judge.gateway.turns import Few, Turns
-from tests.support.gateway import ADMIN, USER, Browser, make_config
+from tests.support.gateway import ADMIN, USER, make_config
 
 # --- heads -----------------------------------------------------------------------------------------------------
 
@@ -182,9 +182,11 @@ def test_a_stranger_sends_a_small_body_only(config):
 
 
 def test_a_session_of_the_pages_is_known_at_the_gate(config):
-    app = create_app(config)
-    browser = Browser(app.test_client(), USER)
-    cookie = browser.client.get_cookie("judge")
+    client = create_app(config).test_client()
+    principal = Tokens(config.tokens).find(USER)
+    with client.session_transaction() as session:
+        session["fp"] = principal.fingerprint
+    cookie = client.get_cookie("judge")
     gate = gate_of(config)
     known = gate.caller(parse("POST /submit HTTP/1.1", "Host: x", f"Cookie: odd; a=b; judge={cookie.value}"), "1.2.3.4")
     assert known.known and known.known.user == "ada" and known.body_bytes == config.limits.blob_bytes
