@@ -24,6 +24,8 @@ _OWNED = re.compile(r"^.+\.(\d+)\.(\d+)$")
 _CLEAN_SECONDS = 5.0
 # The kernel's counters lag behind by some pages per processor.
 _DUST = 1024**2
+# The most that the kernel charges at once, a huge page and some more: it makes room when so much is missing.
+_STEP = 2560 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,13 +210,15 @@ def kept(stat: int, *, keeps: bool) -> tuple[int, int]:
     return 0, cache(text)
 
 
-def programs(peak: int, files: int, cached: tuple[int, int], *, reclaimed: bool) -> int:
+def programs(peak: int, limit: int, files: int, cached: tuple[int, int]) -> int:
     """Of the peak of a group, the bytes that were the program's own: never less than that, whatever it read.
 
-    `files` were there before it; of page cache, `cached` is what was charged at its start and at its end. So much as
-    there was at both ends was there at the peak, too, unless the kernel took pages back for room (`reclaimed`): then
-    nobody knows. What the run pulled in counts for it, since it may have come after the peak.
+    `limit` is the group's and includes `files`, which were there before. Of page cache, `cached` is what was charged at
+    the run's start and at its end: so much as there was at both ends was there at the peak, too, unless the kernel took
+    pages back for room, which it does at the limit: then nobody knows. What the run pulled in counts for it, since it
+    may have come after the peak.
     """
+    reclaimed = peak > limit - _STEP
     return max(0, peak - files - (0 if reclaimed else min(cached)))
 
 

@@ -102,12 +102,11 @@ class GroupV1:
         self._peak = self._fd(memory / "memory.max_usage_in_bytes", os.O_RDWR)
         self._stat = self._fd(memory / "memory.stat")
         self._oom = self._fd(memory / "memory.oom_control")
-        self._full = self._fd(memory / "memory.failcnt")
         self._cpu = self._fd(cpuacct / "cpuacct.usage")
         self._procs_peak = self._peak_file(pids)
         self.event_fd = self._listen(memory)
         self._limits = (_UNLIMITED, 0)
-        self._cpu0 = self._files = self._oom0 = self._full0 = self._cached = 0
+        self._cpu0 = self._files = self._oom0 = self._cached = 0
         self._struck = False
 
     def _fd(self, path: Path, flags: int = os.O_RDONLY) -> int:
@@ -157,7 +156,6 @@ class GroupV1:
             os.eventfd_read(self.event_fd)
         self._struck = False
         self._oom0 = field(read(self._oom), b"oom_kill")
-        self._full0 = int(read(self._full))
         self._cpu0 = int(read(self._cpu))
 
     def cpu(self) -> float:
@@ -173,8 +171,8 @@ class GroupV1:
     def finish(self) -> Usage:
         """The account of the run."""
         cpu, oom = self.cpu(), self.over_memory()
-        cached, reclaimed = (self._cached, cache(read(self._stat))), int(read(self._full)) > self._full0
-        used = programs(int(read(self._peak)), self._files, cached, reclaimed=reclaimed)
+        cached = (self._cached, cache(read(self._stat)))
+        used = programs(int(read(self._peak)), self._limits[0], self._files, cached)
         processes = int(read(self._procs_peak)) - _PARENT if self._procs_peak is not None else 0
         return Usage(cpu, used, processes, oom)
 

@@ -200,7 +200,7 @@ class Leaf:
             if (directory / name).exists():
                 write(directory / name, value)
         self._limits = (0, 0)
-        self._cpu0 = self._files = self._cached = self._oom0 = self._full0 = self._high = 0
+        self._cpu0 = self._files = self._cached = self._oom0 = self._high = 0
 
     def _fd(self, path: Path, flags: int = os.O_RDONLY) -> int:
         fd = os.open(path, flags | os.O_CLOEXEC)
@@ -233,8 +233,7 @@ class Leaf:
         self._limits = limits
         self._high = 0
         self._reset()
-        events = read(self._events)
-        self._oom0, self._full0 = field(events, b"oom_kill"), field(events, b"max")
+        self._oom0 = field(read(self._events), b"oom_kill")
         self._cpu0 = field(read(self._cpu), b"usage_usec")
 
     def cpu(self) -> float:
@@ -251,8 +250,7 @@ class Leaf:
         """The account of the run."""
         cpu, oom = self.cpu(), self.over_memory()
         peak = int(read(self._peak)) if self._peak is not None else self._high
-        cached, reclaimed = (self._cached, cache(read(self._stat))), field(read(self._events), b"max") > self._full0
-        used = programs(peak, self._files, cached, reclaimed=reclaimed)
+        used = programs(peak, self._limits[0], self._files, (self._cached, cache(read(self._stat))))
         processes = int(read(self._procs_peak)) if self._procs_peak is not None else 0
         return Usage(cpu, used, processes, oom)
 

@@ -230,6 +230,61 @@ def test_page_cache_is_nobodys_memory(sandbox: Sandbox) -> None:
     right_below(sandbox, READ, Limits(cpu=60, wall=120, memory=16 * MIB))
 
 
+FORGE = """
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static char block[1 << 16];
+static size_t pull(const char *path, size_t total, size_t most, int depth) {
+    char name[4096];
+    DIR *all = opendir(path);
+    for (struct dirent *one; all && total < most && (one = readdir(all));) {
+        if (one->d_name[0] == '.') continue;
+        snprintf(name, sizeof name, "%s/%s", path, one->d_name);
+        if (one->d_type == DT_DIR && depth) total = pull(name, total, most, depth - 1);
+        if (one->d_type != DT_REG) continue;
+        int fd = open(name, O_RDONLY);
+        for (ssize_t n; fd >= 0 && (n = read(fd, block, sizeof block)) > 0;) total += (size_t)n;
+        close(fd);
+    }
+    if (all) closedir(all);
+    return total;
+}
+int main(int argc, char **argv) {
+    size_t used = strtoul(argv[1], NULL, 10) << 20, read = strtoul(argv[2], NULL, 10) << 20;
+    if (argc > 3) pull("/usr", 0, read, 4); /* before, too: what is there at both ends may have been away between */
+    char *memory = mmap(NULL, used, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(memory, 1, used);
+    munmap(memory, used);
+    return pull("/usr", 0, read, 4) < read;
+}
+"""
+
+
+def forget(place: str, depth: int) -> None:
+    """Have the host drop the files that programs pull in, so that they are charged to the next reader."""
+    for entry in os.scandir(place):
+        if entry.is_dir(follow_symlinks=False) and depth:
+            forget(entry.path, depth - 1)
+        elif entry.is_file(follow_symlinks=False):
+            fd = os.open(entry.path, os.O_RDONLY)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(fd)
+
+
+@pytest.mark.parametrize(("limit", "more"), [(256, []), (256, ["before"]), (160, ["before"])])
+def test_memory_that_was_used_is_told_whatever_is_read_after_it(sandbox: Sandbox, limit: int, more: list[str]) -> None:
+    limits = Limits(cpu=60, wall=120, memory=limit * MIB)
+    forget("/usr", 4)
+    for _ in range(TIMES):
+        with run_c(sandbox, FORGE, limits, "150", "160", *more) as outcome:
+            assert outcome.exit_code == 0 and 150 * MIB <= outcome.memory <= limit * MIB, outcome
+
+
 WRITE = """
 #include <fcntl.h>
 #include <signal.h>
