@@ -1,18 +1,42 @@
-"""Text that others wrote, made fit for a line of a log, a table or a refusal."""
+"""Text that others wrote, made fit for a line of a log, a table or a refusal, or for a page."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
+
+# Letters and marks by their category, that show nothing all the same: fillers, joiners, selectors of variants.
+_HIDDEN = re.compile(
+    "[\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u2800\\u3164\\ufe00-\\ufe0f\\uffa0\\U000e0100-\\U000e01ef]"
+)
+
+
+def shows(text: str) -> bool:
+    """Whether every character of a text is one that people can see, or a plain space."""
+    return text.isprintable() and not _HIDDEN.search(text)
 
 
 def one_line(text: str) -> str:
-    """One line that forges no other and steers no terminal: what is not printable stands as its code, blanks as blanks.
+    """One line that forges no other and steers no terminal: what does not show stands as its code, blanks as blanks.
 
     Used by refusals (`judge.errors`), logs and judgectl's screen.
     """
-    if text.isprintable():
+    if shows(text):
         return text
-    return "".join(char if char.isprintable() else _shown(char) for char in text)
+    return "".join(char if shows(char) else _shown(char) for char in text)
+
+
+def lines(text: str) -> str:
+    """Any text as a page shows it: what does not show, or turns the direction of what follows, stands as `⟨U+202E⟩`.
+
+    Ends of lines, tabs and blanks of any width stay.
+    """
+    if shows(text):
+        return text
+    return "\n".join(
+        line if shows(line) else "".join(char if shows(char) else _marked(char) for char in line)
+        for line in text.replace("\r\n", "\n").split("\n")
+    )
 
 
 def _shown(char: str) -> str:
@@ -21,3 +45,9 @@ def _shown(char: str) -> str:
     if unicodedata.category(char) == "Zs":
         return " "
     return char.encode("unicode_escape").decode()
+
+
+def _marked(char: str) -> str:
+    if char == "\t" or unicodedata.category(char) == "Zs":
+        return char
+    return f"⟨U+{ord(char):04X}⟩"

@@ -13,7 +13,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from judge import clock
 from judge.config import GatewayConfig
 from judge.errors import JudgeError, NotFoundError, TooLargeError, UsageError
-from judge.gateway import api, pages, routes, trace
+from judge.gateway import api, pages, routes, trace, views
 from judge.gateway.auth import Tokens, read_session_key
 from judge.gateway.cluster import Cluster
 from judge.gateway.gate import cookie_name
@@ -48,6 +48,7 @@ def create_app(config: GatewayConfig) -> Flask:
     Nothing is connected before the first request, which is after uWSGI's fork.
     """
     app = Flask("judge.gateway", static_folder="static", template_folder="templates")
+    app.jinja_options = {**app.jinja_options, "finalize": views.as_shown}
     app.secret_key = read_session_key(config.session_key)
     app.config.update(
         MAX_CONTENT_LENGTH=config.limits.body_bytes,

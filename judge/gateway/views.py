@@ -6,8 +6,11 @@ import datetime
 import re
 from dataclasses import dataclass
 
+from markupsafe import Markup, escape
+
 from judge.gateway.submit import size
 from judge.rpc.messages import RunUsage, Status, Task, TestResult, Verdict
+from judge.text import lines
 
 UNKNOWN = "\N{EN DASH}"
 __all__ = ["FILTERS", "Look", "ago", "look", "progress", "seconds", "size", "utc"]
@@ -140,7 +143,21 @@ def capitalize_first(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def as_shown(value: object) -> object:
+    """What every expression of a template passes through: text whose every character shows, see `judge.text.lines`.
+
+    Markup is left as it is: it was made of such text, or by `verbatim`.
+    """
+    return lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def verbatim(value: str) -> Markup:
+    """What a form gives back to be sent again: escaped, but with every character that was typed."""
+    return escape(value)
+
+
 FILTERS = {
+    "verbatim": verbatim,
     "capitalize_first": capitalize_first,
     "look": look,
     "seconds": seconds,

@@ -369,6 +369,29 @@ def test_users_do_not_see_what_hidden_tests_print(ada, prepared):
     assert "fine" not in ada.get(f"/submissions/{ID}").text, "an unknown problem shows nothing"
 
 
+def test_what_does_not_show_is_shown_on_every_page_and_typed_text_comes_back_as_it_was(ada, prepared):
+    """Source that reads otherwise than it runs (U+202E), and words that are not there to see (U+200B)."""
+    odd = "a\u202eb\u2066c\u200bd\ufe0f\x1b[31m"
+    prepared.tasks(
+        make_task(
+            submission=m.Submission(
+                user="ada", command=odd, compile=odd, stdin=odd, source=f"{odd}\r\nx\n", filename=odd
+            ),
+            status="success", done=True, verdict="WA", judged_by=odd,
+            history=[m.Attempt(attempt=2, executor="e", reason=odd)],
+            result=m.Result(compile_log=odd, stdout=odd, reason=odd, tests=[
+                m.TestResult(name=odd, verdict="WA", output=odd, error=odd, message=odd, feedback=odd, reason=odd)
+            ]),
+        )
+    )  # fmt: skip
+    for page in (f"/submissions/{ID}", "/submissions", "/"):
+        shown = ada.get(page).text
+        assert not set(shown) & set("\u202e\u2066\u200b\ufe0f\x1b\r"), page
+    assert ada.get(f"/submissions/{ID}").text.count("a⟨U+202E⟩b⟨U+2066⟩c⟨U+200B⟩d⟨U+FE0F⟩⟨U+001B⟩[31m") >= 12
+    answer = ada.client.post("/submit", data={"csrf": "old", "language": "c", "source": f"{odd}<", "stdin": odd})
+    assert f"{odd}&lt;</textarea>" in answer.text and f"{odd}</textarea>" in answer.text
+
+
 def test_free_runs_and_commands(ada, prepared):
     result = m.Result(stdout="", tests=[m.TestResult(name="run", verdict="AC")])
     free = make_task(status="success", done=True, verdict="AC", result=result)

@@ -6,6 +6,7 @@ import io
 import json
 import shlex
 import subprocess
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from judge.ctl.logs import Entry
 from judge.ctl.ssh import Answer
 from judge.ctl.text import age, duration
 from judge.errors import ConfigError, UnavailableError, UsageError
-from judge.text import one_line
+from judge.text import lines, one_line
 
 
 def host(name: str = "e1", groups: tuple[str, ...] = ("executors",), **variables: str) -> Host:
@@ -49,6 +50,20 @@ def test_clean_text_has_nothing_that_moves_a_cursor_or_turns_the_writing(text: s
 
 def test_clean_text_still_says_what_was_there() -> None:
     assert one_line("\x1b[31mred\x07 \u202eevil ü\t.") == "\\x1b[31mred\\x07 \\u202eevil ü    ."
+    assert lines("a\tü\u3000\r\n\u2066b\u200b\n\ufe0f") == "a\tü\u3000\n⟨U+2066⟩b⟨U+200B⟩\n⟨U+FE0F⟩"
+
+
+# Python calls these printable, or they are the format characters of all kinds: none shows, or all turn the writing.
+HIDDEN = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200b\u200c\u200d\u200e\u200f\u061c\u2060\ufeff\u00ad"
+HIDDEN += "\u034f\u115f\u1160\u17b4\u180e\u2800\u3164\ufe0f\uffa0\U000e0020\U000e0100\u2028\u2029\x85\x00\x1b\x7f\x9b"
+
+
+@given(st.text(st.sampled_from(HIDDEN + "ab \n\t") | st.characters()))
+def test_what_does_not_show_is_shown(text: str) -> None:
+    for made in (one_line(text), lines(text)):
+        assert not set(made) & set(HIDDEN)
+    assert all(one.isprintable() or one in "\n\t" or unicodedata.category(one) == "Zs" for one in lines(text))
+    assert lines(lines(text)) == lines(text)
 
 
 @given(st.integers(0, 10**8))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import shutil
 import statistics
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from judge.errors import ConfigError, PackageError, UsageError
 from judge.problems.examples import ExampleSet, load_examples
@@ -24,6 +28,30 @@ def examples() -> ExampleSet:
 
 def package(examples: ExampleSet, name: str) -> Package:
     return next(one for one in examples.packages if one.manifest.name == name)
+
+
+VALIDATORS = sorted(EXAMPLES.glob("packages/*/output_validator*/**/*.py"))
+ODD = ["²\n".encode(), "٣\n".encode(), b"\xff\xfe\n", b"9" * 100_000, b"", b"\0\n", b"1_0\n", b"-1\n", b"1 2 3 x"]
+
+
+@pytest.mark.parametrize("validator", VALIDATORS, ids=lambda path: path.stem)
+def test_no_output_makes_a_validator_of_the_examples_fail(validator: Path, tmp_path: Path):
+    (tmp_path / "input").write_text("10 3\n5 6 7\n" if validator.stem == "score" else "50\n")
+    (tmp_path / "answer").write_text("10\n")
+
+    @settings(max_examples=15)
+    @given(st.sampled_from(ODD) | st.binary(max_size=40))
+    def judged(output: bytes) -> None:
+        for locale in ("C", "C.UTF-8"):
+            done = subprocess.run(
+                [sys.executable, str(validator), tmp_path / "input", tmp_path / "answer", f"{tmp_path}/"],
+                input=output, env={"LC_ALL": locale}, capture_output=True, check=False,
+            )  # fmt: skip
+            assert done.returncode in {42, 43}, done.stderr
+
+    for one in ODD:
+        judged = example(one)(judged)
+    judged()
 
 
 def test_every_language_and_every_verdict_occur(examples: ExampleSet):

@@ -212,6 +212,32 @@ def test_any_bytes_are_judged_and_described(output, answer, flags):
     assert found.message.isprintable() and len(found.message) < 200 and found.detail.isprintable()
 
 
+_DIGITS = "0123456789+-.eE_x²½٣Ⅷ一\uff10\u3007\u202e\ufeff\u00a0\u2003\x00\n nanif"
+
+
+@FUZZ
+@given(st.text(_DIGITS, max_size=40) | st.text(max_size=40), st.text(_DIGITS, max_size=40), FLAGS)
+def test_any_two_texts_are_judged_whatever_else_calls_itself_a_digit(output, answer, flags):
+    found = validate(output.encode("utf-8", "surrogatepass"), answer.encode(), flags)
+    assert found.message.isprintable() and found.detail.isprintable()
+
+
+@FUZZ
+@given(st.text(_DIGITS, max_size=12))
+def test_only_decimal_numbers_in_ascii_are_numbers(token):
+    assert number(token.encode()) is None or token.isascii()
+
+
+@FUZZ
+@given(st.lists(st.sampled_from(["case_sensitive", "float_tolerance"]) | st.text(_DIGITS, max_size=9), max_size=3))
+def test_any_flags_are_taken_or_refused_in_a_sentence(flags):
+    try:
+        parse_flags(flags)
+    except PackageError as exc:
+        said = str(exc)
+        assert said.isprintable()
+
+
 @FUZZ
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_in_every_common_notation_are_the_same(value):
