@@ -242,6 +242,7 @@ class JudicatorConfig(Daemon):
     attempts: int = Field(default=3, ge=1, le=100)
     wait_timeout: Seconds = 20.0
     retention_days: float = Field(default=0, ge=0, description="0 keeps everything")
+    audit_days: float = Field(default=0, ge=0, description="age at which the audit trail's entries go; 0 keeps all")
     limits: SubmissionLimits = SubmissionLimits()
     allowances: Allowances = Allowances()
 

@@ -14,8 +14,8 @@ import typer
 from judge import __version__
 from judge.boot import holds
 from judge.ctl import context as contexts
+from judge.ctl import deleting, fleet_commands, problems, rejudge, show, submit, trail
 from judge.ctl import examples as example_set
-from judge.ctl import fleet_commands, problems, rejudge, show, submit
 from judge.ctl.api import Api
 from judge.ctl.options import Options, Output
 from judge.ctl.text import duration
@@ -75,6 +75,8 @@ def _api() -> Api:
 
 
 app.add_typer(rejudge.use(_api), name="rejudge")
+deleting.add_to(app, _api)
+trail.add_to(app, _api)
 
 
 def parse_size(text: str | None) -> int | None:
@@ -325,6 +327,7 @@ def hold(
 ) -> None:
     """Keep boot away from a service of this host, for a reason and a time."""
     held = holds.hold(_run_dir(run_dir), service, reason, parse_duration(duration), getpass.getuser())
+    trail.tell(_api, "hold.place", service, reason=reason, seconds=parse_duration(duration))
     if output == show.Output.JSON:
         show.print_json([{"service": service, "reason": reason, "seconds": parse_duration(duration)}])
     else:
@@ -336,6 +339,7 @@ def hold(
 def release(service: str, run_dir: RunDir = None, output: Output = TABLE) -> None:
     """Give a held (or FATAL) service back to boot."""
     holds.release(_run_dir(run_dir), service)
+    trail.tell(_api, "hold.release", service)
     if output == show.Output.JSON:
         show.print_json([{"service": service, "released": True}])
     else:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import judge
 from judge.errors import FieldError, ForbiddenError, NotFoundError
-from judge.gateway import disclosure, models, openapi, rejudge, submit, trace
+from judge.gateway import audit, deleting, disclosure, models, openapi, rejudge, submit, trace
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.gateway.routes import BINARY, Answer, Call, Route, blob_body
@@ -283,7 +283,7 @@ _IDEMPOTENCY = {"Idempotency-Key": "1 to 128 characters; the same key with the s
 ROUTES: list[Route] = [
     Route("POST", "/submissions", "submit", "Hand in a submission", _add, "user", m.Task, 201,
           also={200: "The Idempotency-Key was used before, here is its task"}, body=m.Submission, headers=_IDEMPOTENCY,
-          errors=(403, 404, 409)),
+          errors=(403, 404, 409, 429)),
     Route("GET", "/submissions", "search", "Find submissions, newest first", _search, "user", m.SearchReply,
           query=m.SearchRequest, errors=(403,)),
     Route("GET", "/submissions/<id>", "get", "One submission; with wait, once it has changed", _get, "user", m.Task,
@@ -312,6 +312,8 @@ ROUTES: list[Route] = [
     Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "admin", None, errors=(400,)),
     Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "admin", None, errors=(400,)),
     *rejudge.ROUTES,
+    *deleting.ROUTES,
+    *audit.ROUTES,
     Route("GET", "/languages", "languages", "The languages that live executors judge", _languages, "user",
           models.LanguagesReply),
     Route("GET", "/whoami", "whoami", "Whom the token belongs to", _whoami, "user", models.Whoami),

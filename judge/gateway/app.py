@@ -17,6 +17,7 @@ from judge.gateway import api, pages, routes, trace, views
 from judge.gateway.auth import Tokens, read_session_key
 from judge.gateway.cluster import Cluster
 from judge.gateway.gate import cookie_name
+from judge.gateway.notes import Notes
 from judge.gateway.sessions import Sessions
 from judge.gateway.submit import size
 from judge.rpc.session import LIFETIME
@@ -63,7 +64,7 @@ def create_app(config: GatewayConfig) -> Flask:
         SEND_FILE_MAX_AGE_DEFAULT=86400,
     )
     tokens, cluster = Tokens(config.tokens), Cluster(config)
-    services = routes.Services(config, tokens, cluster, Sessions(tokens, cluster))
+    services = routes.Services(config, tokens, cluster, Sessions(tokens, cluster), Notes(cluster))
     app.extensions["judge"] = services
     routes.register(app, services, api.ROUTES)
     pages.register(app, services)

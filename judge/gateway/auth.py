@@ -55,6 +55,9 @@ class Principal:
         return self.role == "admin"
 
 
+NOBODY = Principal("", "user", "")
+
+
 def token_digest(token: str) -> str:
     """What tokens.yml stores for a token: the SHA-256 of its text, in hex."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
@@ -91,6 +94,10 @@ class Tokens:
             if hmac.compare_digest(_fingerprint(one.sha256), fingerprint):
                 return self._principal(one)
         return None
+
+    def listed(self) -> list[Principal]:
+        """Everybody who has a token now."""
+        return [self._principal(one) for one in self._current()]
 
     @staticmethod
     def _principal(token: Token) -> Principal:

@@ -16,8 +16,11 @@ from judge import clock
 from judge.config import GatewayConfig
 from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.etcd.client import Etcd
+from judge.gateway import asking
 from judge.rpc import messages as m
+from judge.rpc.audit import AuditQuery, AuditReply, Note, TokensSeen
 from judge.rpc.client import RpcClient, etcd_endpoints
+from judge.rpc.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply
 from judge.rpc.rejudging import (
@@ -179,6 +182,38 @@ class Cluster:
         """Whether a session is in force."""
         return self._call("session_live", SessionRef(id=session), SessionState).live
 
+    # --- deleting ----------------------------------------------------------------------------------------------
+
+    def delete_preview(self, wanted: DeletionWanted) -> DeletionPreview:
+        """What would go, what stays, and why it cannot be deleted; NotFoundError."""
+        return self._call("delete_preview", wanted, DeletionPreview)
+
+    def delete_submission(self, task: str) -> Deleted:
+        """Delete a finished submission; ConflictError says why not."""
+        return self._call("delete_submission", m.TaskRef(id=task), Deleted)
+
+    def delete_problem(self, name: str) -> Deleted:
+        """Delete a problem; ConflictError says why not."""
+        return self._call("delete_problem", ProblemName(name=name), Deleted)
+
+    def purge(self, request: PurgeRequest) -> Purged:
+        """Delete a person's data, as much as one call may."""
+        return self._call("purge", request, Purged)
+
+    # --- the audit trail ---------------------------------------------------------------------------------------
+
+    def audit(self, request: AuditQuery) -> AuditReply:
+        """Search the trail, newest first."""
+        return self._call("audit", request, AuditReply)
+
+    def audit_note(self, note: Note, timeout: float | None = None) -> None:
+        """Have something noted; it is once this returns."""
+        self._call("audit_note", note, m.Empty, timeout)
+
+    def audit_tokens(self, seen: TokensSeen) -> None:
+        """Tell all of this gateway's tokens, of which the changes are noted."""
+        self._call("audit_tokens", seen, m.Empty)
+
     # --- problems and blobs ------------------------------------------------------------------------------------
 
     def problems(self) -> ProblemsReply:
@@ -237,7 +272,7 @@ class Cluster:
 
     def _call(self, method: str, request: m.Message, reply: type[M], timeout: float | None = None) -> M:
         with self._sentences():
-            return self._client().call(method, request, reply, timeout=timeout)
+            return self._client().call(method, request, reply, timeout=timeout, by=asking.current())
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:

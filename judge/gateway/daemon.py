@@ -22,6 +22,7 @@ from judge.gateway import auth, head, uwsgi
 from judge.gateway.files import write_atomically
 from judge.gateway.front import ALIVE, Front
 from judge.gateway.gate import Gate
+from judge.gateway.notes import TokenWatch
 from judge.notify import notify
 from judge.process import ChildProcess, find_binary
 
@@ -185,7 +186,9 @@ def run(config: GatewayConfig) -> int:
             cwd=config.run_dir,
         )
         checker = Checker(child, front, config.listen, config.check)
+        watch = TokenWatch(config)
         checker.start()
+        watch.start()
         try:
             while not stop.wait(_POLL):
                 if child.poll() is not None:
@@ -193,6 +196,7 @@ def run(config: GatewayConfig) -> int:
         finally:
             notify("STOPPING=1")
             checker.stop()
+            watch.stop(_POLL)
             code = child.stop(config.stop_grace)
     if stop.is_set():
         log.info("stopped")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from judge.rpc import messages as m
+from judge.rpc.deleting import Moment
 from judge.rpc.overview import JudicatorState, MemberState
 from judge.rpc.rejudging import RejudgeFilter
 
@@ -74,6 +77,22 @@ class BlobReply(m.Message):
 
     sha: m.Sha256
     bytes: int = Field(ge=0)
+
+
+class PurgeQuery(m.Message):
+    """How a purge goes on; see PurgeRequest."""
+
+    until: Moment | None = Field(default=None, description="the `until` of the answer before, while `left` is not 0")
+
+
+class HoldNote(m.Message):
+    """What `judgectl hold` and `release` have done on a host, as they tell it afterwards."""
+
+    action: Literal["hold.place", "hold.release"]
+    host: str = Field(min_length=1, max_length=120)
+    service: str = Field(min_length=1, max_length=64)
+    reason: str = Field(default="", max_length=300)
+    seconds: int = Field(default=0, ge=0, le=10**8, description="how long, at the most")
 
 
 class RejudgeBody(m.Message):

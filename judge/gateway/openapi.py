@@ -34,6 +34,7 @@ _STATUS = {
     413: "The body or the source is too large",
     415: "The body is of a type that this call does not take",
     422: "No submission meets the conditions",
+    429: "This user has all that one may have",
     503: "The judge's servers do not answer at the moment",
     504: "The judge's servers did not answer in time",
 }

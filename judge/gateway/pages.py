@@ -17,7 +17,7 @@ from pydantic import ValidationError
 import judge
 from judge import clock
 from judge.errors import ConflictError, ForbiddenError, JudgeError, OutcomeUnknownError, UsageError
-from judge.gateway import api, auth, forms, rejudge_pages, trace, views
+from judge.gateway import api, asking, auth, forms, rejudge_pages, trace, trail_pages, views
 from judge.gateway.auth import Principal
 from judge.gateway.routes import Services, field_error
 from judge.gateway.submit import Upload, admit
@@ -41,11 +41,13 @@ class Pages:
         self._config = services.config
         self._tokens = services.tokens
         self._sessions = services.sessions
+        self._notes = services.notes
 
     # --- in and out --------------------------------------------------------------------------------------------
 
     def login(self) -> Any:
         """GET and POST /login."""
+        asking.begin(request, auth.NOBODY)
         target = _local(request.values.get("next", ""))
         if request.method in _OPEN:
             if self._sessions.current():
@@ -57,8 +59,11 @@ class Pages:
         principal = self._tokens.find(request.form.get("token", "").strip())
         if principal is None:
             log.warning("a login with an unknown token was refused (from %s)", request.remote_addr)
+            self._notes.refused("page")
             error = "This token is not known here. Check that you have copied all of it."
             return render_template("login.html", next=target, error=error), 401
+        asking.begin(request, principal)
+        self._notes.logged_in(principal.user)
         self._sessions.begin(principal)
         log.info("%s (%s) logged in", principal.user, principal.role)
         return redirect(target, 303)
@@ -67,6 +72,7 @@ class Pages:
         """POST /logout: end this session, or all of this person's, at every gateway."""
         everywhere = request.form.get("everywhere", "") == "yes"
         self._sessions.end(g.principal, everywhere=everywhere)
+        self._notes.logged_out(g.principal.user)
         log.info("%s logged out%s", g.principal.user, " everywhere" if everywhere else "")
         return redirect(url_for("login"), 303)
 
@@ -280,6 +286,7 @@ def register(app: Flask, services: Services) -> None:
                 here = request.full_path.rstrip("?") if request.method in _OPEN else "/"
                 return redirect(f"{url_for('login')}?next={quote(here, safe='')}", 303)
             g.principal = principal
+            asking.begin(request, principal)
             if request.method not in _OPEN:
                 _check_form()
             return view(**params)
@@ -299,6 +306,7 @@ def register(app: Flask, services: Services) -> None:
         ("/judicators", "judicators", pages.judicators, ["GET"]),
         ("/problems", "problems", pages.problems, ["GET"]),
         *rejudge_pages.table(services),
+        *trail_pages.table(services),
     ]
     for path, name, view, methods in table:
         app.add_url_rule(path, name, guarded(view), methods=methods, provide_automatic_options=False)

@@ -16,9 +16,11 @@ from flask import Flask, Response, request
 from pydantic import BaseModel, ValidationError
 
 from judge.config import GatewayConfig
-from judge.errors import FieldError, ForbiddenError, JudgeError, TooLargeError, UsageError
-from judge.gateway.auth import Principal, Tokens
+from judge.errors import FieldError, ForbiddenError, JudgeError, TooLargeError, UnauthorizedError, UsageError
+from judge.gateway import asking
+from judge.gateway.auth import NOBODY, Principal, Tokens
 from judge.gateway.cluster import Cluster
+from judge.gateway.notes import Notes
 from judge.gateway.sessions import Sessions
 from judge.rpc import messages as m
 
@@ -61,6 +63,7 @@ class Services:
     tokens: Tokens
     cluster: Cluster
     sessions: Sessions
+    notes: Notes
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Route:
     its role, path and body. `headers` are optional request headers, with what they mean.
     """
 
-    method: Literal["GET", "HEAD", "POST", "PUT"]
+    method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
     path: str
     name: str
     summary: str
@@ -188,11 +191,15 @@ def _respond(route: Route, reply: m.Message | Answer) -> Response:
     return response
 
 
-_NOBODY = Principal("", "user", "")
-
-
 def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Response:
-    principal = _NOBODY if route.role == "none" else services.sessions.caller(request)
+    asking.begin(request, NOBODY)
+    try:
+        principal = NOBODY if route.role == "none" else services.sessions.caller(request)
+    except UnauthorizedError:
+        if "Authorization" in request.headers:
+            services.notes.refused("api")
+        raise
+    asking.begin(request, principal)
     if route.role == "admin" and not principal.admin:
         raise ForbiddenError(f"user '{principal.user}' may not do this; it takes a token of role admin")
     query = parse_query(route.query) if route.query else None

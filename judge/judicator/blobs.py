@@ -1,4 +1,9 @@
-"""Blobs by SHA-256 in GridFS: problems' tests, big inputs and outputs (DESIGN 5). Nothing is stored unverified."""
+"""Blobs by SHA-256 in GridFS: problems' tests, big inputs and outputs. Nothing is stored unverified.
+
+What nothing refers to is marked by retention with the moment from which it may be removed (`unused`), which is not
+before the end of a grace. Whoever is told that a blob is there has taken its mark away first, and so has that grace to
+write down a reference to it.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,37 @@ import datetime
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Iterable
+from typing import Final
 
 from bson import ObjectId
 from gridfs.asynchronous import AsyncGridFSBucket
 from gridfs.errors import CorruptGridFile, NoFile
 
-from judge import clock
 from judge.errors import FieldError, NotFoundError, UnavailableError
-from judge.judicator.database import Database, Document
+from judge.judicator.database import Collection, Database, Document
 
 log = logging.getLogger(__name__)
 
 _PIECE = 256 * 1024
-_YOUNG = datetime.timedelta(hours=12)
+_NAMES = 1000
+# For what a person deletes. Longer than any call takes between the question for a blob and the reference to it.
+SOON: Final = datetime.timedelta(minutes=5)
+
+
+def mark(grace: datetime.timedelta) -> list[Document]:
+    """An update that lets a document be removed after `grace`, or when its mark says, whichever is sooner."""
+    moment = {"$add": ["$$NOW", int(grace.total_seconds() * 1000)]}
+    return [{"$set": {"unused": {"$min": ["$unused", moment]}}}]
+
+
+def due() -> Document:
+    """The query of what is marked and may be removed now, by the database's clock."""
+    return {"unused": {"$exists": True}, "$expr": {"$lt": ["$unused", "$$NOW"]}}
+
+
+async def unmark(collection: Collection, query: Document) -> None:
+    """Take the marks away from what a query finds."""
+    await collection.update_many({**query, "unused": {"$exists": True}}, {"$unset": {"unused": ""}})
 
 
 class Blobs:
@@ -27,35 +50,43 @@ class Blobs:
     def __init__(self, database: Database) -> None:
         """Nothing is sent before the first call."""
         self._db = database
-        self._db = database
         self._files = database.raw["fs.files"]
         self._bucket = AsyncGridFSBucket(database.raw)
 
     async def size(self, sha: str) -> int | None:
-        """Bytes of a blob; None when it is not there. Asking for it keeps it from retention for another day."""
-        doc = await self._db.find(self._files, {"filename": sha}, {"length": 1, "uploadDate": 1})
-        if doc is None:
+        """Bytes of a blob; None when it is not there. Asking for it keeps it from retention for its grace."""
+        doc = await self._db.find(self._files, {"filename": sha}, {"length": 1, "unused": 1})
+        if doc is None or ("unused" in doc and not await self._keep([sha])):
             return None
-        await self._keep([doc])
         return int(doc["length"])
 
     async def missing(self, shas: Iterable[str]) -> list[str]:
-        """Those of the blobs that are not there."""
+        """Those of the blobs that are not there; the others are kept as `size` keeps them."""
         wanted = sorted(set(shas))
         have: set[str] = set()
-        for start in range(0, len(wanted), 1000):
-            names = {"filename": {"$in": wanted[start : start + 1000]}}
-            docs = await self._files.find(names, {"filename": 1, "uploadDate": 1}).to_list()
-            await self._keep(docs)
-            have.update(doc["filename"] for doc in docs)
+        for start in range(0, len(wanted), _NAMES):
+            names = {"filename": {"$in": wanted[start : start + _NAMES]}}
+            docs = await self._files.find(names, {"filename": 1, "unused": 1}).to_list()
+            marked = {doc["filename"] for doc in docs if "unused" in doc}
+            have |= {doc["filename"] for doc in docs} - marked
+            have |= await self._keep(sorted(marked))
         return [sha for sha in wanted if sha not in have and await self.size(sha) is None]
 
-    async def _keep(self, docs: list[Document]) -> None:
-        """Make old files young, or retention could remove one between this question and the task that needs it."""
-        now = clock.wall()
-        old = [doc["_id"] for doc in docs if now - doc["uploadDate"] > _YOUNG]
-        if old:
-            await self._files.update_many({"_id": {"$in": old}}, {"$set": {"uploadDate": now}})
+    async def _keep(self, names: list[str]) -> set[str]:
+        """Take the marks of blobs away; those that are there and have none. A removal that came first has won."""
+        query = {"filename": {"$in": names}}
+        while names:
+            await unmark(self._files, query)
+            docs = await self._files.find(query, {"filename": 1, "unused": 1}).to_list()
+            if not any("unused" in doc for doc in docs):
+                return {doc["filename"] for doc in docs}
+        return set()
+
+    async def let_go(self, shas: Iterable[str]) -> None:
+        """Let retention remove these soon, unless something else refers to them or somebody asks for them."""
+        wanted = sorted(set(shas))
+        for start in range(0, len(wanted), _NAMES):
+            await self._files.update_many({"filename": {"$in": wanted[start : start + _NAMES]}}, mark(SOON))
 
     async def read(self, sha: str) -> AsyncIterator[bytes]:
         """The content in pieces, not yet verified; NotFoundError, UnavailableError when pieces are missing."""

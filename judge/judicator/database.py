@@ -24,6 +24,8 @@ MAJORITY: Final = WriteConcern(w="majority", j=True)
 QUEUE: Final = [("rank", ASCENDING), ("order", ASCENDING), ("arrival", ASCENDING)]
 
 _WAITING = [("done", ASCENDING), ("executor", ASCENDING)]
+# What a user's tasks take, which is summed up from this index alone.
+STORED: Final = [("user", ASCENDING), ("bytes", ASCENDING)]
 _NEWEST = ("_id", DESCENDING)
 _OLDEST = ("_id", ASCENDING)
 _TASK_INDEXES: Final = [
@@ -42,6 +44,7 @@ _TASK_INDEXES: Final = [
     IndexModel([("done", ASCENDING), _NEWEST], name="by_done"),
     IndexModel([("done", ASCENDING), ("finished", ASCENDING)], name="retention"),
     IndexModel([("blobs", ASCENDING)], name="blobs"),
+    IndexModel(STORED, name="stored"),
     # Both ends of an open rejudging: the submissions that are part of it, and its runs (with rerun_of).
     IndexModel(
         [("rejudging", ASCENDING), ("rerun_of", ASCENDING), ("done", ASCENDING)],
@@ -61,6 +64,11 @@ _REJUDGING_INDEXES: Final = [
 _SESSION_INDEXES: Final = [
     IndexModel([("begun", ASCENDING)], name="lifetime", expireAfterSeconds=LIFETIME),
     IndexModel([("user", ASCENDING)], name="by_user"),
+]
+_AUDIT_INDEXES: Final = [
+    IndexModel([("key", ASCENDING)], name="key", unique=True),
+    *(IndexModel([(name, ASCENDING), _NEWEST], name=name) for name in ("actor", "action", "object", "origin")),
+    IndexModel([("gateway", ASCENDING), ("action", ASCENDING), ("number", DESCENDING)], name="gateway"),
 ]
 
 
@@ -85,13 +93,17 @@ class Database:
         self.meta: Collection = self.raw.meta
         self.rejudgings: Collection = self.raw.rejudgings
         self.sessions: Collection = self.raw.sessions
+        self.audit: Collection = self.raw.audit
+        self.usage: Collection = self.raw.usage
 
     async def prepare(self) -> None:
         """Make the indexes that are missing; raises PyMongoError while there is no primary."""
         await self.tasks.create_indexes(_TASK_INDEXES)
         await self.manifests.create_index("blobs", name="blobs")
+        await self.problems.create_index("hash", name="hash")
         await self.rejudgings.create_indexes(_REJUDGING_INDEXES)
         await self.sessions.create_indexes(_SESSION_INDEXES)
+        await self.audit.create_indexes(_AUDIT_INDEXES)
         await self.raw["fs.files"].create_index([("filename", ASCENDING), ("uploadDate", ASCENDING)])
         await self.raw["fs.chunks"].create_index([("files_id", ASCENDING), ("n", ASCENDING)], unique=True)
 

@@ -58,6 +58,7 @@ class Held:
     priority: str = "normal"
     waiting: bool = False
     trace: str = ""
+    user: str = ""
 
 
 HELD_FIELDS: Final = {
@@ -75,6 +76,7 @@ HELD_FIELDS: Final = {
     "created": 1,
     "priority": 1,
     "trace": 1,
+    "user": 1,
 }
 
 

@@ -1,4 +1,4 @@
-"""Leadership and the leader's work (seed: Lead; DESIGN 5, rules 6 and 7).
+"""Leadership and the leader's sweep (seed: Lead; docs/protocol.md, The leader).
 
 Every act of the leader is a compare-and-set that two leaders could do side by side, so losing etcd costs nothing but
 the sweep. Hand-outs and completions need no leader at all.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -21,10 +22,10 @@ from judge import clock
 from judge.config import JudicatorConfig
 from judge.etcd.client import Etcd
 from judge.etcd.election import Election
-from judge.judicator.database import Database
+from judge.judicator.database import Database, Document
 from judge.judicator.executors import Executors
+from judge.judicator.loops import Loops
 from judge.judicator.order import STRIKE, blame
-from judge.judicator.retention import Retention
 from judge.judicator.sweep import Decision, Limits, Notes, Seen, decide, observed
 from judge.judicator.tasks import Tasks
 
@@ -47,7 +48,7 @@ class Lead:
         etcd: Etcd,
         tasks: Tasks,
         executors: Executors,
-        retention: Retention,
+        loops: Loops,
         *,
         monotonic: Callable[[], float] = clock.monotonic,
     ) -> None:
@@ -56,7 +57,7 @@ class Lead:
         self._db = database
         self._tasks = tasks
         self._executors = executors
-        self._retention = retention
+        self._loops = loops
         self._monotonic = monotonic
         self._election = Election(etcd, LEADER_KEY, config.name, config.leader_ttl)
         # A thread of its own, so that nothing else that waits for etcd delays a refresh.
@@ -130,21 +131,31 @@ class Lead:
         decision = decide(self._notes, running, seen, self._observed, self._limits)
         self._notes = decision.notes
         for one in decision.dead:
-            if self.leading and await self._executors.declare_dead(docs[one.name]):
-                DEAD.inc()
-                log.warning("executor '%s' is dead: no report for %g s", one.name, self._config.executor_expiry)
+            await self._for_each(one.name, functools.partial(self._declare_dead, docs[one.name]))
         late = f"no sign of life for {self._config.task_expiry:g} s"
         for task, why, reason, weight in (
             *((one, "dead", *blame("the executor is dead", waiting=one.waiting)) for one in decision.orphaned),
             *((one, "expired", late, STRIKE) for one in decision.expired),
         ):
-            if self.leading:
-                await self._tasks.give_back(task, why, reason, weight=weight, silent=True)
+            back = functools.partial(self._tasks.give_back, task, why, reason, weight=weight, silent=True)
+            await self._for_each(task.id, back)
         for one in decision.forgotten:
-            if self.leading and await self._executors.forget(docs[one.name]):
-                log.info("executor '%s' is forgotten: dead for %g s", one.name, self._config.executor_forget)
-        await self._retention.step(lambda: self.leading)
+            await self._for_each(one.name, functools.partial(self._forget, docs[one.name]))
         return decision
+
+    async def _for_each(self, item: object, act: Callable[[], Awaitable[object]]) -> None:
+        """One act of the sweep: a fault in it keeps nobody from the others."""
+        if self.leading:
+            await self._loops.item("sweep", item, act)
+
+    async def _declare_dead(self, doc: Document) -> None:
+        if await self._executors.declare_dead(doc):
+            DEAD.inc()
+            log.warning("executor '%s' is dead: no report for %g s", doc["_id"], self._config.executor_expiry)
+
+    async def _forget(self, doc: Document) -> None:
+        if await self._executors.forget(doc):
+            log.info("executor '%s' is forgotten: dead for %g s", doc["_id"], self._config.executor_forget)
 
     async def _confirm(self) -> bool:
         """Write to the epoch: proves that it is the newest, and that the database takes majority writes now.

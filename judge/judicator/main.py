@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import signal
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from prometheus_client import Gauge
 from pymongo.errors import PyMongoError
@@ -16,12 +16,15 @@ from judge import metrics
 from judge.config import JudicatorConfig
 from judge.errors import JudgeError
 from judge.etcd.client import Etcd
+from judge.judicator.audit import Audit
 from judge.judicator.blobs import Blobs
 from judge.judicator.changes import Follower
 from judge.judicator.database import Database
+from judge.judicator.deleting import Deleting
 from judge.judicator.executors import Executors
 from judge.judicator.hub import Hub
 from judge.judicator.lead import Lead
+from judge.judicator.loops import Loops
 from judge.judicator.problems import Problems
 from judge.judicator.register import Register
 from judge.judicator.rejudge import Rejudgings
@@ -61,9 +64,20 @@ class Judicator:
         self.tasks = Tasks(self.database, self.hub, config.attempts, config.allowances)
         self.executors = Executors(self.database)
         self.blobs = Blobs(self.database)
-        self.retention = Retention(self.database, self.tasks, config.retention_days)
-        self.lead = Lead(config, self.database, self._etcd, self.tasks, self.executors, self.retention)
-        self.rejudgings = Rejudgings(self.database, Reruns(self.database, self.tasks))
+        self.audit = Audit(self.database)
+        self.retention = Retention(
+            self.database,
+            self.tasks,
+            config.retention_days,
+            more=[
+                ("counter", self.tasks.usage.recount),
+                ("audit", functools.partial(self.audit.remove, config.audit_days)),
+            ],
+        )
+        self.deleting = Deleting(self.database, self.tasks, self.blobs)
+        self.loops = Loops(self.database, config.name)
+        self.lead = Lead(config, self.database, self._etcd, self.tasks, self.executors, self.loops)
+        self.rejudgings = Rejudgings(self.database, Reruns(self.database, self.tasks), self.loops)
         self.sessions = Sessions(self.database)
         self.register = Register(config, self._etcd)
         self._status = StatusReader(
@@ -80,7 +94,7 @@ class Judicator:
             status=self._status,
         )
         self.server = Server(
-            self.service.handlers({**self.rejudgings.methods(), **self.sessions.methods()}),
+            self.service.handlers({**self.rejudgings.methods(), **self.sessions.methods()}, self.audit, self.deleting),
             self.blobs,
             body_bytes=config.limits.body_bytes,
             blob_bytes=config.limits.blob_bytes,
@@ -92,13 +106,13 @@ class Judicator:
         """Listen, and begin all loops; does not wait for the databases. RefusedError when the port is in use."""
         await self.server.start(self.config.listen, self._context, self.config.stop_grace)
         log.info("judicator '%s' listens on %s", self.config.name, self.config.listen)
-        self._loop(self._prepare())
-        self._loop(self.lead.elect())
-        self._loop(self.lead.sweep())
-        self._loop(self._watch())
+        self._loop("the preparation", self._prepare)
+        self._loop("the election", self.lead.elect)
+        self._loop("the sweep", self.lead.sweep)
+        self._loop("the watch", self._watch)
 
-    def _loop(self, work: Coroutine[Any, Any, None]) -> None:
-        self._loops.append(asyncio.create_task(work))
+    def _loop(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        self._loops.append(asyncio.create_task(self.loops.forever(name, run)))
 
     async def _prepare(self) -> None:
         """Wait for the database, then serve, follow its changes and register."""
@@ -115,9 +129,11 @@ class Judicator:
                 await asyncio.sleep(_RETRY)
         self.service.ready = True
         log.info("the database is ready: this judicator serves")
-        self._loop(self.follower.run())
-        self._loop(self.rejudgings.run(lambda: self.lead.leading))
-        self._loop(self.register.run())
+        leading = lambda: self.lead.leading  # noqa: E731
+        self._loop("the change stream", self.follower.run)
+        self._loop("the rejudgings", functools.partial(self.rejudgings.run, leading))
+        self._loop("retention", functools.partial(self.retention.run, leading))
+        self._loop("the registration", self.register.run)
 
     async def _watch(self) -> None:
         """Tell systemd that this event loop turns, and count the queue for the metrics."""
@@ -128,15 +144,18 @@ class Judicator:
             notify("WATCHDOG=1", f"STATUS={state}, {role}")
             if self.service.ready and turn % _COUNT == 0:
                 with contextlib.suppress(PyMongoError):  # a gauge may be late
-                    work = await self._status.work()
-                    RUNNING.set(work.running)
-                    for priority, count in work.queued.items():
-                        QUEUE.labels(priority).set(count)
+                    await self.loops.item("the watch", "the queue", self._count)
             turn += 1
             await asyncio.sleep(_BEAT)
 
+    async def _count(self) -> None:
+        work = await self._status.work()
+        RUNNING.set(work.running)
+        for priority, count in work.queued.items():
+            QUEUE.labels(priority).set(count)
+
     def crashed(self) -> BaseException | None:
-        """What ended a loop that should never end; None while all run."""
+        """What ended a loop although `Loops.forever` holds on to each of them; None while all run."""
         for loop in self._loops:
             if loop.done() and not loop.cancelled() and (exc := loop.exception()) is not None:
                 return exc

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 from pydantic import ValidationError
+from pymongo.errors import DuplicateKeyError
 
-from judge import clock
+from judge import clock, failpoint
 from judge.errors import FieldError, NotFoundError, PackageError, TooLargeError
-from judge.judicator.blobs import Blobs
+from judge.judicator.blobs import Blobs, unmark
 from judge.judicator.database import Database, Document
 from judge.rpc.messages import Limits
 from judge.rpc.problem import FileIndex, ProblemInfo, ProblemManifest
@@ -49,15 +51,14 @@ class Problems:
             raise TooLargeError(f"the manifest has {size} bytes; the limit is {_MANIFEST_BYTES}")
         manifest = _parse(await self._blobs.get(sha))
         needed = manifest.blobs()
-        missing = await self._blobs.missing(needed)
-        if missing:
-            tests = (test.name for test in manifest.tests if test.input in missing or test.answer in missing)
-            first = next((f"of test '{name}'" for name in tests), "of a program of the package")
-            raise FieldError("manifest", f"{len(missing)} of {len(needed)} blobs are not uploaded, first {first}")
+        await self._there(manifest, needed)
         needed |= await self._files(manifest)
         now = clock.wall()
         kept = {"name": manifest.name, "blobs": sorted({sha, *needed}), "imported": now}
+        failpoint.hit("import-checked")
         await self._db.manifests.replace_one({"_id": sha}, kept, upsert=True)
+        # Retention may have removed a blob since the first look; from here on it sees that this manifest refers to it.
+        await self._there(manifest, {sha, *needed})
         doc = {
             "hash": sha,
             "title": manifest.title,
@@ -68,9 +69,31 @@ class Problems:
             "languages": manifest.languages,
             "imported": now,
         }
-        await self._db.problems.replace_one({"_id": manifest.name}, doc, upsert=True)
+        await self._switch(manifest.name, doc)
         log.info("problem '%s' imported: %d tests, manifest %s", manifest.name, len(manifest.tests), sha)
         return _info({"_id": manifest.name, **doc})
+
+    async def _there(self, manifest: ProblemManifest, needed: set[str]) -> None:
+        """FieldError unless these blobs are stored."""
+        missing = await self._blobs.missing(needed)
+        if missing:
+            tests = (test.name for test in manifest.tests if test.input in missing or test.answer in missing)
+            first = next((f"of test '{name}'" for name in tests), "of a program of the package")
+            raise FieldError("manifest", f"{len(missing)} of {len(needed)} blobs are not uploaded, first {first}")
+
+    async def _switch(self, name: str, doc: Document) -> None:
+        """Make `doc` what the name stands for. The manifest before it gets its whole grace, for adds under way."""
+        while True:
+            before = await self._db.latest(self._db.problems, {"_id": name}, {"hash": 1})
+            if before is not None:
+                await unmark(self._db.manifests, {"_id": before["hash"]})
+                same = {"_id": name, "hash": before["hash"]}
+                if (await self._db.problems.replace_one(same, doc)).matched_count:
+                    return
+            else:
+                with contextlib.suppress(DuplicateKeyError):
+                    await self._db.problems.insert_one({"_id": name, **doc})
+                    return
 
     async def _files(self, manifest: ProblemManifest) -> set[str]:
         """The blobs of the whole package, which export needs: the index and what it lists, all uploaded."""

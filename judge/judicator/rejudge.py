@@ -8,6 +8,7 @@ judicator that took the call and, when that dies, at the leader. Every step may 
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -22,6 +23,7 @@ from judge import clock, failpoint
 from judge.errors import ConflictError, EmptyError, NotFoundError
 from judge.judicator import documents, verdicts
 from judge.judicator.database import Database, Document
+from judge.judicator.loops import Loops
 from judge.judicator.rejudge_views import (
     OPEN,
     change_of_run,
@@ -67,8 +69,9 @@ _BRIEF: Final = {"members": 0}
 class Rejudgings:
     """All rejudgings of one cluster."""
 
-    def __init__(self, database: Database, reruns: Reruns) -> None:
+    def __init__(self, database: Database, reruns: Reruns, loops: Loops) -> None:
         """Nothing is read before the first call."""
+        self._loops = loops
         self._db = database
         self._col = database.rejudgings
         self._tasks = database.tasks
@@ -406,10 +409,10 @@ class Rejudgings:
         """One pass over the open rejudgings; now and then over what a slow judicator may have left behind."""
         async for doc in self._col.find({"settled": False}, {"_id": 1}):
             if doc["_id"] not in self._work:
-                await self.advance(doc["_id"])
+                await self._loops.item("rejudging", doc["_id"], functools.partial(self.advance, doc["_id"]))
         self._passes += 1
         if self._passes % _TIDY == 0:
-            await self.tidy()
+            await self._loops.item("rejudgings", "tidying", self.tidy)
 
     async def tidy(self) -> None:
         """Remove what a judicator wrote for a rejudging after another one had settled it."""

@@ -1,125 +1,246 @@
-"""What leaves the database: old finished tasks, and blobs that nothing refers to (JudicatorConfig.retention_days).
+"""What leaves the database: old finished tasks, and manifests and blobs that nothing refers to (docs/protocol.md).
 
-This is the one place that compares wall time, as an age of days can be had no other way. It decides only about what
-is finished, and stays idle while this clock and the database's disagree.
+A pass walks the collections in small steps and keeps its position in the database, so that it neither holds anything up
+nor begins anew when the leader changes. What nothing refers to is first marked with the moment from which it may go,
+by the database's clock; whoever asks for it meanwhile takes the mark away, and only what is marked still is deleted.
+This is the one place where wall time decides, as an age of days can be had no other way. It decides only about what
+is finished or unused, and stays idle while this host's clock and the database's disagree.
 """
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from bson import ObjectId
-from gridfs.asynchronous import AsyncGridFSBucket
-from gridfs.errors import NoFile
 from prometheus_client import Counter
+from pymongo.errors import PyMongoError
 
-from judge import clock
-from judge.judicator.database import Database
+from judge import clock, failpoint
+from judge.judicator.blobs import SOON, due, mark, unmark
+from judge.judicator.database import Collection, Database, Document
 from judge.judicator.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
 REMOVED = Counter("judge_retention_removed_total", "Removed by retention", ["kind"])
 
+POSITION: Final = "retention"
 _PERIOD: Final = 600.0
-_BATCH: Final = 500
+_WAKE: Final = 1.0
+_BATCH: Final = 200
+_KEYS: Final = 2000
+# Between two steps it rests as long as the step took, within these bounds.
+_REST: Final = (0.005, 2.0)
 _GRACE: Final = datetime.timedelta(days=1)
 _AGREE: Final = datetime.timedelta(minutes=5)
 
+# One step of a phase: from a position (None: the beginning) to the next (None: the phase is over), and how much went.
+Step = Callable[[Any], Awaitable[tuple[Any, int]]]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A collection whose documents keep others from being removed, and the indexed field that names these."""
+
+    collection: str
+    field: str
+
+
+_MANIFESTS: Final = (Reference("problems", "hash"), Reference("tasks", "problem.hash"))
+_BLOBS: Final = (Reference("tasks", "blobs"), Reference("manifests", "blobs"))
+
+
+def walk(key: str, references: Sequence[Reference], after: Any, limit: int) -> list[Document]:
+    """The pipeline of one step: documents by `_id`, each with `used`, `marked` and `due`; every lookup has an index."""
+    names = [f"by{index}" for index in range(len(references))]
+    lookups = [
+        {
+            "$lookup": {
+                "from": one.collection,
+                "localField": key,
+                "foreignField": one.field,
+                "pipeline": [{"$limit": 1}, {"$project": {"_id": 1}}],
+                "as": name,
+            }
+        }
+        for one, name in zip(references, names, strict=True)
+    ]
+    return [
+        *([] if after is None else [{"$match": {"_id": {"$gt": after}}}]),
+        {"$sort": {"_id": 1}},
+        {"$limit": limit},
+        {"$project": {key: 1, "unused": 1}},
+        *lookups,
+        {
+            "$project": {
+                "marked": {"$gt": ["$unused", None]},
+                "due": {"$and": [{"$gt": ["$unused", None]}, {"$lt": ["$unused", "$$NOW"]}]},
+                "used": {"$or": [{"$ne": [f"${name}", []]} for name in names]},
+            }
+        },
+    ]
+
 
 class Retention:
-    """Removes what is old; driven by the leader's sweep."""
+    """Removes what is old or unused; a loop of the leader's own."""
 
-    def __init__(self, database: Database, tasks: Tasks, days: float, *, period: float = _PERIOD) -> None:
-        """`days` 0 keeps everything; `period` in seconds between two passes."""
+    def __init__(
+        self,
+        database: Database,
+        tasks: Tasks,
+        days: float,
+        *,
+        period: float = _PERIOD,
+        grace: datetime.timedelta = _GRACE,
+        more: Sequence[tuple[str, Step]] = (),
+    ) -> None:
+        """`days` 0 keeps every submission; `period` in seconds between two passes; `more` are further phases."""
         self._db = database
         self._tasks = tasks
         self._days = days
         self._period = period
+        self._grace = grace
         self._next = clock.monotonic() + period
+        self._barred = 0.0
+        self._files: Collection = database.raw["fs.files"]
+        self._chunks: Collection = database.raw["fs.chunks"]
+        self._phases: list[tuple[str, Step]] = [
+            ("task", self._old_tasks),
+            ("manifest", self._unused_manifests),
+            ("blob", self._unused_blobs),
+            ("upload", self._broken_uploads),
+            *more,
+        ]
 
-    async def step(self, may: Callable[[], bool]) -> None:
-        """Make a pass when it is time for one; `may` is asked before each batch."""
-        if not self._days or clock.monotonic() < self._next:
-            return
+    async def run(self, leading: Callable[[], bool]) -> None:
+        """While leading, make a pass when it is time for one, or go on with one that was begun."""
+        while True:
+            await asyncio.sleep(_WAKE)
+            try:
+                now = clock.monotonic()
+                if leading() and now >= self._barred and (now >= self._next or await self.position() is not None):
+                    await self.once(leading)
+            except PyMongoError as exc:
+                log.warning("retention is put off, the database does not answer: %s", str(exc)[:200])
+
+    async def position(self) -> tuple[str, Any] | None:
+        """The phase and place that an unfinished pass has come to; None when there is none."""
+        doc = await self._db.meta.find_one({"_id": POSITION})
+        return (doc["phase"], doc["after"]) if doc is not None and doc["phase"] is not None else None
+
+    async def _moved(self, phase: str | None, after: Any) -> None:
+        await self._db.meta.update_one({"_id": POSITION}, {"$set": {"phase": phase, "after": after}}, upsert=True)
+
+    async def once(self, may: Callable[[], bool]) -> bool:
+        """Go on to the end of a pass; `may` is asked before each step. False when it ended before."""
         self._next = clock.monotonic() + self._period
-        await self.once(may)
+        if not await self._clocks_agree():
+            self._barred = self._next
+            return False
+        names = [name for name, _ in self._phases]
+        phase, after = await self.position() or (names[0], None)
+        first = names.index(phase) if phase in names else 0
+        gone: dict[str, int] = {}
+        for name, step in self._phases[first:]:
+            while True:
+                if not may():
+                    return False
+                began = clock.monotonic()
+                after, count = await step(after)
+                gone[name] = gone.get(name, 0) + count
+                REMOVED.labels(name).inc(count)
+                if after is None:
+                    break
+                await self._moved(name, after)
+                failpoint.hit(f"retention-{name}")
+                await asyncio.sleep(min(max(clock.monotonic() - began, _REST[0]), _REST[1]))
+            following = names.index(name) + 1
+            await self._moved(names[following] if following < len(names) else None, None)
+        self._next = clock.monotonic() + self._period
+        if any(gone.values()):
+            log.info("retention: %s", ", ".join(f"{name} {count}" for name, count in gone.items() if count))
+        return True
 
-    async def once(self, may: Callable[[], bool]) -> None:
-        """One pass over everything."""
+    async def _clocks_agree(self) -> bool:
         now = clock.wall()
         hello = await self._db.client.admin.command("hello")
-        theirs = hello["localTime"]
-        if abs(now - theirs.replace(tzinfo=datetime.UTC)) > _AGREE:
-            log.error(
-                "retention is idle: this host's clock says %s, the database's says %s; set the clocks", now, theirs
-            )
-            return
-        before = now - datetime.timedelta(days=self._days)
-        total = 0
-        while may() and (count := await self._tasks.remove_finished(before, _BATCH)):
-            total += count
-        REMOVED.labels("task").inc(total)
-        manifests = await self._remove_manifests(now - _GRACE) if may() else 0
-        blobs = await self._remove_blobs(now - _GRACE, may)
-        pieces = await self._remove_pieces(now - _GRACE, may)
-        if total or manifests or blobs or pieces:
-            log.info(
-                "retention removed %d tasks, %d old manifests, %d blobs, %d broken uploads",
-                total,
-                manifests,
-                blobs,
-                pieces,
-            )
+        theirs = hello["localTime"].replace(tzinfo=datetime.UTC)
+        if abs(now - theirs) <= _AGREE:
+            return True
+        log.error("retention is idle: this host's clock says %s, the database's says %s; set the clocks", now, theirs)
+        return False
 
-    async def _remove_manifests(self, before: datetime.datetime) -> int:
-        """Manifests that are no problem's current one and that no task refers to."""
-        removed = 0
-        async for doc in self._db.manifests.find({"imported": {"$lt": before}}, {"_id": 1}):
-            sha = doc["_id"]
-            if await self._db.problems.find_one({"hash": sha}, {"_id": 1}):
-                continue
-            if await self._db.tasks.find_one({"problem.hash": sha}, {"_id": 1}):
-                continue
-            removed += (await self._db.manifests.delete_one({"_id": sha})).deleted_count
-        REMOVED.labels("manifest").inc(removed)
-        return removed
+    async def _old_tasks(self, _: Any) -> tuple[Any, int]:
+        """Finished tasks of `days`."""
+        if not self._days:
+            return None, 0
+        count = await self._tasks.remove_finished(clock.wall() - datetime.timedelta(days=self._days), _BATCH)
+        return (0 if count else None), count
 
-    async def _remove_blobs(self, before: datetime.datetime, may: Callable[[], bool]) -> int:
+    async def _rows(
+        self, collection: Collection, key: str, references: Sequence[Reference], after: Any
+    ) -> list[Document]:
+        return await (await collection.aggregate(walk(key, references, after, _BATCH))).to_list()
+
+    async def _judge(self, collection: Collection, rows: list[Document]) -> list[Any]:
+        """Mark what has come to be unused, unmark what is used; the ids of what may go."""
+        unused = [row["_id"] for row in rows if not row["used"] and not row["marked"]]
+        used = [row["_id"] for row in rows if row["used"] and row["marked"]]
+        if unused:
+            await collection.update_many({"_id": {"$in": unused}, "unused": None}, mark(self._grace))
+        if used:
+            await unmark(collection, {"_id": {"$in": used}})
+        return [row["_id"] for row in rows if row["due"] and not row["used"]]
+
+    async def _unused_manifests(self, after: Any) -> tuple[Any, int]:
+        """Manifests that are no problem's current one, that no task refers to, and no open rejudging."""
+        rows = await self._rows(self._db.manifests, "_id", _MANIFESTS, after)
+        opened = await self._db.rejudgings.find({"settled": False}, {"problems.hash": 1}).to_list()
+        wanted = {one["hash"] for doc in opened for one in doc.get("problems", [])}
+        for row in rows:
+            row["used"] = row["used"] or row["_id"] in wanted
+        ids = await self._judge(self._db.manifests, rows)
+        failpoint.hit("retention-manifest-chosen")
+        count = 0
+        if ids:
+            # Its blobs have waited as long as it has.
+            async for doc in self._db.manifests.find({"_id": {"$in": ids}}, {"blobs": 1}):
+                await self._files.update_many({"filename": {"$in": doc["blobs"]}}, mark(SOON))
+            count = (await self._db.manifests.delete_many({"_id": {"$in": ids}, **due()})).deleted_count
+        return _next(rows), count
+
+    async def _unused_blobs(self, after: Any) -> tuple[Any, int]:
         """Blobs that neither a task nor a manifest refers to."""
-        bucket = AsyncGridFSBucket(self._db.raw)
-        removed = 0
-        async for doc in self._db.raw["fs.files"].find({"uploadDate": {"$lt": before}}, {"filename": 1}):
-            sha = doc["filename"]
-            if await self._db.tasks.find_one({"blobs": sha}, {"_id": 1}):
-                continue
-            if await self._db.manifests.find_one({"blobs": sha}, {"_id": 1}):
-                continue
-            if not may():
-                break
-            try:
-                await bucket.delete(doc["_id"])
-            except NoFile:
-                continue
-            removed += 1
-        REMOVED.labels("blob").inc(removed)
-        return removed
+        rows = await self._rows(self._files, "filename", _BLOBS, after)
+        ids = await self._judge(self._files, rows)
+        count = 0
+        if ids:
+            await self._files.delete_many({"_id": {"$in": ids}, **due()})
+            left = {doc["_id"] async for doc in self._files.find({"_id": {"$in": ids}}, {"_id": 1})}
+            failpoint.hit("retention-blob-deleted")
+            gone = [one for one in ids if one not in left]
+            for one in gone:
+                await self._chunks.delete_many({"files_id": one})
+            count = len(gone)
+        return _next(rows), count
 
-    async def _remove_pieces(self, before: datetime.datetime, may: Callable[[], bool]) -> int:
-        """Pieces of uploads that never came to their end."""
-        chunks, files = self._db.raw["fs.chunks"], self._db.raw["fs.files"]
-        removed = 0
-        groups = await chunks.aggregate([{"$sort": {"files_id": 1, "n": 1}}, {"$group": {"_id": "$files_id"}}])
-        async for group in groups:
-            upload: ObjectId = group["_id"]
-            if upload.generation_time >= before or await files.find_one({"_id": upload}, {"_id": 1}):
-                continue
-            if not may():
-                break
-            await chunks.delete_many({"files_id": upload})
-            removed += 1
-        REMOVED.labels("upload").inc(removed)
-        return removed
+    async def _broken_uploads(self, after: Any) -> tuple[Any, int]:
+        """Pieces of uploads that never came to their end, and of blobs whose removal did not."""
+        beyond = {} if after is None else {"files_id": {"$gt": after}}
+        keys = self._chunks.find(beyond, {"_id": 0, "files_id": 1}, sort=[("files_id", 1), ("n", 1)], limit=_KEYS)
+        uploads = list(dict.fromkeys([doc["files_id"] async for doc in keys]))
+        before = clock.wall() - _GRACE
+        old = [one for one in uploads if one.generation_time < before]
+        whole = {doc["_id"] async for doc in self._files.find({"_id": {"$in": old}}, {"_id": 1})}
+        broken = [one for one in old if one not in whole]
+        for one in broken:
+            await self._chunks.delete_many({"files_id": one})
+        return (uploads[-1] if uploads else None), len(broken)
+
+
+def _next(rows: list[Document]) -> Any:
+    return rows[-1]["_id"] if len(rows) == _BATCH else None

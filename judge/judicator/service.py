@@ -16,7 +16,9 @@ from judge import clock
 from judge.config import JudicatorConfig
 from judge.errors import FieldError, UnavailableError
 from judge.judicator import documents, intake
+from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, rejudge_start
 from judge.judicator.blobs import Blobs
+from judge.judicator.deleting import Deleting
 from judge.judicator.documents import Held
 from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.hub import Hub
@@ -64,9 +66,20 @@ class Service:
         self.executors = executors
         self.problems = problems
         self.ready = False
+        self._audited: dict[str, Describe] = {
+            "add": behalf,
+            "cancel": others(tasks.get),
+            "drain": drain,
+            "problem_import": of("problem.import", "manifest"),
+            "rejudge_start": rejudge_start,
+            "rejudge_apply": of("rejudging.apply", "id"),
+            "rejudge_cancel": of("rejudging.cancel", "id"),
+        }
         self._languages = frozenset(load_table(None))
 
-    def handlers(self, more: Mapping[str, Callable[[Any], Awaitable[m.Message]]]) -> dict[str, Handler]:
+    def handlers(
+        self, more: Mapping[str, Callable[[Any], Awaitable[m.Message]]], audit: Audit, deleting: Deleting
+    ) -> dict[str, Handler]:
         """The coroutine of each method, for the server; `more` are those of other parts."""
         waiting: dict[str, Callable[[Any], Awaitable[m.Message]]] = {"wait": self.wait, "get": self.get}
         writing: dict[str, Callable[[Any], Awaitable[m.Message]]] = {
@@ -79,20 +92,28 @@ class Service:
             "status": self.status,
             "problems": self.list_problems,
             "problem_import": self.problem_import,
+            "audit": audit.search,
+            "delete_preview": deleting.preview,
             **more,
         }
+        telling: dict[str, Handler] = {"audit_note": audit.note, "audit_tokens": audit.tokens}
+        telling |= {name: audit.around(method, noted) for name, (method, noted) in deleting.methods().items()}
         found: dict[str, Handler] = {"ping": self._ping}
-        found |= {name: self._guarded(method) for name, method in waiting.items()}
-        found |= {name: self._guarded(_uncancelled(method)) for name, method in writing.items()}
+        found |= {name: self._guarded(_for_anybody(method)) for name, method in waiting.items()}
+        for name, method in writing.items():
+            noted = self._audited.get(name)
+            whole = _for_anybody(method) if noted is None else audit.around(_for_anybody(method), noted)
+            found[name] = self._guarded(_uncancelled(whole))
+        found |= {name: self._guarded(_uncancelled(method)) for name, method in telling.items()}
         return found
 
-    def _guarded(self, method: Callable[[Any], Awaitable[m.Message]]) -> Handler:
+    def _guarded(self, method: Handler) -> Handler:
         """Refuse before the database is ready."""
 
-        async def handler(request: Any, _: Peer) -> m.Message:
+        async def handler(request: Any, peer: Peer) -> m.Message:
             if not self.ready:
                 raise UnavailableError("this judicator has no database yet; ask another one, or again later")
-            return await method(request)
+            return await method(request, peer)
 
         return handler
 
@@ -120,11 +141,17 @@ class Service:
             # A site's executors may have a language of their own.
             table = table.union(*(languages(doc) for doc in await self.executors.all()))
         intake.check(submission, self._config.limits, languages=table, source_bytes=source_bytes, allowed=allowed)
-        missing = await self.blobs.missing(documents.blobs_of(submission))
+        stored = await intake.store_texts(submission, self.blobs.put)
+        # Last of all: from this answer on retention leaves them alone for longer than the rest takes.
+        missing = await self.blobs.missing(documents.blobs_of(stored))
         if missing:
             raise FieldError("tests", f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first")
-        stored = await intake.store_texts(submission, self.blobs.put)
-        doc, created = await self.tasks.add(stored, problem, digest)
+        usage = self.tasks.usage
+        size = await usage.of_submission(stored, documents.blobs_of(stored))
+        most = self._config.allowances.of(stored.role).stored_bytes
+        async with usage.taking(stored.user, size, most) as taken:
+            doc, created = await self.tasks.add(stored, problem, digest, size)
+            taken.kept = created
         return m.AddReply(task=documents.to_task(doc), created=created)
 
     async def cancel(self, request: m.TaskRef) -> m.Task:
@@ -281,11 +308,21 @@ class Service:
         return free if (incarnation, sequence) == (doc["incarnation"], doc["sequence"]) else int(doc["vacant"])
 
 
-def _uncancelled(method: Callable[[Any], Awaitable[m.Message]]) -> Callable[[Any], Awaitable[m.Message]]:
+def _for_anybody(method: Callable[[Any], Awaitable[m.Message]]) -> Handler:
+    """A method that does not ask who calls."""
+
+    @functools.wraps(method)
+    async def run(request: Any, _: Peer) -> m.Message:
+        return await method(request)
+
+    return run
+
+
+def _uncancelled(method: Handler) -> Handler:
     """A method that runs to its end although its caller hangs up."""
 
     @functools.wraps(method)
-    async def run(request: Any) -> m.Message:
-        return await unhurried(method(request))
+    async def run(request: Any, peer: Peer) -> m.Message:
+        return await unhurried(method(request, peer))
 
     return run

@@ -20,6 +20,7 @@ from judge.etcd.registry import ServiceEntry, judicators
 from judge.judicator.database import Database, Document
 from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.lead import EPOCH, LEADER_KEY
+from judge.judicator.loops import known_faults
 from judge.judicator.order import RANKS
 from judge.rpc.overview import ExecutorState, JudicatorState, MemberState, StatusReply
 
@@ -98,6 +99,7 @@ class StatusReader:
             self._db.meta.find_one({"_id": EPOCH}),
             self._total(),
         )
+        faults = await known_faults(self._db)
         states = [to_state(doc, work.holding.get(doc["_id"], 0)) for doc in docs]
         alive = [state for state in states if state.alive]
         epoch = None if meta is None else int(meta["epoch"])
@@ -123,7 +125,7 @@ class StatusReader:
             slots=sum(state.info.slots for state in alive if state.info is not None),
             vacant=sum(state.vacant for state in alive),
             versions={name: version for name, version in versions.items() if version},
-            warnings=warnings(etcd.services, docs, work, following=self.following()),
+            warnings=[*faults, *warnings(etcd.services, docs, work, following=self.following())],
             problems=problems(etcd.error, etcd.leader, etcd.members, mongodb[0], states),
         )
 

@@ -25,6 +25,7 @@ from judge.judicator import documents, verdicts
 from judge.judicator.database import QUEUE, Database, Document
 from judge.judicator.documents import HELD_FIELDS, Held
 from judge.judicator.order import RANKS, STRIKE, back_rank, fair_order, may_take, yields
+from judge.judicator.usage import Usage
 from judge.rpc.messages import Assignment, Completed, Executing, ProblemRef, SearchRequest, Status, Submission
 
 log = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class Tasks:
         self._listener = listener
         self._attempts = attempts
         self._allowances = allowances or Allowances()
+        self.usage = Usage(database)
         self._adding: dict[tuple[str, int], list[int]] = {}
         self._claiming: set[ObjectId] = set()
 
@@ -94,9 +96,15 @@ class Tasks:
             )
         return doc
 
-    async def add(self, submission: Submission, problem: ProblemRef | None, digest: str) -> tuple[Document, bool]:
-        """Queue a task (seed: Add); (document, whether it is new). A majority has it in its journal on return."""
+    async def add(
+        self, submission: Submission, problem: ProblemRef | None, digest: str, size: int = 0
+    ) -> tuple[Document, bool]:
+        """Queue a task (seed: Add); (document, whether it is new). A majority has it in its journal on return.
+
+        `size` is what it takes in the database, as `Usage` has counted it.
+        """
         doc = documents.new(submission, problem, digest, clock.wall())
+        doc["bytes"] = size
         doc["rank"] = RANKS[submission.priority]
         doc["arrival"] = Timestamp(0, 0)  # mongod puts its logical clock in the place of an empty timestamp
         mark = (submission.user, doc["rank"])
@@ -223,6 +231,10 @@ class Tasks:
     async def complete(self, one: Held, completed: Completed) -> bool:
         """Commit a verdict; True when it is committed now, False when nothing matched (ask `settled` then)."""
         verdict = completed.verdict.value if completed.verdict is not None else None
+        result = documents.fit(completed.result)
+        blob = completed.result.stdout_blob
+        # Runs of rejudgings are the judges' own.
+        more = 0 if yields(RANKS[one.priority]) else await self.usage.weigh(result, [blob] if blob else [])
         after = await self._finish(
             _force(one),
             one.created,
@@ -230,13 +242,15 @@ class Tasks:
                 "status": completed.status.value,
                 "verdict": verdict,
                 "judged_by": one.executor,
-                "result": documents.fit(completed.result),
+                "result": result,
             },
             _past(one, f"judged: {verdict}"),
-            blob=completed.result.stdout_blob,
+            blob=blob,
+            more=more,
         )
         if after is None:
             return False
+        await self.usage.add(one.user, more)
         COMPLETED.labels(verdict).inc()
         log.info("task %s is %s on %s (attempt %d), trace %s", one.id, verdict, one.executor, one.attempt, one.trace)
         return True
@@ -390,6 +404,7 @@ class Tasks:
         *,
         blob: str | None = None,
         whole: bool = False,
+        more: int = 0,
     ) -> Document | None:
         """Compare-and-set to an end; the document after it (its id, unless `whole`), None when nothing matched."""
         now = clock.wall()
@@ -405,6 +420,8 @@ class Tasks:
             },
             "$inc": {"version": 1},
         }
+        if more:
+            update["$inc"]["bytes"] = more
         if past is not None:
             update["$push"] = {"history": {"$each": [past], "$slice": -_HISTORY}}
         if blob is not None:
@@ -419,10 +436,14 @@ class Tasks:
         """Delete up to `count` finished tasks that ended before a moment of wall time (retention only)."""
         # What an open rejudging is about stays until it is applied or cancelled.
         free = {"done": True, "finished": {"$lt": before}, "rejudging": None}
-        ids = [doc["_id"] async for doc in self._tasks.find(free, {"_id": 1}, limit=count)]
-        if not ids:
+        docs = await self._tasks.find(free, {"user": 1, "bytes": 1}, limit=count).to_list()
+        if not docs:
             return 0
-        return (await self._tasks.delete_many({"_id": {"$in": ids}, "done": True, "rejudging": None})).deleted_count
+        same = {"_id": {"$in": [doc["_id"] for doc in docs]}, "done": True, "rejudging": None}
+        deleted = (await self._tasks.delete_many(same)).deleted_count
+        if deleted == len(docs):  # else somebody else has a part of them, and the recount will see
+            await self.usage.gone(docs)
+        return deleted
 
 
 _WORKING = (Status.COMPILING, Status.RUNNING)

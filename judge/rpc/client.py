@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import logging
 import os
 import random
@@ -34,6 +35,7 @@ from judge.errors import (
 )
 from judge.etcd.client import Etcd
 from judge.etcd.registry import judicators
+from judge.rpc.audit import HEADER, By
 from judge.rpc.messages import ErrorBody, Message, Submission
 from judge.rpc.methods import JUDICATOR
 from judge.rpc.pki import client_context, peer_identity
@@ -44,7 +46,7 @@ M = TypeVar("M", bound=Message)
 _READS = frozenset(
     {
         *("ping", "wait", "get", "search", "executors", "status", "problems", "blob"),
-        *("rejudge_preview", "rejudgings", "rejudging", "rejudge_diff", "session_live"),
+        *("rejudge_preview", "rejudgings", "rejudging", "rejudge_diff", "session_live", "audit", "delete_preview"),
     }
 )
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -183,8 +185,10 @@ class RpcClient:
             endpoints.insert(0, good)
         return endpoints
 
-    def call(self, method: str, request: Message, reply: type[M], *, timeout: float | None = None) -> M:
-        """Call one method; raises the error class that the server answered.
+    def call(
+        self, method: str, request: Message, reply: type[M], *, timeout: float | None = None, by: By | None = None
+    ) -> M:
+        """Call one method; raises the error class that the server answered. `by` is whom a gateway calls for.
 
         `timeout` (seconds; default: the client's, plus what a waiting request asks the server to hold) bounds the
         call over all endpoints. UnavailableError: nothing was done; DeadlineError: a read got no answer;
@@ -197,6 +201,8 @@ class RpcClient:
         tries = _Try(self, method, self._timeout + hold if timeout is None else timeout, hold)
         body = request.model_dump_json(exclude_defaults=True).encode()
         headers = {"Content-Type": "application/json"}
+        if by is not None:
+            headers[HEADER] = json.dumps({**by.model_dump(), "call": by.call or uuid.uuid4().hex})
         for endpoint, seconds in tries:
             answer = self._once(tries, endpoint, "POST", f"/rpc/{method}", seconds, content=body, headers=headers)
             if answer is not None:

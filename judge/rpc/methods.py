@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from judge.rpc import messages as m
+from judge.rpc.audit import AuditQuery, AuditReply, Note, TokensSeen
+from judge.rpc.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc.rejudging import (
@@ -61,6 +63,13 @@ METHODS: dict[str, Method] = {
     "session_begin": Method(SessionBegin, m.Empty, _PEOPLE),
     "session_end": Method(SessionEnd, m.Empty, _PEOPLE),
     "session_live": Method(SessionRef, SessionState, _PEOPLE),
+    "delete_preview": Method(DeletionWanted, DeletionPreview, _PEOPLE),
+    "delete_submission": Method(m.TaskRef, Deleted, _PEOPLE),
+    "delete_problem": Method(ProblemName, Deleted, _PEOPLE),
+    "purge": Method(PurgeRequest, Purged, _PEOPLE),
+    "audit": Method(AuditQuery, AuditReply, _PEOPLE),
+    "audit_note": Method(Note, m.Empty, _PEOPLE),
+    "audit_tokens": Method(TokensSeen, m.Empty, _PEOPLE),
 }
 
 # Blobs travel as bodies: GET /blobs/SHA (executor, gateway), PUT /blobs/SHA (executor, gateway), HEAD /blobs/SHA.

@@ -6,6 +6,7 @@ It knows transport, identity and errors; what a method does is the handlers' bus
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import logging
 import re
@@ -30,8 +31,9 @@ from judge.errors import (
     UnavailableError,
     UsageError,
 )
+from judge.rpc.audit import HEADER, By
 from judge.rpc.messages import ErrorBody, Message
-from judge.rpc.methods import BLOB_ROLES, METHODS
+from judge.rpc.methods import BLOB_ROLES, GATEWAY, METHODS
 from judge.rpc.pki import peer_identity
 
 log = logging.getLogger(__name__)
@@ -49,10 +51,15 @@ ERRORS = Counter("judge_rpc_errors_total", "RPC calls answered with an error", [
 
 @dataclass(frozen=True)
 class Peer:
-    """Who is calling, by the certificate: its common name and its role."""
+    """Who is calling, by the certificate: its common name and its role; and for whom, as a gateway says.
+
+    `again`: an earlier try of this very call was begun, and its answer got lost.
+    """
 
     name: str
     role: str
+    by: By = dataclasses.field(default_factory=By)
+    again: bool = False
 
 
 Handler = Callable[[Any, Peer], Awaitable[Message]]
@@ -99,7 +106,13 @@ def _peer(request: web.Request) -> Peer:
     name, role = peer_identity(cert) if cert else ("", "")
     if not name or not role:
         raise ForbiddenError("the certificate names no host (CN) and role (OU); use one that this cluster's CA issued")
-    return Peer(name, role)
+    said = request.headers.get(HEADER)
+    if said is None or role != GATEWAY:
+        return Peer(name, role)
+    try:
+        return Peer(name, role, By.received(said.encode()))
+    except ValidationError as exc:
+        raise UsageError(f"the header {HEADER} is not what it should be: {bad_request(exc)}") from None
 
 
 class _App:

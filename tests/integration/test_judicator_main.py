@@ -114,9 +114,11 @@ def test_run_serves_until_a_signal(world: World, monkeypatch: pytest.MonkeyPatch
     assert told[-1] == "STOPPING=1"
 
 
-def test_a_broken_loop_ends_the_daemon_with_1(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(_: object) -> None:
+def test_the_daemon_ends_with_1_when_even_the_keeper_of_its_loops_breaks(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr("judge.judicator.lead.Lead.sweep", broken)
+    monkeypatch.setattr("judge.judicator.loops.Loops.forever", broken)
     assert main.run(world.config()) == 1

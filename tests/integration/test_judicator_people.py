@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import datetime
 import hashlib
 from pathlib import Path
 
@@ -13,8 +12,9 @@ from judge.errors import ConflictError, FieldError, JudgeError, NotFoundError, P
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
 from judge.rpc.overview import ExecutorsReply, StatusReply
-from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
+from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 from tests.support.judicators import World, accepted, source
+from tests.support.problems import manifest, upload
 from tests.support.servers import wait_for
 
 
@@ -146,20 +146,6 @@ def test_what_does_not_exist(world: World) -> None:
         people.call("get", m.GetRequest(id="0" * 24), m.Task)
 
 
-def manifest(people: RpcClient, name: str = "hello", tests: int = 2, **fields: object) -> ProblemManifest:
-    made = [
-        ProblemTest(
-            name=f"t{n}", input=people.put_blob(f"in {n}".encode()), answer=people.put_blob(f"out {n}".encode())
-        )
-        for n in range(tests)
-    ]
-    return ProblemManifest.model_validate({"name": name, "title": "Hello", "tests": made, **fields})
-
-
-def upload(people: RpcClient, made: ProblemManifest) -> ProblemImport:
-    return ProblemImport(manifest=people.put_blob(made.model_dump_json().encode()))
-
-
 def test_problems_are_imported_listed_and_judged_against(world: World) -> None:
     world.judicator()
     people, executor = world.client(), world.executor()
@@ -254,81 +240,3 @@ def test_status_says_what_is_wrong(world: World) -> None:
     assert any("etcd does not answer" in one for one in status.problems)
     assert any("no executor is alive" in one for one in status.problems)
     assert status.leader is None
-
-
-def test_retention_removes_old_tasks_and_what_nothing_refers_to(world: World) -> None:
-    running = world.judicator(retention_days=30)
-    people, executor = world.client(), world.executor(slots=9)
-    used = people.put_blob(b"used")
-    unused, fresh = people.put_blob(b"unused"), people.put_blob(b"fresh")
-    old = add(people, tests=[m.Test(name="1", input_blob=used)]).task.id
-    recent = add(people).task.id
-    waiting = add(people, user="bob", language="java").task.id
-    first = people.call("problem_import", upload(people, manifest(people, tests=1)), ProblemInfo)
-    second = people.call("problem_import", upload(people, manifest(people, tests=2)), ProblemInfo)
-    executor.report()
-    executor.report(*[accepted(one) for one in executor.work.values()], vacant=0)
-
-    def age(collection: str, query: dict[str, object], field: str, days: float) -> None:
-        moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)
-        world.db[collection].update_many(query, {"$set": {field: moment}})
-
-    def ids() -> set[str]:
-        return {str(doc["_id"]) for doc in world.db.tasks.find()}
-
-    def blobs() -> set[str]:
-        return {doc["filename"] for doc in world.db["fs.files"].find()}
-
-    def clean() -> None:
-        running.do(running.judicator.retention.once(lambda: True))
-
-    world.db["fs.chunks"].insert_one({"files_id": _old_id(), "n": 0, "data": b"broken off"})
-    age("tasks", {"done": True}, "finished", 29)
-    age("fs.files", {"filename": {"$nin": [fresh]}}, "uploadDate", 2)
-    clean()
-    assert ids() == {old, recent, waiting}
-    assert used in blobs()
-    assert fresh in blobs()
-    assert unused not in blobs()
-    assert first.hash in blobs()
-    assert world.db["fs.chunks"].count_documents({"data": b"broken off"}) == 0
-    assert world.db["fs.chunks"].count_documents({}) == world.db["fs.files"].count_documents({})
-    age("tasks", {"_id": {"$ne": None}, "done": True, "blobs": used}, "finished", 31)
-    age("manifests", {}, "imported", 2)
-    clean()
-    assert ids() == {recent, waiting}
-    clean()
-    assert used not in blobs()
-    assert first.hash not in blobs()
-    assert second.hash in blobs()
-    running.do(running.judicator.retention.step(lambda: True))  # not due yet
-
-
-def test_asking_for_an_old_blob_keeps_it_from_retention(world: World) -> None:
-    running = world.judicator(retention_days=30)
-    people = world.client()
-    sha = people.put_blob(b"old")
-    old = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=5)
-    world.db["fs.files"].update_many({}, {"$set": {"uploadDate": old}})
-    assert people.has_blob(sha)
-    running.do(running.judicator.retention.once(lambda: True))
-    assert people.has_blob(sha)
-
-
-def test_retention_is_idle_when_clocks_disagree(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    running = world.judicator(retention_days=1)
-    people = world.client()
-    executor = world.executor()
-    add(people)
-    executor.report()
-    executor.report(*[accepted(one) for one in executor.work.values()])
-    skewed = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=400)
-    monkeypatch.setattr("judge.judicator.retention.clock.wall", lambda: skewed)
-    running.do(running.judicator.retention.once(lambda: True))
-    assert world.db.tasks.count_documents({}) == 1
-
-
-def _old_id() -> object:
-    from bson import ObjectId
-
-    return ObjectId.from_datetime(datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=3))

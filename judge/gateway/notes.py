@@ -1,0 +1,131 @@
+"""What the gateway itself tells the audit trail: log-ins and log-outs, and changes of its tokens."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from judge import clock
+from judge.config import GatewayConfig
+from judge.errors import JudgeError
+from judge.gateway.auth import Tokens
+from judge.gateway.cluster import Cluster
+from judge.rpc.audit import Note, TokenSeen, TokensSeen
+
+log = logging.getLogger(__name__)
+
+# So many notes of one kind at once, then one each so many seconds; those between are counted in the next one.
+BURST, EVERY = 10, 30.0
+_KINDS = 1000
+_PATIENCE = 2.0
+_LOOK = 2.0
+
+
+@dataclass
+class _Kind:
+    left: float
+    when: float
+    kept: int = 0
+
+
+class Throttle:
+    """How often things of a kind may happen: a bucket for each, of which the oldest are forgotten. For all threads."""
+
+    def __init__(self, *, monotonic: Callable[[], float] = clock.monotonic) -> None:
+        """`monotonic` is for tests."""
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._kinds: OrderedDict[str, _Kind] = OrderedDict()
+
+    def take(self, kind: str) -> int | None:
+        """None: not now, it is counted. Else how many were counted since the last one that was not."""
+        now = self._monotonic()
+        with self._lock:
+            one = self._kinds.setdefault(kind, _Kind(BURST, now))
+            self._kinds.move_to_end(kind)
+            while len(self._kinds) > _KINDS:
+                self._kinds.popitem(last=False)
+            one.left = min(BURST, one.left + (now - one.when) / EVERY)
+            one.when = now
+            if one.left < 1:
+                one.kept += 1
+                return None
+            one.left -= 1
+            kept, one.kept = one.kept, 0
+            return kept
+
+
+class Notes:
+    """The notes of one worker process."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Nothing is sent before the first note."""
+        self._cluster = cluster
+        self._throttle = Throttle()
+
+    def logged_in(self, user: str) -> None:
+        """Somebody is about to get a session. UnavailableError: it cannot be noted, so they must not."""
+        self._tell("login", user)
+
+    def logged_out(self, user: str) -> None:
+        """Somebody has given their session up; that must never fail."""
+        try:
+            self._tell("logout", user)
+        except JudgeError as exc:
+            log.warning("that %s logged out cannot be noted: %s", user, exc)
+
+    def refused(self, how: str) -> None:
+        """A token that nobody has, at the login page or the API. The answer does not depend on this note."""
+        try:
+            self._tell("login.failed", how, timeout=_PATIENCE)
+        except JudgeError as exc:
+            log.warning("that a login was refused cannot be noted: %s", exc)
+
+    def _tell(self, action: str, name: str, timeout: float | None = None) -> None:
+        # All strangers share one bucket: an address costs nothing.
+        kept = self._throttle.take(action if action == "login.failed" else f"{action} {name}")
+        if kept is None:
+            return
+        details: dict[str, str | int] = {"not noted before": kept} if kept else {}
+        self._cluster.audit_note(Note.model_validate({"action": action, "object": name, "details": details}), timeout)
+
+
+class TokenWatch:
+    """Tells the trail what is in tokens.yml whenever that changes; one per gateway, in its daemon."""
+
+    def __init__(self, config: GatewayConfig) -> None:
+        """Nothing is sent before `start`. ConfigError when the file cannot be used."""
+        self._tokens = Tokens(config.tokens)
+        self._cluster = Cluster(config)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tokens", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """End; a call that is under way is waited for up to so many seconds, and left behind after that."""
+        self._stop.set()
+        self._thread.join(seconds)
+        if not self._thread.is_alive():
+            self._cluster.close()
+
+    def _run(self) -> None:
+        told: list[TokenSeen] | None = None
+        failing = False
+        while not self._stop.wait(0 if told is None and not failing else _LOOK):
+            now = [
+                TokenSeen(user=one.user, role=one.role, fingerprint=one.fingerprint) for one in self._tokens.listed()
+            ]
+            if now != told:
+                try:
+                    self._cluster.audit_tokens(TokensSeen(tokens=now))
+                    told, failing = now, False
+                except JudgeError as exc:
+                    if not failing:
+                        log.warning("the audit trail does not know the present tokens yet: %s", exc)
+                    failing = True

@@ -1,0 +1,281 @@
+"""The audit trail: who had what done, from where, and what became of it (docs/protocol.md, Audit).
+
+An entry is written before an action, another one before its end is told; what cannot be noted is not done. Entries are
+only added: nothing here or elsewhere changes one, and only retention removes them, by `audit_days`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+import logging
+import re
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from bson import ObjectId
+from pymongo.errors import DuplicateKeyError, PyMongoError
+
+from judge import clock
+from judge.errors import JudgeError
+from judge.judicator.database import Database, Document
+from judge.rpc import messages as m
+from judge.rpc.audit import AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
+from judge.rpc.server import Peer
+from judge.text import one_line
+
+log = logging.getLogger(__name__)
+
+_TEXT: Final = 300
+_LISTED: Final = 40
+_BATCH: Final = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Act:
+    """What a call does, for the trail."""
+
+    action: str
+    object: str
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+# What a call is about, by its request and who asks; None when it is nothing for the trail. May ask the database.
+Describe = Callable[[Any, Peer], Awaitable[Act | None]]
+Method = Callable[[Any, Peer], Awaitable[m.Message]]
+
+
+def bounded(value: Any) -> Any:
+    """A detail as it is kept: small, and its texts on one line."""
+    if isinstance(value, str):
+        return one_line(value)[:_TEXT]
+    if isinstance(value, int | float | bool) or value is None:
+        return value
+    if isinstance(value, Mapping):
+        return {bounded(str(key)): bounded(inner) for key, inner in list(value.items())[:_LISTED]}
+    rest = len(value) - _LISTED
+    return [*(bounded(one) for one in value[:_LISTED]), *([f"and {rest} more"] if rest > 0 else [])]
+
+
+class Audit:
+    """The trail of one cluster."""
+
+    def __init__(self, database: Database) -> None:
+        """Nothing is written before the first call."""
+        self._col = database.audit
+
+    async def write(self, peer: Peer, act: Act, outcome: str, details: Mapping[str, Any] | None = None) -> bool:
+        """Add one entry; False when an earlier try of this call has added it. Raises PyMongoError."""
+        by = peer.by
+        entry: Document = {
+            "_id": ObjectId(),
+            "key": f"{by.call or uuid.uuid4().hex}/{act.action}/{bounded(act.object)}/{outcome}",
+            "at": clock.wall(),
+            "actor": bounded(by.actor),
+            "role": by.role,
+            "action": act.action,
+            "object": bounded(act.object),
+            "origin": bounded(by.origin),
+            "gateway": peer.name,
+            "trace": by.trace,
+            "call": by.call,
+            "outcome": outcome,
+            "details": bounded({**act.details, **(details or {})}),
+        }
+        try:
+            await self._col.insert_one(entry)
+        except DuplicateKeyError:
+            return False
+        return True
+
+    def around(self, method: Method, describe: Describe) -> Method:
+        """The method with its entries: none is begun that cannot be noted, none is answered before its end is."""
+
+        async def run(request: Any, peer: Peer) -> m.Message:
+            if not peer.by.call:
+                peer = dataclasses.replace(peer, by=peer.by.model_copy(update={"call": uuid.uuid4().hex}))
+            act = await describe(request, peer)
+            if act is None:
+                return await method(request, peer)
+            if not await self.write(peer, act, "begun"):
+                peer = dataclasses.replace(peer, again=True)
+            try:
+                reply = await method(request, peer)
+            except Exception as exc:
+                outcome = "refused" if isinstance(exc, JudgeError) else "failed"
+                await self._write_end(peer, act, outcome, {"error": str(exc) or type(exc).__name__})
+                raise
+            if not act.object:  # it has come to be by this call
+                act = dataclasses.replace(act, object=str(getattr(reply, "id", "")))
+            await self.write(peer, act, "done", told(reply))
+            return reply
+
+        return run
+
+    async def _write_end(self, peer: Peer, act: Act, outcome: str, details: Mapping[str, Any]) -> None:
+        """The end of what was not done: nothing is acknowledged, so its answer does not depend on this entry."""
+        try:
+            await self.write(peer, act, outcome, details)
+        except PyMongoError as exc:
+            log.warning("that %s was %s cannot be noted in the audit trail: %s", act.action, outcome, str(exc)[:200])
+
+    # --- what gateways tell ------------------------------------------------------------------------------------
+
+    async def note(self, request: Note, peer: Peer) -> m.Empty:
+        """Something that has happened at a gateway, or that a person's command says it has done."""
+        await self.write(peer, Act(request.action, request.object, request.details), "done")
+        return m.Empty()
+
+    async def tokens(self, request: TokensSeen, peer: Peer) -> m.Empty:
+        """Note what has changed in a gateway's tokens since the last entry about them.
+
+        That entry is what is compared with, and its successor has a fixed key: several processes of a gateway may tell
+        the same change at the same moment, and it is noted once.
+        """
+        now = sorted(f"{one.user} {one.role} {one.fingerprint}" for one in request.tokens)
+        while True:
+            latest = {"action": "tokens.change", "gateway": peer.name}
+            last = await self._col.find_one(latest, sort=[("number", -1)]) or {"number": 0, "tokens": []}
+            before, number = set(last["tokens"]), last["number"] + 1
+            if before == set(now) and last["number"]:
+                return m.Empty()
+            changes = {
+                "tokens": len(now),
+                "appeared": sorted(set(now) - before),
+                "vanished": sorted(before - set(now)),
+            }
+            entry = {
+                "_id": ObjectId(),
+                "key": f"tokens/{peer.name}/{number}",
+                "at": clock.wall(),
+                **dict.fromkeys(("actor", "role", "origin", "trace", "call"), ""),
+                "action": "tokens.change",
+                "object": peer.name,
+                "gateway": peer.name,
+                "outcome": "done",
+                "number": number,
+                "tokens": now,
+                "details": bounded(changes),
+            }
+            try:
+                await self._col.insert_one(entry)
+            except DuplicateKeyError:
+                await asyncio.sleep(0)
+                continue
+            log.info("tokens of gateway '%s': %d, %s", peer.name, len(now), _counted(changes))
+            return m.Empty()
+
+    # --- people ------------------------------------------------------------------------------------------------
+
+    async def search(self, request: AuditQuery) -> AuditReply:
+        """Entries, newest first."""
+        hidden = {"key": 0, "tokens": 0, "number": 0}
+        found = self._col.find(query(request), hidden, sort=[("_id", -1)], limit=request.limit + 1)
+        docs = await found.to_list()
+        more = len(docs) > request.limit
+        entries = [to_entry(doc) for doc in docs[: request.limit]]
+        return AuditReply(entries=entries, next=entries[-1].id if more else None)
+
+    async def remove(self, days: float, _: Any) -> tuple[Any, int]:
+        """A step of retention: entries older than `days` (0: none); the last about each gateway's tokens stays."""
+        if not days:
+            return None, 0
+        before = clock.wall() - datetime.timedelta(days=days)
+        old = self._col.find({"_id": {"$lt": ObjectId.from_datetime(before)}}, {"_id": 1}, sort=[("_id", 1)])
+        ids = [doc["_id"] async for doc in old.limit(_BATCH)]
+        latest = await self._latest_tokens()
+        gone = [one for one in ids if one not in latest]
+        if gone:
+            await self._col.delete_many({"_id": {"$in": gone}})
+        return (0 if gone else None), len(gone)
+
+    async def _latest_tokens(self) -> set[ObjectId]:
+        groups: list[Document] = [
+            {"$match": {"action": "tokens.change"}},
+            {"$sort": {"gateway": 1, "number": 1}},
+            {"$group": {"_id": "$gateway", "last": {"$last": "$_id"}}},
+        ]
+        return {row["last"] async for row in await self._col.aggregate(groups)}
+
+
+def told(reply: m.Message) -> dict[str, Any]:
+    """What of a reply belongs to the trail: small figures and names, by the fields that replies have."""
+    fields = ("hash", "tests", "total", "skipped", "changed", "deleted", "bytes", "left", "until")
+    found = {name: value for name in fields if (value := getattr(reply, name, None)) is not None}
+    task = getattr(reply, "task", None)
+    return found if task is None else {**found, "submission": task.id}
+
+
+def query(request: AuditQuery) -> Document:
+    """The query of a search; pure."""
+    found: Document = {
+        name: value for name in ("actor", "object", "origin") if (value := getattr(request, name)) is not None
+    }
+    if request.action is not None:
+        whole = not request.action.endswith(".")
+        found["action"] = request.action if whole else {"$regex": f"^{re.escape(request.action)}"}
+    ids: Document = {}
+    if request.since is not None:
+        ids["$gte"] = ObjectId.from_datetime(request.since)
+        found.setdefault("at", {})["$gte"] = request.since
+    if request.until is not None:
+        ids["$lt"] = ObjectId.from_datetime(request.until + datetime.timedelta(seconds=1))
+        found.setdefault("at", {})["$lt"] = request.until
+    if request.before is not None:
+        ids["$lt"] = min(ObjectId(request.before), ids.get("$lt", ObjectId(request.before)))
+    return {**found, "_id": ids} if ids else found
+
+
+def to_entry(doc: Document) -> AuditEntry:
+    """The message for people."""
+    at = doc["at"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    fields = {name: doc[name] for name in AuditEntry.model_fields if name in doc}
+    return AuditEntry.stored({**fields, "id": str(doc["_id"]), "at": at})
+
+
+def _counted(changes: Mapping[str, Any]) -> str:
+    return f"{len(changes['appeared'])} appeared, {len(changes['vanished'])} vanished"
+
+
+# --- what the calls of people are about --------------------------------------------------------------------------
+
+
+def of(action: str, field: str, *details: str) -> Describe:
+    """A call that is always for the trail: about `field` of its request, with some of its other fields."""
+
+    async def describe(request: Any, _: Peer) -> Act:
+        return Act(action, str(getattr(request, field)), {name: getattr(request, name) for name in details})
+
+    return describe
+
+
+async def drain(request: Any, _: Peer) -> Act:
+    """Drain or resume."""
+    return Act("executor.drain" if request.drain else "executor.resume", request.executor, {"reason": request.reason})
+
+
+async def rejudge_start(request: Any, _: Peer) -> Act:
+    """A rejudging has no number yet; the reply tells it."""
+    conditions = request.filter.model_dump(mode="json", exclude_defaults=True)
+    return Act("rejudging.start", "", {"filter": conditions, "reason": request.reason})
+
+
+async def behalf(request: m.Submission, peer: Peer) -> Act | None:
+    """A submission that one person hands in for another."""
+    if not peer.by.actor or peer.by.actor == request.user:
+        return None
+    return Act("submission.behalf", request.user, {"problem": request.problem, "language": request.language})
+
+
+def others(read: Callable[[ObjectId], Awaitable[Document]]) -> Describe:
+    """Cancelling a submission of somebody else."""
+
+    async def describe(request: m.TaskRef, peer: Peer) -> Act | None:
+        if not peer.by.actor:
+            return Act("submission.cancel", request.id)
+        doc = await read(ObjectId(request.id))
+        return None if doc["user"] == peer.by.actor else Act("submission.cancel", request.id, {"user": doc["user"]})
+
+    return describe

@@ -1,0 +1,286 @@
+"""Deleting submissions, problems and people's data (docs/protocol.md, Deleting).
+
+Every step may be repeated, at any judicator, after a death at any point. What retention has to do afterwards is marked
+before the documents go that would tell of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any, Final
+
+from bson import ObjectId, Timestamp
+from prometheus_client import Counter
+
+from judge import clock, failpoint
+from judge.errors import ConflictError, NotFoundError
+from judge.judicator.audit import Act, Describe, of
+from judge.judicator.blobs import SOON, Blobs, mark
+from judge.judicator.database import Database, Document
+from judge.judicator.tasks import Tasks
+from judge.rpc.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
+from judge.rpc.messages import TaskRef
+from judge.rpc.server import Handler, Peer
+
+log = logging.getLogger(__name__)
+
+DELETED = Counter("judge_deleted_total", "Deleted at a person's word", ["kind"])
+
+# Stands in old rejudgings for a person whose data is gone.
+REMOVED: Final = "(removed)"
+_BATCH: Final = 200
+# One call deletes for so long, in seconds, and counts up to so many that are left.
+_PATIENCE: Final = 2.0
+_COUNT: Final = 10_000
+_FIELDS: Final = {
+    "user": 1,
+    "done": 1,
+    "status": 1,
+    "rejudging": 1,
+    "rerun_of": 1,
+    "blobs": 1,
+    "bytes": 1,
+    "problem": 1,
+}
+
+
+class Deleting:
+    """What admins delete."""
+
+    def __init__(self, database: Database, tasks: Tasks, blobs: Blobs) -> None:
+        """Nothing is read before the first call."""
+        self._db = database
+        self._tasks = tasks
+        self._blobs = blobs
+        self._usage = tasks.usage
+
+    def methods(self) -> dict[str, tuple[Handler, Describe]]:
+        """The RPC methods, each with what it is for the audit trail."""
+        return {
+            "delete_submission": (self.submission, self._about),
+            "delete_problem": (self.problem, of("problem.delete", "name")),
+            "purge": (self.purge, of("user.purge", "user", "until")),
+        }
+
+    async def _about(self, request: TaskRef, _: Peer) -> Act:
+        doc = await self._db.tasks.find_one({"_id": ObjectId(request.id)}, {"user": 1, "problem.name": 1}) or {}
+        about = {"user": doc.get("user"), "problem": (doc.get("problem") or {}).get("name")}
+        return Act("submission.delete", request.id, {name: value for name, value in about.items() if value})
+
+    async def preview(self, wanted: DeletionWanted) -> DeletionPreview:
+        """What would go and stay, and why it could not; nothing is stored. NotFoundError."""
+        if wanted.submission is not None:
+            doc = await self._submission(wanted.submission)
+            return DeletionPreview(
+                goes=[
+                    f"submission {wanted.submission} of user '{doc['user']}' with its source, result and history",
+                    "its own test data and output, unless another submission has the same",
+                ],
+                stays=["what the audit trail says about it", "rejudgings that it was part of, as numbers"],
+                refusal=_why_not(doc),
+                submissions=1,
+                bytes=doc.get("bytes", 0),
+            )
+        if wanted.problem is not None:
+            return await self._preview_problem(wanted.problem)
+        return await self._preview_user(str(wanted.user))
+
+    # --- submissions -------------------------------------------------------------------------------------------
+
+    async def _submission(self, task: str) -> Document:
+        doc = await self._db.find(self._db.tasks, {"_id": ObjectId(task)}, _FIELDS)
+        if doc is None:
+            raise NotFoundError(f"there is no submission {task}")
+        return doc
+
+    async def submission(self, request: TaskRef, peer: Peer) -> Deleted:
+        """Delete a finished submission. ConflictError unless it is finished and in no open rejudging."""
+        while True:
+            try:
+                doc = await self._submission(request.id)
+            except NotFoundError:
+                if peer.again:
+                    return Deleted(deleted=0)
+                raise
+            refusal = _why_not(doc)
+            if refusal is not None:
+                raise ConflictError(refusal)
+            count, size = await self._delete([doc])
+            if count:
+                return Deleted(deleted=count, bytes=size)
+
+    async def _delete(self, docs: list[Document]) -> tuple[int, int]:
+        """Delete finished tasks that are in no rejudging; how many, and their bytes."""
+        await self._blobs.let_go(sha for doc in docs for sha in doc["blobs"])
+        failpoint.hit("delete-marked")
+        free = {"_id": {"$in": [doc["_id"] for doc in docs]}, "done": True, "rejudging": None}
+        count = (await self._db.tasks.delete_many(free)).deleted_count
+        failpoint.hit("delete-deleted")
+        DELETED.labels("submission").inc(count)
+        # Else somebody else has a part of them, and the recount will see.
+        return count, await self._usage.gone(docs) if count == len(docs) else 0
+
+    # --- problems ----------------------------------------------------------------------------------------------
+
+    async def _problem(self, name: str) -> tuple[Document, str | None]:
+        """The problem, and why it cannot be deleted now."""
+        doc = await self._db.find(self._db.problems, {"_id": name})
+        if doc is None:
+            raise NotFoundError(f"there is no problem '{name}'")
+        waiting = await self._db.tasks.count_documents({"problem.name": name, "done": False}, limit=_COUNT)
+        if waiting:
+            return doc, f"{waiting} submissions to problem '{name}' wait or run; let them end, or cancel them"
+        opened = await self._db.rejudgings.find_one({"settled": False, "problems.name": name}, {"_id": 1})
+        if opened is not None:
+            return doc, f"rejudging {opened['_id']} judges against problem '{name}'; apply or cancel it first"
+        return doc, None
+
+    async def _preview_problem(self, name: str) -> DeletionPreview:
+        doc, refusal = await self._problem(name)
+        judged = await self._db.tasks.count_documents({"problem.name": name, "rerun_of": None}, limit=_COUNT)
+        manifest = await self._db.manifests.find_one({"_id": doc["hash"]}, {"blobs": 1}) or {"blobs": []}
+        size = 0
+        async for file in self._db.raw["fs.files"].find({"filename": {"$in": manifest["blobs"]}}, {"length": 1}):
+            size += file["length"]
+        stays = ["what the audit trail says about it"]
+        if judged:
+            stays.insert(
+                0, f"its {_many(judged)} submissions, and the contents of the problem that they were judged against"
+            )
+        return DeletionPreview(
+            goes=[
+                f"problem '{name}': nobody can hand in for it any more",
+                "contents of it that no submission refers to",
+            ],
+            stays=stays,
+            refusal=refusal,
+            bytes=size,
+        )
+
+    async def problem(self, request: ProblemName, peer: Peer) -> Deleted:
+        """Delete a problem. ConflictError while submissions to it wait or run, or a rejudging of it is open."""
+        name = request.name
+        try:
+            doc, refusal = await self._problem(name)
+        except NotFoundError:
+            if not peer.again:
+                raise
+            doc, refusal = {"hash": None}, None
+        if refusal is not None:
+            raise ConflictError(refusal)
+        gone = (await self._db.problems.delete_one({"_id": name, "hash": doc["hash"]})).deleted_count
+        failpoint.hit("delete-problem")
+        if not gone and not peer.again:
+            raise ConflictError(f"problem '{name}' was imported or deleted at the same moment; look again")
+        # Retention leaves alone what submissions refer to, or what has been imported again.
+        await self._db.manifests.update_many({"name": name}, mark(SOON))
+        DELETED.labels("problem").inc(gone)
+        return Deleted(deleted=gone)
+
+    # --- people ------------------------------------------------------------------------------------------------
+
+    async def _preview_user(self, user: str) -> DeletionPreview:
+        mine = {"user": user, "rerun_of": None}
+        count = await self._db.tasks.count_documents(mine, limit=_COUNT)
+        unfinished = await self._db.tasks.count_documents({"user": user, "done": False}, limit=_COUNT)
+        if not count and not await self._db.rejudgings.find_one({"user": user}, {"_id": 1}):
+            raise NotFoundError(f"nothing of user '{user}' is stored")
+        goes = [
+            f"{_many(count)} submissions with their sources, results, histories and idempotency keys",
+            "their own test data and outputs, unless another user's submission has the same",
+            f"the name in the history of rejudgings, where '{REMOVED}' takes its place",
+            "sessions: this user is logged out",
+        ]
+        if unfinished:
+            goes.insert(0, f"{_many(unfinished)} of them wait or run: these are cancelled first")
+        return DeletionPreview(
+            goes=goes,
+            stays=[
+                "what the audit trail and the daemons' logs say about this user",
+                "the token, until it is taken out of tokens.yml",
+                "copies in backups, in MongoDB's oplog and in executors' caches, until these are overwritten",
+            ],
+            refusal=await self._rejudged(mine),
+            submissions=count,
+            bytes=await self._usage.stored(user),
+        )
+
+    async def _rejudged(self, query: Document) -> str | None:
+        doc = await self._db.tasks.find_one({**query, "rejudging": {"$gt": 0}}, {"rejudging": 1})
+        if doc is None:
+            return None
+        return f"some of the submissions are part of rejudging {doc['rejudging']}; apply or cancel it first"
+
+    async def purge(self, request: PurgeRequest, _: Peer) -> Purged:
+        """Delete a person's data, as far as it goes in one call; what they hand in after `until` is new data.
+
+        ConflictError: some of it is part of an open rejudging.
+        """
+        user = request.user
+        until = await self._now() if request.until is None else Timestamp(*map(int, request.until.split(".")))
+        old: Document = {"user": user, "arrival": {"$lte": until}}
+        refusal = await self._rejudged(old)
+        if refusal is not None:
+            raise ConflictError(refusal)
+        deadline, deleted, size = clock.Deadline(_PATIENCE), 0, 0
+        while not deadline.over:
+            await self._cancel({**old, "done": False})
+            ended = {**old, "done": True, "rejudging": None}
+            docs = await self._db.tasks.find(ended, {"user": 1, "blobs": 1, "bytes": 1}, limit=_BATCH).to_list()
+            if not docs:
+                break
+            count, freed = await self._delete(docs)
+            deleted, size = deleted + count, size + freed
+            failpoint.hit("purge-batch")
+        left = await self._db.tasks.count_documents(old, limit=_COUNT)
+        if not left:
+            await self._forget(user)
+        log.info("user '%s': %d submissions deleted, %s left", user, deleted, _many(left))
+        return Purged(deleted=deleted, bytes=size, left=left, until=f"{until.time}.{until.inc}")
+
+    async def _now(self) -> Timestamp:
+        """The database's logical time: later than the `arrival` of every task that is stored."""
+        hello: dict[str, Any] = await self._db.client.admin.command("hello")
+        moment: Timestamp = hello["operationTime"]
+        return moment
+
+    async def _cancel(self, query: Document) -> None:
+        docs = await self._db.tasks.find(query, {"_id": 1}, limit=_BATCH).to_list()
+
+        async def cancel(task: ObjectId) -> None:
+            with contextlib.suppress(ConflictError, NotFoundError):  # it has come to its end meanwhile
+                await self._tasks.cancel(task)
+
+        await asyncio.gather(*(cancel(doc["_id"]) for doc in docs))
+
+    async def _forget(self, user: str) -> None:
+        """Take the name out of what rejudgings that are over remember, drop the counter, end sessions."""
+        over = {"settled": True}
+        # The key of the call that started one, and what it asked for, serve a repetition of that call only.
+        mentions = {**over, "$or": [{"filter.user": user}, {"user": user}]}
+        await self._db.rejudgings.update_many(mentions, {"$unset": {"key": ""}, "$set": {"digest": ""}})
+        for field in ("user", "ended_by"):
+            await self._db.rejudgings.update_many({**over, field: user}, {"$set": {field: REMOVED}})
+        await self._db.rejudgings.update_many(
+            {**over, "filter.user": user}, {"$set": {"filter.user.$[one]": REMOVED}}, array_filters=[{"one": user}]
+        )
+        await self._db.sessions.delete_many({"user": user})
+        await self._db.usage.delete_one({"_id": user, "bytes": {"$lte": 0}})
+
+
+def _many(count: int) -> str:
+    return f"{count} or more" if count >= _COUNT else str(count)
+
+
+def _why_not(doc: Document) -> str | None:
+    """Why a submission cannot be deleted as it is; pure."""
+    task = doc["_id"]
+    if doc.get("rerun_of") is not None:
+        return f"{task} is a run of rejudging {doc['rejudging']}; it goes when that is applied or cancelled"
+    if doc.get("rejudging") is not None:
+        return f"submission {task} is part of rejudging {doc['rejudging']}; apply or cancel that first"
+    if not doc["done"]:
+        return f"submission {task} is {doc['status']}; let it end, or cancel it first: `judgectl cancel {task}`"
+    return None

@@ -1,0 +1,134 @@
+"""The judicator's endless loops, and the single items they look after: one fault ends neither loop nor judicator.
+
+What nobody foresaw is logged once per try with its trace, counted, tried again after a growing pause, and told by
+`judgectl status` of any judicator while it lasts. A database that does not answer is no such fault: the loops say so
+themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from prometheus_client import Counter
+from pymongo.errors import PyMongoError
+
+from judge import clock
+from judge.errors import UnavailableError
+from judge.judicator.database import Database
+from judge.mongodb.store import DRIVER_ERRORS, translate
+from judge.text import one_line
+
+log = logging.getLogger(__name__)
+
+FAULTS = Counter("judge_loop_faults_total", "Unforeseen errors in the judicator's loops", ["loop"])
+
+_LEAST: Final = 1.0
+_MOST: Final = 60.0
+# A fault is repeated within the longest pause, or it is over.
+_FRESH: Final = datetime.timedelta(seconds=3 * _MOST)
+_KEY: Final = "fault:"
+
+
+def pause(tries: int) -> float:
+    """Seconds to wait after so many failures in a row (from 1)."""
+    return min(_MOST, _LEAST * 2.0 ** min(tries - 1, 10))
+
+
+@dataclass
+class _Fault:
+    tries: int
+    until: float
+
+
+class Loops:
+    """The faults of one judicator's loops."""
+
+    def __init__(self, database: Database, judicator: str, *, monotonic: Callable[[], float] = clock.monotonic) -> None:
+        """`judicator` is its name, for people; `monotonic` is for tests."""
+        self._db = database
+        self._judicator = judicator
+        self._monotonic = monotonic
+        self._faults: dict[tuple[str, str], _Fault] = {}
+
+    async def forever(self, loop: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run an endless loop, begun again after every unforeseen error; ends when `run` returns."""
+        while True:
+            began = self._monotonic()
+            try:
+                await run()
+            except Exception as exc:  # noqa: BLE001 - whatever it is, the other loops must go on
+                if self._monotonic() - began > 2 * _MOST:
+                    await self._over(loop, "")
+                await asyncio.sleep(await self._failed(loop, "", exc))
+            else:
+                return
+
+    async def item(self, loop: str, item: object, work: Callable[[], Awaitable[Any]]) -> bool:
+        """Do the work for one item of a loop; False when it failed, or failed lately and has to wait.
+
+        Raises only what says that the database is away, which is not this item's fault.
+        """
+        name = str(item)
+        known = self._faults.get((loop, name))
+        if known is not None and self._monotonic() < known.until:
+            return False
+        try:
+            await work()
+        except DRIVER_ERRORS as exc:
+            if isinstance(exc, PyMongoError) and isinstance(translate(exc), UnavailableError):
+                raise
+            await self._failed(loop, name, exc)
+            return False
+        except Exception as exc:  # noqa: BLE001 - one item must not keep the loop from the others
+            await self._failed(loop, name, exc)
+            return False
+        if known is not None:
+            await self._over(loop, name)
+        return True
+
+    async def _failed(self, loop: str, item: str, exc: Exception) -> float:
+        """Log, count and tell; the seconds until the next try."""
+        tries = self._faults[loop, item].tries + 1 if (loop, item) in self._faults else 1
+        wait = pause(tries)
+        now = self._monotonic()
+        self._faults = {key: one for key, one in self._faults.items() if now - one.until < 10 * _MOST}
+        self._faults[loop, item] = _Fault(tries, now + wait)
+        FAULTS.labels(loop).inc()
+        what = f"{loop} of {item}" if item else loop
+        log.error(
+            "an unforeseen error in %s (%d in a row), tried again in %g s: %s: %s",
+            *(what, tries, wait, type(exc).__name__, str(exc)[:500]),
+            exc_info=exc,
+        )
+        text = f"judicator '{self._judicator}' fails in {what}, {tries} times in a row: {type(exc).__name__}: {exc}"
+        fields = {"text": one_line(text)[:500], "at": clock.wall()}
+        try:
+            await self._db.meta.update_one({"_id": self._key(loop, item)}, {"$set": fields}, upsert=True)
+        except DRIVER_ERRORS as told:
+            log.warning("that fault cannot be told to the other judicators: %s", str(told)[:200])
+        return wait
+
+    async def _over(self, loop: str, item: str) -> None:
+        if self._faults.pop((loop, item), None) is None:
+            return
+        log.info("%s works again", f"{loop} of {item}" if item else loop)
+        try:
+            await self._db.meta.delete_one({"_id": self._key(loop, item)})
+        except DRIVER_ERRORS as exc:
+            log.debug("the end of a fault cannot be told: %s", exc)  # it grows old by itself
+
+    def _key(self, loop: str, item: str) -> str:
+        return f"{_KEY}{self._judicator}:{loop}:{item}"
+
+
+async def known_faults(database: Database) -> list[str]:
+    """What the loops of all judicators fail in now, one sentence each; for the status."""
+    told = {"_id": {"$gte": _KEY, "$lt": _KEY + "\uffff"}}
+    fresh = clock.wall() - _FRESH
+    docs = await database.meta.find(told, limit=50).to_list()
+    return [doc["text"] for doc in docs if doc["at"] > fresh]

@@ -1,0 +1,410 @@
+"""Deleting submissions, problems and people's data, and what they have stored; real judicators and database."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import datetime
+import os
+import subprocess
+import sys
+import uuid
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from judge.config import dump
+from judge.errors import ConflictError, JudgeError, LimitError, NotFoundError, UnavailableError
+from judge.rpc import messages as m
+from judge.rpc.audit import AuditQuery, AuditReply, By
+from judge.rpc.client import RpcClient
+from judge.rpc.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
+from judge.rpc.session import SessionBegin
+from tests.support.judicators import World, accepted, source
+from tests.support.problems import imported
+from tests.support.rejudging import act, rejudge, settled, sources, start
+from tests.support.servers import wait_for
+
+PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0, "leader_ttl": 2}
+ROOT = By(actor="root", role="admin", origin="192.0.2.1")
+
+
+def add(people: RpcClient, **fields: Any) -> str:
+    return people.call("add", source(**fields), m.AddReply).task.id
+
+
+def judged(people: RpcClient, executor: Any, *ids: str) -> None:
+    """Judge all that waits."""
+
+    def turn() -> bool:
+        executor.report(*[accepted(one) for one in list(executor.work.values())], vacant=executor.slots)
+        return all(people.call("get", m.GetRequest(id=one), m.Task).done for one in ids)
+
+    wait_for(turn, what="everything judged")
+
+
+def delete(people: RpcClient, task: str, by: By = ROOT) -> Deleted:
+    return people.call("delete_submission", m.TaskRef(id=task), Deleted, by=by)
+
+
+def preview(people: RpcClient, **what: str) -> DeletionPreview:
+    return people.call("delete_preview", DeletionWanted(**what), DeletionPreview)
+
+
+def purge(people: RpcClient, user: str) -> int:
+    """Until nothing is left; how many went."""
+    until, deleted = None, 0
+    while True:
+        reply = people.call("purge", PurgeRequest(user=user, until=until), Purged, by=ROOT)
+        until, deleted = reply.until, deleted + reply.deleted
+        if not reply.left:
+            return deleted
+
+
+def overdue(world: World) -> None:
+    moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1)
+    for name in ("fs.files", "manifests"):
+        # What is marked for a day stays marked for a day.
+        soon = moment + datetime.timedelta(minutes=10)
+        world.db[name].update_many({"unused": {"$lt": soon}}, {"$set": {"unused": moment}})
+
+
+def clean(running: Any) -> None:
+    assert running.do(running.judicator.retention.once(lambda: True))
+
+
+def blobs(world: World) -> set[str]:
+    return {doc["filename"] for doc in world.db["fs.files"].find()}
+
+
+def stored(running: Any, user: str) -> int:
+    return int(running.do(running.judicator.tasks.usage.stored(user)))
+
+
+def real(world: World, user: str) -> int:
+    return sum(doc.get("bytes", 0) for doc in world.db.tasks.find({"user": user}))
+
+
+# --- submissions -----------------------------------------------------------------------------------------------
+
+
+def test_a_finished_submission_goes_with_its_blobs_and_no_other(world: World) -> None:
+    running = world.judicator(**PATIENT)
+    people, executor = world.client(), world.executor(slots=4)
+    mine, shared = people.put_blob(b"mine"), people.put_blob(b"shared")
+    first = add(
+        people, tests=[m.Test(name="1", input_blob=mine), m.Test(name="2", input_blob=shared)], idempotency_key="k"
+    )
+    second = add(people, tests=[m.Test(name="1", input_blob=shared)])
+    with pytest.raises(ConflictError, match="cancel it first"):
+        delete(people, first)
+    assert preview(people, submission=first).refusal is not None
+    judged(people, executor, first, second)
+    seen = preview(people, submission=first)
+    assert (seen.refusal, seen.submissions) == (None, 1)
+    assert seen.bytes == world.db.tasks.find_one({"_id": ObjectId(first)})["bytes"]
+    assert delete(people, first).bytes == seen.bytes
+    with pytest.raises(NotFoundError):
+        people.call("get", m.GetRequest(id=first), m.Task)
+    with pytest.raises(NotFoundError):
+        delete(people, first)
+    clean(running)
+    assert mine in blobs(world), "five minutes for whoever has just asked for it"
+    overdue(world)
+    clean(running)
+    assert blobs(world) & {mine, shared} == {shared}
+    assert stored(running, "ann") == real(world, "ann") > 0
+    again = people.call("add", source(idempotency_key="k", source="other"), m.AddReply)
+    assert again.created, "its idempotency key went with it"
+
+
+def test_what_belongs_to_an_open_rejudging_is_refused(world: World) -> None:
+    world.judicator(**PATIENT)
+    people, executor = world.client(timeout=30.0), world.executor(slots=4)
+    imported(people, "hello")
+    task = add(people, problem="hello")
+    judged(people, executor, task)
+    start(people, ids=[task])
+    run = str(wait_for(lambda: world.db.tasks.find_one({"rerun_of": {"$ne": None}}), what="a run")["_id"])  # type: ignore[index]
+    for what, name in ((lambda: delete(people, task), "apply or cancel"), (lambda: delete(people, run), "is a run of")):
+        with pytest.raises(ConflictError, match=name):
+            what()
+    with pytest.raises(ConflictError, match="rejudging 1; apply or cancel"):
+        purge(people, "ann")
+    with pytest.raises(ConflictError, match=r"wait or run|judges against"):
+        people.call("delete_problem", ProblemName(name="hello"), Deleted, by=ROOT)
+    assert preview(people, user="ann").refusal
+    act(people, "cancel", 1)
+    settled(people, 1)
+    assert delete(people, task).deleted == 1
+
+
+def test_a_deletion_whose_answer_is_lost_is_done_once_and_acknowledged(world: World) -> None:
+    world.judicator(**PATIENT)
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    judged(people, executor, task)
+    by = ROOT.model_copy(update={"call": uuid.uuid4().hex})
+    assert delete(people, task, by).deleted == 1
+    assert delete(people, task, by).deleted == 0, "the same call, made again"
+    trail = people.call("audit", AuditQuery(object=task), AuditReply).entries
+    assert [one.outcome for one in trail] == ["done", "begun"]
+    assert trail[1].details == {"user": "ann"}
+    assert (trail[1].actor, trail[1].origin) == ("root", "192.0.2.1")
+
+
+# --- problems --------------------------------------------------------------------------------------------------
+
+
+def test_a_deleted_problem_is_gone_and_what_was_judged_stays_readable(world: World) -> None:
+    running = world.judicator(**PATIENT)
+    people, executor = world.client(), world.executor()
+    first = imported(people, "hello", tests=1)
+    task = add(people, problem="hello")
+    with pytest.raises(ConflictError, match="1 submissions to problem 'hello' wait or run"):
+        people.call("delete_problem", ProblemName(name="hello"), Deleted, by=ROOT)
+    judged(people, executor, task)
+    second = imported(people, "hello", tests=2)
+    seen = preview(people, problem="hello")
+    assert seen.refusal is None
+    assert "its 1 submissions" in seen.stays[0]
+    assert people.call("delete_problem", ProblemName(name="hello"), Deleted, by=ROOT).deleted == 1
+    with pytest.raises(NotFoundError):
+        add(people, problem="hello")
+    for _ in range(2):
+        clean(running)
+        overdue(world)
+    clean(running)
+    assert people.call("get", m.GetRequest(id=task), m.Task).verdict == "AC"
+    assert blobs(world) & {first.hash, second.hash} == {first.hash}
+    assert set(world.db.manifests.find_one({"_id": first.hash})["blobs"]) <= blobs(world)
+    assert imported(people, "hello", tests=2).hash == second.hash
+    delete(people, task)
+    for _ in range(2):
+        clean(running)
+        overdue(world)
+    assert add(people, problem="hello"), "imported again after its deletion, it is whole"
+
+
+def test_a_problem_that_is_imported_while_it_is_deleted_stays_whole(world: World) -> None:
+    running = world.judicator(**PATIENT)
+    people = world.client()
+    imported(people, "hello", tests=1)
+    deleting = running.judicator.deleting
+    look = deleting._problem
+
+    async def slowly(name: str) -> Any:
+        found = await look(name)
+        await running.judicator.service.problem_import(newer)
+        return found
+
+    from tests.support.problems import manifest, upload
+
+    newer = upload(people, manifest(people, "hello", 2))
+    deleting._problem = slowly  # type: ignore[method-assign]
+    with pytest.raises(ConflictError, match="at the same moment"):
+        people.call("delete_problem", ProblemName(name="hello"), Deleted, by=ROOT)
+    for _ in range(3):
+        clean(running)
+        overdue(world)
+    kept = world.db.manifests.find_one({"_id": newer.manifest})
+    assert set(kept["blobs"]) <= blobs(world)
+
+
+# --- people ----------------------------------------------------------------------------------------------------
+
+
+def test_nothing_of_a_purged_person_is_left_but_what_the_page_says(world: World) -> None:
+    running = world.judicator(**PATIENT)
+    people, executor = world.client(timeout=30.0), world.executor(slots=8)
+    big = "the person's own words " * 20_000
+    done = [add(people, user="eve", source=f"secret {n}", idempotency_key=f"eve-{n}") for n in range(3)]
+    done.append(add(people, user="eve", tests=[m.Test(name="1", input=big)]))
+    kept = add(people, user="ann")
+    judged(people, executor, *done, kept)
+    start(people, user=["eve"], reason="again")
+    rejudge(executor, dict.fromkeys(sources(people, done), "WA"))
+    act(people, "apply", 1)
+    settled(people, 1)
+    running_one = add(people, user="eve", source="is running")
+    executor.report(vacant=1)
+    waiting = add(people, user="eve", source="is waiting", language="java")
+    people.call("session_begin", SessionBegin(id="5" * 64, user="eve"), m.Empty)
+    seen = preview(people, user="eve")
+    assert seen.submissions == 6
+    assert "2 of them wait or run" in seen.goes[0]
+    assert purge(people, "eve") == 6
+    for task in (*done, running_one, waiting):
+        with pytest.raises(NotFoundError):
+            people.call("get", m.GetRequest(id=task), m.Task)
+    executor.report(vacant=0)
+    assert executor.work == {}, "its executor was told to drop it"
+    clean(running)
+    overdue(world)
+    clean(running)
+    for name in world.db.list_collection_names():
+        for doc in world.db[name].find():
+            if name == "audit":
+                continue
+            text = str(doc)
+            assert "eve" not in text.replace("never", ""), (name, doc)
+            assert "secret" not in text
+            assert "own words" not in text
+    assert world.db.rejudgings.find_one({"_id": 1})["filter"]["user"] == ["(removed)"]
+    assert people.call("get", m.GetRequest(id=kept), m.Task).verdict == "AC"
+    with pytest.raises(NotFoundError):
+        preview(people, user="eve")
+    assert purge(people, "eve") == 0, "repeating it does nothing"
+
+
+def test_what_is_handed_in_meanwhile_is_new_data(world: World) -> None:
+    """Whatever the clocks of the judicators say: the database's own logical time decides."""
+    running = world.judicator(**PATIENT)
+    people, executor = world.client(timeout=30.0), world.executor(slots=8)
+    old = add(people, user="eve")
+    judged(people, executor, old)
+    first = running.do(running.judicator.deleting._now())
+    until = f"{first.time}.{first.inc}"
+    new = add(people, user="eve")
+    long_ago = datetime.datetime(2001, 1, 1, tzinfo=datetime.UTC)
+    world.db.tasks.update_one({"_id": ObjectId(new)}, {"$set": {"created": long_ago}})
+    reply = people.call("purge", PurgeRequest(user="eve", until=until), Purged, by=ROOT)
+    assert (reply.deleted, reply.left) == (1, 0)
+    assert people.call("get", m.GetRequest(id=new), m.Task).status == "pending"
+    assert stored(running, "eve") == real(world, "eve") > 0
+
+
+DAEMON = """
+import sys
+from pathlib import Path
+from judge import config, log
+from judge.judicator import deleting
+from judge.judicator.main import run
+deleting._BATCH = 2
+log.setup("info")
+sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1]))))
+"""
+
+
+@pytest.mark.parametrize("failpoint", ["delete-marked", "delete-deleted", "purge-batch"])
+def test_a_judicator_that_dies_while_purging_leaves_nothing_that_a_repetition_does_not_find(
+    world: World, tmp_path: Any, failpoint: str
+) -> None:
+    config = world.config("j1", **PATIENT)
+    path = tmp_path / "j1.yml"
+    path.write_text(dump(config))
+    log = tmp_path / "j1.log"
+    with log.open("wb") as out:
+        doomed = subprocess.Popen(
+            [sys.executable, "-c", DAEMON, str(path)],
+            stdout=out,
+            stderr=out,
+            env={**os.environ, "JUDGE_FAILPOINT": failpoint},
+        )
+    world.stack.callback(doomed.wait)
+    world.stack.callback(doomed.kill)
+    wait_for(lambda: "the database is ready" in log.read_text(), what="a serving judicator")
+    two = world.judicator("j2", **PATIENT)
+    people, executor = world.client(timeout=30.0), world.executor(slots=8)
+    shas = [people.put_blob(f"blob {n}".encode()) for n in range(5)]
+    ids = [add(people, user="eve", tests=[m.Test(name="1", input_blob=sha)]) for sha in shas]
+    judged(people, executor, *ids)
+    first = world.stack.enter_context(RpcClient(lambda: [config.listen], world.tls("gw", "gateway"), timeout=3.0))
+    with pytest.raises(UnavailableError):
+        first.call("purge", PurgeRequest(user="eve"), Purged, by=ROOT)
+    assert doomed.wait(60) == -9
+    left = world.db.tasks.count_documents({"user": "eve"})
+    assert left == (5 if failpoint == "delete-marked" else 3)
+    assert purge(people, "eve") == left
+    clean(two)
+    overdue(world)
+    clean(two)
+    assert blobs(world) & set(shas) == set()
+    for _ in range(2):
+        clean(two)
+    assert stored(two, "eve") == 0
+    assert world.db.usage.find_one({"_id": "eve"}) is None
+
+
+# --- stored bytes ----------------------------------------------------------------------------------------------
+
+
+def limited(world: World, most: int) -> Any:
+    return world.judicator(**PATIENT, allowances={"user": {"stored_bytes": most}})
+
+
+def test_what_one_user_may_store_is_exact_however_many_hand_in_at_once(world: World) -> None:
+    limited(world, 60_000)
+    world.judicator("j2", **PATIENT, allowances={"user": {"stored_bytes": 60_000}})
+    clients = [world.client(timeout=30.0) for _ in range(4)]
+
+    def one(n: int) -> int:
+        try:
+            clients[n % 4].call("add", source("x" * 8_000), m.AddReply)
+        except LimitError:
+            return 0
+        return 1
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        taken = sum(pool.map(one, range(40)))
+    assert world.db.tasks.count_documents({}) == taken == 6
+    assert real(world, "ann") <= 60_000
+    with pytest.raises(LimitError, match="the limit is 60000"):
+        clients[0].call("add", source("x" * 8_000), m.AddReply)
+    clients[0].call("add", source("x" * 8_000, user="bob"), m.AddReply)
+    clients[0].call("add", source("x" * 80_000, role="admin"), m.AddReply)
+
+
+def test_results_and_their_blobs_count_and_what_goes_is_given_back(world: World) -> None:
+    running = limited(world, 200_000)
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    before = stored(running, "ann")
+    assert before == real(world, "ann") > 0
+    executor.report()
+    output = people.put_blob(b"y" * 150_000)
+    executor.report(accepted(executor.work[task], result=m.Result(stdout_blob=output)))
+    assert stored(running, "ann") == real(world, "ann") > before + 150_000
+    with pytest.raises(LimitError):
+        add(people, source="x" * 60_000)
+    delete(people, task)
+    assert stored(running, "ann") == 0
+    assert add(people, source="x" * 60_000)
+    with pytest.raises(JudgeError):
+        add(people, language="nonsense")
+    assert add(people, idempotency_key="k") == add(people, idempotency_key="k")
+    assert stored(running, "ann") == real(world, "ann"), "refusals and repetitions take nothing"
+
+
+def test_a_counter_that_is_wrong_is_mended_once_it_was_wrong_twice(world: World) -> None:
+    running = limited(world, 10**9)
+    people = world.client()
+    for user in ("ann", "bob", "cid"):
+        add(people, user=user)
+    world.db.usage.update_one({"_id": "ann"}, {"$inc": {"bytes": 5_000}})
+    world.db.usage.delete_one({"_id": "bob"})
+    world.db.usage.insert_one({"_id": "ghost", "bytes": 700})
+    clean(running)
+    assert stored(running, "ann") == real(world, "ann") + 5_000, "it may be under way"
+    clean(running)
+    for user in ("ann", "bob", "cid", "ghost"):
+        assert stored(running, user) == real(world, user)
+    clean(running)
+    assert world.db.usage.find_one({"_id": "ghost"}) is None
+
+
+def test_the_sum_of_a_users_bytes_is_read_from_an_index_alone(world: World) -> None:
+    limited(world, 10**9)
+    world.db.tasks.insert_many({"user": f"u{n % 7}", "bytes": n, "arrival": n} for n in range(2_000))
+    plan = world.db.command(
+        "explain",
+        {
+            "aggregate": "tasks",
+            "pipeline": [{"$match": {"user": "u3"}}, {"$group": {"_id": None, "bytes": {"$sum": "$bytes"}}}],
+            "cursor": {},
+            "hint": {"user": 1, "bytes": 1},
+        },
+        verbosity="executionStats",
+    )
+    assert '"FETCH"' not in str(plan).replace("'", '"')
+    assert "COLLSCAN" not in str(plan)

@@ -1,0 +1,228 @@
+"""Deleting and the audit trail as people use them: API, pages without a browser, judgectl at a real gateway."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import subprocess
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge.gateway.app import create_app
+from judge.rpc.audit import AuditEntry, folded
+from tests.support.cluster import BIN
+from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway
+from tests.support.judicators import patient_world
+from tests.support.problems import imported
+from tests.support.rejudging import completed
+from tests.support.servers import wait_for
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, etcd_endpoint, mongod_address):
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def settings(world, tmp_path_factory):
+    tls = world.tls("gateway-1", "gateway")
+    return make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, tls, rpc_timeout=20.0)
+
+
+@pytest.fixture(scope="module")
+def app(settings):
+    made = create_app(settings)
+    yield made
+    made.extensions["judge"].cluster.close()
+
+
+@pytest.fixture(scope="module")
+def executor(world):
+    one = world.executor(slots=50)
+    one.report(vacant=0)
+    return one
+
+
+def hand_in(person, executor, **fields: Any) -> str:
+    """Hand in and have it judged."""
+    body = {"language": "c", "source": f"int main(){{}} // {uuid.uuid4().hex}", **fields}
+    answer = person("POST", "/submissions", json=body)
+    assert answer.status_code == 201, answer.text
+    task = answer.json["id"]
+
+    def turn() -> bool:
+        executor.report(*[completed(one, "AC") for one in list(executor.work.values())])
+        return person("GET", f"/submissions/{task}").json["done"]
+
+    wait_for(turn, what="a verdict")
+    return str(task)
+
+
+def test_the_api_deletes_for_admins_only(world, admin, ada, bob, executor):
+    task = hand_in(ada, executor)
+    preview = check(admin("POST", "/deletions/preview", json={"submission": task}), 200, "delete_preview")
+    assert preview["submissions"] == 1
+    assert preview["refusal"] is None
+    for person in (ada, bob):
+        for path in (f"/submissions/{task}", "/problems/hello", "/users/ada/data"):
+            assert person("DELETE", path).status_code == 403
+        assert person("POST", "/deletions/preview", json={"submission": task}).status_code == 403
+    assert ada("GET", f"/submissions/{task}").status_code == 200
+    check(admin("DELETE", f"/submissions/{task}"), 200, "delete_submission")
+    assert ada("GET", f"/submissions/{task}").status_code == 404
+    assert admin("DELETE", f"/submissions/{task}").status_code == 404
+    assert admin("DELETE", "/submissions/nonsense").status_code == 404
+    assert admin("DELETE", "/problems/none").status_code == 404
+    both = {"submission": task, "user": "ada"}
+    assert admin("POST", "/deletions/preview", json=both).status_code == 400
+    waiting = ada("POST", "/submissions", json={"language": "java", "source": "x"})
+    if waiting.status_code == 201:
+        refused = admin("DELETE", f"/submissions/{waiting.json['id']}")
+        assert (refused.status_code, refused.json["code"]) == (409, "conflict")
+
+
+def test_a_person_is_purged_over_the_api_and_may_come_again(admin, ada, executor):
+    for _ in range(3):
+        hand_in(ada, executor)
+    answer = check(admin("DELETE", "/users/ada/data"), 200, "purge")
+    assert answer["left"] == 0
+    assert ada("GET", "/submissions").json["tasks"] == []
+    new = hand_in(ada, executor)
+    again = check(admin("DELETE", f"/users/ada/data?until={answer['until']}"), 200, "purge")
+    assert (again["deleted"], again["left"]) == (0, 0)
+    assert ada("GET", f"/submissions/{new}").status_code == 200
+    assert admin("DELETE", "/users/ada/data?until=yesterday").status_code == 400
+
+
+def test_pages_say_what_goes_ask_and_delete(world, app, ada, executor):
+    root, person = Browser(app.test_client(), ADMIN), Browser(app.test_client(), USER)
+    imported(world.client(), "hello")
+    task = hand_in(ada, executor, problem="hello")
+    assert f"/delete?submission={task}" in root.get(f"/submissions/{task}").text
+    assert "/delete?" not in person.get(f"/submissions/{task}").text
+    for page in (f"/delete?submission={task}", "/audit"):
+        assert person.get(page).status_code == 403
+    assert person.client.post("/delete/go", data={"csrf": person.csrf("/"), "submission": task}).status_code == 403
+    problems = root.get("/problems").text
+    assert "/delete?problem=hello" in problems
+    page = root.get("/delete?problem=hello")
+    assert "Its 1 submissions" in html.unescape(page.text)
+    assert root.client.post("/delete/go", data={"problem": "hello"}).status_code == 400, "without its CSRF token"
+    answer = root.post("/delete?problem=hello", "/delete/go", problem="hello")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/problems")
+    assert "hello" not in root.get("/problems").text.replace("Deleted: problem hello.", "")
+    assert root.get(f"/submissions/{task}").status_code == 200
+    assert root.post(f"/delete?submission={task}", "/delete/go", submission=task).status_code == 303
+    assert root.get(f"/submissions/{task}").status_code == 404
+    assert root.get("/delete").status_code == 404
+    assert root.get("/delete?user=nobody-here").status_code == 404
+    hand_in(ada, executor)
+    assert "All data of user ada" in html.unescape(root.get("/delete?user=ada").text).replace("all data", "All data")
+    assert root.post("/delete?user=ada", "/delete/go", user="ada").headers["Location"] == "/audit"
+    trail = root.get("/audit?action=problem.").text
+    assert "problem.delete" in trail
+    assert "login" not in trail.split("<tbody>")[1]
+    assert root.get("/audit?since=never").status_code == 400
+    assert root.get("/audit?since=2001-01-31&until=2001-02-01T10:00").status_code == 200
+
+
+def test_hostile_words_in_the_trail_are_text(world, app, admin):
+    reason = "</td><script>alert(1)</script>\u202e\x1b[31m"
+    world.executor("e9").report(vacant=0)
+    assert admin("POST", "/executors/e9/drain", json={"reason": reason}).status_code == 200
+    page = Browser(app.test_client(), ADMIN).get("/audit?object=e9").text
+    assert "<script>alert" not in page
+    assert "\u202e" not in page
+    assert "\x1b" not in page
+    assert admin("POST", "/executors/e9/resume", json={}).status_code == 200
+
+
+def entry(call: str, outcome: str, action: str = "login") -> AuditEntry:
+    texts = dict.fromkeys(("at", "actor", "role", "object", "origin", "gateway", "trace"), "")
+    return AuditEntry.model_validate({**texts, "id": "0" * 24, "action": action, "call": call, "outcome": outcome})
+
+
+def test_a_beginning_is_shown_unless_its_end_is() -> None:
+    done, begun, lost, alone = entry("1", "done"), entry("1", "begun"), entry("2", "begun"), entry("", "done")
+    assert folded([alone, done, lost, begun, alone]) == [alone, done, lost, alone]
+
+
+# --- judgectl --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def context(world, settings, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("ctl")
+    with running_gateway(settings, directory) as url:
+        (directory / "token").write_text(ADMIN)
+        (directory / "token").chmod(0o600)
+        path = directory / "client.yml"
+        path.write_text(f"server: {url}\ntoken_file: token\nrun_dir: {directory / 'run'}\n")
+        yield path
+
+
+def ctl(context: Path, *arguments: str, code: int = 0, **env: str) -> tuple[str, str]:
+    done = subprocess.run(
+        [str(BIN / "judgectl"), *arguments],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "JUDGE_CONTEXT": str(context), "COLUMNS": "250", **env},
+        check=False,
+    )
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done.stdout, done.stderr
+
+
+def test_judgectl_says_what_goes_asks_and_deletes(context, ada, executor, world):
+    first, second = hand_in(ada, executor), hand_in(ada, executor)
+    assert "--yes: is missing" in ctl(context, "delete", "submission", first, code=2)[1]
+    seen, _ = ctl(context, "delete", "submission", first, "--dry-run")
+    assert "goes:" in seen
+    assert "stays:" in seen
+    assert ada("GET", f"/submissions/{first}").status_code == 200
+    waiting = ada("POST", "/submissions", json={"language": "c", "source": "y"}).json["id"]
+    _, error = ctl(context, "delete", "submission", first, waiting, "--yes", code=2)
+    assert "cancel it first" in error
+    assert ada("GET", f"/submissions/{first}").status_code == 200, "all or none"
+    out, _ = ctl(context, "delete", "submission", first, second, "--yes", "-o", "json")
+    assert [one["deleted"] for one in json.loads(out)] == [1, 1]
+    imported(world.client(), "gone")
+    assert "problem gone" in ctl(context, "delete", "problem", "gone", "--yes")[0]
+    assert "there is no problem 'gone'" in ctl(context, "delete", "problem", "gone", "--yes", code=2)[1]
+    out, _ = ctl(context, "purge", "--user", "ada", "--yes")
+    assert "of them wait or run" in out
+    assert ada("GET", "/submissions").json["tasks"] == []
+    assert "nothing of user 'ada' is stored" in ctl(context, "purge", "--user", "ada", "--yes", code=2)[1]
+    table, _ = ctl(context, "audit", "--action", "user.purge")
+    assert "ada" in table
+    rows = json.loads(ctl(context, "audit", "--object", first, "-o", "json")[0])["entries"]
+    assert [one["outcome"] for one in rows] == ["done", "begun"]
+    assert "problem.delete" in ctl(context, "audit", "--since", "1h", "--actor", "root", "--limit", "200")[0]
+    assert "is no time" in ctl(context, "audit", "--since", "never", code=2)[1]
+
+
+def test_holds_are_told_to_the_trail_or_it_is_said_that_they_are_not(context):
+    run = context.parent / "run"
+    run.mkdir(exist_ok=True)
+    (run / "boot.json").write_text(json.dumps({"services": [{"name": "etcd"}]}))
+    _, error = ctl(context, "hold", "etcd", "--reason", "a new disk", "--for", "10m")
+    assert error == ""
+    ctl(context, "release", "etcd")
+    rows = json.loads(ctl(context, "audit", "--action", "hold.", "-o", "json")[0])["entries"]
+    assert [(one["action"], one["object"].partition("/")[2]) for one in rows] == [
+        ("hold.release", "etcd"),
+        ("hold.place", "etcd"),
+    ]
+    assert rows[1]["details"] == {"reason": "a new disk", "seconds": 600, "told by": "judgectl"}
+    gone = context.parent / "gone.yml"
+    gone.write_text(f"server: http://127.0.0.1:9\ntoken_file: token\nrun_dir: {run}\n")
+    out, error = ctl(gone, "hold", "etcd", "--reason", "a new disk", "--for", "10m")
+    assert "is held for" in out
+    assert "the audit trail does not know of this" in error

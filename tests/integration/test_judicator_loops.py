@@ -1,0 +1,118 @@
+"""A fault that nobody foresaw, in a loop of a judicator or in one thing that it looks after: the rest goes on."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from judge.judicator import loops
+from judge.rpc import messages as m
+from judge.rpc.overview import ExecutorsReply, StatusReply
+from tests.support.judicators import FAST, World, source
+from tests.support.rejudging import judge, rejudge, show, sources, start
+from tests.support.servers import wait_for
+
+PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0, "leader_ttl": 2}
+
+
+def warned(world: World) -> list[str]:
+    status = world.client(timeout=20.0).call("status", m.Empty(), StatusReply)
+    return [one for one in status.warnings if " fails in " in one]
+
+
+def test_a_rejudging_that_cannot_be_advanced_keeps_no_other_from_its_end(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = world.judicator("j1", **PATIENT)
+    people, executor = world.client(timeout=30.0), world.executor(slots=8)
+    ids = judge(people, executor, "WA", "WA")
+    rejudgings = running.judicator.rejudgings
+    advance, broken = rejudgings.advance, True
+
+    async def picky(number: int) -> None:
+        if number == 1 and broken:
+            raise KeyError("a field that nobody missed")
+        await advance(number)
+
+    rejudgings.advance = picky  # type: ignore[method-assign]
+    start(people, ids=ids[:1])
+    start(people, ids=ids[1:])
+    with caplog.at_level(logging.ERROR, "judge.judicator.loops"):
+        rejudge(executor, dict.fromkeys(sources(people, ids[1:]), "AC"))
+        wait_for(lambda: world.db.rejudgings.find_one({"_id": 2})["state"] == "finished", what="the other one's end")
+        wait_for(lambda: warned(world), what="a warning")
+    assert "judicator 'j1' fails in rejudging of 1, " in warned(world)[0]
+    assert "a field that nobody missed" in warned(world)[0]
+    records = [one for one in caplog.records if one.name == "judge.judicator.loops"]
+    assert records
+    assert all(one.exc_info for one in records), "each with its trace"
+    assert running.judicator.crashed() is None
+    assert world.db.rejudgings.find_one({"_id": 1})["state"] == "starting"
+    broken = False
+    wait_for(lambda: show(people, 1).state == "running", what="a later try")
+    wait_for(lambda: not warned(world), what="the end of the warning")
+
+
+def test_one_task_that_cannot_be_given_back_keeps_no_other_waiting(world: World) -> None:
+    running = world.judicator("j1", **FAST)
+    people, silent = world.client(), world.executor("e1", slots=2)
+    bad, good = (people.call("add", source(), m.AddReply).task.id for _ in range(2))
+    give_back = running.judicator.tasks.give_back
+
+    async def picky(one: Any, *args: Any, **options: Any) -> bool:
+        if str(one.id) == bad:
+            raise ZeroDivisionError
+        return await give_back(one, *args, **options)
+
+    running.judicator.tasks.give_back = picky  # type: ignore[method-assign]
+    silent.report()
+    wait_for(lambda: people.call("get", m.GetRequest(id=good), m.Task).status == "retrying", what="the other task")
+    executors = people.call("executors", m.Empty(), ExecutorsReply).executors
+    assert [one.alive for one in executors] == [False]
+    wait_for(lambda: any("the sweep of" in one or "sweep of" in one for one in warned(world)), what="a warning")
+    assert running.judicator.lead.leading
+
+
+@pytest.mark.parametrize("loop", ["elect", "sweep", "follower", "register", "rejudgings", "retention", "prepare"])
+def test_a_loop_that_breaks_begins_again(world: World, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the judicator's loops, broken once at its first turn."""
+    from judge.etcd.election import Election
+    from judge.etcd.registry import Registration
+    from judge.judicator.changes import Follower
+    from judge.judicator.database import Database
+    from judge.judicator.lead import Lead
+    from judge.judicator.rejudge import Rejudgings
+    from judge.judicator.retention import Retention
+
+    owner, name = {
+        "elect": (Election, "step"),
+        "sweep": (Lead, "sweep_once"),
+        "follower": (Follower, "_follow"),
+        "register": (Registration, "step"),
+        "rejudgings": (Rejudgings, "sweep"),
+        "retention": (Retention, "position"),
+        "prepare": (Database, "prepare"),
+    }[loop]
+    monkeypatch.setattr(loops, "_LEAST", 0.1)
+    real, calls = getattr(owner, name), []
+
+    def once_broken(self: Any, *args: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise RuntimeError("broken once")
+        return real(self, *args)
+
+    monkeypatch.setattr(owner, name, once_broken)
+    running = world.judicator("j1", **FAST)
+    wait_for(lambda: len(calls) > 1, what="a second turn")
+    wait_for(lambda: running.judicator.lead.leading, what="a leader")
+    assert running.judicator.crashed() is None
+    wait_for(lambda: any("broken once" in one for one in warned(world)), what="a warning")
+
+
+def test_pauses_grow_up_to_a_minute() -> None:
+    pauses = [loops.pause(tries) for tries in range(1, 100)]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (1.0, 60.0)

@@ -1,0 +1,364 @@
+"""What retention removes and what it leaves, beside everything that happens meanwhile; real etcd and mongod."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from judge.errors import FieldError, NotFoundError
+from judge.judicator import retention
+from judge.rpc import messages as m
+from judge.rpc.client import RpcClient
+from judge.rpc.overview import ExecutorsReply
+from judge.rpc.problem import ProblemInfo, ProblemsReply
+from tests.support.judicators import FAST, Running, World, accepted, source
+from tests.support.problems import imported, manifest, upload
+from tests.support.rejudging import rejudge, start
+from tests.support.servers import wait_for
+
+
+def add(people: RpcClient, **fields: object) -> str:
+    return people.call("add", source(**fields), m.AddReply).task.id
+
+
+def age(world: World, collection: str, query: dict[str, object], field: str, days: float) -> None:
+    moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)
+    world.db[collection].update_many(query, {"$set": {field: moment}})
+
+
+def overdue(world: World) -> None:
+    """The grace of everything that is marked is over."""
+    for collection in ("fs.files", "manifests"):
+        age(world, collection, {"unused": {"$exists": True}}, "unused", 0.01)
+
+
+def once(running: Running) -> None:
+    assert running.do(running.judicator.retention.once(lambda: True))
+
+
+def cleaned(world: World, running: Running) -> None:
+    """As if all graces had passed: what is unused is marked, and removed."""
+    for _ in range(2):
+        once(running)
+        overdue(world)
+    once(running)
+
+
+def blobs(world: World) -> set[str]:
+    return {doc["filename"] for doc in world.db["fs.files"].find()}
+
+
+def whole(world: World) -> bool:
+    """Every stored file has its pieces, and every piece its file."""
+    files = {doc["_id"] for doc in world.db["fs.files"].find({"length": {"$gt": 0}})}
+    return files == set(world.db["fs.chunks"].distinct("files_id"))
+
+
+def test_old_tasks_go_and_what_nothing_refers_to(world: World) -> None:
+    running = world.judicator(retention_days=30)
+    people, executor = world.client(), world.executor(slots=9)
+    used, unused = people.put_blob(b"used"), people.put_blob(b"unused")
+    old = add(people, tests=[m.Test(name="1", input_blob=used)])
+    recent = add(people)
+    waiting = add(people, user="bob", language="java")
+    first, second = imported(people, tests=1), imported(people, tests=2)
+    executor.report()
+    executor.report(*[accepted(one) for one in executor.work.values()], vacant=0)
+    old_id = ObjectId.from_datetime(datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=3))
+    world.db["fs.chunks"].insert_one({"files_id": old_id, "n": 0, "data": b"broken off"})
+
+    def ids() -> set[str]:
+        return {str(doc["_id"]) for doc in world.db.tasks.find()}
+
+    age(world, "tasks", {"done": True}, "finished", 29)
+    once(running)
+    assert ids() == {old, recent, waiting}
+    assert {used, unused, first.hash, second.hash} <= blobs(world), "all have their grace"
+    overdue(world)
+    fresh = people.put_blob(b"fresh")
+    once(running)
+    assert unused not in blobs(world)
+    assert {used, fresh, second.hash} <= blobs(world)
+    assert world.db["fs.chunks"].count_documents({"data": b"broken off"}) == 0
+    age(world, "tasks", {"blobs": used}, "finished", 31)
+    cleaned(world, running)
+    assert ids() == {recent, waiting}
+    assert blobs(world) & {used, first.hash, second.hash} == {second.hash}
+    assert whole(world)
+
+
+def test_keeping_every_submission_keeps_no_rubbish(world: World) -> None:
+    running = world.judicator(retention_days=0)
+    people, executor = world.client(), world.executor()
+    unused = people.put_blob(b"unused")
+    task = add(people)
+    executor.report()
+    executor.report(accepted(executor.work[task]))
+    age(world, "tasks", {}, "finished", 3000)
+    cleaned(world, running)
+    assert unused not in blobs(world)
+    assert world.db.tasks.count_documents({}) == 1
+
+
+def test_asking_for_a_blob_gives_it_its_whole_grace_again(world: World) -> None:
+    running = world.judicator()
+    people = world.client()
+    sha = people.put_blob(b"old")
+    once(running)
+    overdue(world)
+    assert people.has_blob(sha)
+    once(running)
+    assert people.has_blob(sha)
+
+
+def test_retention_is_idle_when_clocks_disagree(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = world.judicator(retention_days=1)
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    executor.report()
+    executor.report(accepted(executor.work[task]))
+    skewed = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=400)
+    monkeypatch.setattr("judge.judicator.retention.clock.wall", lambda: skewed)
+    assert not running.do(running.judicator.retention.once(lambda: True))
+    assert world.db.tasks.count_documents({}) == 1
+
+
+# --- beside the sweep ------------------------------------------------------------------------------------------
+
+
+def many_files(world: World, count: int) -> None:
+    """So many blobs that no task refers to."""
+    now = datetime.datetime.now(datetime.UTC)
+    names = (hashlib.sha256(str(index).encode()).hexdigest() for index in range(count))
+    world.db["fs.files"].insert_many(
+        {"filename": name, "length": 0, "chunkSize": 1, "uploadDate": now} for name in names
+    )
+
+
+def test_a_dead_executor_is_noticed_while_retention_has_much_to_do(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small steps make this pass a long one; the sweep goes on beside it."""
+    monkeypatch.setattr(retention, "_BATCH", 3)
+    many_files(world, 6000)
+    silent = world.executor("e1")
+    running = world.judicator(**FAST)
+    part, lead = running.judicator.retention, running.judicator.lead
+    wait_for(lambda: lead.leading, what="a leader")
+    part._next = 0.0
+    wait_for(lambda: (running.do(part.position()) or ("", None))[0] == "blob", what="a pass at its blobs")
+    task = add(world.client())
+    silent.report()
+
+    def dead() -> bool:
+        executors = world.client().call("executors", m.Empty(), ExecutorsReply).executors
+        return [one.alive for one in executors] == [False]
+
+    wait_for(dead, timeout=15, what="the end of a silent executor")
+    assert (running.do(part.position()) or ("", None))[0] == "blob", "the pass is not over yet"
+    wait_for(lambda: world.db.tasks.find_one({"_id": ObjectId(task)})["status"] == "retrying", what="its task back")
+
+
+def test_another_leader_goes_on_where_a_pass_has_come_to(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "_BATCH", 10)
+    many_files(world, 100)
+    one, two = world.judicator("j1"), world.judicator("j2")
+    steps = iter(range(1000))
+    assert not one.do(one.judicator.retention.once(lambda: next(steps) < 7)), "it no longer leads"
+    phase, after = one.do(one.judicator.retention.position()) or ("", None)
+    assert phase == "blob"
+    assert world.db["fs.files"].count_documents({"unused": {"$exists": True}}) > 0
+    before = world.db["fs.files"].find_one({"_id": {"$lte": after}})
+    world.db["fs.files"].update_one({"_id": before["_id"]}, {"$unset": {"unused": ""}})
+    assert two.do(two.judicator.retention.once(lambda: True))
+    left = list(world.db["fs.files"].find({"unused": {"$exists": False}}))
+    assert [doc["_id"] for doc in left] == [before["_id"]], "what was looked at is not looked at again in this pass"
+    assert two.do(two.judicator.retention.position()) is None
+
+
+def test_no_lookup_of_retention_reads_a_collection(world: World) -> None:
+    """Every reference is looked up by an index: the documents examined do not grow with the collections."""
+    world.judicator()
+    many_files(world, 300)
+    for name in ("tasks", "manifests", "problems"):
+        world.db[name].insert_many(
+            {"blobs": [f"{index:064d}"], "hash": str(index), "key": str(index)} for index in range(500)
+        )
+    for collection, key, references in (
+        ("fs.files", "filename", retention._BLOBS),
+        ("manifests", "_id", retention._MANIFESTS),
+    ):
+        pipeline = retention.walk(key, references, None, 50)
+        plan = world.db.command(
+            "explain",
+            {"aggregate": collection, "pipeline": pipeline, "cursor": {}},
+            verbosity="executionStats",
+        )
+        lookups = [stage for stage in plan["stages"] if "$lookup" in stage]
+        assert len(lookups) == len(references)
+        assert all(stage["collectionScans"] == 0 for stage in lookups)
+        assert sum(stage["totalDocsExamined"] for stage in lookups) <= 50
+
+
+# --- at the same moment ----------------------------------------------------------------------------------------
+
+
+def between(running: Running, act: Callable[[], Awaitable[Any]]) -> Callable[[], int]:
+    """Have `act` happen after retention has chosen what to remove, and before it removes; how often that was."""
+    part = running.judicator.retention
+    chosen, times = part._judge, 0
+
+    async def judge(collection: Any, rows: Any) -> Any:
+        nonlocal times
+        ids = await chosen(collection, rows)
+        if ids:
+            times += 1
+            await act()
+        return ids
+
+    part._judge = judge  # type: ignore[method-assign]
+    return lambda: times
+
+
+def test_a_manifest_that_is_imported_again_meanwhile_stays(world: World) -> None:
+    running = world.judicator()
+    people = world.client()
+    first, request = imported(people, tests=1), upload(people, manifest(people, tests=1))
+    imported(people, tests=2)
+    once(running)
+    overdue(world)
+    acts = between(running, lambda: running.judicator.service.problem_import(request))
+    once(running)
+    assert acts() >= 1
+    assert [one.hash for one in people.call("problems", m.Empty(), ProblemsReply).problems] == [first.hash]
+    cleaned(world, running)
+    stored = world.db.manifests.find_one({"_id": first.hash})
+    assert set(stored["blobs"]) <= blobs(world), "the problem is whole"
+    assert whole(world)
+
+
+@pytest.mark.parametrize("how", ["asked for", "uploaded again", "put again by a submission"])
+def test_a_blob_that_somebody_wants_meanwhile_stays(world: World, how: str) -> None:
+    running = world.judicator()
+    people = world.client()
+    text = "x" * 300_000
+    sha = people.put_blob(text.encode())
+    once(running)
+    overdue(world)
+    service = running.judicator.service
+
+    async def want() -> None:
+        if how == "asked for":
+            assert await service.blobs.size(sha) == len(text)
+        elif how == "uploaded again":
+            assert await service.blobs.put(text.encode()) == sha
+        else:
+            await service.add(source(tests=[m.Test(name="1", input=text)]))
+
+    acts = between(running, want)
+    once(running)
+    assert acts() == 1
+    assert sha in blobs(world)
+    assert whole(world)
+
+
+def test_whoever_comes_after_the_removal_is_told_that_it_is_not_there(world: World) -> None:
+    running = world.judicator()
+    people = world.client()
+    sha = people.put_blob(b"x")
+    made = manifest(people, tests=2)
+    request = upload(people, made)
+    once(running)
+    overdue(world)
+    once(running)
+    assert not people.has_blob(sha)
+    with pytest.raises(NotFoundError):
+        people.call("problem_import", request, ProblemInfo)
+    with pytest.raises(FieldError, match="not uploaded"):
+        add(people, tests=[m.Test(name="1", input_blob=sha)])
+    assert people.put_blob(b"x") == sha
+    assert people.has_blob(sha)
+
+
+def test_an_import_that_hangs_for_days_between_its_look_and_its_manifest_is_refused(world: World) -> None:
+    """Its blobs were there, and went; it must not become a problem that nobody can judge."""
+    running = world.judicator()
+    people = world.client()
+    request = upload(people, manifest(people, tests=2))
+    problems = running.judicator.service.problems
+    look, looks = problems._there, 0
+
+    async def there(made: Any, needed: Any) -> None:
+        nonlocal looks
+        await look(made, needed)
+        looks += 1
+        if looks == 1:
+            for _ in range(2):
+                await running.judicator.retention.once(lambda: True)
+                overdue(world)
+            await running.judicator.retention.once(lambda: True)
+
+    problems._there = there  # type: ignore[method-assign]
+    with pytest.raises(FieldError, match="not uploaded"):
+        people.call("problem_import", request, ProblemInfo)
+    assert people.call("problems", m.Empty(), ProblemsReply).problems == []
+
+
+def test_a_submission_under_way_finds_the_manifest_that_was_replaced_meanwhile(world: World) -> None:
+    """It has read which content the problem has; then the problem is imported anew, and retention looks."""
+    running = world.judicator()
+    people = world.client()
+    first = imported(people, tests=1)
+    age(world, "manifests", {}, "unused", 5)  # marked wrongly, long ago
+    service = running.judicator.service
+    get = service.problems.get
+
+    async def slowly(name: str) -> Any:
+        doc = await get(name)
+        await service.problem_import(newer)
+        await running.judicator.retention.once(lambda: True)
+        return doc
+
+    newer = upload(people, manifest(people, tests=2))
+    service.problems.get = slowly  # type: ignore[method-assign]
+    task = people.call("add", source(problem="hello"), m.AddReply).task
+    assert task.problem is not None
+    assert task.problem.hash == first.hash
+    cleaned(world, running)
+    assert first.hash in blobs(world)
+    assert set(world.db.manifests.find_one({"_id": first.hash})["blobs"]) <= blobs(world)
+
+
+def test_a_rejudging_keeps_the_content_that_it_judges_against(world: World) -> None:
+    """Its runs are made after the problem was read; until then only the rejudging itself refers to the content."""
+    running = world.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+    people, executor = world.client(timeout=30.0), world.executor(slots=4)
+    imported(people, tests=1)
+    task = add(people, problem="hello")
+    executor.report()
+    executor.report(accepted(executor.work[task]))
+    current = imported(people, tests=2)
+    rejudgings = running.judicator.rejudgings
+    mark = rejudgings._reruns.mark
+
+    async def slowly(number: int, ids: Any) -> None:
+        await running.judicator.service.problem_import(newer)
+        for _ in range(2):
+            await running.judicator.retention.once(lambda: True)
+            overdue(world)
+        await running.judicator.retention.once(lambda: True)
+        await mark(number, ids)
+
+    newer = upload(people, manifest(people, tests=3))
+    rejudgings._reruns.mark = slowly  # type: ignore[method-assign]
+    start(people, ids=[task])
+    wait_for(lambda: world.db.tasks.count_documents({"rerun_of": {"$exists": True}}) == 1, what="its run")
+    run = world.db.tasks.find_one({"rerun_of": {"$exists": True}})
+    assert run["problem"]["hash"] == current.hash
+    assert set(world.db.manifests.find_one({"_id": current.hash})["blobs"]) <= blobs(world)
+    rejudge(executor, {"int main(){}": "WA"})
