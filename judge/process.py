@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 
 # What systemd tells a daemon is not for its server: etcd would take the socket for its own, and say READY too early.
 _OURS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+_LINE = 64 * 1024  # characters; a longer line of a server is logged in pieces
+_SHOWN = 300  # characters of a line that is not understood
+_KILLED = 30.0  # seconds that a killed child may take to be gone; one that waits for a dead disk takes for ever
 
 LineParser = Callable[[str], tuple[int, str]]
 
@@ -57,6 +60,7 @@ class ChildProcess:
         """Start the child; `parse` maps one line of its output to (logging level, text)."""
         self.name = name
         self.last_line = ""
+        self._odd = False
         self._parse = parse
         self._log = logging.getLogger(f"judge.{name}.server")
         self._process = subprocess.Popen(
@@ -105,8 +109,14 @@ class ChildProcess:
         return self.join()
 
     def join(self) -> int:
-        """Wait for the end of the child and of its output."""
-        code = self._process.wait()
+        """Wait for the end of the child, which is ending or was killed, and of its output; returns its exit code.
+
+        One that does not end though it was killed is left to the system: its daemon must not wait for it for ever.
+        """
+        code = self.wait(_KILLED)
+        if code is None:
+            log.error("%s (process %d) does not end though it was killed", self.name, self.pid)
+            return -signal.SIGKILL
         self._reader.join(timeout=5)
         return code
 
@@ -115,9 +125,20 @@ class ChildProcess:
         if stream is None:
             return
         with stream:
-            for raw in stream:
+            while raw := stream.readline(_LINE):
                 line = raw.rstrip("\n")
                 if line:
-                    level, text = self._parse(line)
-                    self.last_line = text
-                    self._log.log(level, "%s", text)
+                    self._tell(line)
+
+    def _tell(self, line: str) -> None:
+        """Log one line. Whatever is in it, the pipe must be read on: a server whose pipe is closed or full ends."""
+        try:
+            level, text = self._parse(line)
+        except Exception as exc:
+            level, text = logging.INFO, line[:_SHOWN]
+            if not self._odd:
+                self._odd = True
+                log.debug("parser of %s", self.name, exc_info=True)
+                log.warning("a line of %s cannot be understood (%s), it is logged as it is", self.name, exc)
+        self.last_line = text
+        self._log.log(level, "%s", text)

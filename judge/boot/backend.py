@@ -46,7 +46,11 @@ class Seen:
 
 
 class Backend(Protocol):
-    """Starts, watches and ends services. No call waits longer than about a second; none raises for one bad service."""
+    """Starts, watches and ends services. No call waits for a service; none raises for one bad service.
+
+    A call may take some seconds when the system itself is slow (systemd's limit: backend_systemd). So boot makes all of
+    them, one at a time, in threads: its checks keep their own time, and signals are heard meanwhile.
+    """
 
     def adopt(self, unit: Unit) -> None:
         """Look for what an earlier boot left running; `poll` then tells. Called once per service, before anything."""

@@ -6,8 +6,10 @@ Seeds: `subprocess.run(s)`, `s.pid_file.write(s.process.pid)`, `s.process.runnin
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,9 +25,12 @@ from judge.boot.plan import Process
 from judge.boot.render import fingerprint
 from judge.errors import EXIT_FAILED
 
+log = logging.getLogger(__name__)
+
 LOG_BYTES = 20 * 1024**2
 LOG_KEEP = 3
 _TAIL = 16 * 1024
+_LOGS_EVERY = 10.0  # seconds
 _CLEAR_WAIT = 1.0
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "JOURNAL_STREAM")
 _LOG_PREFIX = re.compile(r"^(<\d>|\S+Z [A-Z]+ )")
@@ -75,6 +80,7 @@ class ProcessBackend:
         self._environment = dict(environment if environment is not None else minimal_environment())
         self._running: dict[str, _Running] = {}
         self._ended: dict[str, Seen] = {}
+        self._next_logs = clock.monotonic()
 
     def prepare(self, unit: Unit) -> None:
         """Fill in the command and the digest of what the service is started with; after every change of its config."""
@@ -92,7 +98,16 @@ class ProcessBackend:
             self._running[unit.name] = _Running(handle, record.incarnation, outdated=outdated)
 
     def refresh(self) -> None:
-        """Nothing to do: each service is looked at by itself."""
+        """Each service is looked at by itself; only their logs are kept from growing without bound."""
+        if self._log_dir is None or clock.monotonic() < self._next_logs:
+            return
+        self._next_logs = clock.monotonic() + _LOGS_EVERY
+        for log_file in self._log_dir.glob("*.log"):
+            if not rotate(log_file, copy=True):
+                continue
+            for name, running in self._running.items():
+                if log_file.name == f"{name}.log":
+                    running.log_start = 0
 
     def start(self, unit: Unit) -> None:
         """Start the service with a new incarnation, unless a leftover that cannot be ended stands in the way."""
@@ -188,12 +203,12 @@ class ProcessBackend:
             pidfile.ALIVE_FD: str(alive),
         }
         with contextlib.ExitStack() as stack:
-            log = self._log(unit)
+            path = self._log(unit)
             output: int | None = None
             log_start = 0
-            if log is not None:
-                rotate(log)
-                file = stack.enter_context(log.open("ab"))
+            if path is not None:
+                rotate(path)
+                file = stack.enter_context(path.open("ab"))
                 output, log_start = file.fileno(), file.tell()
             child = subprocess.Popen(
                 list(unit.command),
@@ -217,10 +232,10 @@ class ProcessBackend:
 
     def _last_line(self, unit: Unit, start: int) -> str:
         """The last line that the service logged since this start, without its time and level."""
-        log = self._log(unit)
-        if log is None:
+        path = self._log(unit)
+        if path is None:
             return ""
-        with contextlib.suppress(OSError), log.open("rb") as file:
+        with contextlib.suppress(OSError), path.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(start, end - _TAIL))
             lines = file.read().decode(errors="replace").split("\n")
@@ -242,14 +257,32 @@ class ProcessBackend:
         return self._log_dir / f"{unit.name}.log" if self._log_dir is not None else None
 
 
-def rotate(log: Path, limit: int = LOG_BYTES, keep: int = LOG_KEEP) -> None:
-    """Move a log of at least `limit` bytes to NAME.log.1 and so on, keeping `keep` old ones. Called before a start."""
+def rotate(path: Path, limit: int = LOG_BYTES, keep: int = LOG_KEEP, *, copy: bool = False) -> bool:
+    """Make NAME.log.1 of a log of at least `limit` bytes, keeping `keep` old ones; whether it was done.
+
+    Called before a start. With `copy`, while somebody writes to it: its contents are copied and it is emptied; lines
+    written in the instant between are lost. On a full disk the log is emptied without a copy. Never raises OSError.
+    """
+    old = path.with_name(f"{path.name}.1")
     try:
-        if log.stat().st_size < limit:
-            return
+        if path.stat().st_size < limit:
+            return False
+        for number in range(keep - 1, 0, -1):
+            with contextlib.suppress(FileNotFoundError):
+                path.with_name(f"{path.name}.{number}").replace(path.with_name(f"{path.name}.{number + 1}"))
+        if not copy:
+            path.replace(old)
+            return True
+        try:
+            shutil.copyfile(path, old)
+        except OSError as exc:
+            log.warning("%s cannot be written: %s; what was in %s is lost", old, exc.strerror, path.name)
+            with contextlib.suppress(OSError):
+                old.unlink()
+        os.truncate(path, 0)
     except FileNotFoundError:
-        return
-    for number in range(keep - 1, 0, -1):
-        with contextlib.suppress(FileNotFoundError):
-            log.with_name(f"{log.name}.{number}").replace(log.with_name(f"{log.name}.{number + 1}"))
-    log.replace(log.with_name(f"{log.name}.1"))
+        return False
+    except OSError as exc:
+        log.warning("%s cannot be rotated: %s", path, exc.strerror)
+        return False
+    return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import logging
 import os
 from pathlib import Path
 
@@ -20,9 +21,12 @@ from judge.boot import files, pidfile
 from judge.config import Name
 from judge.errors import FieldError, NotFoundError
 
+log = logging.getLogger(__name__)
+
 MAX_SECONDS = 30 * 86400.0
 _LOCK_WAIT = 5.0
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
+_told: set[Path] = set()
 
 
 class Hold(BaseModel):
@@ -112,13 +116,12 @@ def read_one(run_dir: Path, service: str) -> Hold | None:
     """The hold on a service, None when there is none or it is over. Called by boot at every look at the service."""
     path = _path(run_dir, service)
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        entry = Hold.model_validate_json(path.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
         return None
-    try:
-        entry = Hold.model_validate_json(text)
-    except ValidationError:
-        reason = f"{path} cannot be read, remove it or use judgectl release {service}"
+    except (OSError, ValidationError) as exc:
+        why = f": {exc.strerror}" if isinstance(exc, OSError) else ""
+        reason = f"{path} cannot be read{why}; remove it or use judgectl release {service}"
         until = clock.boottime() + 1
         return Hold(
             service=service, reason=reason, by="somebody", since="?", ends="then", until=until, boot_id=boot_id()
@@ -132,14 +135,21 @@ def take_release(run_dir: Path, service: str) -> bool:
         (run_dir / f"{service}.release").unlink()
     except FileNotFoundError:
         return False
+    except OSError as exc:
+        path = run_dir / f"{service}.release"
+        if path not in _told:
+            _told.add(path)
+            log.warning("%s cannot be taken away: %s; remove it", path, exc.strerror)
+        return False
     return True
 
 
 def forget_expired(run_dir: Path, service: str) -> None:
     """Remove the file of a hold that is over. Called by boot only, under the pid file's lock."""
     path = _path(run_dir, service)
-    if path.exists() and read_one(run_dir, service) is None:
-        with contextlib.suppress(FileNotFoundError):
+    # One that cannot be removed is over all the same.
+    with contextlib.suppress(OSError):
+        if path.exists() and read_one(run_dir, service) is None:
             path.unlink()
 
 

@@ -102,13 +102,13 @@ class Loop:
     async def run(self) -> None:
         """Until stopped and every service that is not held has ended."""
         for service in self._services:
-            self._backend.adopt(service.unit)
+            await asyncio.to_thread(self._backend.adopt, service.unit)
         if self._listener is not None:
             asyncio.get_running_loop().add_reader(self._listener.fileno(), self._hear)
         notify("READY=1")
         try:
             while True:
-                self._tick()
+                await self._tick()
                 if self._stopping and all(self._finished(service) for service in self._services):
                     break
                 await self._wait()
@@ -148,13 +148,11 @@ class Loop:
                 loop.remove_reader(descriptor)
         self._wake.clear()
 
-    def _tick(self) -> None:
+    async def _tick(self) -> None:
         now = clock.monotonic()
         if self._listener is not None:
             self._listener.receive()
-        self._backend.refresh()
-        for service in self._services:
-            service.seen = self._backend.poll(service.unit)
+        await asyncio.to_thread(self._look)
         if self._listener is not None:
             self._listener.forget_others({one.seen.pid for one in self._services if one.seen.pid is not None})
         self._open_gates(now)
@@ -165,11 +163,17 @@ class Loop:
             self._reread(service)
             with pidfile.locked(self._run_dir / f"{service.unit.name}.pid") as free:
                 facts = self._facts(index, free=free, now=now)
-                self._step(service, facts, now)
+                await self._step(service, facts, now)
             self._probe(service, now)
         self._publish("stopping" if self._stopping else "running")
         running = sum(service.state.phase is Phase.RUNNING for service in self._services)
         notify("WATCHDOG=1", f"STATUS={running} of {len(self._services)} services run")
+
+    def _look(self) -> None:
+        """Ask the backend about all services; in a thread, as all that the backend does."""
+        self._backend.refresh()
+        for service in self._services:
+            service.seen = self._backend.poll(service.unit)
 
     def _open_gates(self, now: float) -> None:
         gates, sentences = plan.open_gates(
@@ -253,7 +257,7 @@ class Loop:
         service.probe = asyncio.create_task(serving.probe(target, service.unit.spec.serving_timeout))
         service.probe.add_done_callback(lambda _: self._wake.set())
 
-    def _step(self, service: _Service, facts: Facts, now: float) -> None:
+    async def _step(self, service: _Service, facts: Facts, now: float) -> None:
         """One planned step (the seeds' body between lock and unlock)."""
         unit = service.unit
         if self._hurry and service.state.phase is Phase.STOPPING:
@@ -270,15 +274,15 @@ class Loop:
             log.log(level, "%s: %s", unit.name, decision.sentence)
         if decision.action is Action.START:
             self._drop_probe(service)
-            self._backend.start(unit)
-            service.seen = self._backend.poll(unit)
+            await asyncio.to_thread(self._backend.start, unit)
+            service.seen = await asyncio.to_thread(self._backend.poll, unit)
             log.info("%s: %s", unit.name, self._backend.describe(unit))
         elif decision.action is Action.TERMINATE:
-            self._backend.stop(unit, force=False)
+            await asyncio.to_thread(self._backend.stop, unit, force=False)
         elif decision.action is Action.KILL:
-            self._backend.stop(unit, force=True)
+            await asyncio.to_thread(self._backend.stop, unit, force=True)
         elif decision.action is Action.CLEAR:
-            self._backend.clear(unit)
+            await asyncio.to_thread(self._backend.clear, unit)
 
     def _drop_probe(self, service: _Service) -> None:
         """Forget a check of the former process: its answer says nothing about the next one."""

@@ -69,6 +69,10 @@ def is_locked(path: Path) -> bool:
 
 def holder(path: Path) -> str:
     """`process 12 (bash)`: who locked the file according to /proc/locks, for sentences only."""
+    try:
+        os.close(_open(path))
+    except OSError as exc:
+        return f"nobody, it cannot be opened: {exc.strerror}"
     with contextlib.suppress(OSError, ValueError):
         inode = str(path.stat().st_ino)
         for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
@@ -81,8 +85,11 @@ def holder(path: Path) -> str:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Hold the lock inside the block if it is free; yields whether it is held. Never waits."""
-    descriptor = try_lock(path)
+    """Hold the lock inside the block if it is free; yields whether it is held. Never waits, never raises OSError."""
+    try:
+        descriptor = try_lock(path)
+    except OSError:  # `holder` says so
+        descriptor = None
     try:
         yield descriptor is not None
     finally:

@@ -59,7 +59,7 @@ def parse_line(line: str) -> tuple[int, str]:
     if line.startswith("{"):
         try:
             data: Any = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return logging.INFO, line
         rest = " ".join(f"{key}={_plain(value)}" for key, value in data.items() if key not in _DULL)
         return _LEVELS.get(str(data.get("level")), logging.INFO), f"{data.get('msg', '')} {rest}".strip()

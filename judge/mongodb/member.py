@@ -82,10 +82,14 @@ class Register:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """End the loop and join the thread; the connections stay open for the orderly end."""
+    def stop(self, seconds: float) -> bool:
+        """End the loop and join the thread; False when its pass still waits for a server after `seconds`.
+
+        The connections stay open for the orderly end.
+        """
         self._stop.set()
-        self._thread.join()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def _guarded(self) -> None:
         try:
@@ -354,8 +358,10 @@ def _supervise(config: MongodbConfig, etcd: Etcd, stop: threading.Event) -> int:
     if child.poll() is None:
         notify("STOPPING=1")
         budget = clock.Deadline(config.stop_grace)
-        register.stop()
-        if config.leave_on_stop:
+        idle = register.stop(budget.left() / 3)
+        if not idle:
+            log.warning("a pass of the register thread does not end, mongod is stopped without it")
+        elif config.leave_on_stop:
             register.leave(clock.Deadline(budget.left() / 2))
         register.hand_over()
         register.close()
@@ -363,7 +369,7 @@ def _supervise(config: MongodbConfig, etcd: Etcd, stop: threading.Event) -> int:
         log.info("mongod ended with exit code %d", code)
         return 0
     code = child.join()
-    register.stop()
+    register.stop(config.stop_grace)
     register.close()
     refusal = register.error or server.exit_error(config, code, lines)
     if refusal is not None:

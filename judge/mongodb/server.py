@@ -193,15 +193,16 @@ class LogLines:
         """One line of output; a line that is not JSON (a crash trace) is passed on as it is."""
         try:
             entry = json.loads(line)
-            letter, number, text = entry["s"], entry["id"], entry["msg"]
-        except (ValueError, KeyError, TypeError):
+            letter, number, text = str(entry["s"]), int(entry["id"]), str(entry["msg"])
+            tags, attributes = entry.get("tags", []), entry.get("attr", {})
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return logging.INFO, line[:_LONGEST]
         level = _LEVELS.get(letter, logging.INFO if number in _TELLING else logging.DEBUG)
         if number in _MEANT:
             level = logging.DEBUG
-        if "startupWarnings" in entry.get("tags", []):
+        if isinstance(tags, list) and "startupWarnings" in tags:
             level = logging.INFO
-        details = _short(entry.get("attr", {}))
+        details = _short(attributes if isinstance(attributes, dict) else {"attr": attributes})
         text = (f"{text} ({details})" if details else text)[:_LONGEST]
         if level >= logging.ERROR:
             self.last_error = text

@@ -352,3 +352,42 @@ def test_recovery_is_fast(harness):
     wait_for(lambda: len(harness.starts("one")) == 2)
     harness.wait_states(one="RUNNING")
     assert time.monotonic() - begin < 15  # five on a machine that has nothing else to do
+
+
+def test_a_slow_system_is_not_taken_for_a_service_that_does_not_serve(harness, monkeypatch):
+    """Each look takes longer than a check of serving may; the checks go on meanwhile and keep their own time."""
+    monkeypatch.setenv("JUDGE_TEST_SLOW_LOOK", "3.5")
+    harness.service("one", serving="http", control={"delay": 0.5}, serving_timeout=3, serving_failures=1)
+    harness.start()
+    harness.wait_states(one="RUNNING")
+    seen = harness.output.count("a slow look")
+    wait_for(lambda: harness.output.count("a slow look") >= seen + 3, what="three more looks")
+    assert "did not answer" not in harness.output
+    assert len(harness.starts("one")) == 1
+
+
+def test_a_hold_that_cannot_be_read_holds_and_boot_goes_on(harness):
+    harness.service("one")
+    harness.service("two")
+    harness.start()
+    harness.wait_states(one="RUNNING", two="RUNNING")
+    (harness.run_dir / "one.hold").mkdir()
+    (harness.run_dir / "one.release").mkdir()
+    harness.wait_states(one="HELD", two="RUNNING")
+    assert "one.hold cannot be read: Is a directory; remove it" in harness.of("one").reason
+    (harness.run_dir / "one.hold").rmdir()
+    harness.wait_states(one="RUNNING")
+    wait_for(lambda: "one.release cannot be taken away: Is a directory; remove it" in harness.output)
+
+
+def test_logs_are_kept_small_while_services_run(harness):
+    harness.service("one")
+    harness.start()
+    harness.wait_states(one="RUNNING")
+    log = harness.log_dir / "one.log"
+    with log.open("ab") as file:
+        file.truncate(20 * 1024**2)
+    wait_for(lambda: log.stat().st_size < 1024**2, what="the rotation")
+    assert log.with_name("one.log.1").stat().st_size == 20 * 1024**2
+    os.kill(harness.of("one").pid, signal.SIGKILL)
+    wait_for(lambda: harness.of("one").restarts == 1 and harness.states()["one"] == "RUNNING")

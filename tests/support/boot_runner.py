@@ -1,17 +1,31 @@
 """Runs boot with small services instead of the daemons: `boot_runner.py BOOT_YML CONTROL_DIR`, as its own process."""
 
+import os
 import sys
+import time
 from pathlib import Path
 
 from judge import log
 from judge.boot import main, render
+from judge.boot.backend_process import ProcessBackend
 from judge.cli import guarded
 from judge.config import BootConfig, load
 
 TINY = Path(__file__).with_name("tiny_service.py")
 
 
+class SlowBackend(ProcessBackend):
+    """A system that takes its time for each look, as one that is short of memory does."""
+
+    def refresh(self):
+        print("a slow look", flush=True)
+        time.sleep(float(os.environ["JUDGE_TEST_SLOW_LOOK"]))
+        super().refresh()
+
+
 def run(**_):
+    if "JUDGE_TEST_SLOW_LOOK" in os.environ:
+        main.ProcessBackend = SlowBackend
     config = load(BootConfig, Path(sys.argv[1]))
     log.setup("debug")
     control = Path(sys.argv[2])

@@ -1,8 +1,8 @@
 """A small real service for boot's tests: `tiny_service.py CONTROL.json`. Imports nothing of judge, so starts fast.
 
-CONTROL.json (all optional): port (serves it; HTTP with `status`), exit (code to end with), say (a line to print
-first), ignore_term, children (children that outlive it: "marked"), notify (sd_notify lines), record (a file that gets
-one line `start PID` per start, and `double PID` when another instance of the same control file lives).
+CONTROL.json (all optional): port (serves it; HTTP with `status`, after `delay` seconds), exit (code to end with), say
+(a line to print first), ignore_term, children (children that outlive it: "marked"), notify (sd_notify lines), record (a
+file that gets one line `start PID` per start, and `double PID` when another instance of the same control file lives).
 """
 
 import fcntl
@@ -56,6 +56,7 @@ def main():
                 client.settimeout(1)
                 try:
                     if client.recv(1000):
+                        time.sleep(json.loads(path.read_text()).get("delay", 0))
                         status = json.loads(path.read_text()).get("status", 200)
                         client.sendall(f"HTTP/1.0 {status} x\r\n\r\n".encode())
                 except OSError:

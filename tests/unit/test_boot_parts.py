@@ -78,6 +78,31 @@ def test_locks(work):
     assert pidfile.holder(path) == "another process"
 
 
+def test_a_lock_file_that_cannot_be_opened_is_nobody_s(work):
+    path = work / "lock"
+    path.mkdir()
+    with pidfile.locked(path) as held:
+        assert not held
+    assert pidfile.holder(path) == "nobody, it cannot be opened: Is a directory"
+
+
+@pytest.mark.parametrize("fault", ["directory", "loop", "mode"])
+def test_a_hold_that_cannot_be_read_holds(run_dir, fault):
+    path = run_dir / "etcd.hold"
+    if fault == "directory":
+        path.mkdir()
+    elif fault == "loop":
+        path.symlink_to(path)
+    else:
+        path.touch(0)
+        if os.geteuid() == 0:
+            pytest.skip("root may read every file")
+    found = holds.read_one(run_dir, "etcd")
+    assert found is not None and "cannot be read: " in found.reason and "etcd" in holds.read(run_dir)
+    holds.forget_expired(run_dir, "etcd")
+    assert path.is_symlink() or path.exists()
+
+
 def test_boot_lock(work):
     lock = pidfile.BootLock(work)
     assert pidfile.read_pid(work / "boot.pid") == os.getpid()
@@ -399,6 +424,29 @@ def test_rotation_keeps_three(work):
     log.write_text("x")
     backend_process.rotate(log, limit=4)
     assert log.read_text() == "x"
+
+
+def test_rotation_of_a_log_that_is_written_to(work):
+    log = work / "one.log"
+    with log.open("ab", buffering=0) as writer:
+        for number in range(5):
+            writer.write(b"%d" % number * 8)
+            assert backend_process.rotate(log, limit=8, copy=True) is True
+            assert log.stat().st_size == 0
+        writer.write(b"last")
+        assert backend_process.rotate(log, limit=8, copy=True) is False
+    assert log.read_text() == "last"
+    assert [(work / f"one.log.{number}").read_text() for number in (1, 2, 3)] == ["4" * 8, "3" * 8, "2" * 8]
+    assert not (work / "one.log.4").exists()
+
+
+def test_a_log_whose_copy_cannot_be_kept_is_emptied_all_the_same(work, caplog):
+    log = work / "one.log"
+    log.write_text("x" * 8)
+    (work / "one.log.1" / "kept").mkdir(parents=True)
+    assert backend_process.rotate(log, limit=8, keep=1, copy=True) is True
+    assert log.read_text() == ""
+    assert "one.log.1 cannot be written: Is a directory; what was in one.log is lost" in caplog.text
 
 
 def test_status_of_a_dead_boot(work):

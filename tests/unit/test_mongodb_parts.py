@@ -10,12 +10,16 @@ from pathlib import Path
 import pymongo.lock
 import pytest
 from bson import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
 from pymongo import errors
 
 from judge.config import MongodbClient, MongodbConfig, Tls
 from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, UnavailableError
+from judge.etcd.program import parse_line
 from judge.mongodb import data, replica, server, store
 from judge.mongodb.member import packaged_binary
+from judge.process import ChildProcess
 
 
 def config(tmp_path: Path, **changes: object) -> MongodbConfig:
@@ -242,3 +246,57 @@ async def test_a_cancelled_operation_ends_with_the_locks_of_the_driver_as_they_w
     with pytest.raises(asyncio.CancelledError):
         await waiter
     assert not lock.locked()
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+_ENTRIES = st.fixed_dictionaries({}, optional=dict.fromkeys(("s", "id", "msg", "attr", "tags", "t", "c", "ctx"), _JSON))
+LINES = (
+    st.text(max_size=200)
+    | _ENTRIES.map(json.dumps)
+    | _JSON.map(json.dumps)
+    | st.builds(
+        lambda entry, attr, tags: json.dumps({**entry, "attr": attr, "tags": tags}),
+        st.just(json.loads(line("E"))),
+        _JSON,
+        _JSON,
+    )
+    | st.integers(1, 3000).map(
+        lambda depth: '{"s": "I", "id": 1, "msg": "m", "attr": ' + "[" * depth + "]" * depth + "}"
+    )
+)
+
+
+@given(LINES)
+def test_any_line_of_mongod_is_a_level_and_a_text(text: str) -> None:
+    level, said = server.LogLines().parse(text)
+    assert isinstance(level, int)
+    assert isinstance(said, str)
+
+
+@given(LINES)
+def test_any_line_of_etcd_is_a_level_and_a_text(text: str) -> None:
+    level, said = parse_line(text)
+    assert isinstance(level, int)
+    assert isinstance(said, str)
+
+
+def test_a_line_that_the_parser_fails_on_does_not_end_the_reader(caplog: pytest.LogCaptureFixture) -> None:
+    """A child whose pipe is closed or full would end, or stand still."""
+
+    def parse(text: str) -> tuple[int, str]:
+        return logging.INFO, f"{1 / int(text)}"
+
+    with caplog.at_level(logging.INFO):
+        command = ["sh", "-c", "echo 2; echo 0; echo x; head -c 200000 /dev/zero | tr '\\0' 7; echo; echo 4"]
+        child = ChildProcess("server", command, parse=parse)
+        assert child.wait(20) == 0
+        assert child.join() == 0
+    assert child.last_line == "0.25"
+    told = [record.getMessage() for record in caplog.records]
+    assert "0.5" in told
+    assert "x" in told
+    assert sum("cannot be understood" in text for text in told) == 1
