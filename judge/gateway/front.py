@@ -31,6 +31,7 @@ from judge.gateway.gate import Caller, Gate
 from judge.gateway.head import HEAD_BYTES, Head, HeadTooLargeError
 from judge.gateway.turns import Few, Turns
 from judge.gateway.uwsgi import HARAKIRI, socket_name
+from judge.hangup import hang_up
 from judge.rpc.messages import ErrorBody
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ class _Client:
         self.peer = str(peer[0]) if isinstance(peer, tuple) else ""
 
     def abort(self) -> None:
-        self.writer.transport.abort()
+        hang_up(self.writer.transport)
 
 
 class Front:

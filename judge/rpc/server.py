@@ -6,13 +6,15 @@ It knows transport, identity and errors; what a method does is the handlers' bus
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import hashlib
 import logging
 import re
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,6 +33,7 @@ from judge.errors import (
     UnavailableError,
     UsageError,
 )
+from judge.hangup import hang_up
 from judge.rpc.audit import HEADER, By
 from judge.rpc.messages import ErrorBody, Message
 from judge.rpc.methods import BLOB_ROLES, GATEWAY, METHODS
@@ -42,6 +45,13 @@ log = logging.getLogger(__name__)
 REPORT_BYTES = 64 * 1024**2
 # At the end the last answers have this many looks, this many seconds apart, to leave.
 _TURNS, _TURN = 50, 0.02
+# Seconds for a TLS handshake, for its end, and without a request on an open connection, slow heads included.
+_HANDSHAKE, _GOODBYE, _IDLE = 10.0, 2.0, 75.0
+# A body or an answer of N bytes may take so many seconds, and N divided by so many bytes per second.
+_SLOW, _RATE = 20.0, 128 * 1024
+_BACKLOG = 1024
+# A gateway has about one per thread, an executor a few.
+_CONNECTIONS_EACH = 1024
 _OWN_NAME = frozenset({"report", "wait"})
 _SHA = re.compile(r"[0-9a-f]{64}")
 
@@ -115,6 +125,22 @@ def _peer(request: web.Request) -> Peer:
         raise UsageError(f"the header {HEADER} is not what it should be: {bad_request(exc)}") from None
 
 
+def _too_slow(request: web.Request) -> UsageError:
+    """The refusal of a body that does not come; its connection ends with it."""
+    request.protocol.keep_alive(val=False)
+    return UsageError("the body came too slowly; send it faster")
+
+
+@contextlib.contextmanager
+def _patience(request: web.Request, length: int) -> Iterator[None]:
+    """What a caller gets who does not read what they asked for."""
+    try:
+        yield
+    except TimeoutError:
+        log.warning("%s did not read its answer of %d bytes in time, hanging up", request.remote, length)
+        hang_up(request.transport)
+
+
 class _App:
     """The routes over one set of handlers."""
 
@@ -132,13 +158,44 @@ class _App:
         self.blob_bytes = blob_bytes
         self.translate = translate
         self.stopping = False
+        self._connections: dict[str, weakref.WeakSet[asyncio.Transport]] = {}
 
     def build(self) -> web.Application:
-        app = web.Application(middlewares=[self.errors], client_max_size=max(self.body_bytes, REPORT_BYTES) + 1)
+        app = web.Application(
+            middlewares=[self.deliver, self.errors], client_max_size=max(self.body_bytes, REPORT_BYTES) + 1
+        )
         app.router.add_post("/rpc/{method}", self.call)
         app.router.add_get("/blobs/{sha}", self.get_blob)  # HEAD comes with it
         app.router.add_put("/blobs/{sha}", self.put_blob)
         return app
+
+    def admit(self, request: web.Request) -> None:
+        """UnavailableError, which sends clients elsewhere, when this certificate has too many connections open."""
+        peer, transport = _peer(request), request.transport
+        if transport is None:
+            return
+        mine = self._connections.setdefault(peer.name, weakref.WeakSet())
+        mine.add(transport)
+        if len(mine) > _CONNECTIONS_EACH:
+            for closed in [one for one in mine if one.is_closing()]:
+                mine.discard(closed)
+        if len(mine) > _CONNECTIONS_EACH:
+            mine.discard(transport)
+            request.protocol.keep_alive(val=False)
+            log.warning("'%s' has %d connections open, no more are taken", peer.name, len(mine))
+            raise UnavailableError(f"the certificate of '{peer.name}' has too many connections open; close some")
+
+    @web.middleware
+    async def deliver(self, request: web.Request, handler: Callable[..., Awaitable[web.StreamResponse]]) -> Any:
+        """Send the answer, in bounded time: who reads nothing is cut off."""
+        response = await handler(request)
+        if isinstance(response, web.Response):
+            length = len(response.body) if isinstance(response.body, bytes) else 0
+            with _patience(request, length):
+                async with asyncio.timeout(_SLOW + length / _RATE):
+                    await response.prepare(request)
+                    await response.write_eof()
+        return response
 
     @web.middleware
     async def errors(self, request: web.Request, handler: Callable[..., Awaitable[web.StreamResponse]]) -> Any:
@@ -148,6 +205,7 @@ class _App:
         started = clock.monotonic()
         try:
             if not self.stopping:
+                self.admit(request)
                 return await handler(request)
             return error_response(UnavailableError("this judicator is stopping; ask another one"))
         except JudgeError as exc:
@@ -191,7 +249,11 @@ class _App:
         limit = self._limit(name)
         if (request.content_length or 0) > limit:
             raise TooLargeError(f"the body has {request.content_length} bytes; '{name}' takes at most {limit}")
-        body = await request.read()
+        try:
+            async with asyncio.timeout(_SLOW + (request.content_length or limit) / _RATE):
+                body = await request.read()
+        except TimeoutError:
+            raise _too_slow(request) from None
         if len(body) > limit:
             raise TooLargeError(f"the body has {len(body)} bytes; '{name}' takes at most {limit}")
         try:
@@ -226,14 +288,15 @@ class _App:
             return response
         digest, last = hashlib.sha256(), b""
         try:
-            async for piece in self.blobs.read(sha):
-                digest.update(piece)
-                await response.write(last)
-                last = piece
-            if digest.hexdigest() == sha:
-                await response.write(last)
-                await response.write_eof()
-                return response
+            async with asyncio.timeout(_SLOW + size / _RATE):
+                async for piece in self.blobs.read(sha):
+                    digest.update(piece)
+                    await response.write(last)
+                    last = piece
+                if digest.hexdigest() == sha:
+                    await response.write(last)
+                    await response.write_eof()
+                    return response
             log.error("blob %s is damaged in the database: its content does not have this hash", sha)
         except Exception as exc:
             if self.translate(exc) is None and not isinstance(exc, JudgeError | OSError):
@@ -241,8 +304,7 @@ class _App:
             log.warning("blob %s: reading broke off: %s", sha, exc)
         # The status is sent, so the only way left to say "failed" is to break off before the end.
         ERRORS.labels("blob", "damaged").inc()
-        if request.transport is not None:
-            request.transport.abort()
+        hang_up(request.transport)
         return response
 
     async def put_blob(self, request: web.Request) -> web.Response:
@@ -251,11 +313,15 @@ class _App:
         if (request.content_length or 0) > self.blob_bytes:
             raise TooLargeError(f"the blob has {request.content_length} bytes; the limit is {self.blob_bytes}")
         pieces = self._pieces(request)
-        if await self.blobs.size(sha) is None:
-            await self.blobs.write(sha, pieces)
-        else:
-            async for _ in pieces:
-                pass
+        try:
+            async with asyncio.timeout(_SLOW + (request.content_length or self.blob_bytes) / _RATE):
+                if await self.blobs.size(sha) is None:
+                    await self.blobs.write(sha, pieces)
+                else:
+                    async for _ in pieces:
+                        pass
+        except TimeoutError:
+            raise _too_slow(request) from None
         return web.Response(status=204)
 
     async def _pieces(self, request: web.Request) -> AsyncIterator[bytes]:
@@ -288,18 +354,31 @@ class Server:
             raise ValueError(msg)
         self._app = _App(handlers, blobs, body_bytes, blob_bytes, translate)
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
 
     async def start(self, listen: str, context: ssl.SSLContext, grace: float) -> None:
         """Listen on `host:port`; `grace` seconds is what requests in flight get at stop. RefusedError: port in use."""
         host, _, port = listen.rpartition(":")
         # A caller that hangs up cancels its handler, so that nobody is woken for an executor that is gone.
         self._runner = web.AppRunner(
-            self._app.build(), handler_cancellation=True, access_log=None, shutdown_timeout=grace, keepalive_timeout=75
+            self._app.build(),
+            handler_cancellation=True,
+            access_log=None,
+            shutdown_timeout=grace,
+            keepalive_timeout=_IDLE,
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host.strip("[]"), int(port), ssl_context=context)
         try:
-            await site.start()
+            self._listener = await asyncio.get_running_loop().create_server(
+                self._runner.server,  # type: ignore[arg-type]
+                host.strip("[]"),
+                int(port),
+                ssl=context,
+                backlog=_BACKLOG,
+                reuse_address=True,
+                ssl_handshake_timeout=_HANDSHAKE,
+                ssl_shutdown_timeout=_GOODBYE,
+            )
         except OSError as exc:
             await self._runner.cleanup()
             reason = exc.strerror or str(exc)
@@ -317,6 +396,8 @@ class Server:
         server = self._runner.server
         connections = server.connections if server is not None else []
         transports = [one.transport for one in connections if one.transport is not None]
+        if self._listener is not None:
+            self._listener.close()
         await self._runner.cleanup()
         # TLS says goodbye and then waits half a minute for an idle client to do the same. Nobody is owed more than
         # the answers that are on their way.

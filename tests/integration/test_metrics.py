@@ -1,0 +1,53 @@
+"""The Prometheus endpoint: strangers who take their time do not keep it from those who ask."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from prometheus_client import Counter
+
+from judge import metrics
+from judge.errors import RefusedError
+from tests.support.servers import free_port
+from tests.support.strangers import crowd, ended
+
+EVENTS = Counter("judge_test_events_total", "Events of this test")
+
+
+@pytest.fixture
+def address(monkeypatch: pytest.MonkeyPatch) -> tuple[str, int]:
+    monkeypatch.setattr(metrics, "_SECONDS", 3.0)
+    port = free_port()
+    metrics.serve(f"127.0.0.1:{port}")
+    return "127.0.0.1", port
+
+
+def ask(address: tuple[str, int], path: str = "/metrics", method: str = "GET") -> httpx.Response:
+    return httpx.request(method, f"http://127.0.0.1:{address[1]}{path}", trust_env=False, timeout=10)
+
+
+def test_it_serves_what_is_counted(address: tuple[str, int]) -> None:
+    EVENTS.inc()
+    answer = ask(address)
+    assert answer.status_code == 200 and "judge_test_events_total 1.0" in answer.text
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert ask(address, method="HEAD").content == b""
+    assert ask(address, "/other").status_code == 404
+    assert ask(address, method="POST").status_code == 404
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET /metrics HTTP/1.1\r\nX-"])
+def test_slow_ones_make_room_and_end(address: tuple[str, int], begin: bytes) -> None:
+    with crowd(address, 200, begin, drip=b"x") as made:
+        assert ask(address).status_code == 200
+        ended(made, within=20)
+
+
+def test_who_reads_nothing_does_not_hold_it_up(address: tuple[str, int]) -> None:
+    with crowd(address, 200, b"GET /metrics HTTP/1.1\r\n\r\n", read=False):
+        assert ask(address).status_code == 200
+
+
+def test_a_port_in_use_is_refused_in_one_sentence(address: tuple[str, int]) -> None:
+    with pytest.raises(RefusedError, match=rf"metrics address 127.0.0.1:{address[1]} cannot be used: Address already"):
+        metrics.serve(f"127.0.0.1:{address[1]}")

@@ -1,0 +1,156 @@
+"""Slow and greedy callers of a judicator: others are served meanwhile, and everything has an end."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.config import SubmissionLimits
+from judge.errors import UnavailableError
+from judge.rpc import messages as m
+from judge.rpc import pki, server
+from judge.rpc.client import RpcClient
+from tests.support.judicators import World
+from tests.support.servers import wait_for
+from tests.support.strangers import crowd
+
+SOON = 5.0
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorter bounds than people need."""
+    for name, seconds in {"_SLOW": 1.0, "_HANDSHAKE": 2.0, "_GOODBYE": 0.5, "_IDLE": 2.0}.items():
+        monkeypatch.setattr(server, name, seconds)
+
+
+@pytest.fixture
+def world(hurried: None, tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    made = World(tmp_path, etcd_endpoint, mongod_address)
+    made.judicator(limits=SubmissionLimits(blob_bytes=20_000_000, body_bytes=100_000))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(world: World) -> Iterator[RpcClient]:
+    with RpcClient(lambda: [world.judicators[0].address], world.tls("gw", "gateway"), 20.0) as made:
+        yield made
+
+
+def address_of(world: World) -> tuple[str, int]:
+    host, _, port = world.judicators[0].address.partition(":")
+    return host, int(port)
+
+
+def secured(world: World, name: str = "slow", small: bool = False) -> ssl.SSLSocket:
+    """A connection with a certificate of its own, and perhaps a small receive buffer."""
+    raw = socket.socket()
+    if small:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.settimeout(30)
+    raw.connect(address_of(world))
+    return pki.client_context(world.tls(name, "gateway")).wrap_socket(raw, server_hostname="127.0.0.1")
+
+
+def served(client: RpcClient) -> None:
+    for _ in range(5):
+        started = time.monotonic()
+        assert client.call("ping", m.Empty(), m.Pong).name
+        assert time.monotonic() - started < SOON
+
+
+def over(sock: socket.socket, drip: bytes, within: float) -> bytes:
+    """What came until the server hung up; AssertionError when it does not in time."""
+    got, end = b"", time.monotonic() + within
+    sock.settimeout(0.1)
+    while time.monotonic() < end:
+        with contextlib.suppress(TimeoutError, ssl.SSLWantReadError):
+            try:
+                piece = sock.recv(65536)
+            except OSError as exc:
+                if isinstance(exc, TimeoutError):
+                    raise
+                return got
+            if not piece:
+                return got
+            got += piece
+        if drip:
+            try:
+                sock.send(drip)
+            except OSError:
+                return got
+    raise AssertionError(f"still served after {within:g} s")
+
+
+@pytest.mark.parametrize("begin", [b"", bytes.fromhex("1603010200010001fc0303"), b"GET / HTTP/1.1\r\n"])
+def test_half_open_handshakes_hold_up_nobody_and_end(world: World, client: RpcClient, begin: bytes) -> None:
+    with crowd(address_of(world), 300, begin) as made:
+        served(client)
+        wait_for(lambda: made.open == 0, what="the end of all half-open connections")
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"",
+        b"POST /rpc/ping HTTP/1.1\r\nHost: x\r\nX-",
+        b"POST /rpc/ping HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n",
+        b"POST /rpc/ping HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"PUT /blobs/" + b"0" * 64 + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n",
+        b"PUT /blobs/" + b"0" * 64 + b" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n",
+    ],
+)
+def test_slow_callers_come_to_an_end(world: World, client: RpcClient, monkeypatch, begin: bytes) -> None:
+    monkeypatch.setattr(server, "_RATE", 10_000_000)
+    with secured(world) as slow:
+        slow.sendall(begin)
+        served(client)
+        # Drips keep nothing alive. Closing takes aiohttp's own ten seconds for what still comes.
+        over(slow, b"x" if begin and b"chunked" not in begin else b"", within=25)
+
+
+def test_who_reads_no_answer_is_cut_off(world: World, client: RpcClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_RATE", 10_000_000)
+    sha = client.put_blob(bytes(20_000_000))
+    with secured(world, small=True) as slow:
+        slow.sendall(b"GET /blobs/%s HTTP/1.1\r\nHost: x\r\n\r\n" % sha.encode())
+        served(client)
+        # Nothing is read, so only the kernel tells of the end.
+        wait_for(lambda: _hung_up(slow), what="the end of a connection that reads nothing")
+
+
+def _hung_up(sock: socket.socket) -> bool:
+    """Whether the other side has reset the connection."""
+    state = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+    return state != 1  # TCP_ESTABLISHED
+
+
+def test_one_certificate_has_its_share_of_connections(world: World, client: RpcClient, monkeypatch) -> None:
+    monkeypatch.setattr(server, "_CONNECTIONS_EACH", 20)
+    monkeypatch.setattr(server, "_IDLE", 60.0)
+    request = b"POST /rpc/ping HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+    with contextlib.ExitStack() as stack:
+        answers = []
+        for _ in range(22):
+            one = stack.enter_context(secured(world, "greedy"))
+            one.sendall(request)
+            answers.append(one.recv(65536))
+        assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers[:20])
+        assert all(answer.startswith(b"HTTP/1.1 503") for answer in answers[20:])
+        assert b"has too many connections open" in answers[-1]
+        served(client)
+    with RpcClient(lambda: [world.judicators[0].address], world.tls("greedy", "gateway"), 20.0) as again:
+
+        def answered() -> bool:
+            with contextlib.suppress(UnavailableError):
+                return bool(again.call("ping", m.Empty(), m.Pong))
+            return False
+
+        wait_for(answered, what="room again")
