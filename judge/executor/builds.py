@@ -1,8 +1,9 @@
 """Built programs, kept by what they were built from: a validator is compiled once per executor.
 
 A build is the `/box` of a sandbox as one tar archive, made and unpacked by `tar` inside sandboxes: nothing outside ever
-looks at the names in it. The slots of an executor share the directory; it is emptied at the executor's start, when
-compilers may be new. A file begins with the hash of the rest, so a damaged one is made again.
+looks at the names in it. The archive itself has no name there: it goes through standard output and input. The slots of
+an executor share the directory; it is emptied at the executor's start, when compilers may be new. A file begins with
+the hash of the rest, so a damaged one is made again.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import fcntl
 import hashlib
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from judge.executor import excerpt
+from judge.executor.flocks import Wait, take
 from judge.executor.program import COMPILE_LIMITS, Program
-from judge.problems.languages import PATH
 from judge.rpc.messages import Limits
 from judge.sandbox.types import Command, Outcome
 
@@ -26,11 +28,11 @@ log = logging.getLogger(__name__)
 KEEP = 64
 KEEP_BYTES = 2 * 1024**3
 _TAR = "/bin/tar"
-_UNPACK = "tar -C /box --no-same-owner -xpf /box/packed.tar && rm /box/packed.tar"
 _HASH = 64
-_PACKED = "packed.tar"
 # Of tar: room for the archive and for what is unpacked from it, which may both count as the run's.
 _LIMITS = Limits(cpu=30, wall=60, memory=640 * 1024**2, output=256 * 1024**2)
+# Times to the nanosecond, holes, and the order in which the files were made.
+_PACK = ["--format=posix", "--pax-option=delete=atime,delete=ctime", "--sparse", "--sort=inode", "--numeric-owner"]
 
 
 def key_of(program: Program, versions: Mapping[str, str] | None = None) -> str:
@@ -58,11 +60,14 @@ class Builds:
         self._directory = directory
 
     @contextlib.contextmanager
-    def building(self, key: str) -> Iterator[None]:
-        """Nobody else builds this meanwhile: two slots that start with one problem compile its validator once."""
+    def building(self, key: str, wait: Wait) -> Iterator[None]:
+        """Nobody else builds this meanwhile: two slots that start with one problem compile its validator once.
+
+        `wait` lets some seconds pass, and raises when the task is not wanted any more.
+        """
         handle = os.open(self._directory / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            take(handle, fcntl.LOCK_EX, wait)
             yield
         finally:
             os.close(handle)
@@ -110,18 +115,27 @@ def _kept(path: Path) -> tuple[float, int, Path]:
 
 def packing() -> Command:
     """The command whose output is the archive of /box."""
-    argv = [_TAR, "-C", "/box", "--numeric-owner", "-cf", "-", "."]
+    argv = [_TAR, "-C", "/box", *_PACK, "-cf", "-", "."]
     return Command(argv=argv, limits=_LIMITS, writable=True)
 
 
 def packed(outcome: Outcome) -> bytes | None:
-    """The archive, or None when it could not be made (a build of more than 256 MiB is simply not kept)."""
-    return outcome.read_stdout() if outcome.exit_code == 0 and not outcome.killed else None
+    """The archive, or None when not all could be put into it (more than 256 MiB, sockets): it is simply not kept."""
+    whole = outcome.exit_code == 0 and not outcome.killed and not outcome.read_stderr(1)
+    return outcome.read_stdout() if whole else None
 
 
-def unpacking() -> tuple[str, Command]:
-    """The name under which to put an archive into /box, and the command that unpacks it there."""
-    return _PACKED, Command(argv=["/bin/sh", "-c", _UNPACK], limits=_LIMITS, env={"PATH": PATH}, writable=True)
+def unpack(run: Callable[[Command], Outcome], archive: bytes) -> str:
+    """Make /box what it was when it was packed; `run` runs a command there. The first words of what went wrong."""
+    stdin = excerpt.sealed(archive)
+    try:
+        argv = [_TAR, "-C", "/box", "--no-same-owner", "-xpf", "-"]
+        with run(Command(argv=argv, limits=_LIMITS, writable=True, stdin=stdin)) as outcome:
+            if outcome.exit_code == 0:
+                return ""
+            return excerpt.text(outcome.read_stderr(200)).strip() or f"tar ended with exit code {outcome.exit_code}"
+    finally:
+        os.close(stdin)
 
 
 def compile_limits(seconds: float | None = None, memory: int | None = None) -> Limits:

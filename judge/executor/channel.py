@@ -142,10 +142,15 @@ def limits_of(job: Job) -> Limits:
     return Limits(**wished)
 
 
-def send(sock: socket.socket, message: Message) -> None:
-    """Write one message whole; OSError when the other side is gone or (with a timeout) does not read."""
+def frame(message: Message) -> bytes:
+    """A message as it goes over the channel."""
     data = message.model_dump_json().encode()
-    sock.sendall(_LENGTH.pack(len(data)) + data)
+    return _LENGTH.pack(len(data)) + data
+
+
+def send(sock: socket.socket, message: Message) -> None:
+    """Write one message whole, waiting for the other side to read; OSError when it is gone."""
+    sock.sendall(frame(message))
 
 
 class Reader:

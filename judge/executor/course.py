@@ -55,18 +55,30 @@ class Course:
         problem = self._problem
         return not (isinstance(problem, ProblemManifest) and (problem.graders or problem.scoring))
 
-    def note(self, name: str, judged: Judged) -> list[str]:
-        """Take in a result; returns the tests that count from now on, in serial order."""
+    def note(self, name: str, judged: Judged) -> None:
+        """Take in a result; it counts when it is `due`."""
         self._known[name] = judged
-        counted = []
-        while not self.over and self.first in self._known:
-            one = self.first
-            self.counted[one] = self._known[one]
-            counted.append(one)
-            self._at += 1
-            if self._known[one].verdict is not Verdict.AC or self.over:
-                self._plan()
-        return counted
+
+    @property
+    def due(self) -> str | None:
+        """The test that counts next, when its result is here."""
+        return self.first if not self.over and self.first in self._known else None
+
+    def count(self, judged: Judged) -> None:
+        """Count the test that is `due`, as this: what was noted, or what its repetition came to."""
+        name = self.first
+        self._known[name] = self.counted[name] = judged
+        self._at += 1
+        if judged.verdict is not Verdict.AC or self.over:
+            self._plan()
+
+    def end(self) -> None:
+        """Run nothing more: what is missing counts as tests that ran for too long."""
+        results = dict(self.counted)
+        while self.stand.missing:
+            results |= dict.fromkeys(self.stand.missing, Judged(Verdict.TLE))
+            self.stand = standing(self._problem, results)
+        self._todo, self._at = [], 0
 
     def wanted(self) -> list[str]:
         """The tests to run, most urgent first: what serial judging may still come to, as far as is known."""

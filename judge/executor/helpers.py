@@ -85,9 +85,8 @@ class Helpers:
         idle = [slot for slot in self._slots.slots if slot.state is SlotState.IDLE]
         busy = self._helping()
         needed = waiting - len(idle) - sum(slot.recalled for slot in busy)
-        for slot in busy[: max(0, needed)] if needed > 0 else []:
-            if not slot.recalled:
-                slot.recall(now)
+        for slot in [slot for slot in busy if not slot.recalled][: max(0, needed)]:
+            slot.recall(now)
         for slot in idle[waiting:]:
             self._send(slot, job_of, now)
         self._tell()

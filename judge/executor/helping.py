@@ -10,11 +10,11 @@ import logging
 from pathlib import Path
 
 from judge.errors import UsageError
-from judge.executor import excerpt
-from judge.executor.builds import unpacking
-from judge.executor.channel import Finished, Help, Helped
-from judge.executor.pipeline import Cancelled, Judging, Pipeline
-from judge.executor.sheet import Found, HelperSheet
+from judge.executor.builds import unpack
+from judge.executor.channel import Help, Helped
+from judge.executor.pipeline import Judging, Pipeline
+from judge.executor.running import Cancelled
+from judge.executor.sheet import HelperSheet
 from judge.executor.testing import cases
 from judge.executor.validation import BuildError
 
@@ -49,17 +49,16 @@ class _Helper(Judging):
         """Run tests while there are any."""
         limits = self.fitted()
         program = self.program(limits)
-        name, unpack = unpacking()
         built = program.compile is not None
         with (
-            self.create_files({name: sheet.box()} if built else program.files) as box,
+            self.create_files({} if built else program.files) as box,
             contextlib.ExitStack() as stack,
         ):
             if built:
-                with self.run(box, unpack) as outcome:
-                    if outcome.exit_code != 0:
-                        msg = f"what was built cannot be unpacked: {excerpt.text(outcome.read_stderr(200))}"
-                        raise UsageError(msg)
+                failed = unpack(lambda command: self.runner.run(box, command), sheet.box())
+                if failed:
+                    msg = f"what was built cannot be unpacked: {failed}"
+                    raise UsageError(msg)
             validator = self.validator(limits)
             if validator is not None:
                 stack.callback(validator.close)
@@ -67,10 +66,9 @@ class _Helper(Judging):
             tester = self.tester(box, program, validator, whole=False)
             tests = cases(self.job)
             while (index := sheet.take()) is not None:
-                self.finished = Finished(claim=self.finished.claim)
-                test, judged = tester.test(tests[index])
-                found = Found(test=test, score=judged.score, multiplier=judged.multiplier)
-                found.runs, found.overhead = self.finished.runs, self.finished.overhead
+                self.runner.runs, self.runner.overhead = 0, 0.0
+                found = self.test(tester, tests[index])
+                found.runs, found.overhead = self.runner.runs, self.runner.overhead
                 sheet.put(index, found)
                 helped.tests += 1
                 self.say(self.last)

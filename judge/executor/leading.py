@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from judge.executor.course import Course
+from judge.executor.running import SupersededError
 from judge.executor.sheet import Found, LeaderSheet
-from judge.problems.scoring import Judged
-from judge.rpc.messages import TestResult, Verdict
+from judge.rpc.messages import Verdict
 
 # How long to wait for helpers between two looks whether one of them has died, in seconds.
 LOOK = 0.05
-
-
-class SupersededError(Exception):
-    """The run was ended since a helper had something to say that may make it useless; nobody else sees this."""
 
 
 class Lead:
@@ -25,12 +21,12 @@ class Lead:
         sheet: LeaderSheet,
         course: Course,
         names: Sequence[str],
-        run: Callable[[str], tuple[TestResult, Judged]],
+        run: Callable[[str], Found],
         note: Callable[[Found], None],
     ) -> None:
         """`names` are the tests by number; `run` runs one of them here (SupersededError: it was interrupted).
 
-        `note` tells the course, and keeps the account.
+        `note` tells the course, which may take a repetition, and keeps the account.
         """
         self._sheet = sheet
         self._course = course
@@ -38,6 +34,7 @@ class Lead:
         self._run_test = run
         self._note = note
         self._number = {name: index for index, name in enumerate(names)}
+        self._said: frozenset[int] = frozenset()
         self._say_what_is_wanted()
 
     def until_over(self, wait: Callable[[float], None]) -> None:
@@ -57,23 +54,26 @@ class Lead:
 
     def _run(self, taken: int) -> None:
         try:
-            test, judged = self._run_test(self._names[taken])
+            found = self._run_test(self._names[taken])
         except SupersededError:
             self._sheet.give_up(taken)
         else:
             self._sheet.rest()
-            self._hear([Found(test=test, score=judged.score, multiplier=judged.multiplier)])
+            self._hear([found])
 
     def _hear(self, news: Iterable[Found]) -> None:
         failed = False
         for found in news:
             self._note(found)
             failed = failed or found.test.verdict is not Verdict.AC
-        if failed:
+        # More than before is wanted when a test passed that had failed near a time limit.
+        if failed or not self._said.issuperset(self._wanted()):
             self._say_what_is_wanted()
 
     def _wanted(self) -> list[int]:
         return [self._number[name] for name in self._course.wanted()]
 
     def _say_what_is_wanted(self) -> None:
-        self._sheet.want(self._wanted(), stops=self._course.stops_at_failure)
+        wanted = self._wanted()
+        self._said = frozenset(wanted)
+        self._sheet.want(wanted, stops=self._course.stops_at_failure)

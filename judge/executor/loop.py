@@ -6,6 +6,7 @@ report's logic is `state.Board`; this module carries out what it says.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import random
@@ -19,12 +20,12 @@ from judge.executor import telemetry
 from judge.executor.channel import Broken, Finished, Helped, Job, Progress
 from judge.executor.data import Prepared
 from judge.executor.helpers import Helpers
+from judge.executor.keeper import Keeper
 from judge.executor.machine import for_want_of_space
 from judge.executor.parts import Parts
 from judge.executor.slots import Event, Slot, SlotState
-from judge.executor.spool import Spooled
-from judge.executor.state import Pending, given_back
-from judge.executor.workers import Answered, Done, Mail, Unanswered
+from judge.executor.state import given_back
+from judge.executor.workers import Answered, Done, Failed, Mail, Unanswered
 from judge.notify import notify
 from judge.rpc.messages import Assignment, Completed, ExecutorInfo, ReportReply
 
@@ -55,6 +56,7 @@ class Loop:
         self.p = parts
         self.board = parts.board
         self.helpers = Helpers(parts.slots, parts.sharing)
+        self.keeper = Keeper(parts)
         self.selector = selectors.DefaultSelector()
         self.selector.register(parts.mailbox, selectors.EVENT_READ, None)
         self.languages: Mapping[str, str] | None = None
@@ -112,11 +114,19 @@ class Loop:
 
     def _take_events(self, seconds: float) -> None:
         """Wait up to `seconds` for mail or slots, and take in what came."""
-        for key, _ in self.selector.select(seconds):
+        for key in list(self.selector.get_map().values()):
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if key.data is not None and key.data.unsent else 0)
+            if wanted != key.events:
+                self.selector.modify(key.fileobj, wanted, key.data)
+        for key, events in self.selector.select(seconds):
             if key.data is None:
                 for mail in self.p.mailbox.take():
                     self._take_mail(mail)
-            else:
+                continue
+            if events & selectors.EVENT_WRITE:
+                with contextlib.suppress(OSError):  # it is gone, and reading says so
+                    key.data.flush()
+            if events & selectors.EVENT_READ:
                 self._read_slot(key.data)
 
     def _take_mail(self, mail: Mail) -> None:
@@ -126,6 +136,10 @@ class Loop:
             self._unanswered(mail.error)
         elif isinstance(mail, Done):
             mail.then()
+        elif isinstance(mail, Failed):
+            log.error("work in the background failed in an unforeseen way (%r); the executor ends", mail.error)
+            self.exit_code = EXIT_FAILED
+            self.stopping = True
         else:
             self._hurry = True
 
@@ -327,7 +341,7 @@ class Loop:
         self._upload_at[claim] = clock.monotonic() + UPLOAD_REST
         pending = self.board.completions.get(claim)
         if pending is not None:
-            self._keep(pending)
+            self.keeper.keep(pending)
 
     # --- reports -----------------------------------------------------------------------------------------------
 
@@ -416,22 +430,7 @@ class Loop:
             self._connected = False
             log.warning("reports are not taken: %s; judging goes on, results are spooled", error)
         for pending in self.board.unsafe():
-            self._keep(pending)
-
-    def _keep(self, pending: Pending) -> None:
-        """Write one completion to the spool, unless it is there."""
-        if pending.spooled or pending.completed.retry:
-            return
-        entry = Spooled(completed=pending.completed, upload=pending.upload)
-        try:
-            pending.spooled = self.p.spool.write(entry)
-        except OSError as exc:
-            if for_want_of_space(exc):
-                self.p.disk.failed(clock.monotonic())
-            log.warning("the result of task %s cannot be spooled: %s; it is kept in memory", entry.completed.id, exc)
-            return
-        if not pending.spooled:
-            log.error("the spool is full; the result of task %s is kept in memory", entry.completed.id)
+            self.keeper.keep(pending)
 
     # --- people, and the end -----------------------------------------------------------------------------------
 
@@ -477,7 +476,7 @@ class Loop:
         if self.exit_code == 0:
             self._last_report(deadline)
         for pending in self.board.completions.values():
-            self._keep(pending)
+            self.keeper.keep_now(pending)
         log.info("stopped; %d results are spooled", len(self.p.spool))
 
     def _last_report(self, deadline: clock.Deadline) -> None:

@@ -10,35 +10,35 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import math
 import os
-import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
 
 import judge
 from judge import clock
 from judge.errors import SandboxError, UsageError
 from judge.executor import excerpt
+from judge.executor.account import Account
 from judge.executor.builds import Builds, packed, packing
 from judge.executor.channel import Finished, Job, Progress
 from judge.executor.course import Course
 from judge.executor.fitting import Fitted, fit
-from judge.executor.leading import Lead, SupersededError
+from judge.executor.leading import Lead
 from judge.executor.pace import Pace, kind_of
 from judge.executor.program import Box, Program, included, plan, plan_program
 from judge.executor.quiet import Quiet
+from judge.executor.running import Cancelled, Runner
 from judge.executor.sheet import Found, LeaderSheet, Sharing
 from judge.executor.state import given_back
-from judge.executor.testing import Case, Tester, cases
+from judge.executor.testing import Case, Tester, cases, shorter
 from judge.executor.validation import BuildError, CustomValidator
-from judge.executor.verdict import ACCEPTED, compile_verdict, task_status, usage
+from judge.executor.verdict import GRACE, compile_verdict, task_status, usage
 from judge.problems import scoring
 from judge.problems.languages import Language
-from judge.rpc.messages import Completed, Limits, Result, Status, TestResult, Verdict
-from judge.sandbox.pair import run_pair
-from judge.sandbox.types import Command, Killed, Outcome
+from judge.rpc.messages import Completed, Limits, Repeated, Result, Status, TestResult, Verdict
+from judge.sandbox.types import Command
 
 log = logging.getLogger(__name__)
 
@@ -48,15 +48,9 @@ LOOKAHEAD = 0.1
 PROGRESS_EVERY = 0.1
 # A slot that waits for its turn tells main that it lives, every so many seconds.
 WAITING_EVERY = 5.0
-
-
 # Tests are shared when there are at least so many left, which take at least so many seconds.
 SHARE_TESTS = 2
 SHARE_SECONDS = 0.15
-
-
-class Cancelled(Exception):  # noqa: N818 - not an error: somebody asked for it
-    """The task is not wanted any more; its processes are dead."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +105,10 @@ class Judging:
         self.named = (one.id, one.attempt, pipeline.where, one.trace)
         self.finished = Finished(claim=job.assignment.claim)
         self.budget = excerpt.Budget()
+        self.account = Account(one.allowance, problem=job.data is not None)
+        self.runner = Runner(pipeline.quiet, pipeline.cancel_fd, self._alive)
+        # Where a run ends whatever its limits, on the runner's clock.
+        self.bound = math.inf
         self.manifest = job.data.manifest if job.data is not None else None
         self.told = self.begin = clock.monotonic()
         self.last = Progress(claim=self.finished.claim, status=Status.COMPILING)
@@ -138,6 +136,7 @@ class Judging:
             self.finished.no_space = exc.errno in {errno.ENOSPC, errno.EDQUOT}
             self.finished.completed = given_back(self.job.assignment, f"the executor failed:{where} {exc.strerror}")
         self.finished.seconds = clock.monotonic() - self.begin
+        self.finished.runs, self.finished.overhead = self.runner.runs, self.runner.overhead
         if self.finished.completed is not None:
             end = self.finished.completed.verdict or "not judged"
             log.info(
@@ -190,7 +189,7 @@ class Judging:
         contents = {name: Path(data.files[sha]).read_bytes() for name, sha in manifest.validator.files.items()}
         program = plan_program(manifest.validator, contents, self.pipeline.table, limits.validation)
         builds = Builds(self.pipeline.builds or self.pipeline.outputs)
-        return CustomValidator(program, self.pipeline.take, self.run, builds, limits.compile)
+        return CustomValidator(program, self.pipeline.take, self.runner.run, builds, limits.compile, self.runner.wait)
 
     def _completed(self, verdict: Verdict) -> Completed:
         assignment = self.job.assignment
@@ -214,45 +213,6 @@ class Judging:
         finally:
             self.pipeline.leave(box)
 
-    def _pair(self, boxes: tuple[Box, Box], commands: tuple[Command, Command]) -> tuple[Outcome, Outcome]:
-        """One interaction; a validator that ended with anything but 42 settles it."""
-        with self.pipeline.quiet.beside(self._wait):
-            begin = clock.monotonic()
-            over = self._interrupt_fd
-            first, second = run_pair(boxes, commands, lambda ended: ended.exit_code != ACCEPTED, over)
-        self.finished.overhead += max(0.0, clock.monotonic() - begin - max(first.wall, second.wall))
-        self.finished.runs += 1
-        killed = second.killed is Killed.CANCELLED or first.killed is Killed.CANCELLED
-        if second.killed is Killed.CANCELLED or (killed and _readable(self._interrupt_fd)):
-            first.close()
-            second.close()
-            self._interrupted()
-        return first, second
-
-    @property
-    def _interrupt_fd(self) -> int | None:
-        """What ends a run: main's word, or that of a slot that helps."""
-        return self.pipeline.cancel_fd if self.sheet is None else self.sheet.interrupt_fd
-
-    def _interrupted(self) -> NoReturn:
-        """A run was ended: Cancelled when main asks for that, else SupersededError."""
-        if self.sheet is None or _readable(self.pipeline.cancel_fd):
-            raise Cancelled
-        raise SupersededError
-
-    def _wait(self, seconds: float) -> None:
-        """Let time pass until it is this slot's turn; raises as `_interrupted` does."""
-        if _readable(self._interrupt_fd, seconds):
-            self._interrupted()
-        self._alive()
-
-    def _look(self, seconds: float) -> None:
-        """Let time pass until a helper rings; Cancelled when main asks for an end."""
-        _readable(self._interrupt_fd, seconds)
-        if _readable(self.pipeline.cancel_fd):
-            raise Cancelled
-        self._alive()
-
     def _alive(self) -> None:
         """Tell main, now and then, that this slot waits and lives."""
         if clock.monotonic() - self.told >= WAITING_EVERY:
@@ -263,26 +223,20 @@ class Judging:
         self.last, self.told = progress.model_copy(update={"nearly": False}), clock.monotonic()
         self.pipeline.tell(progress)
 
-    def run(self, box: Box, command: Command, meanwhile: Callable[[], None] | None = None) -> Outcome:
-        """One run in the sandbox; Cancelled when main asked for an end (seed: t.proc.kill), or SupersededError."""
-        with self.pipeline.quiet.beside(self._wait):
-            begin = clock.monotonic()
-            outcome = box.run(command, self._interrupt_fd, meanwhile)
-        self.finished.overhead += max(0.0, clock.monotonic() - begin - outcome.wall)
-        self.finished.runs += 1
-        if outcome.killed is Killed.CANCELLED:
-            outcome.close()
-            self._interrupted()
-        return outcome
-
     def _compile(self, box: Box, argv: Sequence[str], program: Program, limits: Limits) -> bool:
         """Run the compiler under limits; False when it failed or passed one (seed: compiling, compile_failed)."""
-        command = Command(argv=argv, limits=limits, env=program.env, writable=True, cwd="/box")
+        shown = shorter(limits, self.account.left)
+        command = Command(argv=argv, limits=shown, env=program.env, writable=True, cwd="/box")
+        begin = self.runner.busy()
         # The next sandbox comes up while the compiler runs: nothing is measured closely then.
-        with self.run(box, command, self.pipeline.prepare) as outcome:
+        with self.runner.run(box, command, self.pipeline.prepare) as outcome:
             self.result.compile = usage(outcome)
             self.result.compile_log = excerpt.build_log(outcome)
             failed = compile_verdict(outcome, limits)
+        self.account.spend(self.runner.busy() - begin)
+        if self.account.over:
+            self.result.reason = f"compilation failed: {self.account.sentence}"
+            return False
         if failed is None:
             return True
         self.result.reason = failed[1]
@@ -293,13 +247,13 @@ class Judging:
         manifest = self.manifest
         return Tester(
             program=program,
-            run=lambda command: self.run(box, command),
-            pair=lambda mine, judge, its: self._pair((box, judge.box()), (mine, its)),
+            run=lambda command: self.runner.run(box, command),
+            pair=lambda mine, judge, its: self.runner.pair((box, judge.box()), (mine, its)),
             validator=validator,
             interactive=manifest is not None and manifest.interactive,
             passes=manifest.passes if manifest is not None else 1,
             keep=self._keep_output if whole else None,
-            alone=lambda: self.pipeline.quiet.alone(self._wait),
+            left=lambda: self.bound - self.runner.busy(),
         )
 
     def _run_all(self, box: Box, program: Program, tests: Sequence[Case], validator: CustomValidator | None) -> Verdict:
@@ -308,44 +262,90 @@ class Judging:
         tester = self.tester(box, program, validator, whole=whole)
         by_name = {case.name: case for case in tests}
         course = Course(self.manifest, list(by_name), full=self.job.assignment.submission.mode == "full")
-        done: dict[str, TestResult] = {}
+        noted: dict[str, Found] = {}
         begin = clock.monotonic()
 
-        def run(name: str) -> tuple[TestResult, scoring.Judged]:
-            self._tell(len(done), len(tests), begin)
-            return tester.test(by_name[name])
+        def run(name: str) -> Found:
+            self._tell(len(noted), len(tests), begin)
+            return self.test(tester, by_name[name])
 
         def note(found: Found) -> None:
-            name = found.test.name
-            done[name] = found.test
-            self.finished.runs += found.runs
-            self.finished.overhead += found.overhead
-            for one in course.note(name, found.judged):
-                self.budget.trim(done[one])
+            noted[found.test.name] = found
+            self.runner.runs += found.runs
+            self.runner.overhead += found.overhead
+            course.note(found.test.name, found.judged)
+            while (due := course.due) is not None:
+                noted[due] = self._settled(tester, by_name[due], noted[due])
+                course.count(noted[due].judged)
+                self.budget.trim(noted[due].test)
+                if self.account.over and not course.over:
+                    course.end()
+                    self.result.reason = self.account.sentence
 
         while not course.over:
-            if self._worth_sharing(len(done), len(tests), begin):
+            if self._worth_sharing(len(noted), len(tests), begin):
                 self._share(box, program, len(by_name))
             if self.sheet is not None:
                 self._lead(self.sheet, course, list(by_name), run, note)
                 break
-            test, judged = run(course.first)
-            note(Found(test=test, score=judged.score, multiplier=judged.multiplier))
+            note(run(course.first))
         counted = course.counted
-        return self._conclude(course.stand, [done[name] for name in by_name if name in counted], counted)
+        return self._conclude(course.stand, [noted[name].test for name in by_name if name in counted], counted)
+
+    def test(self, tester: Tester, case: Case) -> Found:
+        """Run one test, with the grace that those have which may be repeated; for slots that help as well."""
+        begin = self.runner.busy()
+        self.bound = begin + self.account.left
+        test, judged, is_near = tester.test(case, GRACE if self.account.repeatable else 0.0)
+        found = Found(test=test, score=judged.score, multiplier=judged.multiplier, seconds=self.runner.busy() - begin)
+        found.near = is_near and self.account.repeatable
+        return found
+
+    def _settled(self, tester: Tester, case: Case, found: Found) -> Found:
+        """What a test comes to whose turn it is to count: repeated when it is near a limit, and paid for."""
+        account = self.account
+        account.spend(found.seconds)
+        if found.near and not account.over:
+            refusal = account.refusal(found.seconds)
+            if not refusal:
+                found, refusal = self._repeat(tester, case, found)
+            if refusal:
+                found.test.reason = f"{found.test.reason}; not repeated: {refusal}"
+        if account.over:
+            test = found.test
+            used = test.model_dump(include={"name", "cpu", "wall", "memory", "repeated"})
+            found = Found(test=TestResult(**used, verdict=Verdict.TLE, reason=account.sentence))
+        return found
+
+    def _repeat(self, tester: Tester, case: Case, first: Found) -> tuple[Found, str]:
+        """Run a test once more, alone if that can be had; why its first run counts after all, or nothing."""
+        account = self.account
+        with self.runner.alone(first.seconds, account.alone_left) as alone:
+            begin = self.runner.busy()
+            rest = account.alone_left - self.pipeline.quiet.closed if alone else math.inf
+            self.bound = begin + min(account.left, rest)
+            test, judged, _ = tester.test(case, 0.0)
+            seconds = self.runner.busy() - begin
+        late = account.spent + seconds < account.total and seconds >= rest
+        account.spend(seconds)
+        account.repeated(self.pipeline.quiet.closed)
+        if late:
+            return first, account.no_time_alone
+        test.repeated = Repeated(cpu=first.test.cpu, wall=first.test.wall, quiet=alone)
+        return Found(test=test, score=judged.score, multiplier=judged.multiplier), ""
 
     def _lead(
         self,
         sheet: LeaderSheet,
         course: Course,
         names: Sequence[str],
-        run: Callable[[str], tuple[TestResult, scoring.Judged]],
+        run: Callable[[str], Found],
         note: Callable[[Found], None],
     ) -> None:
         """Run the rest of the tests beside others."""
         leading = Lead(sheet, course, names, run, note)
         self.say(self.last.model_copy(update={"status": Status.RUNNING, "share": True}))
-        leading.until_over(self._look)
+        leading.until_over(self.runner.look)
 
     def _worth_sharing(self, done: int, count: int, begin: float) -> bool:
         """Whether an idle slot could run tests of this one, and there is enough of them left."""
@@ -371,9 +371,9 @@ class Judging:
             log.warning("task %s attempt %d: its tests cannot be shared: %s", *self.named[:2], exc)
             return
         if program.compile is not None:
-            runs, overhead = self.finished.runs, self.finished.overhead
+            runs, overhead = self.runner.runs, self.runner.overhead
             try:
-                with self.run(box, packing()) as outcome:
+                with self.runner.run(box, packing()) as outcome:
                     data = packed(outcome)
                 if data is None:
                     sheet.close()
@@ -387,14 +387,14 @@ class Judging:
                 sheet.close()
                 raise
             finally:
-                self.finished.runs, self.finished.overhead = runs, overhead
-        self.sheet = sheet
+                self.runner.runs, self.runner.overhead = runs, overhead
+        self.sheet, self.runner.bell = sheet, sheet.interrupt_fd
 
     def _unshare(self) -> None:
         """Nobody shares these tests any more."""
         if self.sheet is not None:
             self.sheet.close()
-            self.sheet = None
+            self.sheet = self.runner.bell = None
 
     def _conclude(
         self, stand: scoring.Standing, tests: list[TestResult], judged: Mapping[str, scoring.Judged]
@@ -407,7 +407,8 @@ class Judging:
             result.wall = max(result.wall, test.wall)
             result.memory = max(result.memory, test.memory)
             if test.name == stand.failed:
-                result.reason = f"test {test.name}: {test.reason}"
+                ended = f"; {result.reason}" if result.reason and test.reason != result.reason else ""
+                result.reason = f"test {test.name}: {test.reason}{ended}"
         failing = next((test for test in tests if test.name == stand.failed), None)
         if stand.error and (failing is None or failing.verdict is not Verdict.JE):
             result.reason = stand.error
@@ -435,11 +436,3 @@ class Judging:
             while offset < size:
                 offset += os.sendfile(file.fileno(), fd, offset, size - offset)
         self.finished.output = str(path)
-
-
-def _readable(fd: int | None, seconds: float = 0.0) -> bool:
-    """Whether a descriptor is readable, or will be within so many seconds; None never is."""
-    poll = select.poll()
-    if fd is not None:
-        poll.register(fd, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))

@@ -31,11 +31,16 @@ NOBODY = -1
 
 
 class Found(Message):
-    """What a test came to. `runs` and `overhead` as in Finished."""
+    """What a test came to. `runs` and `overhead` as in Finished; `seconds` is what counts of its time.
+
+    `near`: it is near a time limit, so that the slot that judges may run it again.
+    """
 
     test: TestResult
     score: float | None = None
     multiplier: float | None = None
+    near: bool = False
+    seconds: float = 0.0
     runs: int = 0
     overhead: float = 0.0
 

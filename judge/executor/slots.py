@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -28,10 +27,11 @@ from judge.executor.channel import (
     Reader,
     Ready,
     Settings,
+    frame,
     limits_of,
-    send,
 )
 from judge.executor.program import COMPILE_LIMITS
+from judge.rpc.messages import Message
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +45,10 @@ CANCEL_GRACE = 0.7
 # A slot that does not come up, or says nothing for this long beyond what its limits allow, is stuck.
 START_GRACE = 60.0
 SILENCE = 120.0
-# A slot that does not read its job is stuck as well.
-SEND_TIMEOUT = 10
+# A slot that has not read its job after so long is stuck as well.
+SEND_TIMEOUT = 10.0
+# How much is written to a slot at once, in bytes.
+_PIECE = 1 << 20
 
 
 class SlotState(enum.Enum):
@@ -75,6 +77,8 @@ class Slot:
     start_at: float = 0.0
     deadline: float = field(default=float("inf"))
     silence: float = 0.0
+    unsent: bytearray = field(default_factory=bytearray)
+    send_by: float = 0.0
     last_reason: str = ""
 
     @property
@@ -101,22 +105,20 @@ class Slot:
             return
         finally:
             theirs.close()
-        # Not settimeout(): that would make reads without waiting wait.
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT, 0))
         self.sock = ours
         self.reader = Reader(ours)
         self.state = SlotState.STARTING
         self.deadline = now + START_GRACE
 
     def give(self, job: Job, now: float) -> None:
-        """Hand an idle slot a job; OSError when the slot is gone or stuck, which `read` will say too."""
+        """Hand an idle slot a job, without waiting for it to read; OSError when it is gone, which `read` says too."""
         if self.sock is None:
             msg = f"slot {self.index} is not running"
             raise OSError(msg)
         self.state = SlotState.BUSY
         self.claim = job.assignment.claim
         self.quiet_until(job, now)
-        send(self.sock, job)
+        self._say(job, now)
 
     def help(self, help_: Help, now: float) -> None:
         """Send an idle slot to run tests of a job that another one judges; OSError as in `give`."""
@@ -127,7 +129,27 @@ class Slot:
         self.helps = help_.job.assignment.claim
         self.recalled = False
         self.quiet_until(help_.job, now)
-        send(self.sock, help_)
+        self._say(help_, now)
+
+    def _say(self, message: Message, now: float) -> None:
+        if not self.unsent:
+            self.send_by = now + SEND_TIMEOUT
+        self.unsent += frame(message)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write as much of what it has not been told as it takes now; OSError when it is gone."""
+        while self.unsent and self.sock is not None:
+            try:
+                count = self.sock.send(self.unsent[:_PIECE], socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            del self.unsent[:count]
+
+    @property
+    def due(self) -> float:
+        """When it is stuck: it has not said or read something that it should have, in monotonic seconds."""
+        return min(self.deadline, self.send_by) if self.unsent else self.deadline
 
     def recall(self, now: float) -> None:
         """Call a helping slot back at once: what it runs is run again by another."""
@@ -136,7 +158,7 @@ class Slot:
             self.silence = 0.0
             self.deadline = min(self.deadline, now + CANCEL_GRACE)
             with contextlib.suppress(OSError):  # it is gone, and read() will say so
-                send(self.sock, Cancel(claim=self.helps or ""))
+                self._say(Cancel(claim=self.helps or ""), now)
 
     def quiet_until(self, job: Job, now: float) -> None:
         """Allow silence for as long as one step of this job can take; every sign of life begins it anew."""
@@ -158,7 +180,7 @@ class Slot:
             self.deadline = min(self.deadline, now + CANCEL_GRACE)
             self.silence = 0.0
             with contextlib.suppress(OSError):  # it is gone, and read() will say so
-                send(self.sock, Cancel(claim=claim))
+                self._say(Cancel(claim=claim), now)
 
     def read(self, now: float) -> tuple[list[Event], bool]:
         """What the slot has said since, and whether it still lives."""
@@ -201,6 +223,7 @@ class Slot:
         if self.sock is not None:
             self.sock.close()
         self.process = self.sock = self.reader = None
+        self.unsent.clear()
         self.helps, self.recalled = None, False
         self.state = SlotState.DOWN
         delay = min(RESTART_MAX, RESTART_MIN * 2 ** (self.failures - 1)) if self.failures else 0.0
@@ -227,19 +250,19 @@ class Slots:
 
     def stuck(self, now: float) -> list[Slot]:
         """Slots that have been silent for too long, or did not end a cancelled job in time."""
-        return [slot for slot in self.slots if slot.deadline <= now]
+        return [slot for slot in self.slots if slot.due <= now]
 
     def kill(self, slot: Slot) -> None:
         """End a stuck slot's process; its end is then read like any other's."""
         if slot.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(slot.process.pid, signal.SIGKILL)
-        slot.deadline = float("inf")
+        slot.deadline = slot.send_by = float("inf")
 
     def next_due(self) -> float:
         """Monotonic seconds at which `start_due` or `stuck` has something to do."""
         starts = [slot.start_at for slot in self.slots if slot.state is SlotState.DOWN]
-        return min([*starts, *(slot.deadline for slot in self.slots)])
+        return min([*starts, *(slot.due for slot in self.slots)])
 
     def idle(self) -> Slot | None:
         """A slot that can take a job."""

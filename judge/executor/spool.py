@@ -1,7 +1,7 @@
 """Finished results that no judicator has taken yet, kept over a crash: one fsynced file each (DESIGN 5, rule 8).
 
 A file is `CLAIM.json` and, for an output too big to travel inside a message, the blob `SHA.blob` beside it. Only files
-with such names are ever touched. Written by the executor's main loop when a report could not be delivered at once,
+with such names are ever touched. Written by a thread of the executor when a report could not be delivered at once,
 read once at its start.
 """
 
@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import re
+import threading
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -31,7 +32,7 @@ class Spooled(Message):
 
 
 class Spool:
-    """A bounded directory of completions. Not thread-safe: the main loop alone uses it."""
+    """A bounded directory of completions. `write` may be called in any thread, all else in the main loop."""
 
     def __init__(self, directory: Path, max_bytes: int) -> None:
         """Make the directory if needed; `max_bytes` bounds the sum of the files."""
@@ -39,11 +40,12 @@ class Spool:
         self._max = max_bytes
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._sizes: dict[str, int] = {}
+        self._writing = threading.Lock()
 
     @property
     def bytes(self) -> int:
         """Bytes in use by entries; for the metric and the bound."""
-        return sum(self._sizes.values())
+        return sum(list(self._sizes.values()))
 
     def __len__(self) -> int:
         return len(self._sizes)
@@ -79,6 +81,10 @@ class Spool:
 
         Raises OSError when the disk does. Writing the same claim again does nothing.
         """
+        with self._writing:
+            return self._write(entry)
+
+    def _write(self, entry: Spooled) -> bool:
         claim = entry.completed.claim
         if claim in self._sizes:
             return True

@@ -57,6 +57,7 @@ class Pending:
     upload: str | None = None
     reported: bool = False
     spooled: bool = False
+    spooling: bool = False
 
 
 @dataclass

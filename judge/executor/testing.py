@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from judge.executor import excerpt
 from judge.executor.channel import Job
 from judge.executor.program import Program
 from judge.executor.validation import CustomValidator, Question, Word
-from judge.executor.verdict import GRACE, interaction_verdict, near, run_fault, run_verdict, usage
+from judge.executor.verdict import interaction_verdict, near, run_fault, run_verdict, usage
 from judge.problems.scoring import Judged
 from judge.problems.validator import Validation, validate
-from judge.rpc.messages import Repeated, RunUsage, TestResult, Verdict
+from judge.rpc.messages import Limits, RunUsage, TestResult, Verdict
 from judge.sandbox.types import Command, Outcome
 
 # Of the whole output of a task without tests.
@@ -90,7 +91,7 @@ class Pass:
 class Tester:
     """Runs tests of one task. `run` runs a command in the submission's sandbox; `pair` lets two talk to each other.
 
-    `alone` is a time in which no other slot computes; it says whether that came true.
+    `left` says for how many seconds at most a run may go on now, whatever its limits.
     """
 
     program: Program
@@ -100,18 +101,12 @@ class Tester:
     interactive: bool = False
     passes: int = 1
     keep: Callable[[int, int], None] | None = None
-    alone: Callable[[], contextlib.AbstractContextManager[bool]] = lambda: contextlib.nullcontext(enter_result=True)
+    left: Callable[[], float] = lambda: math.inf
 
-    def test(self, case: Case) -> tuple[TestResult, Judged]:
-        """Run one test to its verdict; one near its time limits is run once more, as a whole and alone: that counts."""
-        with self._passes(case, GRACE) as done:
-            if not done[-1].near:
-                return self._result(case, done)
-            first = _most(done)
-        with self.alone() as quiet, self._passes(case, 0.0) as done:
-            result, judged = self._result(case, done)
-        result.repeated = Repeated(cpu=first.cpu, wall=first.wall, quiet=quiet)
-        return result, judged
+    def test(self, case: Case, grace: float) -> tuple[TestResult, Judged, bool]:
+        """Run one test to its verdict, which may be TLE by less than the grace (see `near`); `grace` as in Command."""
+        with self._passes(case, grace) as done:
+            return *self._result(case, done), done[-1].near
 
     @contextlib.contextmanager
     def _passes(self, case: Case, grace: float) -> Iterator[list[Pass]]:
@@ -141,7 +136,8 @@ class Tester:
     def _pass(self, case: Case, source: int | None, grace: float, *, first: bool) -> Pass:
         program = self.program
         argv = [*program.run, *case.args]
-        command = Command(argv=argv, limits=program.limits, env=program.env, cwd=program.cwd, grace=grace)
+        limits = shorter(program.limits, self.left() / (1 + grace))
+        command = Command(argv=argv, limits=limits, env=program.env, cwd=program.cwd, grace=grace)
         if self.interactive and self.validator is not None:
             return self._interact(case, command, self.validator, first=first)
         stdin = excerpt.sealed(case.input) if source is None else source
@@ -235,6 +231,11 @@ class Tester:
             **_most(done).model_dump(),
         )
         return result, Judged(last.verdict, word.score, word.multiplier)
+
+
+def shorter(limits: Limits, seconds: float) -> Limits:
+    """The limits of a run that is to end after `seconds` at the latest."""
+    return limits if limits.wall_seconds <= seconds else limits.model_copy(update={"wall": max(seconds, 0.01)})
 
 
 def _most(done: Sequence[Pass]) -> RunUsage:

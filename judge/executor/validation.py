@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judge.executor import builds, excerpt
+from judge.executor.flocks import Wait
 from judge.executor.program import Box, Program
 from judge.executor.verdict import REJECTED, compile_verdict, validator_fault
 from judge.problems.languages import PATH
@@ -75,13 +76,15 @@ class CustomValidator:
         run: Callable[[Box, Command], Outcome],
         kept: builds.Builds,
         compile_limits: Limits,
+        wait: Wait,
     ) -> None:
-        """`run` runs a command in a box and raises when the task is cancelled; `kept` has earlier builds."""
+        """`run` runs a command in a box and raises when the task is cancelled, as `wait` does; `kept` has builds."""
         self._program = program
         self._take = take
         self._run = run
         self._kept = kept
         self._compile_limits = compile_limits
+        self._wait = wait
         self._box: Box | None = None
 
     def close(self) -> None:
@@ -102,7 +105,7 @@ class CustomValidator:
             key = builds.key_of(self._program)
             data = self._kept.load(key)
             if data is None and self._program.compile is not None:
-                with self._kept.building(key):
+                with self._kept.building(key, self._wait):
                     data = self._kept.load(key)
                     if data is None:
                         self._build(box, key)
@@ -110,12 +113,10 @@ class CustomValidator:
             if data is None:
                 self._put_files(box)
             else:
-                name, command = builds.unpacking()
-                box.put(name, data)
-                with self._run(box, command) as outcome:
-                    if outcome.exit_code != 0:
-                        msg = f"the output validator's build cannot be unpacked: {_first_line(outcome)}"
-                        raise BuildError(msg)
+                failed = builds.unpack(lambda command: self._run(box, command), data)
+                if failed:
+                    msg = f"the output validator's build cannot be unpacked: {failed}"
+                    raise BuildError(msg)
         return self._box
 
     def _put_files(self, box: Box) -> None:

@@ -74,6 +74,8 @@ class Checked(Protocol):
 
 # A test's run may pass its time limits by this part of them before it is ended; then it is near() them.
 GRACE = 0.1
+# A run over its wall limit that used less than this part of its CPU limit was idle: no quieter machine changes that.
+BUSY = 0.5
 
 _SIGNALS = {
     signal.SIGSEGV: "invalid memory access, or a stack deeper than its limit",
@@ -183,13 +185,15 @@ def _late(facts: Facts, limits: Limits) -> _Fault | None:
 
 
 def near(facts: Facts, limits: Limits) -> bool:
-    """Whether a run is TLE by so little that a quieter machine may say otherwise: it is to be repeated.
+    """Whether a run is TLE by so little that a quieter machine may say otherwise: its test may be repeated.
 
-    So it is when the run ended before the sandbox ended it for its time; it had GRACE more of that than the limits say.
+    So it is when the run ended before the sandbox ended it for its time (it had GRACE more of that than the limits
+    say), unless it passed only its wall limit and was idle (BUSY).
     """
     if facts.killed not in {Killed.NONE, Killed.OUTPUT} or facts.signal in {signal.SIGSYS, signal.SIGXCPU}:
         return False
-    return _late(facts, limits) is not None
+    late = _late(facts, limits)
+    return late is _cpu or (late is _wall and facts.cpu >= BUSY * limits.cpu)
 
 
 def _abnormal(facts: Facts, limits: Limits, memory_exit: int | None) -> tuple[Verdict, str]:

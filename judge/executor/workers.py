@@ -43,13 +43,20 @@ class Woken:
 
 
 @dataclass(frozen=True)
+class Failed:
+    """A piece of work failed in an unforeseen way: nobody knows what it has left undone."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True)
 class Done:
     """A piece of work ended: `then` takes its value, on the main thread."""
 
     then: Callable[[], None]
 
 
-Mail = Answered | Unanswered | Woken | Done
+Mail = Answered | Unanswered | Woken | Done | Failed
 
 
 class Mailbox:
@@ -106,8 +113,9 @@ class Crew:
             work = self._work.get()
             try:
                 self._mailbox.post(Done(work()))
-            except Exception:
+            except BaseException as exc:
                 log.exception("a piece of work failed in an unforeseen way")
+                self._mailbox.post(Failed(exc))
 
 
 class Reporter:

@@ -243,7 +243,7 @@ def fit(result: Result) -> Document:
             }
         )
         stored = brief.model_dump(mode="json")
-        if sum(len(text) for _, text in texts(stored)) <= RESULT_BYTES:
+        if sum(len(text.encode("utf-8", "replace")) for _, text in texts(stored)) <= RESULT_BYTES:
             break
     return stored
 

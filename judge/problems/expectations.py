@@ -6,8 +6,9 @@ judges differ about it. Nothing here talks to a cluster: `judgectl problem verif
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -33,6 +34,8 @@ _FILED: Mapping[Verdict, frozenset[str]] = {
     Verdict.OLE: frozenset({"WA", "RTE"}),
 }
 _SLACK = 1e-6
+# A glob with braces stands for so many patterns at most.
+MOST = 64
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,7 @@ def read_rules(package: Package) -> list[Rule]:
     if package.expectations is not None:
         data, where = package.expectations
         for glob, entry in _parse(data, where).items():
+            _check_glob(glob, where)
             if entry.entrypoint is not None:
                 raise PackageError(f"{where}: {clean(glob, 80)}: entrypoint: the table of languages knows the entry")
             base = rules.get(glob, Rule(glob))
@@ -138,8 +142,16 @@ def read_rules(package: Package) -> list[Rule]:
             else:
                 extra.append(changed)
             for tests, demand in (entry.model_extra or {}).items():
+                _check_glob(tests, f"{where}: {clean(glob, 80)}")
                 extra.append(_demand(Rule(glob, tests=tests), _inner(demand, f"{where}: {clean(glob, 80)}", tests)))
     return [*rules.values(), *extra]
+
+
+def _check_glob(glob: str, where: str) -> None:
+    try:
+        _braces(glob)
+    except PackageError as exc:
+        raise PackageError(f"{where}: {exc}") from None
 
 
 def _parse(data: bytes, where: str) -> dict[str, _Entry]:
@@ -180,23 +192,50 @@ def _demand(base: Rule, demand: _Demand) -> Rule:
 
 
 def matches(glob: str, path: str) -> bool:
-    """Whether a glob of submissions.yaml matches a path or one of its parents; `*` stays within a name."""
-    pattern = re.compile("|".join(_regex(one) for one in _braces(glob)))
+    """Whether a glob of submissions.yaml matches a path or one of its parents; `*` stays within a name.
+
+    PackageError when it stands for too many patterns; `read_rules` has refused those.
+    """
+    pattern = _pattern(glob)
     parts = PurePosixPath(path).parts
     return any(pattern.fullmatch("/".join(parts[: count + 1])) for count in range(len(parts)))
 
 
-def _braces(glob: str, depth: int = 0) -> Iterable[str]:
-    """`a.{py,c}` as `a.py` and `a.c`."""
-    found = re.search(r"\{([^{}]*)\}", glob)
-    if found is None or depth > 8:
-        return [glob]
-    heads = [glob[: found.start()] + choice + glob[found.end() :] for choice in found[1].split(",")]
-    return [one for head in heads[:64] for one in _braces(head, depth + 1)]
+@functools.lru_cache
+def _pattern(glob: str) -> re.Pattern[str]:
+    return re.compile("|".join(_regex(one) for one in _braces(glob)))
+
+
+def _braces(glob: str) -> list[str]:
+    """`a.{py,c}` as `a.py` and `a.c`; at most MOST of them, and of pairs of braces."""
+    done: list[str] = []
+    todo = [glob]
+    pairs = 0
+    while todo:
+        one = todo.pop()
+        found = re.search(r"\{([^{}]*)\}", one)
+        if found is None:
+            done.append(one)
+            continue
+        choices = found[1].split(",")
+        pairs += 1
+        if max(pairs, len(done) + len(todo) + len(choices)) > MOST:
+            msg = f"'{clean(glob, 80)}' stands for more than {MOST} patterns; write fewer alternatives in braces"
+            raise PackageError(msg)
+        todo += [one[: found.start()] + choice + one[found.end() :] for choice in reversed(choices)]
+    return done
 
 
 def _regex(glob: str) -> str:
-    return "".join("[^/]*" if char == "*" else re.escape(char) for char in glob)
+    """Each name by itself, and every `*` but the last as short as it can be: nothing is tried twice."""
+    return "/".join(map(_name_regex, glob.split("/")))
+
+
+def _name_regex(name: str) -> str:
+    first, *rest = map(re.escape, name.split("*"))
+    if not rest:
+        return first
+    return first + "".join(f"(?>[^/]*?{part})" for part in rest[:-1]) + f"[^/]*{rest[-1]}"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ MAX_PROGRAM_FILES = 200
 C_LANGUAGES = ("c", "cpp")
 PYTHON = "python3"
 _OWN = ("build", "run")
+# What a validator is given lies under these names beside its files (judge.executor.validation).
+GIVEN = ("judge", "feedback")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _CONSTANT = re.compile(r"\{\{([a-zA-Z_][a-zA-Z0-9_]*)\}\}")
 
@@ -82,6 +84,10 @@ def find_validator(tree: Tree, *, legacy: bool, custom: bool, table: Mapping[str
 def _program(tree: Tree, name: str, folder: str, paths: Sequence[str], table: Mapping[str, Language]) -> Found:
     """One program from the files of one folder."""
     files = _named(tree, folder, paths)
+    for file, path in files.items():
+        if file.split("/")[0] in GIVEN:
+            msg = f"{tree.where(path)}: '{file.split('/')[0]}' is where a validator finds what it is given; rename it"
+            raise PackageError(msg)
     for own in _OWN:
         if own in files:
             return Found(name, None, own, files)

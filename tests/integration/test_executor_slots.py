@@ -7,13 +7,14 @@ import select
 import signal
 import subprocess
 import sys
+from weakref import WeakKeyDictionary
 
 import pytest
 
 from judge import clock
 from judge.executor import slots as slots_module
 from judge.executor.channel import Broken, Finished, Job, Progress, Ready, Settings
-from judge.executor.slots import RESTART_MAX, RESTART_MIN, Slots, SlotState
+from judge.executor.slots import RESTART_MAX, RESTART_MIN, Event, Slots, SlotState
 from judge.rpc.messages import Assignment, Submission, Verdict
 from tests.support.servers import wait_for
 
@@ -41,16 +42,22 @@ def slots(work):
     made.close()
 
 
+heard: WeakKeyDictionary[Slots, list[Event]] = WeakKeyDictionary()
+
+
 def until(slots: Slots, kind: type, timeout: float = 20.0):
-    """Read the only slot until an event of this kind comes."""
+    """Read the only slot until an event of this kind comes; those that came with it are for the next call."""
     slot = slots.slots[0]
+    events = heard.setdefault(slots, [])
     deadline = clock.Deadline(timeout)
     while True:
-        assert slot.sock is not None, slot.last_reason
-        assert select.select([slot.sock], [], [], deadline.check("the slot"))[0] or True
-        for event in slot.read(clock.monotonic())[0]:
+        while events:
+            event = events.pop(0)
             if isinstance(event, kind):
                 return event
+        assert slot.sock is not None, slot.last_reason
+        select.select([slot.sock], [], [], deadline.check("the slot"))
+        events += slot.read(clock.monotonic())[0]
 
 
 def ready(slots: Slots):

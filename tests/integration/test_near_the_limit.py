@@ -7,6 +7,7 @@ import dataclasses
 import os
 import select
 import socket
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from judge import clock
+from judge.allowance import Allowance
 from judge.executor.channel import Finished, Job, Progress, Ready, Settings
 from judge.executor.pipeline import Pipeline
 from judge.executor.quiet import Quiet
@@ -51,6 +53,7 @@ int main(int argc, char **argv) {
     double seconds = atof(argv[1]);
     if (argc > 2 && !strcmp(argv[2], "sleep")) usleep(seconds * 1e6);
     else while (cpu() < seconds) ;
+    if (argc > 3) usleep((atof(argv[3]) - seconds) * 1e6);
     if (argc > 2 && !strcmp(argv[2], "exit")) return 3;
     if (argc > 2 && !strcmp(argv[2], "flood")) for (;;) write(1, block, sizeof block);
     if (fgets(block, 100, stdin)) fputs(block, stdout);
@@ -95,7 +98,7 @@ class Scripted:
 def judged(boxes: SandboxPool, work: Path) -> Callable[..., tuple[list[TestResult], int]]:
     """Judges a program whose runs burn as scripted; returns the tests and how often the program ran."""
 
-    def judge(job: Job, *script: Sequence[str]) -> tuple[list[TestResult], int]:
+    def judge(job: Job, *script: Sequence[str], check: bool = True) -> tuple[list[TestResult], int]:
         ran: list[Sequence[str]] = []
         words = list(script)
         pipeline = Pipeline(
@@ -103,25 +106,61 @@ def judged(boxes: SandboxPool, work: Path) -> Callable[..., tuple[list[TestResul
             tell=lambda _: None,
             table=TABLE,
             outputs=work,
-            quiet=Quiet(work / "quiet"),
+            quiet=Quiet(work / "quiet", patience=0.1),
         )
         done = pipeline.execute(job).completed
         pipeline.quiet.close()
         assert done is not None
         assert not done.retry, done.result.reason
-        assert done.verdict == (done.result.tests[-1].verdict if done.result.tests else done.verdict)
+        if check:
+            assert done.verdict == (done.result.tests[-1].verdict if done.result.tests else done.verdict)
         assert done.result.cpu == max(test.cpu for test in done.result.tests)
         return done.result.tests, len(ran)
 
     return judge
 
 
-def burning(**limits: float) -> Job:
-    wanted = LimitsOverride(**{"cpu": LIMIT, "wall": 60, "output": 100_000, **limits})
+YAML = "problem_format_version: 2025-09\nname: X\nlimits: {time_limit: %s, validation_time: 20, memory: 128%s}\n%s"
+# The format's wall limit of 2 x CPU + 1 s is too short for a machine that is busy with other things.
+PATIENT: dict[str, float] = {"wall": 60.0, "output": 100_000}
+
+
+def package(
+    work: Path,
+    validator: str | None = None,
+    more: str = "",
+    extra: str = "",
+    *,
+    count: int = 1,
+    mode: str = "lazy",
+    source: str = BURN,
+    allowance: Allowance | None = None,
+    **limits: float,
+) -> Job:
+    """A submission to a problem whose program prints what it reads."""
+    files = {"problem.yaml": YAML % (limits.get("cpu", LIMIT), more, extra)}
+    for number in range(count):
+        files |= {f"data/secret/{number:04d}.in": "same\n", f"data/secret/{number:04d}.ans": "same\n"}
+    if validator is not None:
+        files["output_validator/check.py"] = validator
+    data = packages.load(packages.write(work / "package", files), work / "blobs")
+    found = data.manifest.limits.model_copy(update={**PATIENT, **limits})
+    data = data.model_copy(update={"manifest": data.manifest.model_copy(update={"limits": found})})
+    job = packages.job(data, "c", source, mode)
+    if allowance is not None:
+        job.assignment.allowance = allowance
+    return job
+
+
+def own(wall: float = 60.0, cpu: float = LIMIT, **fields: Any) -> Job:
+    """A submission without a problem."""
     submission = Submission(
-        language="c", source=BURN, tests=[Test(name="1", input="same\n", answer="same\n")], limits=wanted
+        language="c",
+        source=BURN,
+        tests=[Test(name="1", input="same\n", answer="same\n")],
+        limits=LimitsOverride(cpu=cpu, wall=wall),
     )
-    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission))
+    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission, **fields))
 
 
 def undisturbed(judge: Callable[[], tuple[list[TestResult], int]]) -> tuple[list[TestResult], int]:
@@ -134,8 +173,8 @@ def undisturbed(judge: Callable[[], tuple[list[TestResult], int]]) -> tuple[list
     pytest.fail("this machine is too busy to stay near any time limit")
 
 
-def test_the_second_run_decides(judged):
-    tests, runs = undisturbed(lambda: judged(burning(), [NEAR], [WELL]))
+def test_the_second_run_decides(judged, work):
+    tests, runs = undisturbed(lambda: judged(package(work), [NEAR], [WELL]))
     (test,) = tests
     assert runs == 2
     assert (test.verdict, test.reason, test.output) == (Verdict.AC, "", "same\n")
@@ -152,29 +191,29 @@ def test_the_second_run_decides(judged):
         ([WELL, "flood"], Verdict.OLE, "output limit exceeded"),
     ],
 )
-def test_it_decides_whatever_it_says(judged, second, verdict, words):
-    (test,), runs = undisturbed(lambda: judged(burning(), [NEAR], second))
+def test_it_decides_whatever_it_says(judged, work, second, verdict, words):
+    (test,), runs = undisturbed(lambda: judged(package(work), [NEAR], second))
     assert runs == 2, "once, and not again"
     assert test.verdict is verdict
     assert words in test.reason
 
 
 @pytest.mark.parametrize("how", ["exit", "flood"])
-def test_however_the_first_one_ended(judged, how):
-    (test,), runs = undisturbed(lambda: judged(burning(), [NEAR, how], [WELL]))
+def test_however_the_first_one_ended(judged, work, how):
+    (test,), runs = undisturbed(lambda: judged(package(work), [NEAR, how], [WELL]))
     assert (runs, test.verdict) == (2, Verdict.AC)
 
 
-def test_far_runs_are_ended_and_not_repeated(judged):
-    (test,), runs = judged(burning(), [FAR], [WELL])
+def test_far_runs_are_ended_and_not_repeated(judged, work):
+    (test,), runs = judged(package(work), [FAR], [WELL])
     assert (runs, test.verdict, test.repeated) == (1, Verdict.TLE, None)
     assert test.cpu > LIMIT * (1 + GRACE)
     assert "the limit is 1 s" in test.reason
 
 
-def test_runs_within_the_limit_are_not_repeated(judged):
+def test_runs_within_the_limit_are_not_repeated(judged, work):
     for _ in range(DISTURBED):
-        (test,), runs = judged(burning(), [WELL], [WELL])
+        (test,), runs = judged(package(work), [WELL], [WELL])
         assert test.verdict is Verdict.AC
         if test.repeated is None:
             assert runs == 1
@@ -183,10 +222,11 @@ def test_runs_within_the_limit_are_not_repeated(judged):
     pytest.fail("this machine is too busy to stay below any time limit")
 
 
-def test_the_wall_limit_is_a_time_limit_too(judged):
-    job = burning(cpu=30, wall=4.0)
+def test_the_wall_limit_is_a_time_limit_too(judged, work):
+    """It slept and burnt: more than half of its CPU limit."""
+    job = package(work, cpu=1.0, wall=4.0)
     for _ in range(DISTURBED):
-        (test,), runs = judged(job, ["4.05", "sleep"], [WELL, "sleep"])
+        (test,), runs = judged(job, ["0.6", "late", "4.05"], [WELL, "sleep"])
         if test.repeated is not None:
             assert (runs, test.verdict) == (2, Verdict.AC) or "wall time limit exceeded" in test.reason
             assert test.repeated.wall > 4.0
@@ -195,17 +235,65 @@ def test_the_wall_limit_is_a_time_limit_too(judged):
     pytest.fail("this machine is too busy to stay near any time limit")
 
 
-YAML = "problem_format_version: 2025-09\nname: X\nlimits: {time_limit: 1, validation_time: 20, memory: 128%s}\n%s"
-DATA = {"data/secret/1.in": "same\n", "data/secret/1.ans": "same\n"}
+def test_who_slept_past_the_wall_limit_is_not_repeated(judged, work):
+    (test,), runs = judged(package(work, cpu=1.0, wall=2.0), ["2.05", "sleep"], [WELL])
+    assert (runs, test.verdict, test.repeated) == (1, Verdict.TLE, None)
+    assert "wall time limit exceeded" in test.reason
 
 
-def package(work: Path, validator: str, yaml: str) -> Job:
-    files = {"problem.yaml": yaml, "output_validator/check.py": validator, **DATA}
-    data = packages.load(packages.write(work / "package", files), work / "blobs")
-    # The format's wall limit of 2 x CPU + 1 s is too short for a machine that is busy with other things.
-    patient = data.manifest.limits.model_copy(update={"wall": 60.0})
-    data = data.model_copy(update={"manifest": data.manifest.model_copy(update={"limits": patient})})
-    return packages.job(data, "c", BURN)
+@pytest.mark.parametrize(("job", "words"), [(own(), [NEAR]), (own(wall=2.0), ["2.05", "sleep"])])
+def test_a_submission_without_a_problem_is_never_repeated(judged, job, words):
+    (test,), runs = judged(job, words, [WELL])
+    assert (runs, test.verdict, test.repeated) == (1, Verdict.TLE, None)
+    assert "not repeated" not in test.reason
+    assert test.cpu < LIMIT * (1 + GRACE) or "sleep" in words
+
+
+def test_so_many_tests_are_repeated_and_no_more(judged, work):
+    job = package(work, count=5, mode="full", allowance=Allowance(repeats=2))
+    script = [[NEAR], [WELL], [NEAR], [WELL], [NEAR], [NEAR], [WELL]]
+    for _ in range(DISTURBED):
+        tests, runs = judged(job, *script, check=False)
+        if [test.repeated is not None for test in tests] == [True, True, False, False, False] and runs == 7:
+            break
+        assert any(test.cpu > LIMIT * (1 + GRACE) for test in tests) or runs != 7
+    else:
+        pytest.fail("this machine is too busy to stay near any time limit")
+    assert [test.verdict for test in tests] == [Verdict.AC] * 2 + [Verdict.TLE] * 2 + [Verdict.AC]
+    for test in tests[2:4]:
+        assert test.reason.startswith("CPU time limit exceeded")
+        assert test.reason.endswith("not repeated: 2 of its tests have been repeated, which is the limit (repeats)")
+
+
+def test_a_repetition_has_only_so_much_time_alone(judged, work):
+    job = package(work, allowance=Allowance(alone_seconds=0.5))
+    for _ in range(DISTURBED):
+        (test,), runs = judged(job, [NEAR], [WELL])
+        assert (runs, test.verdict, test.repeated) == (1, Verdict.TLE, None)
+        if "not repeated" in test.reason:
+            break
+        assert test.cpu > LIMIT * (1 + GRACE)
+    assert test.reason.endswith("not repeated: its repeated tests may have 0.5 s to themselves (alone_seconds)")
+
+
+def test_a_repetition_that_takes_longer_than_the_time_alone_ends_there(judged, work):
+    """It is near with its CPU time and then, alone, sleeps: the first run counts."""
+    job = package(work, allowance=Allowance(alone_seconds=3.0))
+    for _ in range(DISTURBED):
+        (test,), runs = judged(job, [NEAR], ["55", "sleep"])
+        assert (test.verdict, test.repeated) == (Verdict.TLE, None)
+        assert test.wall < 20
+        if runs == 2:
+            break
+    assert test.reason.startswith("CPU time limit exceeded: used 1.")
+    assert test.reason.endswith("not repeated: its repeated tests may have 3 s to themselves (alone_seconds)")
+
+
+def test_a_test_is_repeated_beside_others_when_the_gate_was_closed_for_long(judged, work):
+    (work / "quiet").mkdir()
+    (work / "quiet" / "turn").write_bytes(struct.pack("=dd", -1e6, clock.monotonic()))
+    (test,), runs = undisturbed(lambda: judged(package(work), [NEAR], [WELL]))
+    assert (runs, test.verdict, test.repeated.quiet) == (2, Verdict.AC, False)
 
 
 def test_all_passes_are_repeated(judged, work):
@@ -213,7 +301,7 @@ def test_all_passes_are_repeated(judged, work):
         "import os, sys\nd = sys.argv[3]\nif os.path.exists(d + 'seen'): sys.exit(42)\n"
         "open(d + 'seen', 'w').close()\nopen(d + 'nextpass.in', 'w').write('more')\nsys.exit(42)\n"
     )
-    job = package(work, validator, YAML % (", validation_passes: 2", "type: multi-pass\n"))
+    job = package(work, validator, ", validation_passes: 2", "type: multi-pass\n")
     (test,), runs = undisturbed(lambda: judged(job, [WELL], [NEAR], [WELL], [WELL]))
     assert (runs, test.verdict, test.passes) == (4, Verdict.AC, 2), test
     assert test.repeated.cpu > LIMIT > test.cpu
@@ -224,7 +312,7 @@ def test_an_interaction_is_repeated_and_the_validators_time_is_its_own(judged, w
         "import sys, time\nwhile time.process_time() < 1.5: pass\nprint('word', flush=True)\n"
         "sys.exit(42 if sys.stdin.read() == 'word\\n' else 43)\n"
     )
-    job = package(work, validator, YAML % ("", "type: interactive\n"))
+    job = package(work, validator, "", "type: interactive\n")
     (test,), runs = undisturbed(lambda: judged(job, [NEAR], [WELL]))
     assert (runs, test.verdict) == (2, Verdict.AC), test
     assert test.cpu <= LIMIT < test.repeated.cpu
@@ -291,7 +379,7 @@ def test_the_repetition_waits_for_other_slots_and_they_for_it(slots, work):
         for _ in range(DISTURBED):
             wait.enter_context(running.beside(lambda _: None))
             # Its own command language: the program finds its time by itself, in the slot's real sandbox.
-            slot.give(_self_timed(), clock.monotonic())
+            slot.give(_self_timed(work), clock.monotonic())
             wait_for(lambda: held_up(starting) or _over(slot), timeout=60, what="a slot that wants to be alone")
             if slot.claim is not None and not _over(slot):
                 break
@@ -320,10 +408,8 @@ def _readable(slot: Any) -> bool:
     return bool(select.select([slot.sock], [], [], 0)[0])
 
 
-def _self_timed() -> Job:
-    source = BURN.replace("atof(argv[1])", NEAR)
-    submission = Submission(language="c", source=source, stdin="", limits=LimitsOverride(cpu=LIMIT, wall=60))
-    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission))
+def _self_timed(work: Path) -> Job:
+    return package(work, source=BURN.replace("atof(argv[1])", NEAR))
 
 
 def test_a_slot_that_waits_can_be_cancelled(slots, work):
@@ -332,7 +418,7 @@ def test_a_slot_that_waits_can_be_cancelled(slots, work):
     slot = slots.slots[0]
     with contextlib.closing(Quiet(work / "quiet")) as other:
         with other.alone(lambda _: None):
-            slot.give(_self_timed(), clock.monotonic())
+            slot.give(_self_timed(work), clock.monotonic())
             assert slot.silence > 0
             slot.cancel("c1", clock.monotonic())
             assert heard(slots, Finished).completed is None

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from judge import clock
+from judge.allowance import Allowance
 from judge.executor import sheet
 from judge.executor.channel import Finished, Help, Helped, Job, Progress, Settings
 from judge.executor.slots import Slot, Slots, SlotState
@@ -240,18 +241,66 @@ BURN = (
 )
 
 
-def test_both_slots_want_to_be_alone(executor):
-    limits = LimitsOverride(cpu=0.5, wall=100)
-    tests = [Test(name=str(n), answer="") for n in range(6)]
-    submission = Submission(language="c", source=BURN, tests=tests, limits=limits, mode="full")
-    job = Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission))
-    finished, helped = executor.shared(job)
-    assert helped.tests > 0
-    assert len(finished.completed.result.tests) == 6
-    for test in finished.completed.result.tests:
-        assert test.verdict is Verdict.TLE
+@pytest.mark.parametrize("name", ["packed.tar", "box.tar", "source", "-"])
+def test_no_name_in_box_is_anybody_elses(executor, name):
+    """Whatever a compiler leaves there, every slot finds it."""
+    tests = [Test(name=str(number), answer="hi\n") for number in range(6)]
+    submission = Submission(
+        command=f"sleep 0.1; cat /box/{name}", compile=f"echo hi > ./{name}", source="x", tests=tests, limits=PATIENT
+    )
+    result = same(executor, Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission)))
+    assert [test.verdict for test in result.tests] == [Verdict.AC] * 6
+
+
+def burning(work: Path, count: int, allowance: Allowance) -> Job:
+    """A program that is near its limit in every test of a problem, in full mode."""
+    files = {"problem.yaml": "problem_format_version: 2025-09\nname: X\nlimits: {time_limit: 0.5, memory: 128}\n"}
+    for number in range(count):
+        files |= {f"data/secret/{number}.in": "", f"data/secret/{number}.ans": ""}
+    data = packages.load(packages.write(work / "package", files), work / "blobs")
+    limits = data.manifest.limits.model_copy(update={"wall": 100.0})
+    data = data.model_copy(update={"manifest": data.manifest.model_copy(update={"limits": limits})})
+    job = packages.job(data, "c", BURN, "full")
+    job.assignment.allowance = allowance
+    return job
+
+
+def test_the_slot_that_judges_repeats_the_first_tests_that_are_near(executor, work):
+    """Whoever ran a test first, and whatever came in first: the allowance is used in the order of the tests."""
+    job = burning(work, 8, Allowance(repeats=3))
+    for finished in (executor.shared(job)[0], executor.alone(job)):
+        tests = finished.completed.result.tests
+        assert [test.verdict for test in tests] == [Verdict.TLE] * 8
         # On a busy machine the kernel may count so much that a run was not near the limit.
-        assert (test.repeated is not None and test.repeated.quiet) or test.cpu > 0.55
+        near = [test for test in tests if test.repeated is not None or "not repeated" in test.reason]
+        assert {test.name for test in tests if test not in near} == {test.name for test in tests if test.cpu > 0.55}
+        assert [test.repeated is not None for test in near] == [index < 3 for index in range(len(near))]
+        for test in near[:3]:
+            assert test.repeated.quiet
+
+
+def test_the_total_time_is_what_one_slot_would_have_used(executor):
+    tests = [Test(name=str(number), input="same", answer="same") for number in range(9)]
+    submission = Submission(command="sleep 1; cat", tests=tests, mode="full", limits=LimitsOverride(wall=60))
+    given = Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission, allowance=Allowance(own_seconds=4.5))
+    result = same(executor, Job(assignment=given))
+    assert [test.verdict for test in result.tests] == [*[Verdict.AC] * 4, Verdict.TLE]
+    sentence = (
+        "total time exceeded: all runs of this submission together may take 4.5 s (own_seconds); "
+        "later tests are not run"
+    )
+    assert (result.failed_test, result.tests[4].reason, result.reason) == ("4", sentence, f"test 4: {sentence}")
+
+
+def test_one_long_run_of_a_helper_is_ended_where_the_total_time_is(executor):
+    """The helper takes test 1, which would go on for a minute, while test 0 holds the leader."""
+    tests = [Test(name="0", input="1", answer=""), Test(name="1", input="60", answer=""), Test(name="2", answer="")]
+    submission = Submission(command="sleep $(cat)", tests=tests, limits=LimitsOverride(wall=100))
+    given = Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission, allowance=Allowance(own_seconds=3))
+    begin = clock.monotonic()
+    result = same(executor, Job(assignment=given))
+    assert [test.verdict for test in result.tests] == [Verdict.AC, Verdict.TLE]
+    assert clock.monotonic() - begin < 40
 
 
 def test_nobody_idle_means_nothing_shared(executor, work):

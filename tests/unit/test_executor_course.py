@@ -84,6 +84,16 @@ def serial(
                 break
 
 
+def take_in(course: Course, name: str, judged: Judged) -> list[str]:
+    """Note a result, and count what is due; returns what counted."""
+    course.note(name, judged)
+    counted = []
+    while (due := course.due) is not None:
+        counted.append(due)
+        course.count(course._known[due])
+    return counted
+
+
 @settings(max_examples=at_least(400))
 @given(PROBLEMS, RESULTS, st.booleans(), st.randoms(use_true_random=False), st.integers(1, 4))
 def test_any_order_of_ends_comes_to_the_serial_account(problem, given_results, full, chance, slots):
@@ -102,7 +112,7 @@ def test_any_order_of_ends_comes_to_the_serial_account(problem, given_results, f
         assert running, "there is always something to wait for"
         ended = running.pop(chance.randrange(len(running)))
         ran.append(ended)
-        counted += course.note(ended, results[ended])
+        counted += take_in(course, ended, results[ended])
     assert (course.stand, course.counted) == (expected, judged)
     assert list(course.counted) == list(judged) == counted, "and in the serial order"
     if slots == 1:
@@ -114,7 +124,7 @@ def test_whatever_is_noted_by_chance_changes_nothing(problem, given_results, ord
     results = dict(zip(NAMES, given_results, strict=True))
     course = Course(problem, NAMES, full=full)
     for name in order:
-        course.note(name, results[name])
+        take_in(course, name, results[name])
     expected, judged = serial(problem, results, full=full)
     assert (course.over, course.stand, course.counted) == (True, expected, judged)
 
@@ -122,7 +132,7 @@ def test_whatever_is_noted_by_chance_changes_nothing(problem, given_results, ord
 def noted(names: Sequence[str], verdict: Verdict, problem: ProblemManifest | None = None, *, full: bool) -> Course:
     course = Course(problem, NAMES, full=full)
     for name in names:
-        course.note(name, Judged(verdict))
+        take_in(course, name, Judged(verdict))
     return course
 
 
@@ -146,3 +156,43 @@ def test_nothing_after_a_failure_is_wanted():
 )
 def test_where_a_failure_ends_all(problem, full, expected):
     assert Course(problem, NAMES, full=full).stops_at_failure is expected
+
+
+LATE = Judged(Verdict.TLE)
+
+
+@settings(max_examples=at_least(400))
+@given(PROBLEMS, RESULTS, st.integers(1, len(NAMES)), st.booleans())
+def test_where_the_time_is_used_up_the_rest_counts_as_too_late(problem, given_results, runs, full):
+    """As if every test from there on had run for too long; and the verdict is that of lazy judging."""
+    results = dict(zip(NAMES, given_results, strict=True))
+    course = Course(problem, NAMES, full=full)
+    while not course.over:
+        name = course.first
+        last = len(course.counted) + 1 == runs
+        course.note(name, LATE if last else results[name])
+        course.count(LATE if last else results[name])
+        if last:
+            course.end()
+            break
+    counted = dict(course.counted)
+    assert course.over
+    assert (course.due, course.wanted(), course.stand.missing) == (None, [], [])
+    expected, _ = serial(problem, {name: counted.get(name, LATE) for name in NAMES}, full=False)
+    assert (course.stand.verdict, course.stand.failed, course.stand.score, course.stand.groups) == (
+        *(expected.verdict, expected.failed, expected.score, expected.groups),
+    )
+
+
+@given(PROBLEMS, RESULTS, st.integers(0, len(NAMES) - 1))
+def test_a_repetition_changes_what_counts(problem, given_results, which):
+    """A test that failed at first and passed when it was repeated counts as one that passed, whoever saw it fail."""
+    results = dict(zip(NAMES, given_results, strict=True))
+    near = NAMES[which]
+    course = Course(problem, NAMES, full=False)
+    for name in NAMES:
+        course.note(name, LATE if name == near else results[name])
+    while (due := course.due) is not None:
+        course.count(Judged(Verdict.AC) if due == near else results[due])
+    expected, judged = serial(problem, results | {near: Judged(Verdict.AC)}, full=False)
+    assert (course.over, course.stand, course.counted) == (True, expected, judged)

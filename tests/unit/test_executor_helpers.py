@@ -131,6 +131,15 @@ def test_tasks_come_first(played):
     assert played.slots.stuck(CANCEL_GRACE + 0.1) == []
 
 
+def test_every_task_that_waits_has_a_slot_called_back_at_once(played):
+    """Who was called back already is not counted a second time."""
+    played.offer("c1", 0)
+    played.arrange()
+    for waiting in (1, 2, 3):
+        played.arrange(waiting=waiting)
+        assert played.helpers.recalled == waiting
+
+
 def test_the_end_of_the_job_ends_the_help(played):
     played.offer("c1", 0)
     played.arrange()

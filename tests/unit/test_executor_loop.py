@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import select
 import socket
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,12 +19,12 @@ from judge import clock
 from judge.config import ExecutorConfig
 from judge.errors import EXIT_FAILED, ConfigError, RefusedError, StaleError, TooLargeError, UnavailableError
 from judge.executor import main
-from judge.executor.channel import Broken, Finished, Progress, Reader, Ready, Settings, send
+from judge.executor.channel import Broken, Finished, Job, Progress, Reader, Ready, Settings, send
 from judge.executor.data import Depot
 from judge.executor.loop import BACKOFF_MAX, FIRST_WORD, STALE_REPORTS, Loop
 from judge.executor.machine import Disk
 from judge.executor.parts import Parts
-from judge.executor.slots import Slots, SlotState
+from judge.executor.slots import SEND_TIMEOUT, Slots, SlotState
 from judge.executor.spool import Spool, Spooled
 from judge.executor.state import NEARLY, Board
 from judge.executor.workers import Answered, Crew, Mailbox, Reporter, Unanswered, Woken
@@ -326,6 +328,7 @@ def test_uploads(loop):
     loop._upload_due(now)
     until_mail(loop, lambda: loop._upload_at["c1"] < float("inf"))
     # Nobody took it: it is safe in the spool, and tried again later.
+    until_mail(loop, lambda: loop.board.completions["c1"].spooled)
     assert len(loop.p.spool) == 1
     assert loop._upload_at["c1"] > now
     loop._upload_failed("unknown", UnavailableError("x"))
@@ -369,6 +372,7 @@ def test_reports_back_off_and_spool(loop):
         pauses.append(loop._report_at - before)
     assert pauses[0] < 0.3
     assert BACKOFF_MAX * 0.7 < pauses[-1] <= BACKOFF_MAX * 1.3
+    until_mail(loop, lambda: loop.board.completions["c1"].spooled)
     assert len(loop.p.spool) == 1
     loop._take_mail(Answered(ReportReply(settled=[ClaimRef(id=completed().id, claim="c1")])))
     assert len(loop.p.spool) == 0
@@ -380,8 +384,90 @@ def test_a_full_spool_keeps_in_memory(loop, caplog):
     loop._complete(completed())
     loop.board.request(0, None)
     loop._take_mail(Unanswered(UnavailableError("x")))
-    assert "the spool is full" in caplog.text
+    until_mail(loop, lambda: "the spool is full" in caplog.text)
     assert only(loop).claim == "c1"
+
+
+def test_the_loop_never_waits_for_the_disk(loop, monkeypatch):
+    """Two syncs for every result that nobody takes: while they take their time reports go on."""
+    synced = threading.Event()
+    monkeypatch.setattr("judge.executor.spool.os.fsync", lambda _: synced.wait(60))
+    loop.board.take(assignment())
+    loop._complete(completed())
+    loop.board.request(0, None)
+    loop._take_mail(Unanswered(UnavailableError("x")))
+    (pending,) = loop.board.completions.values()
+    loop._take_mail(Unanswered(UnavailableError("x")))
+    assert (pending.spooling, pending.spooled) == (True, False), "it is on its way, once"
+    loop._take_mail(Answered(ReportReply(settled=[ClaimRef(id=completed().id, claim="c1")])))
+    synced.set()
+    until_mail(loop, lambda: pending.spooled)
+    assert list((loop.p.config.work_dir / "spool").iterdir()) == [], "it was settled meanwhile"
+
+
+def test_a_slot_that_reads_slowly_holds_nothing_up(loop, slot_side):
+    """A job of many megabytes goes out as the slot takes it."""
+    source = "x" * (8 << 20)
+    hand_out(loop, assignment(submission=Submission(command="true", source=source)))
+    (slot,) = loop.p.slots.slots
+    assert slot.unsent
+    assert loop.p.slots.next_due() <= clock.monotonic() + SEND_TIMEOUT
+    read: list[Job] = []
+    thread = threading.Thread(target=lambda: read.append(Reader(slot_side).for_slot()))
+    thread.start()
+    until_mail(loop, lambda: bool(read))
+    thread.join()
+    assert read[0].assignment.submission.source == source
+    assert not slot.unsent
+    assert slot not in loop.p.slots.stuck(clock.monotonic() + SEND_TIMEOUT)
+
+
+def test_a_slot_that_never_reads_its_job_is_killed(loop, slot_side):
+    hand_out(loop, assignment(submission=Submission(command="true", source="x" * (8 << 20))))
+    (slot,) = loop.p.slots.slots
+    assert loop.p.slots.stuck(clock.monotonic()) == []
+    slot.send_by = clock.monotonic()
+    loop._turn()
+    assert slot.process.wait(10) == -9
+
+
+UNFORESEEN = r"work in the background failed in an unforeseen way \(ZeroDivisionError"
+
+
+def ends(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    """The executor ends, with one sentence, so that it is started again."""
+    until_mail(loop, lambda: loop.stopping)
+    assert loop.exit_code == EXIT_FAILED
+    assert re.search(UNFORESEEN, caplog.text)
+    assert loop.run() == EXIT_FAILED
+
+
+def test_an_unforeseen_fault_while_looking_for_languages(config, monkeypatch, caplog):
+    monkeypatch.setattr(main, "detect", lambda _: 1 / 0)
+    loop = make(config)
+    main._detect(config, loop)
+    ends(loop, caplog)
+
+
+def test_an_unforeseen_fault_while_uploading(loop, monkeypatch, caplog):
+    monkeypatch.setattr(loop.p.depot, "upload", lambda _: 1 / 0)
+    loop.board.take(assignment())
+    loop._complete(completed(), str(loop.p.outputs / "c1.out"), 0.1)
+    loop._upload_due(clock.monotonic())
+    ends(loop, caplog)
+    assert len(loop.p.spool) == 1, "the result is safe"
+
+
+def test_an_unforeseen_fault_while_spooling(loop, monkeypatch, caplog):
+    write = loop.p.spool.write
+    faults = iter([True])
+    monkeypatch.setattr(loop.p.spool, "write", lambda entry: 1 / 0 if next(faults, False) else write(entry))
+    loop.board.take(assignment())
+    loop._complete(completed())
+    loop.board.request(0, None)
+    loop._take_mail(Unanswered(UnavailableError("x")))
+    ends(loop, caplog)
+    assert len(loop.p.spool) == 1, "the result is safe"
 
 
 def test_one_stale_report_is_an_echo_three_are_a_successor(loop):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -12,8 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from judge.executor.quiet import Quiet
+from judge.executor.quiet import BURST, SHARE, Quiet, allowed
 from tests.support.servers import wait_for
 
 
@@ -87,13 +90,87 @@ def test_who_wants_to_be_alone_waits_for_runs_on_their_way_and_lets_no_new_one_s
     assert seen == [False], "a new run would put it off for ever"
 
 
-def test_patience_ends(another):
-    running, quiet = another(), another(patience=0.05)
+def test_the_wait_for_runs_on_their_way_ends_and_the_gate_is_open_again(another):
+    running, quiet = another(), another(drain=0.05)
     with running.beside(never):
         with quiet.alone(pause) as alone:
             assert not alone
-            assert not free(another()), "but the gate stays closed"
+            assert free(another()), "nobody else is held up by a run that takes its time"
+            with quiet.beside(never):
+                assert free(another())
         assert free(another())
+        assert 0.05 <= quiet.closed < 5
+
+
+def test_the_wait_leaves_what_the_repetition_needs(another):
+    """Waiting with the gate closed is part of the time that a submission may have alone."""
+    running, quiet = another(), another()
+    with running.beside(never), quiet.alone(pause, needs=1.0, most=1.05) as alone:
+        assert not alone
+        assert quiet.closed < 5
+    with running.beside(never), quiet.alone(never, needs=2.0, most=1.0) as alone:
+        assert not alone
+
+
+def level(work: Path) -> float:
+    """For how many seconds the gate could have been closed when it was opened last."""
+    found: float = struct.unpack("=dd", (work / "quiet" / "turn").read_bytes())[0]
+    return found
+
+
+def test_time_with_the_gate_closed_is_paid_for_and_grows_back(another, work):
+    quiet = another()
+    with quiet.alone(never, needs=4.0):
+        assert level(work) == BURST - 4, "whoever is killed meanwhile has paid"
+    assert level(work) == BURST - quiet.closed
+
+
+def test_who_may_not_close_the_gate_soon_does_without(another, work, monkeypatch):
+    """Others have used it up: the repetition is made beside them, and nobody is held up."""
+    quiet, other = another(patience=0.2), another()
+    monkeypatch.setattr("judge.executor.quiet.allowed", lambda *_: 1.0)
+    (work / "quiet" / "turn").write_bytes(struct.pack("=dd", 1.0, 0.0))
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        assert free(other), "nobody waits meanwhile"
+        pause(seconds)
+
+    with quiet.alone(wait, needs=1.5) as alone:
+        assert not alone
+        assert free(other)
+    assert waits
+    with quiet.alone(never, needs=0.9) as alone:
+        assert alone
+
+
+def test_somebody_who_is_alone_for_long_is_not_waited_for_for_ever(another):
+    holder, quiet = another(), another(patience=0.05)
+    with holder.alone(never), quiet.alone(pause) as alone:
+        assert not alone
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 60), st.floats(0, 1)), max_size=60))
+def test_the_gate_is_closed_for_a_bounded_part_of_the_time(closings):
+    """Whoever wants what and when: a tenth of the time, a burst, and what one repetition took longer than expected."""
+    level, then, now, closed = BURST, 0.0, 0.0, 0.0
+    over = 0.0
+    for pause_, needs, part in closings:
+        now += pause_
+        if allowed(level, then, now) < min(needs, BURST):
+            continue
+        took = needs * part
+        level = allowed(level, then, now) - took
+        now = then = now + took
+        closed += took
+        over = max(over, took - min(needs, BURST))
+        assert closed <= BURST + SHARE * now + over + 1e-6
+
+
+def test_after_a_boot_the_clock_begins_anew():
+    assert allowed(-50.0, 1e9, 5.0) == BURST
+    assert allowed(-1.0, 0.0, 5.0) == -1.0 + SHARE * 5.0
 
 
 def test_a_wait_that_is_cancelled_leaves_nothing_locked(another):

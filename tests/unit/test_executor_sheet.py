@@ -16,7 +16,6 @@ import pytest
 from judge.executor.course import Course
 from judge.executor.leading import Lead, SupersededError
 from judge.executor.sheet import Found, HelperSheet, LeaderSheet, Sharing, clear
-from judge.problems.scoring import Judged
 from judge.rpc.messages import TestResult, Verdict
 from tests.support.servers import wait_for
 
@@ -133,6 +132,17 @@ def test_the_end_of_the_leader_is_the_end_of_the_sheet(work, leader):
         HelperSheet(work / "sheet")
 
 
+def noting(course: Course) -> Callable[[Found], None]:
+    """Tells a course what a test came to."""
+
+    def note(one: Found) -> None:
+        course.note(one.test.name, one.judged)
+        while (due := course.due) is not None:
+            course.count(course._known[due])
+
+    return note
+
+
 def test_a_run_that_is_useless_is_given_up(leader, helper):
     """The leader runs test 2 while a helper finds that test 1 fails; test 0 is still to be run."""
     names = ["0", "1", "2"]
@@ -142,16 +152,16 @@ def test_a_run_that_is_useless_is_given_up(leader, helper):
 
     def note(one: Found) -> None:
         noted.append(one.test.name)
-        course.note(one.test.name, one.judged)
+        noting(course)(one)
 
-    def run(name: str) -> tuple[TestResult, Judged]:
+    def run(name: str) -> Found:
         ran.append(name)
         if name == "0":
             # Both others are run meanwhile: one fails, the other is still on its way.
             helper(lambda sheet: sheet.put(1, found(1, Verdict.WA)))
         if name == "2":
             raise SupersededError
-        return TestResult(name=name, verdict=Verdict.AC), Judged(Verdict.AC)
+        return found(int(name))
 
     Lead(leader, course, names, run, note).until_over(lambda _: pytest.fail("nothing to wait for"))
     assert (ran, noted) == (["0"], ["0", "1"])
@@ -173,10 +183,10 @@ def test_what_comes_in_before_others_see_what_the_leader_runs_is_heard(leader, h
     def wait(_: float) -> None:
         helper(lambda sheet: sheet.put(0, found(0)))
 
-    def run(name: str) -> tuple[TestResult, Judged]:
+    def run(name: str) -> Found:
         pytest.fail(f"test {name} is of no use")
 
-    lead = Lead(leader, course, names, run, lambda one: course.note(one.test.name, one.judged) and None)
+    lead = Lead(leader, course, names, run, noting(course))
     helper(lambda sheet: [sheet._lock(sheet._taken, index) for index in (0, 1)], hang=True)
     monkeypatch.setattr(leader, "take", taking)
     lead.until_over(wait)
@@ -187,13 +197,13 @@ def test_an_interrupted_run_that_is_needed_is_run_again(leader):
     course = Course(None, ["0", "1"], full=False)
     ran: list[str] = []
 
-    def run(name: str) -> tuple[TestResult, Judged]:
+    def run(name: str) -> Found:
         ran.append(name)
         if len(ran) == 1:
             raise SupersededError
-        return TestResult(name=name, verdict=Verdict.AC), Judged(Verdict.AC)
+        return found(int(name))
 
-    lead = Lead(leader, course, ["0", "1"], run, lambda one: course.note(one.test.name, one.judged) and None)
+    lead = Lead(leader, course, ["0", "1"], run, noting(course))
     lead.until_over(lambda _: pytest.fail("nothing to wait for"))
     assert ran == ["0", "0", "1"]
     assert course.stand.verdict is Verdict.AC

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.executor.verdict import (
+    BUSY,
     compile_verdict,
     interaction_verdict,
     near,
@@ -100,7 +101,10 @@ def test_at_the_limit_is_within_it():
     [
         (OK, False),
         (replace(OK, cpu=1.001), True),
-        (replace(OK, wall=3.001), True),
+        (replace(OK, wall=3.001), False),
+        (replace(OK, wall=3.001, cpu=0.5), True),
+        (replace(OK, wall=3.001, cpu=0.499), False),
+        (replace(OK, wall=3.29, cpu=0.002, exit_code=1), False),
         (replace(OK, cpu=1.05, exit_code=1), True),
         (replace(OK, cpu=1.05, exit_code=None, signal=signal.SIGSEGV), True),
         (replace(OK, cpu=1.05, killed=Killed.OUTPUT), True),
@@ -132,7 +136,14 @@ def test_only_what_is_tle_by_its_numbers_is_near(facts):
         assert fault is not None
         assert fault[0] is Verdict.TLE
     if fault is not None and fault[0] is Verdict.TLE and facts.killed in {Killed.NONE, Killed.OUTPUT}:
-        assert near(facts, LIMITS) or facts.signal == signal.SIGXCPU
+        idle = facts.cpu < BUSY * LIMITS.cpu
+        assert near(facts, LIMITS) or facts.signal == signal.SIGXCPU or idle
+
+
+@given(st.floats(0, 0.499), st.floats(0, 4), st.sampled_from(list(Killed)))
+def test_who_was_idle_is_never_near(cpu, wall, killed):
+    """Sleeping costs nothing: it must not bring a run alone about."""
+    assert not near(replace(OK, cpu=cpu, wall=wall, killed=killed), LIMITS)
 
 
 def test_an_exit_code_means_full_heap_only_where_the_language_says_so():

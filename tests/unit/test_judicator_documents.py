@@ -135,6 +135,13 @@ def test_a_monstrous_result_still_fits() -> None:
     assert documents.fit(m.Result(tests=[test]))["tests"][0]["output"] == "x" * 4096
 
 
+def test_a_result_is_measured_in_bytes() -> None:
+    test = m.TestResult(name="t", verdict=m.Verdict.WA, output="界" * 1000)
+    stored = documents.fit(m.Result(tests=[test] * 1000))
+    assert sum(len(text.encode()) for _, text in documents.texts(stored)) <= documents.RESULT_BYTES
+    assert len(stored["tests"]) == 1000
+
+
 @pytest.mark.parametrize(
     ("fields", "sound"),
     [

@@ -1,0 +1,138 @@
+"""Submissions that want the executor for themselves: what the other slots notice of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from judge import clock
+from judge.allowance import Allowance
+from judge.executor.channel import Finished, Job
+from judge.executor.quiet import SHARE, Quiet
+from judge.rpc.messages import Assignment, LimitsOverride, Submission, Test, Verdict
+from tests.integration.test_shared_tests import Executor
+from tests.support import packages
+from tests.support.servers import wait_for
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
+    pytest.mark.timeout(600),
+]
+
+# Uses so many milliseconds of CPU time, and sleeps for so many.
+SPEND = """
+#include <time.h>
+#include <unistd.h>
+int main(void) {
+    struct timespec t;
+    do clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < %d);
+    usleep(%d * 1000);
+    return 0;
+}
+"""
+
+
+@pytest.fixture
+def executor(work: Path) -> Iterator[Executor]:
+    made = Executor(work)
+    yield made
+    made.slots.close()
+    made.sharing.close()
+
+
+@pytest.fixture
+def closed(executor: Executor, work: Path) -> Iterator[Callable[[Job], float]]:
+    """Judges in slot 0, and says for how many seconds the gate was closed, as a third slot sees it."""
+    observer = Quiet(work / "quiet")
+
+    def shut() -> bool:
+        def no(_: float) -> None:
+            raise InterruptedError
+
+        with contextlib.suppress(InterruptedError), observer.beside(no):
+            return False
+        return True
+
+    def judge(job: Job) -> float:
+        executor.leader.give(job, clock.monotonic())
+        seconds, last = 0.0, clock.monotonic()
+
+        def over() -> bool:
+            nonlocal seconds, last
+            now = clock.monotonic()
+            seconds += (now - last) * shut()
+            last = now
+            executor.read()
+            return any(isinstance(event, Finished) for _, event in executor.events)
+
+        wait_for(over, timeout=300, what="the end of the submission")
+        return seconds
+
+    yield judge
+    observer.close()
+
+
+def problem(work: Path, cpu: int, sleep: int, count: int, allowance: Allowance) -> Job:
+    """A submission in full mode to a problem whose limits are 0.5 s of CPU time and 2 s of wall time."""
+    files = {"problem.yaml": "problem_format_version: 2025-09\nname: X\nlimits: {time_limit: 0.5, memory: 128}\n"}
+    for number in range(count):
+        files |= {f"data/secret/{number:03d}.in": "", f"data/secret/{number:03d}.ans": ""}
+    data = packages.load(packages.write(work / "package", files), work / "blobs")
+    job = packages.job(data, "c", SPEND % (cpu, sleep), "full")
+    job.assignment.allowance = allowance
+    return job
+
+
+def verdicts(executor: Executor) -> list[tuple[Verdict, bool]]:
+    """Of the finished job's tests, and whether each was repeated."""
+    finished = executor.heard(Finished)
+    return [(test.verdict, test.repeated is not None) for test in finished.completed.result.tests]
+
+
+def test_sleeping_past_ones_own_wall_limit_holds_nobody_up(executor, closed):
+    tests = [Test(name=str(number)) for number in range(2)]
+    submission = Submission(command="sleep 2.1", tests=tests, limits=LimitsOverride(wall=2), mode="full")
+    assert closed(Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission))) == 0.0
+    assert verdicts(executor) == [(Verdict.TLE, False)] * 2
+
+
+def test_burning_past_ones_own_limits_holds_nobody_up(executor, closed):
+    submission = Submission(
+        language="c",
+        source=SPEND % (520, 0),
+        tests=[Test(name=str(number)) for number in range(3)],
+        limits=LimitsOverride(cpu=0.5),
+        mode="full",
+    )
+    assert closed(Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission))) == 0.0
+    assert verdicts(executor) == [(Verdict.TLE, False)] * 3
+
+
+def test_sleeping_past_a_problems_wall_limit_holds_nobody_up(executor, closed, work):
+    assert closed(problem(work, 0, 2050, 3, Allowance())) == 0.0
+    assert verdicts(executor) == [(Verdict.TLE, False)] * 3
+
+
+def test_burning_a_little_too_much_in_every_test_holds_others_up_only_so_often(executor, closed, work):
+    allowance = Allowance(repeats=3, alone_seconds=2.0)
+    seconds = closed(problem(work, 520, 0, 12, allowance))
+    found = verdicts(executor)
+    assert {verdict for verdict, _ in found} == {Verdict.TLE}
+    assert sum(repeated for _, repeated in found) <= 3
+    # A look now and then sees a little more than there was.
+    assert seconds < 2.0 + 1.0
+
+
+def test_burning_and_sleeping_is_no_way_to_more_time_alone(executor, closed, work):
+    """Busy enough to be repeated for its wall time, two seconds each; the slots have used most of their burst."""
+    (work / "quiet" / "turn").write_bytes(struct.pack("=dd", 3.0, clock.monotonic()))
+    begin = clock.monotonic()
+    seconds = closed(problem(work, 300, 1750, 4, Allowance(repeats=None, alone_seconds=None)))
+    assert seconds < 3.0 + SHARE * (clock.monotonic() - begin) + 1.0
+    assert {verdict for verdict, _ in verdicts(executor)} == {Verdict.TLE}
