@@ -12,6 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Role = Literal["admin", "user"]
 
+# How the reason begins of a verdict that comes of `own_seconds` or `problem_seconds`.
+TOTAL_TIME = "total time exceeded"
+
 
 class Allowance(BaseModel):
     """The limits of one role. Seconds are wall seconds, bytes are bytes."""

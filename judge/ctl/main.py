@@ -21,7 +21,7 @@ from judge.ctl.options import Options, Output
 from judge.ctl.text import duration
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.rpc import messages as m
-from judge.rpc.overview import ExecutorsReply, ExecutorState, StatusReply
+from judge.rpc.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami
 from judge.rpc.problem import ProblemInfo, ProblemsReply
 
 app = typer.Typer(
@@ -257,6 +257,17 @@ def status(output: Output = TABLE) -> None:
     else:
         show.print_status(reply, services)
     raise typer.Exit(EXIT_FAILED if reply.problems else 0)
+
+
+@app.command()
+def whoami(output: Output = TABLE) -> None:
+    """Whom the token belongs to, what they may take of the cluster, and what they take now."""
+    with _api() as api:
+        reply = api.call(Whoami, "GET", "/whoami")
+    if output == show.Output.JSON:
+        show.print_json(reply)
+    else:
+        show.print_whoami(reply)
 
 
 @app.command()

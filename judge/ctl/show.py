@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from judge.rpc.messages import Result, Status, Task, TestResult, Verdict
-from judge.rpc.overview import ExecutorState, StatusReply
+from judge.rpc.overview import ExecutorState, StatusReply, Whoami
 from judge.text import one_line
 
 # Where there is no terminal to ask, tables may be this wide.
@@ -322,6 +322,28 @@ def executors_table(executors: Sequence[ExecutorState]) -> Table:
             Text("; ".join(notes)),
         )
     return table
+
+
+def print_whoami(who: Whoami) -> None:
+    """A person's limits, and what they take of each."""
+
+    def most(value: float | None, unit: str = "") -> str:
+        return "no limit" if value is None else f"{value:g}{unit}"
+
+    may = who.allowance
+    stored = "no limit" if may.stored_bytes is None else size(may.stored_bytes)
+    table = grid("what", "now>", "at most>")
+    table.add_row("submissions that wait", str(who.waiting), most(may.waiting))
+    table.add_row("submissions that are judged", str(who.running), f"{may.slot_share:.0%} of the slots")
+    table.add_row("stored submissions and results", size(who.stored_bytes), stored)
+    table.add_row("all runs of a submission without a problem", "", most(may.own_seconds, " s"))
+    table.add_row("all runs of a submission to a problem", "", most(may.problem_seconds, " s"))
+    table.add_row("tests that are repeated near a limit", "", most(may.repeats))
+    table.add_row("time that they have an executor to themselves", "", most(may.alone_seconds, " s"))
+    out.say(f"{who.user}, role {who.role}")
+    if not may.own_tests:
+        out.say("programs to problems only: no commands, no runs without a problem, no tests of one's own")
+    out.print(table)
 
 
 def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> None:

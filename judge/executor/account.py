@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from judge.allowance import Allowance
+from judge.allowance import TOTAL_TIME, Allowance
 
 # Clocks of the sandbox and of this process agree within this many seconds: a run that was ended where the time was used
 # up counts as one that used it up.
@@ -47,7 +47,7 @@ class Account:
     def sentence(self) -> str:
         """Why judging ended."""
         return (
-            f"total time exceeded: all runs of this submission together may take {self.total:g} s ({self._name}); "
+            f"{TOTAL_TIME}: all runs of this submission together may take {self.total:g} s ({self._name}); "
             "later tests are not run"
         )
 

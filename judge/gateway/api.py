@@ -17,7 +17,7 @@ from judge.gateway.cluster import Cluster
 from judge.gateway.routes import BINARY, Answer, Call, Route, blob_body
 from judge.problems.languages import load_table
 from judge.rpc import messages as m
-from judge.rpc.overview import ExecutorsReply, ExecutorState, StatusReply
+from judge.rpc.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 
 log = logging.getLogger(__name__)
@@ -217,8 +217,14 @@ def _languages(call: Call) -> m.Message:
     return models.LanguagesReply(languages=languages(call.cluster.executors().executors))
 
 
+def whoami(cluster: Cluster, principal: Principal) -> Whoami:
+    """Who somebody is, with what they may take and take now."""
+    used = cluster.usage(principal.user, principal.role)
+    return Whoami(user=principal.user, role=principal.role, **dict(used))
+
+
 def _whoami(call: Call) -> m.Message:
-    return models.Whoami(user=call.principal.user, role=call.principal.role)
+    return whoami(call.cluster, call.principal)
 
 
 @functools.cache
@@ -316,6 +322,6 @@ ROUTES: list[Route] = [
     *audit.ROUTES,
     Route("GET", "/languages", "languages", "The languages that live executors judge", _languages, "user",
           models.LanguagesReply),
-    Route("GET", "/whoami", "whoami", "Whom the token belongs to", _whoami, "user", models.Whoami),
+    Route("GET", "/whoami", "whoami", "Whom the token belongs to, and what they may take", _whoami, "user", Whoami),
     Route("GET", "/openapi.json", "openapi", "This description", _openapi, "none", None),
 ]  # fmt: skip

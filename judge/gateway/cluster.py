@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from judge import clock
+from judge.allowance import Role
 from judge.config import GatewayConfig
 from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.etcd.client import Etcd
@@ -21,7 +22,7 @@ from judge.rpc import messages as m
 from judge.rpc.audit import AuditQuery, AuditReply, Note, TokensSeen
 from judge.rpc.client import RpcClient, etcd_endpoints
 from judge.rpc.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
-from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
+from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply
 from judge.rpc.rejudging import (
     RejudgeAct,
@@ -110,6 +111,10 @@ class Cluster:
     def status(self) -> StatusReply:
         """The cluster at a glance."""
         return self._call("status", m.Empty(), StatusReply)
+
+    def usage(self, user: str, role: Role) -> UsageReply:
+        """What a person may take, and takes now."""
+        return self._call("usage", UsageRequest(user=user, role=role), UsageReply)
 
     def problems_of_cluster(self) -> list[str]:
         """What is wrong with the cluster, up to a second old; one sentence when nobody answers.

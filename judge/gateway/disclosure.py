@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
+from judge.allowance import TOTAL_TIME
 from judge.rpc import messages as m
 from judge.rpc.overview import ExecutorState, StatusReply
 
@@ -81,6 +82,7 @@ WITHHELD: Final[dict[type[BaseModel], frozenset[str]]] = {
 }
 
 _CPU_TIME = "CPU time limit exceeded"
+_TOTAL = f"{TOTAL_TIME}: all runs of a submission together may take only so long; later tests are not run"
 _SENTENCES: Final = {
     m.Verdict.AC: "",
     m.Verdict.WA: "wrong answer",
@@ -181,6 +183,8 @@ def _secret_test(test: m.TestResult, result: m.Result) -> m.TestResult:
     reason = _SENTENCES[test.verdict]
     if test.verdict is m.Verdict.TLE and result.limits is not None and test.cpu > result.limits.cpu:
         reason = _CPU_TIME
+    if test.verdict is m.Verdict.TLE and test.reason.startswith(TOTAL_TIME):
+        reason = _TOTAL
     return _listed(
         test,
         cpu=seconds(test.cpu),

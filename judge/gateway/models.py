@@ -26,13 +26,6 @@ class Health(m.Message):
     problems: list[str] = Field(default_factory=list)
 
 
-class Whoami(m.Message):
-    """Whom the token belongs to."""
-
-    user: str
-    role: str
-
-
 class LanguageInfo(m.Message):
     """One language that some executor of the cluster judges now."""
 

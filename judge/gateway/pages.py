@@ -84,6 +84,10 @@ class Pages:
         latest = api.search(self._cluster, g.principal, m.SearchRequest(limit=_LATEST))
         return render_template("overview.html", status=status, tasks=latest.tasks)
 
+    def me(self) -> Any:
+        """GET /me: what one may take of the cluster, and takes now."""
+        return render_template("me.html", who=api.whoami(self._cluster, g.principal))
+
     def submissions(self) -> Any:
         """GET /submissions: search and paging."""
         given = {key: value for key, value in request.args.items() if value}
@@ -295,6 +299,7 @@ def register(app: Flask, services: Services) -> None:
 
     table: list[tuple[str, str, Callable[..., Any], list[str]]] = [
         ("/", "overview", pages.overview, ["GET"]),
+        ("/me", "me", pages.me, ["GET"]),
         ("/logout", "logout", pages.logout, ["POST"]),
         ("/submit", "submit", pages.submit, ["GET", "POST"]),
         ("/submissions", "submissions", pages.submissions, ["GET"]),

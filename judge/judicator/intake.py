@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, TooLargeError
+from judge.errors import FieldError, ForbiddenError, TooLargeError
 from judge.judicator.documents import check_text
 from judge.rpc.messages import LimitsOverride, Submission, Test
 
@@ -27,13 +27,18 @@ def check(
     languages: Collection[str],
     source_bytes: int,
     allowed: Collection[str] = (),
+    own_tests: bool = True,
 ) -> None:
     """Refuse what cannot be judged, naming the field; raises FieldError or TooLargeError.
+
+    ForbiddenError where `own_tests` is false and it is more than a program for a problem.
 
     `languages` are the known ones, `source_bytes` is the problem's own limit of the source, `allowed` are the only
     languages in which the problem may be solved (empty: all).
     """
     check_text(submission)
+    if not own_tests:
+        _check_modest(submission)
     if allowed and submission.language not in allowed:
         given = f"'{submission.language}'" if submission.language else "a command"
         choices = ", ".join(sorted(allowed))
@@ -44,6 +49,15 @@ def check(
     _check_program(submission, languages)
     _check_source(submission, min(source_bytes, limits.source_bytes))
     _check_input(submission, limits)
+
+
+def _check_modest(submission: Submission) -> None:
+    given = "a command" if submission.command is not None else "tests of one's own"
+    if submission.command is None and not submission.tests:
+        given = "a run without a problem"
+    if submission.command is not None or submission.problem is None:
+        msg = f"user: '{submission.user}' may hand in programs to problems only, not {given} (own_tests is false)"
+        raise ForbiddenError(msg)
 
 
 def _check_program(submission: Submission, languages: Collection[str]) -> None:

@@ -29,7 +29,7 @@ from judge.judicator.status import StatusReader
 from judge.judicator.tasks import STALE, Taker, Tasks
 from judge.problems.languages import load_table
 from judge.rpc import messages as m
-from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
+from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc.server import Handler, Peer, unhurried
 
@@ -90,6 +90,7 @@ class Service:
             "executors": self.list_executors,
             "drain": self.drain,
             "status": self.status,
+            "usage": self.usage,
             "problems": self.list_problems,
             "problem_import": self.problem_import,
             "audit": audit.search,
@@ -140,7 +141,14 @@ class Service:
         if submission.language is not None and submission.language not in table:
             # A site's executors may have a language of their own.
             table = table.union(*(languages(doc) for doc in await self.executors.all()))
-        intake.check(submission, self._config.limits, languages=table, source_bytes=source_bytes, allowed=allowed)
+        intake.check(
+            submission,
+            self._config.limits,
+            languages=table,
+            source_bytes=source_bytes,
+            allowed=allowed,
+            own_tests=self._config.allowances.of(submission.role).own_tests,
+        )
         stored = await intake.store_texts(submission, self.blobs.put)
         # Last of all: from this answer on retention leaves them alone for longer than the rest takes.
         missing = await self.blobs.missing(documents.blobs_of(stored))
@@ -195,6 +203,16 @@ class Service:
     async def status(self, _: m.Empty) -> StatusReply:
         """The cluster at a glance."""
         return await self._status.read()
+
+    async def usage(self, request: UsageRequest) -> UsageReply:
+        """What one person may take, and takes now."""
+        waiting, running = await self.tasks.in_hand(request.user)
+        return UsageReply(
+            allowance=self._config.allowances.of(request.role),
+            waiting=waiting,
+            running=running,
+            stored_bytes=await self.tasks.usage.stored(request.user),
+        )
 
     async def list_problems(self, _: m.Empty) -> ProblemsReply:
         """All problems."""

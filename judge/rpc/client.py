@@ -45,7 +45,7 @@ M = TypeVar("M", bound=Message)
 
 _READS = frozenset(
     {
-        *("ping", "wait", "get", "search", "executors", "status", "problems", "blob"),
+        *("ping", "wait", "get", "search", "executors", "status", "usage", "problems", "blob"),
         *("rejudge_preview", "rejudgings", "rejudging", "rejudge_diff", "session_live", "audit", "delete_preview"),
     }
 )

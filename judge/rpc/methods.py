@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from judge.rpc import messages as m
 from judge.rpc.audit import AuditQuery, AuditReply, Note, TokensSeen
 from judge.rpc.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
-from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
+from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc.rejudging import (
     RejudgeAct,
@@ -51,6 +51,7 @@ METHODS: dict[str, Method] = {
     "executors": Method(m.Empty, ExecutorsReply, _PEOPLE),
     "drain": Method(DrainRequest, ExecutorState, _PEOPLE),
     "status": Method(m.Empty, StatusReply, _PEOPLE),
+    "usage": Method(UsageRequest, UsageReply, _PEOPLE),
     "problems": Method(m.Empty, ProblemsReply, _PEOPLE),
     "problem_import": Method(ProblemImport, ProblemInfo, _PEOPLE),
     "rejudge_preview": Method(RejudgeFilter, RejudgePreview, _PEOPLE),

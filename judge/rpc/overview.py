@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from judge.allowance import Allowance, Role
 from judge.rpc.messages import ExecutorInfo, Identifier, Message
 
 
@@ -51,6 +52,29 @@ class MemberState(Message):
     address: str
     role: str
     healthy: bool
+
+
+class UsageRequest(Message):
+    """Whose; the role is the one that the gateway knows."""
+
+    user: str = Field(min_length=1, max_length=64)
+    role: Role = "user"
+
+
+class UsageReply(Message):
+    """What a person may take of the cluster, and takes now: submissions that wait and run, bytes that are kept."""
+
+    allowance: Allowance
+    waiting: int = Field(description="submissions that wait")
+    running: int = Field(description="submissions that executors have")
+    stored_bytes: int = Field(default=0, description="of submissions and their results, as the database keeps them")
+
+
+class Whoami(UsageReply):
+    """Whom a token belongs to, what they may take of the cluster, and what they take now."""
+
+    user: str
+    role: Role
 
 
 class StatusReply(Message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -11,12 +12,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from judge.allowance import UNLIMITED, Allowance
 from judge.gateway.api import ROUTES
 from judge.gateway.routes import PREFIX
 from judge.rpc import messages as m
 from judge.rpc.problem import ProblemManifest, ProblemTest
-from tests.support.gateway import DOCUMENT, ID, USER, Person, check, make_config, serving_app
-from tests.support.judicators import accepted, patient_world
+from tests.support.gateway import ADMIN, DOCUMENT, ID, USER, Person, check, make_config, serving_app
+from tests.support.judicators import World, accepted, patient_world
 from tests.support.servers import wait_for
 
 SOURCE = {"language": "c", "source": "int main(){}"}
@@ -279,8 +281,33 @@ def test_methods_that_a_path_does_not_have(ada):
 
 
 def test_whoami(ada, admin):
-    assert check(ada("GET", "/whoami"), 200, "whoami") == {"user": "ada", "role": "user"}
-    assert check(admin("GET", "/whoami"), 200, "whoami") == {"user": "root", "role": "admin"}
+    """Who it is, what they may take, and what they take now."""
+    before = check(ada("GET", "/whoami"), 200, "whoami")
+    assert (before["user"], before["role"]) == ("ada", "user")
+    assert before["allowance"] == Allowance().model_dump(mode="json")
+    task = check(ada("POST", "/submissions", json=SOURCE), 201, "submit")
+    after = check(ada("GET", "/whoami"), 200, "whoami")
+    assert (after["waiting"], after["running"]) == (before["waiting"] + 1, before["running"])
+    check(ada("POST", f"/submissions/{task['id']}/cancel"), 200, "cancel")
+    assert check(ada("GET", "/whoami"), 200, "whoami")["waiting"] == before["waiting"]
+    root = check(admin("GET", "/whoami"), 200, "whoami")
+    assert (root["user"], root["role"], root["allowance"]) == ("root", "admin", UNLIMITED.model_dump(mode="json"))
+
+
+def test_who_may_not_bring_own_tests_is_told_so(tmp_path_factory, etcd_endpoint, mongod_address):
+    with contextlib.ExitStack() as stack:
+        world = World(tmp_path_factory.mktemp("modest"), etcd_endpoint, mongod_address)
+        stack.callback(world.close)
+        world.judicator(allowances={"user": {"own_tests": False}})
+        tls = world.tls("gateway-1", "gateway")
+        settings = make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, tls, threads=2)
+        client = stack.enter_context(serving_app(settings)).test_client()
+        for body in (SOURCE, {"command": "cat"}, {**SOURCE, "tests": [{"name": "1"}]}):
+            answer = client.post("/api/v1/submissions", json=body, headers={"Authorization": f"Bearer {USER}"})
+            error(answer, 403, "forbidden", "'ada' may hand in programs to problems only")
+        body = {"command": "cat"}
+        answer = client.post("/api/v1/submissions", json=body, headers={"Authorization": f"Bearer {ADMIN}"})
+        assert answer.status_code == 201, answer.text
 
 
 @pytest.mark.parametrize("route", [one for one in ROUTES if one.role != "none"], ids=lambda one: one.name)

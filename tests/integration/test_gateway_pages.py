@@ -8,10 +8,11 @@ import re
 
 import pytest
 
+from judge.allowance import Allowance
 from judge.errors import ConflictError, FieldError, UnavailableError
 from judge.gateway import sessions, views
 from judge.rpc import messages as m
-from judge.rpc.overview import DrainRequest, ExecutorsReply
+from judge.rpc.overview import DrainRequest, ExecutorsReply, UsageReply
 from judge.rpc.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
 from tests.support.gateway import (
     ADMIN,
@@ -28,7 +29,7 @@ from tests.support.gateway import (
     write_tokens,
 )
 
-PAGES = ["/", "/submit", "/submissions", f"/submissions/{ID}", "/executors", "/judicators", "/problems"]
+PAGES = ["/", "/submit", "/submissions", f"/submissions/{ID}", "/executors", "/judicators", "/problems", "/me"]
 NASTY = "</pre><script>alert('x')</script>&"
 
 
@@ -62,6 +63,7 @@ def prepared(judicator):
             problems=[ProblemInfo(name="hello", title="Hello, you!", hash="a" * 64, tests=3, limits=m.Limits())]
         ),
         "add": lambda one: m.AddReply(task=make_task(submission=one), created=True),
+        "usage": UsageReply(allowance=Allowance(), waiting=0, running=0),
     }
     judicator.tasks(make_task())
     return judicator
@@ -207,6 +209,25 @@ def test_overview_of_a_new_cluster(admin, prepared):
     prepared.answers["status"] = healthy(leader=None, epoch=None, executors=[])
     page = text_of(admin.get("/"))
     assert "Nothing has been handed in yet" in page and "No leader at the moment" in page
+
+
+def test_what_one_takes_and_may_take(ada, prepared):
+    allowance = Allowance(own_tests=False, repeats=None, waiting=7, stored_bytes=3 * 1024**2)
+    used = UsageReply(allowance=allowance, waiting=2, running=1, stored_bytes=1024**2)
+    prepared.answers["usage"] = lambda one: used if (one.user, one.role) == ("ada", "user") else None
+    page = text_of(ada.get("/me"))
+    for words in (
+        "Role user",
+        "Waiting 2 of 7",
+        "Judged now 1",
+        "Stored 1 MiB of 3 MiB",
+        "no: programs to problems only",
+        "Time of all runs without a problem 300 s",
+        "Repeated tests no limit",
+        "Slots at once 75 %",
+    ):
+        assert words in page, page
+    assert 'href="/me"' in ada.get("/me").text
 
 
 def test_executors_and_judicators(admin, ada, prepared):

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, JudgeError, TooLargeError
+from judge.errors import FieldError, ForbiddenError, JudgeError, TooLargeError
 from judge.judicator import documents, intake
 from judge.rpc import messages as m
 
@@ -168,3 +168,26 @@ def test_evidence_names_every_attempt() -> None:
 def test_all_refusals_are_of_the_tree() -> None:
     with pytest.raises(JudgeError):
         check(language="nope", source="x")
+
+
+@pytest.mark.parametrize(
+    ("fields", "given"),
+    [
+        ({"command": "cat", "problem": "p"}, "a command"),
+        ({"command": "cat"}, "a command"),
+        (GOOD, "a run without a problem"),
+        ({**GOOD, "stdin": "x"}, "a run without a problem"),
+        ({**GOOD, "tests": [{"name": "1"}]}, "tests of one's own"),
+    ],
+)
+def test_who_may_not_hand_in_own_tests(fields: dict[str, object], given: str) -> None:
+    submission = m.Submission.model_validate({"user": "ada", **fields})
+    with pytest.raises(ForbiddenError) as refused:
+        intake.check(submission, LIMITS, languages={"c"}, source_bytes=100, own_tests=False)
+    sentence = f"user: 'ada' may hand in programs to problems only, not {given} (own_tests is false)"
+    assert str(refused.value) == sentence
+
+
+def test_programs_to_problems_may_always_be_handed_in() -> None:
+    submission = m.Submission.model_validate({**GOOD, "problem": "p", "user": "ada"})
+    intake.check(submission, LIMITS, languages={"c"}, source_bytes=100, own_tests=False)
