@@ -71,3 +71,18 @@ def test_a_full_disk_only_means_building_again(kept, tmp_path, caplog):
     assert kept.load("a") is None
     assert "a built validator of 8192 bytes is not kept: " in caplog.text
     assert list((tmp_path / "builds").iterdir()) == []
+
+
+def test_a_wait_for_another_slots_build_can_be_given_up(kept):
+    """A slot that is cancelled says so at once, and lets the next one build."""
+
+    def unwanted(_: float) -> None:
+        raise InterruptedError
+
+    with kept.building("a", unwanted):
+        with pytest.raises(InterruptedError), kept.building("a", unwanted):
+            pytest.fail("two build at once")
+        with kept.building("b", unwanted):
+            pass
+    with kept.building("a", unwanted):
+        pass

@@ -1,0 +1,153 @@
+"""All runs of a submission together may take only so long: where it is used up judging ends, with one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge import clock
+from judge.allowance import Allowance
+from judge.executor.channel import Job
+from judge.executor.pipeline import Pipeline
+from judge.problems.languages import extra_paths, load_table
+from judge.rpc.messages import Assignment, Completed, LimitsOverride, Submission, Test, Verdict
+from judge.sandbox import SandboxPool
+from tests.support import packages
+from tests.support.sandbox import need_sandbox
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
+    pytest.mark.timeout(600),
+]
+
+TABLE = load_table()
+# Nothing here takes a tenth of that by itself, and a run that is not ended takes ten times that.
+TOTAL, LONG = 4.0, 40.0
+PATIENT = LimitsOverride(wall=100)
+
+
+def sentence(name: str) -> str:
+    return f"total time exceeded: all runs of this submission together may take 4 s ({name}); later tests are not run"
+
+
+OWN, PROBLEM = sentence("own_seconds"), sentence("problem_seconds")
+
+
+@pytest.fixture(scope="module")
+def boxes() -> Iterator[SandboxPool]:
+    need_sandbox()
+    paths = extra_paths(TABLE.values())
+    with contextlib.closing(SandboxPool(f"test-total-{os.getpid()}", paths=paths)) as made:
+        yield made
+
+
+@pytest.fixture
+def judge(boxes: SandboxPool, work: Path) -> Callable[[Job], Completed]:
+    def judged(job: Job) -> Completed:
+        begin = clock.monotonic()
+        job.assignment.allowance = Allowance(own_seconds=TOTAL, problem_seconds=TOTAL)
+        done = Pipeline(take=boxes.take, tell=lambda _: None, table=TABLE, outputs=work).execute(job).completed
+        assert done is not None
+        assert not done.retry, done.result.reason
+        assert clock.monotonic() - begin < LONG, "nothing goes on for much longer than it may"
+        return done
+
+    return judged
+
+
+def own(**fields: Any) -> Job:
+    submission = Submission.model_validate({"limits": PATIENT, **fields})
+    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission))
+
+
+def test_a_single_run(judge):
+    done = judge(own(command=f"echo begun; sleep {LONG}"))
+    (test,) = done.result.tests
+    assert (done.verdict, test.reason, done.result.reason) == (Verdict.TLE, OWN, f"test run: {OWN}")
+    assert 1.0 < test.wall < LONG
+    assert done.result.stdout == "begun\n"
+
+
+@pytest.mark.parametrize("mode", ["lazy", "full"])
+def test_no_later_test_is_run(judge, mode):
+    tests = [Test(name=str(number), input=text) for number, text in enumerate(["0.1", str(LONG), "0", "0"])]
+    done = judge(own(command="sleep $(cat)", tests=tests, mode=mode))
+    assert done.verdict is Verdict.TLE
+    assert [test.verdict for test in done.result.tests] == [Verdict.AC, Verdict.TLE]
+    assert (done.result.failed_test, done.result.reason) == ("1", f"test 1: {OWN}")
+
+
+def test_many_runs_of_no_great_length(judge):
+    tests = [Test(name=f"{number:03d}") for number in range(100)]
+    done = judge(own(command="sleep 0.7", tests=tests, mode="full"))
+    verdicts = [test.verdict for test in done.result.tests]
+    assert verdicts == [Verdict.AC] * (len(verdicts) - 1) + [Verdict.TLE]
+    assert 2 <= len(verdicts) <= 6
+
+
+def test_a_test_that_failed_before_decides(judge):
+    tests = [Test(name="0", input="0", answer="other"), Test(name="1", input=str(LONG)), Test(name="2", input="0")]
+    done = judge(own(command="sleep $(cat)", tests=tests, mode="full"))
+    assert [test.verdict for test in done.result.tests] == [Verdict.WA, Verdict.TLE]
+    assert (done.verdict, done.result.failed_test) == (Verdict.WA, "0")
+    assert done.result.reason.startswith("test 0: ")
+    assert done.result.reason.endswith(f"; {OWN}")
+
+
+def test_a_compiler_that_uses_it_up(judge):
+    done = judge(own(command="true", compile=f"sleep {LONG}"))
+    assert (done.verdict, done.result.reason) == (Verdict.CE, f"compilation failed: {OWN}")
+    assert done.result.tests == []
+
+
+def package(work: Path, validator: str, extra: str, more: dict[str, str] | None = None, count: int = 3) -> Any:
+    passes = ", validation_passes: 200" if "multi-pass" in extra else ""
+    yaml = f"problem_format_version: 2025-09\nname: X\nlimits: {{time_limit: 20, memory: 128{passes}}}\n"
+    files = {"problem.yaml": yaml + extra, "output_validator/check.py": validator, **(more or {})}
+    for number in range(count):
+        files |= {f"data/secret/{number}.in": "", f"data/secret/{number}.ans": ""}
+    return packages.load(packages.write(work / "package", files), work / "blobs")
+
+
+def test_passes_without_end(judge, work):
+    validator = "import sys\nopen(sys.argv[3] + 'nextpass.in', 'w').close()\nsys.exit(42)\n"
+    data = package(work, validator, "type: multi-pass\n")
+    done = judge(packages.job(data, "python3", "import time\ntime.sleep(0.4)\n", "full"))
+    (test,) = done.result.tests
+    assert (done.verdict, test.reason) == (Verdict.TLE, PROBLEM)
+
+
+def test_an_interaction(judge, work):
+    data = package(work, "import sys\nsys.stdin.read()\nsys.exit(42)\n", "type: interactive\n")
+    done = judge(packages.job(data, "python3", f"import time\ntime.sleep({LONG})\n", "full"))
+    (test,) = done.result.tests
+    assert (done.verdict, test.reason) == (Verdict.TLE, PROBLEM), "and not the judge's error"
+
+
+def test_a_validators_time_counts(judge, work):
+    """It is not ended, but nothing follows: the time that one submission can take is bounded."""
+    data = package(work, "import sys, time\ntime.sleep(2.5)\nsys.exit(42)\n", "")
+    done = judge(packages.job(data, "python3", "", "full"))
+    assert [test.verdict for test in done.result.tests] == [Verdict.AC, Verdict.TLE]
+    assert done.result.tests[1].reason == PROBLEM
+
+
+def test_points_of_groups_that_were_judged_before_stay(judge, work):
+    groups = {}
+    for name, points in (("a", 30), ("b", 70)):
+        groups[f"data/secret/{name}/test_group.yaml"] = f"max_score: {points}\nscore_aggregation: pass-fail\n"
+        for number in range(2):
+            groups[f"data/secret/{name}/{number}.in"] = "0" if name == "a" else str(LONG)
+            groups[f"data/secret/{name}/{number}.ans"] = ""
+    data = package(work, "import sys\nsys.exit(42)\n", "type: scoring\n", groups, count=0)
+    done = judge(packages.job(data, "python3", "import time\ntime.sleep(float(input()))\n", "full"))
+    result = done.result
+    assert [test.verdict for test in result.tests] == [Verdict.AC, Verdict.AC, Verdict.TLE]
+    assert (done.verdict, result.failed_test, result.score) == (Verdict.TLE, "secret/b/0", 30.0)
+    assert {group.name: group.score for group in result.groups}["secret/b"] == 0.0
