@@ -48,12 +48,15 @@ BURN = """
 static double cpu(void) {
     struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec / 1e9;
 }
+static double now(void) {
+    struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9;
+}
 int main(int argc, char **argv) {
     static char block[1 << 16];
-    double seconds = atof(argv[1]);
+    double seconds = atof(argv[1]), begin = now();
     if (argc > 2 && !strcmp(argv[2], "sleep")) usleep(seconds * 1e6);
     else while (cpu() < seconds) ;
-    if (argc > 3) usleep((atof(argv[3]) - seconds) * 1e6);
+    while (argc > 3 && now() - begin < atof(argv[3])) usleep(1000);
     if (argc > 2 && !strcmp(argv[2], "exit")) return 3;
     if (argc > 2 && !strcmp(argv[2], "flood")) for (;;) write(1, block, sizeof block);
     if (fgets(block, 100, stdin)) fputs(block, stdout);

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from judge.allowance import Allowance
 from judge.ctl import show
 from judge.rpc import messages as m
+from judge.rpc.overview import Whoami
 
 
 def screen(width: int = 80) -> show.Screen:
@@ -61,3 +63,21 @@ def test_lines_of_others_are_not_broken() -> None:
     on = screen()
     on.verbatim("x" * 500 + "\n" + "y" * 300)
     assert shown(on).splitlines() == ["x" * 500, "y" * 300]
+
+
+def test_what_one_takes_and_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = screen()
+    monkeypatch.setattr(show, "out", on)
+    allowance = Allowance(own_tests=False, repeats=None, waiting=7, stored_bytes=3 * 1024**2)
+    show.print_whoami(Whoami(user="ada", role="user", allowance=allowance, waiting=2, running=1, stored_bytes=1024**2))
+    lines = [" ".join(line.split()) for line in shown(on).splitlines()]
+    assert lines[0] == "ada, role user"
+    assert "programs to problems only" in lines[1]
+    for line in (
+        "submissions that wait 2 7",
+        "submissions that are judged 1 75% of the slots",
+        "stored submissions and results 1.0 MiB 3.0 MiB",
+        "all runs of a submission without a problem 300 s",
+        "tests that are repeated near a limit no limit",
+    ):
+        assert line in lines, lines

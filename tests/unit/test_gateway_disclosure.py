@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from judge.allowance import Allowance
+from judge.executor.account import Account
 from judge.gateway import disclosure
 from judge.rpc import messages as m
 from tests.support.gateway import make_task
@@ -136,6 +138,17 @@ def test_which_time_limit_was_passed_is_told() -> None:
         return seen.tests[0].reason
 
     assert (reason(2.01), reason(0.1)) == ("CPU time limit exceeded", "time limit exceeded")
+
+
+def test_that_the_total_time_is_used_up_is_told() -> None:
+    """In words that are the same for everybody, whatever the executor says."""
+    account = Account(Allowance(problem_seconds=7), problem=True)
+    late = _test("secret/1", verdict="TLE", reason=account.sentence)
+    result = m.Result(tests=[late], limits=LIMITS, failed_test="secret/1", reason=f"test secret/1: {account.sentence}")
+    seen = disclosure.to_submitter(_judged(verdict="TLE", result=result)).result
+    assert seen is not None
+    words = "total time exceeded: all runs of a submission together may take only so long; later tests are not run"
+    assert (seen.tests[0].reason, seen.reason) == (words, f"test secret/1: {words}")
 
 
 def test_points_are_for_problems_that_give_points() -> None:
