@@ -288,6 +288,7 @@ def test_whoami(ada, admin):
     task = check(ada("POST", "/submissions", json=SOURCE), 201, "submit")
     after = check(ada("GET", "/whoami"), 200, "whoami")
     assert (after["waiting"], after["running"]) == (before["waiting"] + 1, before["running"])
+    assert after["stored_bytes"] > before["stored_bytes"]
     check(ada("POST", f"/submissions/{task['id']}/cancel"), 200, "cancel")
     assert check(ada("GET", "/whoami"), 200, "whoami")["waiting"] == before["waiting"]
     root = check(admin("GET", "/whoami"), 200, "whoami")

@@ -16,6 +16,7 @@ from judge import clock
 from judge.allowance import Allowance
 from judge.executor import sheet
 from judge.executor.channel import Finished, Help, Helped, Job, Progress, Settings
+from judge.executor.quiet import BURST
 from judge.executor.slots import Slot, Slots, SlotState
 from judge.rpc.messages import Assignment, LimitsOverride, Result, Submission, Test, Verdict
 from tests.support import packages
@@ -275,8 +276,9 @@ def test_the_slot_that_judges_repeats_the_first_tests_that_are_near(executor, wo
         near = [test for test in tests if test.repeated is not None or "not repeated" in test.reason]
         assert {test.name for test in tests if test not in near} == {test.name for test in tests if test.cpu > 0.55}
         assert [test.repeated is not None for test in near] == [index < 3 for index in range(len(near))]
-        for test in near[:3]:
-            assert test.repeated.quiet
+        # So busy that one repetition takes many seconds: then the others need not wait for the next one.
+        if sum(test.wall + test.repeated.wall for test in near[:3]) < BURST:
+            assert all(test.repeated.quiet for test in near[:3])
 
 
 def test_the_total_time_is_what_one_slot_would_have_used(executor):
