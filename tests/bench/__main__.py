@@ -8,10 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import bench_cluster, bench_sandbox
+from tests.bench import bench_channels, bench_cluster, bench_sandbox
 from tests.bench.ledger import Ledger
 
-PARTS = ("sandbox", "latency", "throughput", "rejudge")
+PARTS = ("sandbox", "channels", "latency", "throughput", "rejudge")
 
 
 def main() -> int:
@@ -32,6 +32,8 @@ def main() -> int:
         work = Path(name)
         if "sandbox" in parts:
             bench_sandbox.measure(ledger)
+        if "channels" in parts:
+            bench_channels.measure(ledger)
         if "latency" in parts:
             bench_cluster.latency(ledger, work, options.rounds)
         if "throughput" in parts:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
+import mmap
 import os
 import socket
 import threading
@@ -110,3 +112,56 @@ def test_locks_of_other_programs_are_not_seen_either(two: tuple[Sandbox, Sandbox
     with Path("/usr/bin/env").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert text(run_c(two[1], SPY)) == "end\n"
+
+
+MARKS = """
+#include <stdio.h>
+#include <sys/stat.h>
+#include <fcntl.h>
+#include <unistd.h>
+static const char *nodes[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
+int main(int argc, char **argv) {
+    for (int i = 0; i < 6; i++) {
+        struct timespec times[2] = {{1000 + i, 0}, {2000 + i, 0}}, now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
+        struct stat seen;
+        if (argc > 1) { utimensat(AT_FDCWD, nodes[i], times, 0); utimensat(AT_FDCWD, nodes[i], now, 0); chmod(nodes[i], 0600); }
+        stat(nodes[i], &seen);
+        printf("%s %ld.%ld %ld.%ld %ld.%ld %o\\n", nodes[i], seen.st_mtim.tv_sec, seen.st_mtim.tv_nsec,
+               seen.st_ctim.tv_sec, seen.st_ctim.tv_nsec, seen.st_atim.tv_sec, seen.st_atim.tv_nsec, seen.st_mode);
+    }
+    return 0;
+}
+"""
+
+
+def test_no_mark_on_a_device_reaches_another_container(two: tuple[Sandbox, Sandbox]) -> None:
+    before = text(run_c(two[1], MARKS))
+    assert text(run_c(two[0], MARKS, None, "mark")) == before
+    assert text(run_c(two[1], MARKS)) == before
+
+
+def test_what_is_in_the_page_cache_is_not_a_programs_to_drop(two: tuple[Sandbox, Sandbox]) -> None:
+    """What one drops, the next reads slowly: a message, and a forged account of memory."""
+    path = Path("/usr/bin/env")
+    path.read_bytes()
+    drop = """
+#include <fcntl.h>
+#include <sys/mman.h>
+int main(void) {
+    int fd = open("/usr/bin/env", O_RDONLY);
+    char *at = mmap(0, 1 << 14, PROT_READ, MAP_PRIVATE, fd, 0);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    madvise(at, 1 << 14, 21);
+    return 0;
+}
+"""
+    run_c(two[0], drop).close()
+    size = path.stat().st_size
+    there = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    with path.open("rb") as file:
+        where = ctypes.c_void_p(libc.mmap(None, ctypes.c_size_t(size), 1, mmap.MAP_PRIVATE, file.fileno(), 0))
+        assert libc.mincore(where, ctypes.c_size_t(size), there) == 0
+        libc.munmap(where, ctypes.c_size_t(size))
+    assert all(page & 1 for page in there)
