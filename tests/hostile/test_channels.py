@@ -124,7 +124,11 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 6; i++) {
         struct timespec times[2] = {{1000 + i, 0}, {2000 + i, 0}}, now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
         struct stat seen;
-        if (argc > 1) { utimensat(AT_FDCWD, nodes[i], times, 0); utimensat(AT_FDCWD, nodes[i], now, 0); chmod(nodes[i], 0600); }
+        if (argc > 1) {
+            utimensat(AT_FDCWD, nodes[i], times, 0);
+            utimensat(AT_FDCWD, nodes[i], now, 0);
+            chmod(nodes[i], 0600);
+        }
         stat(nodes[i], &seen);
         printf("%s %ld.%ld %ld.%ld %ld.%ld %o\\n", nodes[i], seen.st_mtim.tv_sec, seen.st_mtim.tv_nsec,
                seen.st_ctim.tv_sec, seen.st_ctim.tv_nsec, seen.st_atim.tv_sec, seen.st_atim.tv_nsec, seen.st_mode);
