@@ -144,6 +144,7 @@ def run(options: Options) -> int:
     """
     check_cores(options)
     check_sandbox(allow_weak=options.allow_weak_sandbox)
+    os.umask(0o077)  # the logs, data and configs of all daemons are the owner's alone
     directory = embedded.Directory(options.directory)
     try:
         return _run(options, directory)
@@ -176,7 +177,9 @@ def _run(options: Options, directory: embedded.Directory) -> int:
         if not options.quiet:
             screen.say(f"cluster {cluster.name} in {directory.path}")
             if token is not None:
-                screen.say(f"admin token: {token} (kept in {directory.token_file})", "bold")
+                # A pipe or a file is somebody's log: who reads that need not be who may use the token.
+                told = f"{token} (kept in {directory.token_file})" if console.is_terminal else directory.token_file
+                screen.say(f"admin token: {told}", "bold")
         keep_off(options.cores)
         main.run(config, observer=screen.update, command=pinned(options.cores), lock=directory.lock)
     finally:

@@ -90,6 +90,8 @@ class Directory:
         try:
             for directory in (self.path, self.run_dir, self.log_dir, self.etc, self.data):
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if directory.stat().st_mode & 0o077:
+                    directory.chmod(0o700)  # keys and tokens lie in it
             self.lock = pidfile.BootLock(self.run_dir)
         except OSError as exc:
             msg = f"--dir {path}: cannot be used: {exc.strerror}; name a directory that this user may write"

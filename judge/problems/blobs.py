@@ -192,7 +192,7 @@ class BlobCache:
                 if _hash(file.fileno()) != sha:
                     msg = f"blob {sha[:12]}: what was fetched does not match its name; it is damaged where it came from"
                     raise UnavailableError(msg)
-                os.fchmod(file.fileno(), 0o444)
+                os.fchmod(file.fileno(), 0o400)
                 status = os.fstat(file.fileno())
             with self._locked():
                 target.rename(path)

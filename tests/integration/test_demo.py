@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import processes_of
+from tests.support.readable import exposed
 from tests.support.sandbox import mounts
 
 pytestmark = pytest.mark.root
@@ -22,6 +23,8 @@ def _cgroups(name: str) -> list[str]:
 
 def test_demo_judges_the_examples_and_leaves_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
+    directory.mkdir(mode=0o755)
+    (directory / "up.log").touch(mode=0o644)  # as an earlier release left it
     before = mounts()
     done = subprocess.run(
         [str(ROOT / "scripts/demo")],
@@ -38,6 +41,9 @@ def test_demo_judges_the_examples_and_leaves_nothing(tmp_path: Path) -> None:
         assert word in done.stdout
     for verdict in ("AC", "WA", "TLE", "MLE", "OLE", "RTE", "CE"):
         assert f" {verdict} " in done.stdout
+    assert exposed(directory) == []
+    log = (directory / "up.log").read_text()
+    assert "admin token: " in log and (directory / "admin.token").read_text().strip() not in log
     assert processes_of(str(directory)) == {}
     assert mounts() == before
     name = next(line for line in (directory / "cluster.yml").read_text().splitlines() if line.startswith("name:"))

@@ -73,7 +73,7 @@ def test_put_and_get(make: Make, tmp_path: Path):
     assert name == sha(b"data") == cache.put(b"data")
     assert cache.get(name) == tmp_path / "cache" / name[:2] / name
     assert cache.read(name) == b"data"
-    assert stat.S_IMODE(cache.get(name).stat().st_mode) == 0o444
+    assert stat.S_IMODE(cache.get(name).stat().st_mode) == 0o400
     assert stat.S_IMODE((tmp_path / "cache").stat().st_mode) == 0o700
     handle = cache.open(name)
     try:
