@@ -72,6 +72,7 @@ def crowd(
     """
     made = Crowd([])
     stop = threading.Event()
+    thread = threading.Thread(target=_go_on, args=(made, drip, every, read, stop, enter), daemon=True)
     try:
         for _ in range(count):
             one = connect(address, small=not read, tls=tls)
@@ -79,13 +80,12 @@ def crowd(
             with contextlib.suppress(OSError):  # it may have been turned away at once
                 one.sendall(begin)
             one.setblocking(False)
-        thread = threading.Thread(target=_go_on, args=(made, drip, every, read, stop, enter), daemon=True)
         if meanwhile:
             thread.start()
         yield made
     finally:
         stop.set()
-        if meanwhile:
+        if thread.ident is not None:
             thread.join(30)
         for one in made.sockets:
             one.close()
