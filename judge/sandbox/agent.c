@@ -81,6 +81,7 @@ struct shared {
     int32_t error;
     char stage[24];
     int32_t size, fds[MAX_FDS], pid; /* from and to a parent: its request (in `packet`) and the process that it made */
+    int32_t network; /* the namespace that the child enters, or -1; the parents have memory of their own */
 };
 
 /* A process in a version 1 cgroup, which shares the descriptors of process 1: eventfds for its orders. */
@@ -349,7 +350,7 @@ static void execute(char **argv, char **env) {
 /* In the child, until its exec. Everything here is undone by nothing: order is from harmless to final. */
 static void become(void) {
     const struct request *request = call.request;
-    int oom = open_proc("self/oom_score_adj", O_WRONLY), network = network_to_enter();
+    int oom = open_proc("self/oom_score_adj", O_WRONLY), network = shared->network;
     if (oom >= 0 && write(oom, "1000", 4) < 0) fail("oom_score_adj");
     if (network >= 0 && setns(network, CLONE_NEWNET) < 0) fail("network namespace");
     setpriority(PRIO_PROCESS, 0, 0);
@@ -509,6 +510,7 @@ static void run(ssize_t size, const int *fds) {
     pid_t pid;
     set_box_writable(writable);
     rewind_pids();
+    shared->network = network_to_enter();
     shared->error = 0;
     memset(shared->stage, 0, sizeof shared->stage);
     if (run_cgroup.count > 0) {

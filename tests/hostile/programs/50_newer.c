@@ -14,7 +14,7 @@ int main(void) {
     REFUSED(prctl(0x53564d41, 0, 0, 0, 0));        /* PR_SET_VMA: names in the kernel's memory */
     REFUSED(syscall(SYS_membarrier, 2, 0, 0));     /* interrupts on every processor */
     REFUSED(syscall(SYS_adjtimex, (char[256]){0}));
-    for (unsigned long request = 0x5500; request < 0x100000000; request += 0x10f1) REFUSED(syscall(SYS_ioctl, 0, request, 0));
+    for (unsigned long request = 0x5500; request < 0x100000000; request += 0x10f10f) REFUSED(syscall(SYS_ioctl, 0, request, 0));
     REFUSED(syscall(SYS_ioctl, 0, 0x8008940eL, 0));
     char cookie[16];
     socklen_t size = sizeof cookie;

@@ -33,8 +33,9 @@ int main(void) {
     char what[16] = "";
     if (read(0, what, sizeof what - 1) < 1) return 1;
     struct stat pts, box;
-    if (getpid() != 10) printf("pid %d\n", getpid());
-    if (fork() == 0) _exit(getpid() != 11);
+    int pids = strchr(what, 'p') != NULL; /* where the kernel lets them be set back */
+    if (pids && getpid() != 10) printf("pid %d\n", getpid());
+    if (fork() == 0) _exit(pids && getpid() != 11);
     int status;
     wait(&status);
     if (status) printf("the second pid is another\n");
