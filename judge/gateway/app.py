@@ -111,8 +111,8 @@ def _answer(error: JudgeError) -> Response:
         ),
         error.http_status,
     )
-    if error.http_status in {503, 504}:
-        response.headers["Retry-After"] = "5"
+    if error.http_status in {429, 503, 504}:
+        response.headers["Retry-After"] = "10" if error.http_status == 429 else "5"
     return response
 
 

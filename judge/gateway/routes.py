@@ -176,6 +176,8 @@ def error_response(error: JudgeError) -> Response:
     response = Response(body.model_dump_json(), error.http_status, mimetype=JSON)
     if error.http_status in {503, 504}:
         response.headers["Retry-After"] = "2"
+    elif error.http_status == 429:  # some of the user's own work has to end first
+        response.headers["Retry-After"] = "10"
     if error.http_status == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="judge"'
     return response

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from bson import ObjectId
 from pymongo.errors import PyMongoError
 
 from judge.judicator.database import Database, Document
 from judge.judicator.hub import Hub
-from judge.rpc.messages import Status
+from judge.judicator.queue import BEHIND, FRONT, Queue
 
 log = logging.getLogger(__name__)
 
 _RETRY = 1.0
+_WAITS = {"attempt": 1, "needs": 1, "user": 1, "waits": 1}
 _PIPELINE: list[Document] = [
     # What raises no version is a sign of life and nothing to tell anybody.
     {
@@ -21,6 +23,7 @@ _PIPELINE: list[Document] = [
             "$or": [
                 {"operationType": "insert"},
                 {"operationType": "update", "updateDescription.updatedFields.version": {"$exists": True}},
+                {"operationType": "update", "updateDescription.updatedFields.waits": FRONT},
             ]
         }
     },
@@ -29,9 +32,12 @@ _PIPELINE: list[Document] = [
             "operationType": 1,
             "documentKey": 1,
             "fullDocument.needs": 1,
+            "fullDocument.waits": 1,
             "updateDescription.updatedFields.status": 1,
             "updateDescription.updatedFields.version": 1,
             "updateDescription.updatedFields.freed": 1,
+            "updateDescription.updatedFields.waits": 1,
+            "updateDescription.removedFields": 1,
         }
     },
 ]
@@ -40,9 +46,10 @@ _PIPELINE: list[Document] = [
 class Follower:
     """Follows the change stream; while it is away, wakes everyone each second instead."""
 
-    def __init__(self, database: Database, hub: Hub) -> None:
+    def __init__(self, database: Database, hub: Hub, queue: Queue) -> None:
         """Nothing is opened before `run`."""
         self._db = database
+        self._queue = queue
         self._hub = hub
         self.alive = False
 
@@ -71,14 +78,24 @@ class Follower:
         """Turn one event into hints."""
         task = event["documentKey"]["_id"]
         if event["operationType"] == "insert":
-            self._hub.queued(task, 0, event["fullDocument"]["needs"])
+            if event["fullDocument"].get("waits") != BEHIND:
+                self._hub.queued(task, 0, event["fullDocument"]["needs"])
             return
-        fields = event.get("updateDescription", {}).get("updatedFields", {})
+        update = event.get("updateDescription", {})
+        fields = update.get("updatedFields", {})
         if fields.get("freed"):
             self._hub.called(fields["freed"])
-        if fields.get("status") == Status.RETRYING:
-            doc = await self._db.tasks.find_one({"_id": task}, {"attempt": 1, "needs": 1})
-            if doc is not None:
-                self._hub.queued(task, doc["attempt"], doc["needs"])
+        if self._hub.idle:
+            await self._room(task, ready="waits" in fields, freed="seat" in update.get("removedFields", []))
         if "version" in fields:
             self._hub.changed(task)
+
+    async def _room(self, task: ObjectId, *, ready: bool, freed: bool) -> None:
+        """Wake an executor when a task may be handed out now, or one of its user's in the slot that it has left."""
+        doc = await self._db.tasks.find_one({"_id": task}, _WAITS) if ready or freed else None
+        if doc is None:
+            return
+        if ready and "waits" in doc:
+            self._hub.queued(task, doc["attempt"], doc["needs"])
+        if freed:
+            await self._queue.freed(doc["user"])

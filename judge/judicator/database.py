@@ -23,15 +23,31 @@ MAJORITY: Final = WriteConcern(w="majority", j=True)
 # The keys of the queue, in order (rule 3). `arrival` is the database's own logical clock, not anybody's wall clock.
 QUEUE: Final = [("rank", ASCENDING), ("order", ASCENDING), ("arrival", ASCENDING)]
 
-_WAITING = [("done", ASCENDING), ("executor", ASCENDING)]
 # What a user's tasks take, which is summed up from this index alone.
 STORED: Final = [("user", ASCENDING), ("bytes", ASCENDING)]
+# The index that knows every waiting task by its user; covers all counts.
+LANE: Final = "lane"
+
+_WAITING: Final[dict[str, Any]] = {"partialFilterExpression": {"waits": {"$exists": True}}}
+_SEATED: Final[dict[str, Any]] = {"partialFilterExpression": {"seat": {"$gte": 0}}}
 _NEWEST = ("_id", DESCENDING)
 _OLDEST = ("_id", ASCENDING)
+
+
+def _up(*keys: str) -> list[tuple[str, int]]:
+    return [(key, ASCENDING) for key in keys]
+
+
 _TASK_INDEXES: Final = [
-    IndexModel([*_WAITING, *QUEUE, ("needs", ASCENDING)], name="queue"),
-    IndexModel([("user", ASCENDING), *_WAITING, ("rank", ASCENDING), ("order", DESCENDING)], name="fair"),
-    IndexModel([("executor", ASCENDING), ("done", ASCENDING)], name="held"),
+    # What waits, and only that (queue.py): hand-outs, one end of a class, one user's last task, counts.
+    IndexModel(_up("waits", "tried", "needs", *(key for key, _ in QUEUE), "user"), name="ready", **_WAITING),
+    IndexModel(_up("waits", "rank", "needs", "order", "user"), name="head", **_WAITING),
+    IndexModel([*_up("user", "rank"), ("order", DESCENDING), ("waits", ASCENDING)], name="mine", **_WAITING),
+    IndexModel(_up("waits", "user", "rank", "needs", "order", "arrival", "priority"), name=LANE, **_WAITING),
+    # The slots that users hold.
+    IndexModel(_up("user", "seat"), name="seat", unique=True, **_SEATED),
+    IndexModel(_up("seat", "user"), name="full", **_SEATED),
+    IndexModel(_up("executor", "done", "user", "rank"), name="hands"),
     IndexModel([("key", ASCENDING)], name="key", unique=True, partialFilterExpression={"key": {"$exists": True}}),
     IndexModel([("user", ASCENDING), _NEWEST], name="by_user"),
     IndexModel([("problem.name", ASCENDING), _NEWEST], name="by_problem"),

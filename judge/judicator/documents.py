@@ -59,6 +59,8 @@ class Held:
     waiting: bool = False
     trace: str = ""
     user: str = ""
+    seat: int | None = None
+    failed: tuple[str, ...] = ()
 
 
 HELD_FIELDS: Final = {
@@ -77,6 +79,8 @@ HELD_FIELDS: Final = {
     "priority": 1,
     "trace": 1,
     "user": 1,
+    "seat": 1,
+    "failed": 1,
 }
 
 
@@ -84,7 +88,7 @@ def held(doc: Document) -> Held:
     """A running task out of its document (projection HELD_FIELDS)."""
     # Tasks of earlier releases have no trace, and their hand-outs do not say whether they wait.
     fields = {name: doc[name] for name in HELD_FIELDS if name in doc}
-    return Held(id=doc["_id"], **{**fields, "history": tuple(doc["history"])})
+    return Held(id=doc["_id"], **{**fields, "history": tuple(doc["history"]), "failed": tuple(doc["failed"])})
 
 
 def _iso(moment: datetime.datetime | None) -> str | None:
@@ -161,6 +165,7 @@ def unjudged() -> Document:
         "attempt": 0,
         "strikes": 0,
         "failed": [],
+        "tried": "",
         "executor": None,
         "incarnation": None,
         "claim": None,
@@ -177,10 +182,15 @@ def unjudged() -> Document:
     }
 
 
+def _id(created: datetime.datetime) -> ObjectId:
+    """A new id that begins with the second of `created`, so that filters by time find it in the index of ids."""
+    return ObjectId(int(created.timestamp()).to_bytes(4, "big") + ObjectId().binary[4:])
+
+
 def new(submission: Submission, problem: ProblemRef | None, content: str, created: datetime.datetime) -> Document:
     """The document of a new task, without its place in the queue; `content` is its digest as it was handed in."""
     doc: Document = {
-        "_id": ObjectId(),
+        "_id": _id(created),
         "user": submission.user,
         "language": submission.language,
         "needs": submission.language or "",

@@ -12,6 +12,7 @@ from pymongo.errors import DuplicateKeyError
 from judge import clock
 from judge.errors import NotFoundError, StaleError
 from judge.judicator.database import Database, Document
+from judge.judicator.order import Capacity
 from judge.rpc.messages import ExecutorInfo, ReportRequest
 from judge.rpc.overview import ExecutorState
 
@@ -31,7 +32,7 @@ class Executors:
         """Nothing is read before the first call."""
         self._db = database
         self._executors = database.executors
-        self._alive: dict[str, frozenset[str]] = {}
+        self._alive = Capacity({}, 0)
         self._read: float | None = None
 
     async def report(self, request: ReportRequest) -> Document:
@@ -128,11 +129,13 @@ class Executors:
         """Every known executor, by name."""
         return await self._executors.find(sort=[("_id", 1)]).to_list()
 
-    async def alive(self) -> dict[str, frozenset[str]]:
-        """The executors that take work, and their languages; up to a second old (it only decides who is preferred)."""
+    async def capacity(self) -> Capacity:
+        """The executors that take work, their languages and slots; up to a second old."""
         if self._read is None or clock.monotonic() - self._read > _CACHE:
-            found = self._executors.find({"alive": True, "drain": False}, {"info.languages": 1})
-            self._alive = {doc["_id"]: languages(doc) async for doc in found}
+            found = self._executors.find({"alive": True, "drain": False}, {"info.languages": 1, "info.slots": 1})
+            docs = [doc async for doc in found]
+            slots = sum((doc.get("info") or {}).get("slots", 0) for doc in docs)
+            self._alive = Capacity({doc["_id"]: languages(doc) for doc in docs}, slots)
             self._read = clock.monotonic()
         return self._alive
 

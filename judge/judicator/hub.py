@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bson import ObjectId
@@ -17,6 +17,9 @@ from prometheus_client import Gauge
 PARKED = Gauge("judge_waiters", "Calls that wait in this judicator", ["kind"])
 
 _REMEMBER = 4096
+
+# Names a report: its incarnation and sequence number.
+Report = tuple[str, int]
 
 
 @dataclass
@@ -39,8 +42,8 @@ class Hub:
         self._watched: dict[ObjectId, set[asyncio.Event]] = {}
         self._seen: OrderedDict[tuple[ObjectId, int], None] = OrderedDict()
         self._closed = False
-        # How many tasks each executor could take after its last report to this judicator: (incarnation, sequence, n).
-        self.free: dict[str, tuple[str, int, int]] = {}
+        # How many tasks each executor could take after its last report to this judicator.
+        self._free: dict[str, tuple[Report, int]] = {}
 
     def queued(self, task: ObjectId, attempt: int, needs: str) -> None:
         """A task waits: wake one executor that can take it, the one with the most free slots.
@@ -53,9 +56,33 @@ class Hub:
         self._seen[key] = None
         if len(self._seen) > _REMEMBER:
             self._seen.popitem(last=False)
-        able = [one for one in self._parked.values() if one.free > 0 and needs in one.needs and not one.event.is_set()]
+        self.room([needs])
+
+    def room(self, needs: Iterable[str]) -> None:
+        """Work for one of these languages may be handed out now: wake one executor that can take it."""
+        wanted = frozenset(needs)
+        able = [one for one in self._parked.values() if one.free > 0 and wanted & one.needs and not one.event.is_set()]
         if able:
             max(able, key=lambda one: one.free).event.set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether an executor that could take work is parked here."""
+        return any(one.free > 0 for one in self._parked.values())
+
+    def vacant(self, executor: str, report: Report, free: int) -> None:
+        """An executor could take so many tasks after a report; also one that is parked already is chosen by this."""
+        before = self._free.get(executor)
+        if before is not None and before[0][0] == report[0] and before[0][1] > report[1]:
+            return  # a later report was answered first
+        self._free[executor] = (report, free)
+        if executor in self._parked:
+            self._parked[executor].free = free
+
+    def free(self, executor: str, report: Report) -> int | None:
+        """How many tasks an executor could take after this report; None when it went to another judicator."""
+        known = self._free.get(executor)
+        return known[1] if known is not None and known[0] == report else None
 
     def changed(self, task: ObjectId) -> None:
         """A task changed visibly: wake those who watch it."""

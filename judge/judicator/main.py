@@ -33,6 +33,7 @@ from judge.judicator.retention import Retention
 from judge.judicator.service import Service
 from judge.judicator.sessions import Sessions
 from judge.judicator.status import StatusReader
+from judge.judicator.tally import Tally
 from judge.judicator.tasks import Tasks
 from judge.mongodb.store import connect, translate
 from judge.notify import notify
@@ -60,8 +61,8 @@ class Judicator:
         self._etcd = Etcd(config.etcd)
         self.database = Database(self._client, config.mongodb.database)
         self.hub = Hub()
-        self.follower = Follower(self.database, self.hub)
         self.tasks = Tasks(self.database, self.hub, config.attempts, config.allowances)
+        self.follower = Follower(self.database, self.hub, self.tasks.queue)
         self.executors = Executors(self.database)
         self.blobs = Blobs(self.database)
         self.audit = Audit(self.database)
@@ -80,8 +81,9 @@ class Judicator:
         self.rejudgings = Rejudgings(self.database, Reruns(self.database, self.tasks), self.loops)
         self.sessions = Sessions(self.database)
         self.register = Register(config, self._etcd)
+        self.tally = Tally(self.database, self.tasks.queue)
         self._status = StatusReader(
-            config, self.database, self._etcd, self.executors, following=lambda: self.follower.alive
+            config, self.database, self._etcd, self.executors, self.tally, following=lambda: self.follower.alive
         )
         self.service = Service(
             config,
@@ -133,6 +135,7 @@ class Judicator:
         self._loop("the change stream", self.follower.run)
         self._loop("the rejudgings", functools.partial(self.rejudgings.run, leading))
         self._loop("retention", functools.partial(self.retention.run, leading))
+        self._loop("the count", functools.partial(self.tally.run, leading))
         self._loop("the registration", self.register.run)
 
     async def _watch(self) -> None:
@@ -149,7 +152,7 @@ class Judicator:
             await asyncio.sleep(_BEAT)
 
     async def _count(self) -> None:
-        work = await self._status.work()
+        work = await self.tally.work()
         RUNNING.set(work.running)
         for priority, count in work.queued.items():
             QUEUE.labels(priority).set(count)

@@ -41,7 +41,16 @@ def selection(wanted: RejudgeFilter) -> Document:
     created = {key: moment for key, moment in moments.items() if moment is not None}
     if created:
         query["created"] = created
+        # Ids begin with the second of `created`, and have an index; an id in the second after `until` is too late.
+        bounds = {key: _first_id(moment, int(key == "$lt")) for key, moment in created.items()}
+        query.setdefault("_id", bounds)
     return query
+
+
+def _first_id(moment: datetime.datetime, later: int) -> ObjectId:
+    """The first id of a moment's second, or of so many seconds `later`."""
+    second = min(max(int(moment.timestamp()) + later, 0), 2**32 - 1)
+    return ObjectId(second.to_bytes(4, "big") + bytes(8))
 
 
 def counts(cells: Iterable[Document]) -> dict[str, int]:

@@ -21,6 +21,7 @@ from judge.errors import ConflictError, NotFoundError
 from judge.judicator import documents, verdicts
 from judge.judicator.database import Database, Document
 from judge.judicator.order import RANKS
+from judge.judicator.queue import RUN
 from judge.judicator.tasks import Tasks
 
 # Documents of one command: a few of these pass within any deadline, however big the sources are.
@@ -233,6 +234,7 @@ def _new_run(doc: Document, part: list[ObjectId], base: int, now: datetime.datet
         **documents.unjudged(),
         "priority": _PRIORITY,
         "rank": RANKS[_PRIORITY],
+        "waits": RUN,
         "digest": "",
         "created": now,
         "rejudging": doc["_id"],

@@ -25,8 +25,9 @@ from judge.judicator.hub import Hub
 from judge.judicator.lead import Lead
 from judge.judicator.order import LIGHT, NO_STRIKE, STRIKE, blame
 from judge.judicator.problems import Problems
+from judge.judicator.queue import Taker
 from judge.judicator.status import StatusReader
-from judge.judicator.tasks import STALE, Taker, Tasks
+from judge.judicator.tasks import STALE, Tasks
 from judge.problems.languages import load_table
 from judge.rpc import messages as m
 from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
@@ -158,7 +159,7 @@ class Service:
         size = await usage.of_submission(stored, documents.blobs_of(stored))
         most = self._config.allowances.of(stored.role).stored_bytes
         async with usage.taking(stored.user, size, most) as taken:
-            doc, created = await self.tasks.add(stored, problem, digest, size)
+            doc, created = await self.tasks.add(stored, problem, digest, await self.executors.capacity(), size)
             taken.kept = created
         return m.AddReply(task=documents.to_task(doc), created=created)
 
@@ -170,17 +171,20 @@ class Service:
         """One task; with `wait` hold the answer until it is done or its version passes `version`."""
         task = ObjectId(request.id)
         deadline = clock.Deadline(request.wait)
+        least = request.version or 0
         with self._hub.watching(task) as changed:
-            while True:
+            while request.wait:
                 changed.clear()
-                doc = await self.tasks.get(task, request.version or 0)
-                passed = request.version is not None and doc["version"] > request.version
-                if doc["done"] or passed or deadline.over or self._hub.closed:
-                    return documents.to_task(doc)
+                version, done = await self.tasks.seen(task, least)
+                passed = request.version is not None and version > request.version
+                if done or passed or deadline.over or self._hub.closed:
+                    least = version
+                    break
                 look = _LOOK if self._status.following() else _LOOK_OFTEN
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(deadline.left(), look)):
                         await changed.wait()
+        return documents.to_task(await self.tasks.get(task, least))
 
     async def search(self, request: m.SearchRequest) -> m.SearchReply:
         """Tasks, newest first."""
@@ -236,19 +240,12 @@ class Service:
         reply.add += await self.tasks.again(again)
         room = request.vacant - len(reply.add)
         if room > 0 and not doc["drain"]:
-            taker, others = await self._taker(request.executor, request.incarnation, request.sequence, languages(doc))
-            reply.add += await self.tasks.hand_out(taker, room, others, min(request.ahead, room))
+            taker = Taker(request.executor, request.incarnation, request.sequence, languages(doc))
+            capacity = await self.executors.capacity()
+            reply.add += await self.tasks.hand_out(taker, room, capacity, min(request.ahead, room))
         free = 0 if doc["drain"] else max(0, request.vacant - len(reply.add))
-        self._hub.free[request.executor] = (request.incarnation, request.sequence, free)
+        self._hub.vacant(request.executor, (request.incarnation, request.sequence), free)
         return reply
-
-    async def _taker(
-        self, name: str, incarnation: str, sequence: int, has: frozenset[str]
-    ) -> tuple[Taker, dict[str, frozenset[str]]]:
-        """The executor as one to hand out to, and the others that could take work instead."""
-        alive = await self.executors.alive()
-        others = {other: known for other, known in alive.items() if other != name}
-        return Taker(name, incarnation, sequence, has), others
 
     async def _complete(
         self, request: m.ReportRequest, done: m.Completed, held: dict[str, Held], reply: m.ReportReply
@@ -313,17 +310,17 @@ class Service:
         free = 0 if doc["drain"] else self._free(doc)
 
         async def check() -> bool:
-            taker, others = await self._taker(name, request.incarnation, doc["sequence"], has)
-            return await self.tasks.waiting_for(taker, others)
+            taker = Taker(name, request.incarnation, doc["sequence"], has)
+            return await self.tasks.waiting_for(taker, await self.executors.capacity())
 
         timeout = min(request.timeout, self._config.wait_timeout)
         return m.WaitReply(wake=await self._hub.park(name, has | {""}, free, timeout, check))
 
     def _free(self, doc: Any) -> int:
         """How many tasks an executor could take now, as well as this judicator can know."""
-        incarnation, sequence, free = self._hub.free.get(doc["_id"], ("", 0, 0))
         # Its last report may have gone to another judicator; then what it said there is as near as we get.
-        return free if (incarnation, sequence) == (doc["incarnation"], doc["sequence"]) else int(doc["vacant"])
+        free = self._hub.free(doc["_id"], (doc["incarnation"], doc["sequence"]))
+        return int(doc["vacant"]) if free is None else free
 
 
 def _for_anybody(method: Callable[[Any], Awaitable[m.Message]]) -> Handler:

@@ -21,7 +21,7 @@ from judge.judicator.database import Database, Document
 from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.lead import EPOCH, LEADER_KEY
 from judge.judicator.loops import known_faults
-from judge.judicator.order import RANKS
+from judge.judicator.tally import Tally, Work
 from judge.rpc.overview import ExecutorState, JudicatorState, MemberState, StatusReply
 
 log = logging.getLogger(__name__)
@@ -42,16 +42,6 @@ class _EtcdState:
     error: str = ""
 
 
-@dataclass
-class Work:
-    """How many tasks wait and run, by what they need."""
-
-    queued: dict[str, int]
-    running: int
-    needs: dict[str, int]
-    holding: dict[str, int]
-
-
 class StatusReader:
     """Reads everything that StatusReply shows."""
 
@@ -61,6 +51,7 @@ class StatusReader:
         database: Database,
         etcd: Etcd,
         executors: Executors,
+        tally: Tally,
         following: Callable[[], bool],
     ) -> None:
         """`following` says whether the change stream is up."""
@@ -68,36 +59,22 @@ class StatusReader:
         self._db = database
         self._etcd = etcd
         self._executors = executors
+        self._tally = tally
         self.following = following
-
-    async def work(self) -> Work:
-        """Count the unfinished tasks."""
-        group = {"_id": {"priority": "$priority", "needs": "$needs", "executor": "$executor"}, "n": {"$sum": 1}}
-        found = Work(dict.fromkeys(RANKS, 0), 0, {}, {})
-        async for row in await self._db.tasks.aggregate([{"$match": {"done": False}}, {"$group": group}]):
-            kind, count = row["_id"], row["n"]
-            if kind["executor"] is None:
-                found.queued[kind["priority"]] += count
-                found.needs[kind["needs"]] = found.needs.get(kind["needs"], 0) + count
-            else:
-                found.running += count
-                found.holding[kind["executor"]] = found.holding.get(kind["executor"], 0) + count
-        return found
 
     async def executors(self) -> list[ExecutorState]:
         """Every known executor."""
-        work, docs = await asyncio.gather(self.work(), self._executors.all())
-        return [to_state(doc, work.holding.get(doc["_id"], 0)) for doc in docs]
+        holding, docs = await asyncio.gather(self._tally.holding(), self._executors.all())
+        return [to_state(doc, holding.get(doc["_id"], 0)) for doc in docs]
 
     async def read(self) -> StatusReply:
         """Everything, side by side; raises PyMongoError when the database does not answer."""
-        etcd, mongodb, work, docs, meta, total = await asyncio.gather(
+        etcd, mongodb, work, docs, meta = await asyncio.gather(
             asyncio.to_thread(self._read_etcd),
             self._read_mongodb(),
-            self.work(),
+            self._tally.work(),
             self._executors.all(),
             self._db.meta.find_one({"_id": EPOCH}),
-            self._total(),
         )
         faults = await known_faults(self._db)
         states = [to_state(doc, work.holding.get(doc["_id"], 0)) for doc in docs]
@@ -121,18 +98,13 @@ class StatusReader:
             executors=states,
             queued=work.queued,
             running=work.running,
-            finished=max(0, total - sum(work.queued.values()) - work.running),
+            finished=await self._tally.finished(work),
             slots=sum(state.info.slots for state in alive if state.info is not None),
             vacant=sum(state.vacant for state in alive),
             versions={name: version for name, version in versions.items() if version},
             warnings=[*faults, *warnings(etcd.services, docs, work, following=self.following())],
             problems=problems(etcd.error, etcd.leader, etcd.members, mongodb[0], states),
         )
-
-    async def _total(self) -> int:
-        """How many tasks there are, without the judged runs of open rejudgings."""
-        reruns = {"rejudging": {"$gt": 0}, "rerun_of": {"$ne": None}, "done": True}
-        return await self._db.tasks.estimated_document_count() - await self._db.tasks.count_documents(reruns)
 
     async def _read_mongodb(self) -> tuple[list[MemberState], str]:
         """The replica set's members as its primary sees them, and the version."""

@@ -7,10 +7,10 @@ matter how many judicators (or leaders) act at once, or how often a request arri
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import uuid
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 from bson import ObjectId, Timestamp
@@ -20,11 +20,14 @@ from pymongo.errors import DuplicateKeyError
 
 from judge import clock
 from judge.allowance import Allowances
-from judge.errors import ConflictError, NotFoundError
+from judge.errors import ConflictError, LimitError, NotFoundError
 from judge.judicator import documents, verdicts
-from judge.judicator.database import QUEUE, Database, Document
+from judge.judicator.adding import Add, Adding
+from judge.judicator.database import Database, Document
 from judge.judicator.documents import HELD_FIELDS, Held
-from judge.judicator.order import RANKS, STRIKE, back_rank, fair_order, may_take, yields
+from judge.judicator.order import RANKS, STRIKE, Capacity, back_rank, yields
+from judge.judicator.queue import BEHIND, FRONT, RUN, Queue, Taker, Waker, lane_of
+from judge.judicator.search import search
 from judge.judicator.usage import Usage
 from judge.rpc.messages import Assignment, Completed, Executing, ProblemRef, SearchRequest, Status, Submission
 
@@ -41,27 +44,14 @@ _QUEUED: Final[Document] = {"done": False, "executor": None}
 _HISTORY: Final = 50
 
 
-class Listener(Protocol):
+class Listener(Waker, Protocol):
     """Who is told at once what this judicator changed (the change stream tells of all changes, a little later)."""
-
-    def queued(self, task: ObjectId, attempt: int, needs: str) -> None:
-        """A task waits for an executor."""
 
     def changed(self, task: ObjectId) -> None:
         """Something that people see has changed."""
 
     def called(self, executor: str) -> None:
         """An executor has a reason to report now."""
-
-
-@dataclass(frozen=True)
-class Taker:
-    """The executor that is to be handed work, and the report that asks for it."""
-
-    name: str
-    incarnation: str
-    sequence: int
-    languages: frozenset[str]
 
 
 class Tasks:
@@ -77,7 +67,8 @@ class Tasks:
         self._attempts = attempts
         self._allowances = allowances or Allowances()
         self.usage = Usage(database)
-        self._adding: dict[tuple[str, int], list[int]] = {}
+        self.queue = Queue(database, listener, self._allowances)
+        self._adding = Adding()
         self._claiming: set[ObjectId] = set()
 
     # --- people ------------------------------------------------------------------------------------------------
@@ -97,50 +88,65 @@ class Tasks:
         return doc
 
     async def add(
-        self, submission: Submission, problem: ProblemRef | None, digest: str, size: int = 0
+        self, submission: Submission, problem: ProblemRef | None, digest: str, capacity: Capacity, size: int = 0
     ) -> tuple[Document, bool]:
         """Queue a task (seed: Add); (document, whether it is new). A majority has it in its journal on return.
 
-        `size` is what it takes in the database, as `Usage` has counted it.
+        `size` is what it takes in the database, as `Usage` has counted it. LimitError when as many tasks of the user
+        wait as may wait at once.
         """
         doc = documents.new(submission, problem, digest, clock.wall())
         doc["bytes"] = size
         doc["rank"] = RANKS[submission.priority]
         doc["arrival"] = Timestamp(0, 0)  # mongod puts its logical clock in the place of an empty timestamp
-        mark = (submission.user, doc["rank"])
-        adding = self._adding.setdefault(mark, [])
-        adding.append(0)
         try:
-            head, mine = await self._places(submission.user, doc["rank"])
-            # Adds of the same user that are on their way count as waiting, or a parallel crowd would get one place.
-            doc["order"] = fair_order(head, max(filter(None, (mine, *adding)), default=None))
-            adding.append(doc["order"])
-            await self._tasks.insert_one(doc)
+            with self._adding.begin(submission.user, doc["rank"]) as one:
+                cap = self._allowances.of(submission.role).waiting
+                if cap is None:
+                    await self._insert(doc, one, capacity)
+                else:
+                    count = functools.partial(self.queue.waiting, submission.user, cap)
+                    async with self._adding.admitted(submission.user, one, cap, count) as admitted:
+                        if admitted:
+                            await self._insert(doc, one, capacity)
+                        else:
+                            return await self._refused(submission, digest, cap), False
         except DuplicateKeyError:
             known = await self.known(submission, digest, newest=True)
             if known is None:
                 raise
             return known, False
-        finally:
-            adding.remove(0)
-            if 0 not in adding:
-                del self._adding[mark]
         ADDED.labels(submission.priority).inc()
         log.info(
             "task %s added: user '%s', %s, %s priority, trace %s",
             *(doc["_id"], doc["user"], _what(doc), doc["priority"], doc["trace"]),
         )
-        self._listener.queued(doc["_id"], 0, doc["needs"])
+        if doc["waits"] == FRONT:
+            self._listener.queued(doc["_id"], 0, doc["needs"])
+        else:
+            await self.queue.added(lane_of(doc))
         return doc, True
 
-    async def _places(self, user: str, rank: int) -> tuple[int | None, int | None]:
-        """The head of a class and the last place of this user in it."""
-        queue = {**_QUEUED, "rank": rank}
-        first, last = await asyncio.gather(
-            self._tasks.find_one(queue, {"order": 1}, sort=QUEUE),
-            self._tasks.find_one({**queue, "user": user}, {"order": 1}, sort=[("order", -1)]),
-        )
-        return (first or {}).get("order"), (last or {}).get("order")
+    async def _insert(self, doc: Document, one: Add, capacity: Capacity) -> None:
+        """Give a new task its place, and store it."""
+        place = await self.queue.place(lane_of(doc), capacity)
+        doc["order"] = self._adding.settle(doc["user"], one, place.head, place.mine)
+        doc["waits"] = BEHIND if place.behind else FRONT
+        await self._tasks.insert_one(doc)
+
+    async def _refused(self, submission: Submission, digest: str, cap: int) -> Document:
+        """The task that this very call, made twice at the same moment, has stored; else LimitError."""
+        known = await self.known(submission, digest, newest=True)
+        if known is None:
+            log.info(
+                "user '%s' is refused another task: %d wait, the most for role '%s'",
+                *(submission.user, cap, submission.role),
+            )
+            raise LimitError(
+                f"{cap} submissions of user '{submission.user}' wait to be judged, and no more may wait at once; "
+                "hand in again when some of them are judged, or cancel some"
+            )
+        return known
 
     async def get(self, task: ObjectId, version: int = 0) -> Document:
         """One task (seed: Get), not older than `version`, with the verdict that is in force; NotFoundError."""
@@ -156,17 +162,24 @@ class Tasks:
             raise NotFoundError(f"there is no submission {task}")
         return doc
 
+    async def seen(self, task: ObjectId, version: int = 0) -> tuple[int, bool]:
+        """The version of a task, not older than `version`, and whether it is done; NotFoundError."""
+        fields = {"version": 1, "done": 1, "staged.rejudging": 1}
+        doc = await self._db.find(self._tasks, {"_id": task}, fields)
+        if doc is not None and doc["version"] < version:
+            doc = await self._db.latest(self._tasks, {"_id": task}, fields)
+        if doc is not None and verdicts.is_staged(doc):
+            now = await verdicts.generation(self._db)  # as in `get`: the switch first
+            doc = await self._db.find(self._tasks, {"_id": task}, fields)
+            if doc is not None and verdicts.is_staged(doc):
+                doc["version"] += doc["staged"]["rejudging"] in now.folding
+        if doc is None:
+            raise NotFoundError(f"there is no submission {task}")
+        return doc["version"], doc["done"]
+
     async def search(self, request: SearchRequest) -> list[Document]:
-        """Up to `limit` tasks, newest first, without their big fields (seed: Search); no runs of rejudgings."""
-        now = await verdicts.generation(self._db)
-        for _ in range(_LOOKS):
-            query = search_query(request, now.folding)
-            found = self._tasks.find(query, documents.BRIEF, sort=[("_id", -1)], limit=request.limit)
-            docs = [verdicts.current(doc, now.folding) async for doc in found]
-            before, now = now, await verdicts.generation(self._db)
-            if now == before:
-                break  # no rejudging was applied in between, so these verdicts were in force at one moment
-        return docs
+        """Up to `limit` tasks, newest first, without their big fields (seed: Search); see search.py."""
+        return await search(self._db, request)
 
     async def cancel(self, task: ObjectId, *, rerun: bool = False) -> Document:
         """End a task that is not done (seed: Cancel); one that is cancelled already is answered as it is.
@@ -193,8 +206,11 @@ class Tasks:
                 doc["created"],
                 {"status": Status.CANCELLED.value, "freed": doc["executor"]},
                 whole=True,
+                seated=doc["user"] if "seat" in doc else None,
             )
             if after is not None:
+                if doc["executor"] is None and not rerun:
+                    await self.queue.refill(lane_of(doc))
                 CANCELLED.labels("waiting" if doc["executor"] is None else "running").inc()
                 where = f"running on {doc['executor']}" if doc["executor"] else "waiting"
                 log.info("task %s cancelled (%s), trace %s", task, where, doc.get("trace", ""))
@@ -255,6 +271,7 @@ class Tasks:
             _past(one, f"judged: {verdict}"),
             blob=blob,
             more=more,
+            seated=one.user if one.seat is not None else None,
         )
         if after is None:
             return False
@@ -281,17 +298,22 @@ class Tasks:
         force = {**_force(one), "beat": one.beat} if silent else _force(one)
         strikes = one.strikes + weight
         past = _past(one, reason)
+        seated = one.user if one.seat is not None else None
         if strikes >= STRIKE * self._attempts:
             result = documents.gave_up([*one.history, past])
             end = {**documents.JUDGE_ERROR, "judged_by": one.executor, "result": result, "strikes": strikes}
-            after = await self._finish(force, one.created, end, past)
+            after = await self._finish(force, one.created, end, past, seated=seated)
             if after is not None:
                 COMPLETED.labels("JE").inc()
                 log.error("task %s is given up, trace %s: %s", one.id, one.trace, result["reason"])
         else:
+            failed = sorted({*one.failed, one.executor} if weight == STRIKE else one.failed)
             update: Document = {
                 "$set": {
                     "status": Status.RETRYING.value,
+                    "waits": RUN if yields(back_rank(one.priority)) else FRONT,
+                    "failed": failed,
+                    "tried": ",".join(failed),
                     "executor": None,
                     "incarnation": None,
                     "claim": None,
@@ -300,10 +322,9 @@ class Tasks:
                     "progress": "",
                 },
                 "$push": {"history": {"$each": [past], "$slice": -_HISTORY}},
+                "$unset": {"seat": ""},
                 "$inc": {"version": 1},
             }
-            if weight == STRIKE:
-                update["$addToSet"] = {"failed": one.executor}
             after = await self._tasks.find_one_and_update(
                 force, update, {"needs": 1, "attempt": 1}, return_document=ReturnDocument.AFTER
             )
@@ -314,55 +335,58 @@ class Tasks:
                 )
                 self._listener.queued(one.id, one.attempt, after["needs"])
                 self._listener.changed(one.id)
+                if seated is not None:
+                    await self.queue.freed(seated)
         if after is not None:
             GIVEN.labels(why).inc()
         return after is not None
 
-    async def hand_out(
-        self, taker: Taker, count: int, alive: Mapping[str, frozenset[str]], ahead: int = 0
-    ) -> list[Assignment]:
+    async def hand_out(self, taker: Taker, count: int, capacity: Capacity, ahead: int = 0) -> list[Assignment]:
         """Claim up to `count` waiting tasks for an executor, in the order of the queue.
 
-        The last `ahead` of so many will wait there for a slot. `alive` maps the other executors that could take work to
-        their languages (see order.may_take).
+        The last `ahead` of so many will wait there for a slot. `capacity` is the cluster's, with this executor's.
         """
         taken: list[Assignment] = []
+        full: set[str] = set()
         while len(taken) < count:
-            wanted = count - len(taken)
-            found = [one for one in await self._next(taker, wanted, alive) if one["_id"] not in self._claiming][:wanted]
-            if not found:
+            found = await self._next(taker, count - len(taken), capacity, full)
+            if found is None:
                 break
-            places = range(len(taken), len(taken) + len(found))
             docs = await asyncio.gather(
                 *(
-                    self._claim(taker, one, waits=place >= count - ahead)
-                    for place, one in zip(places, found, strict=True)
+                    self._claim(taker, one, seat, waits=place >= count - ahead)
+                    for place, (one, seat) in enumerate(found, start=len(taken))
                 )
             )
-            taken += [documents.to_assignment(doc, self._allowances) for doc in docs if doc is not None]
+            mine = [doc for doc in docs if doc is not None]
+            taken += [documents.to_assignment(doc, self._allowances) for doc in mine]
+            lanes = {lane_of(doc) for doc in mine if not yields(doc["rank"])}
+            await asyncio.gather(*map(self.queue.refill, lanes))
         return taken
 
-    async def waiting_for(self, taker: Taker, alive: Mapping[str, frozenset[str]]) -> bool:
+    async def waiting_for(self, taker: Taker, capacity: Capacity) -> bool:
         """Whether a report of this executor would be handed something now; the same choice as hand_out's."""
-        return any(one["_id"] not in self._claiming for one in await self._next(taker, 1, alive))
+        full: set[str] = set()
+        while (found := await self._next(taker, 1, capacity, full)) is not None:
+            if found:
+                return True
+        return False
 
-    async def _next(self, taker: Taker, count: int, alive: Mapping[str, frozenset[str]]) -> list[Document]:
-        """The candidates for an executor, in order; more than `count` when others here are claiming some."""
-        query: Document = {**_QUEUED, "needs": {"$in": ["", *sorted(taker.languages)]}}
-        fields = {"attempt": 1, "needs": 1, "failed": 1, "rank": 1}
-        limit = count + len(self._claiming)
-        if not alive:
-            return await self._tasks.find(query, fields, sort=QUEUE, limit=limit).to_list()
-        fresh = {**query, "failed": {"$ne": taker.name}}
-        found = await self._tasks.find(fresh, fields, sort=QUEUE, limit=limit).to_list()
-        if len(found) < limit or yields(found[-1]["rank"]):
-            again = self._tasks.find({**query, "failed": taker.name}, fields, sort=QUEUE, limit=limit)
-            found += [one async for one in again if may_take(taker.name, one["needs"], one["failed"], dict(alive))]
-            found.sort(key=lambda one: yields(one["rank"]))  # stable: no run of a rejudging goes before a live task
-        return found
+    async def _next(
+        self, taker: Taker, count: int, capacity: Capacity, full: set[str]
+    ) -> list[tuple[Document, int | None]] | None:
+        """Up to `count` tasks for an executor with their seats; None when nothing waits that it could take.
 
-    async def _claim(self, taker: Taker, candidate: Document, *, waits: bool) -> Document | None:
-        """Compare-and-set one waiting task to this executor; None when somebody else was faster."""
+        Users who turn out to hold all that they may are added to `full`: then there may be none in this answer, and
+        others in the next.
+        """
+        # More than asked for, as others here may be claiming some.
+        found = await self.queue.candidates(taker, count + len(self._claiming), capacity, full)
+        found = [one for one in found if one["_id"] not in self._claiming][:count]
+        return await self.queue.seated(found, capacity, full) if found else None
+
+    async def _claim(self, taker: Taker, candidate: Document, seat: int | None, *, waits: bool) -> Document | None:
+        """Compare-and-set one waiting task to this executor; None when somebody else was faster, also with the seat."""
         task = candidate["_id"]
         self._claiming.add(task)
         try:
@@ -379,11 +403,15 @@ class Tasks:
                         "waiting": waits,
                         "progress": "",
                         "started": clock.wall(),
+                        **({} if seat is None else {"seat": seat}),
                     },
+                    "$unset": {"waits": ""},
                     "$inc": {"attempt": 1, "version": 1},
                 },
                 return_document=ReturnDocument.AFTER,
             )
+        except DuplicateKeyError:
+            return None
         finally:
             self._claiming.discard(task)
         if doc is not None:
@@ -413,8 +441,12 @@ class Tasks:
         blob: str | None = None,
         whole: bool = False,
         more: int = 0,
+        seated: str | None = None,
     ) -> Document | None:
-        """Compare-and-set to an end; the document after it (its id, unless `whole`), None when nothing matched."""
+        """Compare-and-set to an end; the document after it (its id, unless `whole`), None when nothing matched.
+
+        `seated` is the user whose share this task counts to.
+        """
         now = clock.wall()
         update: Document = {
             "$set": {
@@ -426,6 +458,7 @@ class Tasks:
                 # Two judicators' clocks may differ: a figure to look at, never below zero, in no decision.
                 "latency": max(0.0, (now - created).total_seconds()),
             },
+            "$unset": {"waits": "", "seat": ""},
             "$inc": {"version": 1},
         }
         if more:
@@ -438,6 +471,8 @@ class Tasks:
         after = await self._tasks.find_one_and_update(force, update, fields_back, return_document=ReturnDocument.AFTER)
         if after is not None:
             self._listener.changed(after["_id"])
+            if seated is not None:
+                await self.queue.freed(seated)
         return after
 
     async def remove_finished(self, before: Any, count: int) -> int:
@@ -455,29 +490,6 @@ class Tasks:
 
 
 _WORKING = (Status.COMPILING, Status.RUNNING)
-# A search looks again when the verdicts in force were switched meanwhile; more often than this in a row they are not.
-_LOOKS = 5
-
-
-def search_query(request: SearchRequest, folding: frozenset[int]) -> Document:
-    """The query of a search among people's tasks, by the verdicts in force; pure."""
-    names = {"user": "user", "problem": "problem.name", "language": "language", "done": "done"}
-    query: Document = {"rerun_of": None}
-    for name, field in names.items():
-        value = getattr(request, name)
-        if value is not None:
-            query[field] = value
-    parts = [
-        verdicts.matches(name, str(value), folding)
-        for name in ("status", "verdict")
-        if (value := getattr(request, name)) is not None
-    ]
-    if request.executor is not None:
-        judged = verdicts.matches("judged_by", request.executor, folding)
-        parts.append({"$or": [{"executor": request.executor}, judged]})
-    if request.before is not None:
-        query["_id"] = {"$lt": ObjectId(request.before)}
-    return {**query, "$and": parts} if parts else query
 
 
 def _force(one: Held) -> Document:

@@ -130,15 +130,6 @@ def test_no_search_scans_the_collection(world: World, field: str) -> None:
     assert "'SORT'" not in str(plan["queryPlanner"]["winningPlan"])
 
 
-def test_the_queue_is_read_in_order_from_its_index(world: World) -> None:
-    world.judicator()
-    queue = {"done": False, "executor": None, "needs": {"$in": ["", "c"]}}
-    found = world.db.tasks.find(queue).sort([("rank", 1), ("order", 1), ("arrival", 1)]).limit(1)
-    plan = str(found.explain()["queryPlanner"]["winningPlan"])
-    assert "'queue'" in plan
-    assert "'SORT'" not in plan
-
-
 def test_what_does_not_exist(world: World) -> None:
     world.judicator()
     people = world.client()

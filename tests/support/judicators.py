@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import pymongo
 
+from judge.allowance import Allowance, Allowances
 from judge.config import EtcdClient, JudicatorConfig, MongodbClient, Tls
 from judge.judicator.main import Judicator
 from judge.rpc import messages as m
@@ -90,6 +91,8 @@ class World:
             "etcd": self.etcd_config,
             "mongodb": MongodbClient(seeds=self.mongods, database=self.database, timeout=5),
             "stop_grace": 2,
+            # Most tests have one user, who may fill all slots.
+            "allowances": Allowances(user=Allowance(slot_share=1.0)),
         }
         return JudicatorConfig(**{**defaults, **settings})
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bson import ObjectId
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -17,9 +17,9 @@ from judge.errors import FieldError, NotFoundError, UsageError
 from judge.gateway import rejudge_pages
 from judge.gateway.rejudge import number_of
 from judge.gateway.trace import trace_of
-from judge.judicator import rejudge_views, reruns, verdicts
+from judge.judicator import documents, rejudge_views, reruns, verdicts
 from judge.judicator.order import RANKS, back_rank, yields
-from judge.judicator.tasks import search_query
+from judge.judicator.search import search_query
 from judge.rpc import messages as m
 from judge.rpc.rejudging import RejudgeFilter
 
@@ -138,6 +138,27 @@ def test_a_filter_as_a_query() -> None:
         "judged_by": {"$in": ["e"]},
         "created": {"$gte": NOW},
     }
+
+
+@given(st.datetimes(timezones=st.just(datetime.UTC)), st.sampled_from([-1e-6, 0.0, 1e-6]))
+def test_a_filter_by_time_alone_is_bounded_by_ids(moment: datetime.datetime, apart: float) -> None:
+    """No submission that a time includes is lost by the bounds of the ids, and those a second away are not read."""
+    assume(
+        datetime.datetime(1970, 1, 2, tzinfo=datetime.UTC) < moment < datetime.datetime(2106, 1, 1, tzinfo=datetime.UTC)
+    )
+    created = moment + datetime.timedelta(seconds=apart)
+    task = documents.new(m.Submission(user="u", language="c", source="x"), None, "", created)["_id"]
+    since = rejudge_views.selection(RejudgeFilter(since=moment))
+    until = rejudge_views.selection(RejudgeFilter(until=moment))
+    assert created < moment or task >= since["_id"]["$gte"]
+    assert created >= moment or task < until["_id"]["$lt"]
+    assert abs((until["_id"]["$lt"].generation_time - moment).total_seconds()) <= 1
+
+
+def test_a_filter_by_any_time_has_bounds() -> None:
+    for year in (1, 1900, 2500, 9999):
+        moment = datetime.datetime(year, 6, 1, tzinfo=datetime.UTC)
+        assert set(rejudge_views.selection(RejudgeFilter(since=moment))["_id"]) == {"$gte"}
 
 
 def test_a_filter_without_a_condition_is_refused() -> None:

@@ -1,0 +1,88 @@
+"""The adds that are under way in this judicator: no two tasks of a user share a place, and nobody passes the cap.
+
+A read of the database may or may not show what is being added at the same moment. Each add therefore knows its peers:
+the adds of the same user that were under way when it began to read, or began before it had decided. Nothing is kept of
+an add that is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+
+from judge.judicator.order import fair_order
+
+
+@dataclass(eq=False)
+class Add:
+    """One add: its place once it is known, the places and the number of its peers."""
+
+    rank: int
+    order: int | None = None
+    avoid: set[int] = field(default_factory=set)
+    peers: int = 0
+    last: bool = False  # it counts exactly, one after the other
+    landed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class _User:
+    """The adds of one user."""
+
+    def __init__(self) -> None:
+        self.adds: set[Add] = set()
+        self.turn = asyncio.Lock()
+
+
+class Adding:
+    """All adds under way; used from one event loop only."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._users: dict[str, _User] = {}
+
+    @contextlib.contextmanager
+    def begin(self, user: str, rank: int) -> Iterator[Add]:
+        """An add, from before its first read until its task is stored."""
+        mine = self._users.setdefault(user, _User())
+        one = Add(rank, peers=len(mine.adds))
+        for other in mine.adds:
+            other.peers += 1
+            if other.order is not None and other.rank == rank:
+                one.avoid.add(other.order)
+        mine.adds.add(one)
+        try:
+            yield one
+        finally:
+            one.landed.set()
+            mine.adds.discard(one)
+            if not mine.adds:
+                del self._users[user]
+
+    def settle(self, user: str, one: Add, head: int | None, mine: int | None) -> int:
+        """Give an add its place; `head` and `mine` as for fair_order, read since it began."""
+        one.order = fair_order(head, mine, one.avoid)
+        for other in self._users[user].adds:
+            if other.order is None and other.rank == one.rank:
+                other.avoid.add(one.order)
+        return one.order
+
+    @contextlib.asynccontextmanager
+    async def admitted(
+        self, user: str, one: Add, cap: int, waiting: Callable[[], Awaitable[int]]
+    ) -> AsyncIterator[bool]:
+        """Whether one more task of this user may wait, when at most `cap` may; store it inside.
+
+        `waiting` counts those that wait. Far from the cap adds go side by side. Near it each one waits for its peers to
+        be stored, so that the count is exact.
+        """
+        if await waiting() + one.peers < cap:
+            yield True
+            return
+        one.last = True
+        mine = self._users[user]
+        async with mine.turn:
+            for other in [other for other in mine.adds if not other.last]:
+                await other.landed.wait()
+            yield await waiting() < cap

@@ -1,0 +1,280 @@
+"""What waits: where a new task goes, which tasks an executor may take, and how many slots each user holds.
+
+Each question is answered from the ends of an index, so that it costs the same whether ten tasks wait or a million.
+`waits` is set while a task waits, and says where:
+
+- FRONT: hand-outs look at it. A lane (the waiting tasks of one user, rank and language) has at least one here.
+- BEHIND: its lane has enough in front. It moves there, in order, when those are handed out. So the many tasks of a
+  user who may hold no more slots are passed by stepping over a few.
+- RUN: a run of a rejudging.
+
+More in front than needed does no harm: the order is that of the keys. `tried` names the executors that failed the task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from bson import MaxKey, ObjectId
+from pymongo.read_concern import ReadConcern
+
+from judge import clock
+from judge.allowance import Allowances
+from judge.judicator.database import LANE, QUEUE, Database, Document
+from judge.judicator.order import LIVE, Capacity, may_take, most_slots, yields
+
+log = logging.getLogger(__name__)
+
+FRONT: Final = "front"
+BEHIND: Final = "behind"
+RUN: Final = "run"
+OWN: Final = [BEHIND, FRONT]
+
+# A lane's front is filled up to the first figure when it has no more than the second.
+ROOM: Final = 16
+_LOW: Final = 8
+# Lanes that one pass of `mend` looks at.
+_MEND: Final = 200
+# Of one user's waiting tasks no more are counted where no role has a cap.
+_MOST: Final = 10_000
+_FIELDS: Final = {"attempt": 1, "needs": 1, "rank": 1, "order": 1, "arrival": 1, "user": 1, "tried": 1} | {
+    "submission.role": 1
+}
+# Seconds for which the users at their share are remembered; they only move a newcomer's place.
+_FULL: Final = 0.5
+
+Lane = tuple[str, int, str]
+
+
+class Waker(Protocol):
+    """Who is told that a task may be handed out now."""
+
+    def queued(self, task: ObjectId, attempt: int, needs: str) -> None:
+        """A task waits in front."""
+
+    def room(self, needs: Iterable[str]) -> None:
+        """A user may hold one slot more, and has tasks waiting that need these languages."""
+
+
+@dataclass(frozen=True)
+class Taker:
+    """The executor that is to be handed work, and the report that asks for it."""
+
+    name: str
+    incarnation: str
+    sequence: int
+    languages: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one user has in the cluster: tasks that wait, and tasks that executors have in hand; no rejudgings."""
+
+    waiting: int
+    running: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a new task's place depends on: see order.fair_order; and whether its lane has enough in front."""
+
+    head: int | None
+    mine: int | None
+    behind: bool
+
+
+class Queue:
+    """The waiting tasks of one cluster."""
+
+    def __init__(self, database: Database, waker: Waker, allowances: Allowances) -> None:
+        """`allowances` say how many slots a user of each role may hold."""
+        self._tasks = database.tasks
+        # A seat that somebody took a moment ago counts at once: taking it again would be refused anyway.
+        self._newest = database.tasks.with_options(read_concern=ReadConcern("local"))
+        self._waker = waker
+        self._allowances = allowances
+        self._full: frozenset[str] = frozenset()
+        self._full_read: float | None = None
+        self._mended: Sequence[Any] | None = None
+
+    # --- adding ------------------------------------------------------------------------------------------------
+
+    async def place(self, lane: Lane, capacity: Capacity) -> Place:
+        """What decides a new task's place."""
+        user, rank, _ = lane
+        head, last, behind, front = await asyncio.gather(
+            self._head(rank, capacity),
+            self._tasks.find_one(
+                {"user": user, "rank": rank, "waits": {"$in": OWN}}, {"order": 1, "_id": 0}, sort=[("order", -1)]
+            ),
+            self._tasks.find_one({**_lane(lane), "waits": BEHIND}, {"needs": 1, "_id": 0}, hint=LANE),
+            self._in_front(lane),
+        )
+        return Place(head, (last or {}).get("order"), behind is not None or front >= ROOM)
+
+    async def _head(self, rank: int, capacity: Capacity) -> int | None:
+        """The smallest order in a rank, of tasks that could be handed out as things are; else of all with a language.
+
+        Tasks that wait for their user's share, or for a language that nobody has, stand still while others are served:
+        newcomers in their row would go before everybody else without end.
+        """
+        query: Document = {"waits": FRONT, "rank": rank, "needs": {"$in": ["", *sorted(capacity.languages)]}}
+        order = {"order": 1, "_id": 0}
+        full = await self.full(capacity)
+        first = None
+        if full:
+            able = {**query, "user": {"$nin": sorted(full)}}
+            first = await self._tasks.find_one(able, order, sort=[("order", 1)])
+        if first is None:
+            first = await self._tasks.find_one(query, order, sort=[("order", 1)])
+        return (first or {}).get("order")
+
+    async def _in_front(self, lane: Lane) -> int:
+        return await self._tasks.count_documents({**_lane(lane), "waits": FRONT}, limit=ROOM, hint=LANE)
+
+    async def added(self, lane: Lane) -> None:
+        """Look again after a task was added behind: its lane's front may have been handed out meanwhile."""
+        if await self._tasks.find_one({**_lane(lane), "waits": FRONT}, {"needs": 1, "_id": 0}, hint=LANE) is None:
+            await self.refill(lane)
+
+    async def waiting(self, user: str, most: int) -> int:
+        """How many tasks of a user wait, counted up to `most`; runs of rejudgings are not the user's."""
+        return await self._tasks.count_documents({"waits": {"$in": OWN}, "user": user}, limit=most, hint=LANE)
+
+    async def load(self, user: str) -> Load:
+        """What a user has in the cluster at this moment (whoami); waiting tasks are counted up to the highest cap."""
+        running = {"executor": {"$gt": ""}, "done": False, "user": user, "rank": {"$in": LIVE}}
+        most = max(self._allowances.user.waiting or 0, self._allowances.admin.waiting or 0) or _MOST
+        waiting, held = await asyncio.gather(
+            self.waiting(user, most), self._tasks.count_documents(running, hint="hands")
+        )
+        return Load(waiting, held)
+
+    # --- handing out -------------------------------------------------------------------------------------------
+
+    async def candidates(self, taker: Taker, limit: int, capacity: Capacity, full: set[str]) -> list[Document]:
+        """Up to `limit` waiting tasks for an executor in order, none of the users in `full`; runs come last."""
+        found = await self._candidates(FRONT, taker, limit, capacity, full)
+        if len(found) < limit:
+            found += await self._candidates(RUN, taker, limit - len(found), capacity, set())
+        return found
+
+    async def _candidates(
+        self, waits: str, taker: Taker, limit: int, capacity: Capacity, full: set[str]
+    ) -> list[Document]:
+        others = {name: has for name, has in capacity.executors.items() if name != taker.name}
+        needs = ["", *sorted(taker.languages)]
+        query: Document = {"waits": waits, **({"user": {"$nin": sorted(full)}} if full else {})}
+        found: list[Document] = []
+        for tried in ["", *await self._tasks.distinct("tried", {"waits": waits, "tried": {"$gt": ""}})]:
+            able = [one for one in needs if may_take(taker.name, one, tried.split(","), others)]
+            if able:
+                some = self._tasks.find({**query, "tried": tried, "needs": {"$in": able}}, _FIELDS)
+                found += await some.sort(QUEUE).limit(limit).to_list()
+        # With others about, what this very executor failed comes last: anything else is more likely to go well here.
+        mine = taker.name if others else None
+        found.sort(key=lambda one: (mine in one["tried"].split(","), *(one[key] for key, _ in QUEUE)))
+        return found[:limit]
+
+    async def seated(
+        self, found: list[Document], capacity: Capacity, full: set[str]
+    ) -> list[tuple[Document, int | None]]:
+        """The candidates that their users' shares allow, each with its seat (None: no limit).
+
+        A user's tasks in hand have different numbers below what the share allows, and a unique index sees to it: so
+        the share holds whoever hands out at the same moment. Users who hold theirs are added to `full`.
+        """
+        caps = [self._most(one, capacity) for one in found]
+        users = sorted({one["user"] for one, cap in zip(found, caps, strict=True) if cap is not None})
+        taken = dict(zip(users, await asyncio.gather(*map(self._seats, users)), strict=True))
+        allowed: list[tuple[Document, int | None]] = []
+        for one, cap in zip(found, caps, strict=True):
+            if cap is None:
+                allowed.append((one, None))
+                continue
+            seats = taken[one["user"]]
+            if len(seats) >= cap:
+                full.add(one["user"])
+                continue
+            seat = next(number for number in range(cap) if number not in seats)
+            seats.add(seat)
+            allowed.append((one, seat))
+        return allowed
+
+    def _most(self, doc: Document, capacity: Capacity) -> int | None:
+        """How many slots the user of a waiting task may hold; None without a limit."""
+        if yields(doc["rank"]):
+            return None
+        return most_slots(self._allowances.of(doc["submission"].get("role", "user")).slot_share, capacity.slots)
+
+    async def _seats(self, user: str) -> set[int]:
+        found = self._newest.find({"user": user, "seat": {"$gte": 0}}, {"seat": 1, "_id": 0})
+        return {one["seat"] async for one in found}
+
+    async def full(self, capacity: Capacity) -> frozenset[str]:
+        """The users who hold all slots that their share allows, where that leaves slots to others."""
+        if self._full_read is None or clock.monotonic() - self._full_read > _FULL:
+            caps = {
+                most_slots(one.slot_share, capacity.slots) for one in (self._allowances.user, self._allowances.admin)
+            }
+            last = sorted(cap - 1 for cap in caps if cap is not None and cap < capacity.slots)
+            found = self._tasks.find({"seat": {"$in": last}}, {"user": 1, "_id": 0}) if last else None
+            self._full = frozenset() if found is None else frozenset([one["user"] async for one in found])
+            self._full_read = clock.monotonic()
+        return self._full
+
+    async def freed(self, user: str) -> None:
+        """A task of this user holds its slot no more: tasks that waited for that may be handed out."""
+        found = self._tasks.find({"user": user, "waits": FRONT}, {"needs": 1, "_id": 0}, hint=LANE, limit=ROOM)
+        if needs := {one["needs"] async for one in found}:
+            self._waker.room(needs)
+
+    # --- lanes -------------------------------------------------------------------------------------------------
+
+    async def refill(self, lane: Lane) -> None:
+        """Move the next tasks of a lane to the front, when few are left there."""
+        behind = self._tasks.find({**_lane(lane), "waits": BEHIND}, {"attempt": 1}, hint=LANE, limit=ROOM)
+        docs = await behind.sort([("order", 1), ("arrival", 1)]).to_list()
+        if not docs:
+            return
+        front = await self._in_front(lane)
+        if front > _LOW:
+            return
+        docs = docs[: ROOM - front]
+        ids = [doc["_id"] for doc in docs]
+        await self._tasks.update_many({"_id": {"$in": ids}, "waits": BEHIND}, {"$set": {"waits": FRONT}}, hint="_id_")
+        for doc in docs:
+            self._waker.queued(doc["_id"], doc["attempt"], lane[2])
+
+    async def mend(self) -> None:
+        """Refill lanes with nothing in front: a judicator has died between a hand-out and `refill` (leader only)."""
+        last = self._mended or (BEHIND, "", 0, "", 0)
+        for _ in range(_MEND):
+            found = self._tasks.find({}, {"user": 1, "rank": 1, "needs": 1, "_id": 0}, hint=LANE, limit=1)
+            keys = ("waits", "user", "rank", "needs", "order")
+            ends = (BEHIND, MaxKey(), MaxKey(), MaxKey(), MaxKey())
+            docs = await found.min(_bound(keys, last)).max(_bound(keys, ends)).to_list()
+            if not docs:
+                self._mended = None
+                return
+            lane = (docs[0]["user"], docs[0]["rank"], docs[0]["needs"])
+            await self.added(lane)
+            last = self._mended = (BEHIND, *lane, MaxKey())
+
+
+def _bound(keys: Sequence[str], values: Sequence[Any]) -> list[tuple[str, Any]]:
+    """A bound of LANE: keys that are not named are at their end."""
+    return [*zip(keys, values, strict=True), ("arrival", MaxKey()), ("priority", MaxKey())]
+
+
+def lane_of(doc: Document) -> Lane:
+    """The lane of a task."""
+    return doc["user"], doc["rank"], doc["needs"]
+
+
+def _lane(lane: Lane) -> Document:
+    return dict(zip(("user", "rank", "needs"), lane, strict=True))

@@ -1,0 +1,224 @@
+"""What every query of the judicator costs: the database itself says how many keys and documents it has looked at.
+
+The collection is so large that a wrong index, or none, is looked at by the thousand. All that a judicator sends while
+everything that people and executors do is done once is recorded, so a new query is measured without being named here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge import clock
+from judge.allowance import Allowance, Allowances
+from judge.errors import LimitError
+from judge.judicator.queue import Taker
+from judge.rpc import messages as m
+from judge.rpc.overview import ExecutorsReply, StatusReply
+from judge.rpc.rejudging import RejudgeAct, RejudgeFilter, RejudgePreview, RejudgeStart, Rejudging
+from tests.support.judicators import World, accepted, source
+from tests.support.queues import finished, runs, waiting, write
+from tests.support.servers import wait_for
+
+# More than it returns or changes, a command may look at so many keys or documents.
+SPARE = 50
+MANY = 3000
+LONG_AGO = clock.wall() - datetime.timedelta(days=30)
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    """A judicator over a store in which every kind of task is there by the thousand; waits in front come first."""
+    directory: Path = tmp_path_factory.mktemp("world")
+    world = World(directory, etcd_endpoint, mongod_address)
+    world.judicator(
+        sweep_interval=0.2, executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0,
+        allowances=Allowances(user=Allowance(waiting=40, slot_share=0.5)),
+    )  # fmt: skip
+    db = world.db
+    write(db, finished(MANY, since=LONG_AGO, judged_by="e9"))
+    write(db, finished(MANY, user="new", verdict="WA"))
+    write(db, waiting(MANY, user="cobolist", needs="cobol"))  # a language that nobody has
+    write(db, waiting(MANY, user="broken", tried=["e1"]))  # the executor that asks has failed them
+    write(db, waiting(MANY, user="crowd"))  # a user whose share is taken
+    write(db, waiting(30, user="ann", first=500))
+    write(db, runs(MANY, number=1000))
+    db.rejudgings.insert_one({"_id": 1000, "state": "running", "settled": False})
+    yield world
+    world.close()
+
+
+@contextlib.contextmanager
+def recorded(world: World) -> Iterator[list[dict[str, Any]]]:
+    """What judicators send meanwhile, as the database's profiler has it."""
+    found: list[dict[str, Any]] = []
+    world.db.command("profile", 0)
+    world.db.drop_collection("system.profile")
+    world.db.create_collection("system.profile", capped=True, size=64 * 1024**2)
+    world.db.command("profile", 2, filter={"appName": "judge"})
+    try:
+        yield found
+    finally:
+        world.db.command("profile", 0)
+        found += world.db["system.profile"].find()
+
+
+def changed(entry: dict[str, Any]) -> int:
+    """What a command returned or changed."""
+    names = ("nreturned", "nMatched", "nModified", "ndeleted", "ninserted", "nUpserted")
+    return max(entry.get(name, 0) or 0 for name in names)
+
+
+def beyond(entry: dict[str, Any]) -> int:
+    looked = max(entry.get("keysExamined", 0), entry.get("docsExamined", 0))
+    return looked - changed(entry)
+
+
+def _words(entry: dict[str, Any]) -> Iterator[str]:
+    """What says why a command is sent: its comment, and the first stage of its pipeline."""
+    for command in (entry.get("command", {}), entry.get("originatingCommand", {})):
+        yield command.get("comment", "")
+        yield from command.get("pipeline", [{}])[0]
+
+
+def check(found: list[dict[str, Any]]) -> None:
+    """No command looks at more than it may, but for the leader's count; the change stream reads the log of changes."""
+    asked = [one for one in found if not {"$changeStream", "recount"} & set(_words(one))]
+    assert asked
+    bad = [one for one in asked if beyond(one) > SPARE]
+    shown = [
+        f"{beyond(one)} beyond {changed(one)}: {one.get('planSummary')} {str(one.get('command', one))[:600]}"
+        for one in bad
+    ]
+    assert not bad, "\n".join(shown)
+    assert not [one for one in asked if "COLLSCAN" in one.get("planSummary", "") and one["ns"].endswith(".tasks")]
+
+
+def may_be_handed(world: World, name: str, languages: frozenset[str]) -> bool:
+    """What an executor's wait looks at before it parks."""
+    judicator = world.judicators[0].judicator
+
+    async def ask() -> bool:
+        taker = Taker(name, "", 0, languages)
+        return await judicator.tasks.waiting_for(taker, await judicator.executors.capacity())
+
+    return world.judicators[0].do(ask())
+
+
+def test_handing_in(big: World) -> None:
+    people = big.client()
+    with recorded(big) as found:
+        for user in ("ann", "newcomer", "newcomer"):
+            people.call("add", source(user=user), m.AddReply)
+        key = source(user="keyed", idempotency_key="k")
+        assert [people.call("add", key, m.AddReply).created for _ in range(2)] == [True, False]
+        people.call("add", source(user="root", role="admin", priority="high"), m.AddReply)
+        with pytest.raises(LimitError, match="40 submissions of user 'crowd' wait"):
+            people.call("add", source(user="crowd"), m.AddReply)
+    check(found)
+
+
+def test_handing_out_reporting_and_ending(big: World) -> None:
+    one, two = big.executor("e1", slots=2), big.executor("e2", slots=2, languages=("c", "java"))
+    with recorded(big) as found:
+        one.report(vacant=0)
+        two.report(vacant=0)
+        # Two slots for each user: 'broken' has tasks that only e2 may take, 'crowd' those that come then.
+        handed = [*one.report(vacant=5).add, *two.report(vacant=5).add]
+        users = [task.submission.user for task in handed]
+        assert len(users) == 10
+        assert [users.count(user) for user in ("broken", "crowd", "cobolist")] == [2, 2, 0]
+        assert one.report(vacant=2).add
+        assert may_be_handed(big, "e1", frozenset({"c"}))
+        assert not may_be_handed(big, "e1", frozenset({"ada"}))
+        task = next(iter(one.work.values()))
+        one.report(accepted(task), vacant=0)
+        one.report(accepted(task), vacant=0)  # again
+        back = next(iter(one.work.values()))
+        one.report(accepted(back, retry=True), vacant=1)
+        two.restart()
+        two.report(vacant=1)
+    check(found)
+
+
+def test_the_runs_of_a_rejudging_are_handed_out(big: World) -> None:
+    alone = big.executor("e3", slots=1, languages=())
+    with recorded(big) as found:
+        alone.report()  # what needs no language; there is none, nor a run
+        assert not alone.wait(timeout=0.5)
+    check(found)
+
+
+def test_looking(big: World) -> None:
+    people = big.client()
+    with recorded(big) as found:
+        task = people.call("search", m.SearchRequest(user="ann", limit=1), m.SearchReply).tasks[0]
+        people.call("get", m.GetRequest(id=task.id), m.Task)
+        people.call("get", m.GetRequest(id=task.id, wait=0.5, version=task.version), m.Task)
+        people.call("status", m.Empty(), StatusReply)
+        people.call("executors", m.Empty(), ExecutorsReply)
+        big.judicators[0].do(big.judicators[0].judicator.tasks.usage("crowd"))
+        people.call("cancel", m.TaskRef(id=task.id), m.Task)
+    check(found)
+
+
+FILTERS: list[dict[str, Any]] = [
+    {},
+    {"user": "old"},
+    {"user": "nobody"},
+    {"problem": "sum"},
+    {"problem": "none"},
+    {"language": "c"},
+    {"language": "none"},
+    {"status": "pending"},
+    {"status": "run_failed"},
+    {"verdict": "AC"},
+    {"verdict": "MLE"},
+    {"executor": "e9"},
+    {"executor": "none"},
+    {"done": True},
+    {"done": False},
+    {"user": "old", "verdict": "AC"},
+    {"user": "crowd", "done": False},
+    {"problem": "sum", "verdict": "WA"},
+]
+
+
+@pytest.mark.parametrize("conditions", FILTERS, ids=str)
+def test_searching(big: World, conditions: dict[str, Any]) -> None:
+    people = big.client()
+    with recorded(big) as found:
+        first = people.call("search", m.SearchRequest(limit=20, **conditions), m.SearchReply)
+        if first.next is not None:
+            people.call("search", m.SearchRequest(limit=20, before=first.next, **conditions), m.SearchReply)
+    check(found)
+
+
+def test_judging_again_by_time_alone(big: World) -> None:
+    """Out of thousands of others, by when they were handed in."""
+    people = big.client()
+    few = RejudgeFilter(since=LONG_AGO, until=LONG_AGO + datetime.timedelta(seconds=20))
+    with recorded(big) as found:
+        assert people.call("rejudge_preview", few, RejudgePreview).count == 20
+        request = RejudgeStart(filter=few, reason="a trial", user="root")
+        number = people.call("rejudge_start", request, Rejudging).id
+        people.call("rejudge_cancel", RejudgeAct(id=number, user="root", key="end"), Rejudging)
+    check(found)
+
+
+def test_what_goes_on_by_itself(big: World) -> None:
+    """The leader's passes and the metrics, for a while."""
+    judicator = big.judicators[0].judicator
+    wait_for(lambda: judicator.lead.leading, what="a leader")
+    with recorded(big) as found:
+        for _ in range(3):
+            big.judicators[0].do(judicator.lead.sweep_once())
+        big.judicators[0].do(judicator.tally.work())
+        big.judicators[0].do(judicator.tasks.queue.mend())
+        big.judicators[0].do(judicator.rejudgings.sweep())
+    check(found)
