@@ -99,6 +99,8 @@ class Cluster:
                 "etcd": self.etcd,
                 "mongodb": {"seeds": [mongod]},
                 "log_level": "info",
+                # Most tests have one user, who may fill all slots.
+                "allowances": {"user": {"slot_share": 1.0}},
             },
             directory,
         )
