@@ -23,8 +23,8 @@ class Add:
     order: int | None = None
     avoid: set[int] = field(default_factory=set)
     peers: int = 0
-    last: bool = False  # it counts exactly, one after the other
-    landed: asyncio.Event = field(default_factory=asyncio.Event)
+    # It is stored or refused, or has queued up to count exactly, one after the other.
+    clear: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class _User:
@@ -55,7 +55,7 @@ class Adding:
         try:
             yield one
         finally:
-            one.landed.set()
+            one.clear.set()
             mine.adds.discard(one)
             if not mine.adds:
                 del self._users[user]
@@ -74,15 +74,15 @@ class Adding:
     ) -> AsyncIterator[bool]:
         """Whether one more task of this user may wait, when at most `cap` may; store it inside.
 
-        `waiting` counts those that wait. Far from the cap adds go side by side. Near it each one waits for its peers to
-        be stored, so that the count is exact.
+        `waiting` counts those that wait. Far from the cap adds go side by side. Near it they queue up, and
+        each waits until those that do not are stored, so that the count is exact.
         """
         if await waiting() + one.peers < cap:
             yield True
             return
-        one.last = True
+        one.clear.set()
         mine = self._users[user]
         async with mine.turn:
-            for other in [other for other in mine.adds if not other.last]:
-                await other.landed.wait()
+            for other in list(mine.adds):
+                await other.clear.wait()
             yield await waiting() < cap

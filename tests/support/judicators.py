@@ -102,9 +102,14 @@ class World:
         self.judicators.append(running)
         return running.ready()
 
-    def client(self, name: str = "gw", role: str = "gateway", timeout: float = 5.0) -> RpcClient:
+    def client(
+        self, name: str = "gw", role: str = "gateway", timeout: float = 5.0, at: Running | None = None
+    ) -> RpcClient:
+        """A client of all judicators, or of one."""
         return self.stack.enter_context(
-            RpcClient(lambda: [one.address for one in self.judicators], self.tls(name, role), timeout)
+            RpcClient(
+                lambda: [one.address for one in self.judicators if at in {None, one}], self.tls(name, role), timeout
+            )
         )
 
     def executor(self, name: str = "e1", slots: int = 1, languages: tuple[str, ...] = ("c",)) -> Executor:

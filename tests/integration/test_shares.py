@@ -1,0 +1,269 @@
+"""What one user may take of the cluster: slots at once, submissions that wait; and places in the queue."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from judge.allowance import UNLIMITED, Allowance, Allowances
+from judge.errors import LimitError
+from judge.judicator.queue import ROOM, Usage
+from judge.rpc import messages as m
+from judge.rpc.client import RpcClient
+from judge.rpc.overview import StatusReply
+from judge.rpc.rejudging import RejudgeFilter, RejudgeStart, Rejudging
+from tests.support.judicators import Executor, World, accepted, source
+from tests.support.queues import waiting, write
+from tests.support.servers import wait_for
+
+
+def shares(share: float = 0.75, waiting: int | None = None) -> dict[str, Any]:
+    return {"allowances": Allowances(user=Allowance(slot_share=share, waiting=waiting), admin=UNLIMITED)}
+
+
+def add(people: RpcClient, user: str, **fields: Any) -> str:
+    return people.call("add", source(user=user, **fields), m.AddReply).task.id
+
+
+def users(reply: m.ReportReply) -> list[str]:
+    return [one.submission.user for one in reply.add]
+
+
+def holding(*executors: Executor) -> Counter[str]:
+    return Counter(one.submission.user for executor in executors for one in executor.work.values())
+
+
+def test_one_user_holds_no_more_than_the_share_and_blocks_nobody(world: World) -> None:
+    world.judicator(**shares())
+    people, one, two = world.client(), world.executor("e1", slots=4), world.executor("e2", slots=4)
+    one.report(vacant=0)
+    two.report(vacant=0)  # eight slots: six for each
+    for _ in range(20):
+        add(people, "crowd")
+    late = add(people, "ann")
+    assert users(one.report()) == ["crowd", "ann", "crowd", "crowd"]
+    assert users(two.report()) == ["crowd"] * 3
+    assert holding(one, two)["crowd"] == 6
+    assert users(two.report()) == []
+    # The end of one of the user's tasks makes room for the next, wherever it ran; that of another's does not.
+    assert users(one.report(accepted(one.work[late]))) == []
+    mine = next(iter(two.work.values()))
+    assert users(two.report(accepted(mine), vacant=0)) == []
+    assert users(one.report()) == ["crowd"]
+
+
+def test_a_single_slot_is_everybodys(world: World) -> None:
+    world.judicator(**shares(0.1))
+    people, executor = world.client(), world.executor(slots=1)
+    for _ in range(2):
+        add(people, "ann")
+    assert users(executor.report()) == ["ann"]
+    assert users(executor.report(accepted(next(iter(executor.work.values()))))) == ["ann"]
+
+
+def test_admins_and_rejudgings_have_no_share(world: World) -> None:
+    world.judicator(**shares(0.25))
+    people, executor = world.client(), world.executor(slots=4)
+    executor.report(vacant=0)
+    for _ in range(4):
+        add(people, "root", role="admin")
+    assert users(executor.report()) == ["root"] * 4
+    executor.report(*(accepted(one) for one in executor.work.copy().values()), vacant=0)
+    for _ in range(3):
+        add(people, "ann")
+    for _ in range(3):
+        executor.report()
+        executor.report(*(accepted(one) for one in executor.work.copy().values()), vacant=0)
+    start = RejudgeStart(filter=RejudgeFilter(user=["ann"]), reason="again", user="root")
+    people.call("rejudge_start", start, Rejudging)
+    assert users(executor.report(vacant=3)) == ["ann"] * 3
+    add(people, "ann")
+    assert users(executor.report(vacant=1)) == ["ann"], "runs of rejudgings do not count to the user"
+
+
+def test_a_parked_executor_wakes_when_a_users_slot_is_free(world: World) -> None:
+    """At another judicator too, which hears of it by the change stream."""
+    near, far = world.judicator("j1", **shares(0.5)), world.judicator("j2", **shares(0.5))
+    people, busy, idle = world.client(), world.executor("e1", slots=1), world.executor("e2", slots=1)
+    busy.report(vacant=0)
+    idle.report(vacant=0)
+    add(people, "ann")
+    add(people, "ann")
+    for judicator in (near, far):
+        assert users(busy.report()) == ["ann"]
+        assert users(idle.report()) == []
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            idle.rpc = world.client("e2", "executor", at=judicator)
+            parked = pool.submit(idle.wait, 20.0)
+            wait_for(lambda at=judicator: at.judicator.hub.idle, what="a parked executor")
+            busy.report(accepted(next(iter(busy.work.values()))), vacant=0)
+            assert parked.result(20)
+        add(people, "ann")
+        idle.report(vacant=0)
+    assert users(idle.report()) == ["ann"]
+
+
+def test_the_share_holds_however_many_hand_out_at_once(world: World) -> None:
+    for number in range(3):
+        world.judicator(f"j{number}", **shares(0.5))
+    people = world.client()
+    executors = [world.executor(f"e{number}", slots=2) for number in range(6)]
+    for executor in executors:
+        executor.report(vacant=0)
+    for _ in range(30):
+        add(people, "crowd")
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        for _ in range(8):
+            list(pool.map(lambda one: one.report(), executors))
+            assert holding(*executors)["crowd"] <= 6
+            seats = [doc["seat"] for doc in world.db.tasks.find({"seat": {"$exists": True}})]
+            assert len(seats) == len(set(seats)) == holding(*executors)["crowd"]
+            done = {one: next(iter(one.work.values()), None) for one in executors}
+            list(pool.map(lambda one, done=done: done[one] and one.report(accepted(done[one]), vacant=0), executors))
+
+
+def test_given_back_cancelled_and_ended_tasks_leave_their_seat(world: World) -> None:
+    world.judicator(**shares(0.5), attempts=2)
+    people, executor = world.client(), world.executor(slots=2)
+    executor.report(vacant=0)
+    for _ in range(4):
+        add(people, "ann")
+    for _ in range(2):  # twice: the second time it is given up
+        assert users(executor.report()) == ["ann"]
+        assert users(executor.report(accepted(next(iter(executor.work.values())), retry=True), vacant=0)) == []
+    assert users(executor.report()) == ["ann"]
+    people.call("cancel", m.TaskRef(id=next(iter(executor.work))), m.Task)
+    executor.report(vacant=0)
+    assert users(executor.report()) == ["ann"]
+    executor.restart()
+    executor.report(vacant=0)
+    assert users(executor.report()) == ["ann"]
+    assert world.db.tasks.count_documents({"seat": {"$exists": True}}) == 1
+
+
+def test_a_long_crowd_comes_to_the_front_bit_by_bit_in_order(world: World) -> None:
+    judicator = world.judicator()
+    people, executor = world.client(), world.executor(slots=1)
+    ids = [add(people, "crowd") for _ in range(3 * ROOM)]
+    front = world.db.tasks.count_documents({"waits": "front"})
+    assert front == ROOM
+    people.call("cancel", m.TaskRef(id=ids.pop(1)), m.Task)
+    seen = []
+    for _ in range(len(ids) - 1):
+        executor.report()
+        seen += list(executor.work)
+        executor.report(*(accepted(one) for one in executor.work.copy().values()), vacant=0)
+    executor.report()
+    assert [*seen, *executor.work] == ids
+    assert judicator.do(judicator.judicator.tasks.usage("crowd")) == Usage(waiting=0, running=1)
+
+
+def test_a_lane_whose_front_was_lost_is_mended(world: World) -> None:
+    """As when a judicator dies between a hand-out and what follows from it."""
+    judicator = world.judicator()
+    people, executor = world.client(), world.executor(slots=1)
+    for user in ("ann", "bob", "cleo"):
+        add(people, user)
+    world.db.tasks.update_many({}, {"$set": {"waits": "behind"}})
+    assert users(executor.report()) == []
+    judicator.do(judicator.judicator.tasks.queue.mend())
+    assert users(executor.report(vacant=3)) == ["ann", "bob", "cleo"]
+
+
+def test_too_many_waiting_are_refused_with_one_sentence(world: World) -> None:
+    world.judicator(**shares(1.0, waiting=3))
+    people, executor = world.client(), world.executor(slots=1)
+    ids = [add(people, "ann", idempotency_key=f"k{number}") for number in range(3)]
+    with pytest.raises(LimitError) as refused:
+        add(people, "ann", idempotency_key="k3")
+    assert str(refused.value) == (
+        "3 submissions of user 'ann' wait to be judged, and no more may wait at once; "
+        "hand in again when some of them are judged, or cancel some"
+    )
+    assert (refused.value.http_status, refused.value.exit_code) == (429, 2)
+    assert add(people, "ann", idempotency_key="k1") == ids[1], "the same call again is no new submission"
+    add(people, "bob")
+    add(people, "root", role="admin")
+    executor.report()
+    add(people, "ann")  # one is running now
+
+
+def test_the_cap_holds_exactly_for_a_parallel_crowd(world: World) -> None:
+    world.judicator(**shares(1.0, waiting=25))
+    people = [world.client(f"gw{number}", timeout=30) for number in range(8)]
+    barrier = threading.Barrier(8)
+
+    def crowd(number: int) -> list[bool]:
+        barrier.wait()
+        told = []
+        for _ in range(10):
+            try:
+                add(people[number], "ann")
+                told.append(True)
+            except LimitError:
+                told.append(False)
+        return told
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        told = [one for some in pool.map(crowd, range(8)) for one in some]
+    assert told.count(True) == 25
+    assert world.db.tasks.count_documents({}) == 25
+    orders = [doc["order"] for doc in world.db.tasks.find()]
+    assert len(set(orders)) == 25, "no two of a user share a place"
+
+
+def test_adds_that_overlap_do_not_drift_away_while_the_queue_drains(world: World) -> None:
+    """Some adds of one user are under way at every moment, and each task is handed out at once; then comes another."""
+    world.judicator()
+    executor = world.executor(slots=1)
+    executor.rpc = world.client("e1", "executor", timeout=30)
+    stop = threading.Event()
+
+    def lms(number: int) -> None:
+        people = world.client(f"lms{number}", timeout=30)
+        while not stop.is_set():
+            add(people, "lms")
+
+    def work(count: int) -> int:
+        """Take up to so many tasks and end those before; how many there were."""
+        return len(executor.report(*(accepted(one) for one in executor.work.copy().values()), vacant=count).add)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        crowds = [pool.submit(lms, number) for number in range(2)]
+        try:
+            handed = 0
+            while handed < 100 or (more := work(30)) == 30:
+                handed += more if handed >= 100 else work(30)
+            people = world.client(timeout=30)
+            for _ in range(30):
+                add(people, "other")
+            before = world.db.tasks.count_documents({"user": "lms"})
+            wait_for(lambda: world.db.tasks.count_documents({"user": "lms"}) > before + 2, what="more of the crowd")
+        finally:
+            stop.set()
+        for one in crowds:
+            one.result(30)
+    waits = {"waits": {"$exists": True}}
+    first = world.db.tasks.find_one({"user": "lms", **waits}, sort=[("order", 1)])
+    assert world.db.tasks.count_documents({"user": "other", "order": {"$lt": first["order"]}, **waits}) <= 2
+
+
+def test_a_long_queue_is_counted_by_the_leader(world: World) -> None:
+    judicator = world.judicator()
+    people = world.client()
+    write(world.db, waiting(700, user="ann"))
+    write(world.db, waiting(20, user="bob", needs="java", priority="high"))
+
+    def seen() -> StatusReply:
+        return people.call("status", m.Empty(), StatusReply)
+
+    wait_for(lambda: judicator.judicator.lead.leading, what="a leader")
+    wait_for(lambda: seen().queued == {"high": 20, "normal": 700, "low": 0, "rejudge": 0}, what="the leader's count")
+    assert seen().finished == 0
+    world.db.tasks.delete_many({"user": "ann"})
+    assert seen().queued["normal"] == 0, "a short one is counted at once"
