@@ -33,7 +33,6 @@ _STATUS = {
     411: "The body's length is not said in advance",
     413: "The body or the source is too large",
     415: "The body is of a type that this call does not take",
-    429: "As much of the user's work waits as may wait at once",
     422: "No submission meets the conditions",
     429: "This user has all that one may have",
     503: "The judge's servers do not answer at the moment",

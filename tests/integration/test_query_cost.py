@@ -160,7 +160,7 @@ def test_looking(big: World) -> None:
         people.call("get", m.GetRequest(id=task.id, wait=0.5, version=task.version), m.Task)
         people.call("status", m.Empty(), StatusReply)
         people.call("executors", m.Empty(), ExecutorsReply)
-        big.judicators[0].do(big.judicators[0].judicator.tasks.usage("crowd"))
+        big.judicators[0].do(big.judicators[0].judicator.tasks.queue.load("crowd"))
         people.call("cancel", m.TaskRef(id=task.id), m.Task)
     check(found)
 

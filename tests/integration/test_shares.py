@@ -8,11 +8,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from bson import ObjectId
 
 from judge.allowance import UNLIMITED, Allowance, Allowances
 from judge.errors import LimitError
-from judge.judicator.queue import ROOM, Usage
+from judge.judicator.queue import ROOM, Load
 from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
 from judge.rpc.overview import StatusReply
@@ -160,7 +159,7 @@ def test_a_long_crowd_comes_to_the_front_bit_by_bit_in_order(world: World) -> No
         executor.report(*(accepted(one) for one in executor.work.copy().values()), vacant=0)
     executor.report()
     assert [*seen, *executor.work] == ids
-    assert judicator.do(judicator.judicator.tasks.usage("crowd")) == Usage(waiting=0, running=1)
+    assert judicator.do(judicator.judicator.tasks.queue.load("crowd")) == Load(waiting=0, running=1)
 
 
 def test_a_lane_whose_front_was_lost_is_mended(world: World) -> None:
@@ -237,8 +236,10 @@ def test_adds_that_overlap_do_not_drift_away_while_the_queue_drains(world: World
         crowds = [pool.submit(lms, number) for number in range(2)]
         try:
             handed = 0
-            while handed < 100 or (more := work(30)) == 30:
-                handed += more if handed >= 100 else work(30)
+            while handed < 100:
+                handed += work(30)
+            while work(30) == 30:
+                pass
             people = world.client(timeout=30)
             for _ in range(30):
                 add(people, "other")
