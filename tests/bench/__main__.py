@@ -8,10 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import bench_channels, bench_cluster, bench_sandbox
+from tests.bench import bench_channels, bench_cluster, bench_queue, bench_sandbox
 from tests.bench.ledger import Ledger
 
-PARTS = ("sandbox", "channels", "latency", "throughput", "rejudge")
+PARTS = ("sandbox", "channels", "latency", "throughput", "rejudge", "queue")
 
 
 def main() -> int:
@@ -21,6 +21,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200, help="submissions in the throughput part")
     parser.add_argument("--rounds", type=int, default=40, help="rounds in the latency part")
     parser.add_argument("--old", type=int, default=10_000, help="old submissions in the rejudge part")
+    parser.add_argument(
+        "--waiting", type=int, nargs="+", default=bench_queue.SIZES, help="lengths of the queue in the queue part"
+    )
     options = parser.parse_args()
     wrong = sorted(set(options.parts) - set(PARTS))
     if wrong:
@@ -41,6 +44,8 @@ def main() -> int:
             bench_cluster.two_slots(ledger, work, options.count, alone)
         if "rejudge" in parts:
             bench_cluster.rejudge(ledger, work, options.old)
+        if "queue" in parts:
+            bench_queue.measure(ledger, work, options.waiting, options.rounds)
     if ledger.missed:
         print(f"{len(ledger.missed)} targets missed: {'; '.join(ledger.missed)}")
     return 1 if ledger.missed else 0
