@@ -13,8 +13,10 @@ import time
 import httpx
 import pytest
 
+from judge.allowance import Allowance
 from judge.config import Check
 from judge.rpc import messages as m
+from judge.rpc.overview import UsageReply
 from tests.support.gateway import ADMIN, ID, OTHER, USER, Prepared, healthy, make_config, make_task, running_gateway
 from tests.support.servers import free_port, wait_for
 from tests.support.strangers import connect, crowd, ended, slowest
@@ -35,7 +37,10 @@ def judicator(tmp_path_factory, etcd_endpoint):
     with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
         sha = one.put(b"o" * BIG)
         done = make_task(status="success", done=True, result=m.Result(stdout_blob=sha))
-        one.answers |= {"status": healthy()}
+        one.answers |= {
+            "status": healthy(),
+            "usage": UsageReply(allowance=Allowance(), waiting=0, running=0, stored_bytes=0),
+        }
         one.tasks(done)
         yield one
 
@@ -54,8 +59,8 @@ def base(judicator, tmp_path_factory, metrics):
         judicator.tls("gateway-1", "gateway"),
         threads=THREADS,
         limits={"body_bytes": 2_000_000, "blob_bytes": 4_000_000},
-        # Three seconds of silence would end uWSGI.
-        check=Check(interval=0.3, tries=10),
+        # So many seconds of silence would end uWSGI.
+        check=Check(interval=0.5, tries=40),
         metrics=metrics,
     )
     with running_gateway(settings, work) as url:
@@ -261,3 +266,68 @@ def test_nobody_lends_themselves_another_address(base):
 
     refused = next(answer for answer in map(ask, range(1000)) if answer.status_code != 401)
     assert refused.status_code == 429 and "from 127.0.0.1;" in refused.json()["error"]
+
+
+ODD = [
+    b"\r\n\r\n",
+    b"GET /\r\n\r\n",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/1.1\nHost: x\n\n\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"BREW /login HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /api/v1/alive HTTP/1.1\r\nHost: x\r\n" + b"X-A: 1\r\n" * 4000 + b"\r\n",
+    b"GET /api/v1/whoami HTTP/1.1\r\nHost: x\r\nCookie: " + b"a=b; " * 6000 + b"\r\n\r\n",
+    b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+    b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /",
+    b"POST /login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
+    b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
+    b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 123456789012345\r\n\r\n",
+    b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data\r\nContent-Length: 3\r\n\r\nabc",
+    b"GET /%00%ff%2e%2e/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /static/%2e%2e/%2e%2e/auth.py HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET //evil.example/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://evil.example/api/v1/whoami HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"HEAD /api/v1/whoami HTTP/1.0\r\n\r\n",
+    bytes(range(256)) + b"\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("request_bytes", ODD, ids=lambda data: repr(data[:24]))
+def test_an_odd_request_gets_one_answer(base, address, request_bytes):
+    """Refused in one answer, never by a fault of ours; a client that closes its half early hears it as well."""
+    with connect(address) as one:
+        with contextlib.suppress(ConnectionError):
+            one.sendall(request_bytes)
+            one.shutdown(socket.SHUT_WR)
+        got = b""
+        with contextlib.suppress(ConnectionError):
+            while piece := one.recv(65536):
+                got += piece
+    assert got.startswith((b"HTTP/1.1 30", b"HTTP/1.1 4", b"HTTP/1.0 30", b"HTTP/1.0 4")), got[:300]
+    assert got.count(b"\r\nContent-Length: ") <= 1
+    assert b"Traceback" not in got
+
+
+def test_a_flood_of_whole_requests_leaves_people_their_turn(base, address):
+    """Strangers who ask for pages as fast as they can: people are served among them, in rotation."""
+    stop = threading.Event()
+
+    def ask():
+        while not stop.is_set():
+            with contextlib.suppress(OSError), connect(address) as one:
+                one.sendall(b"GET /login HTTP/1.1\r\nHost: x\r\n\r\n")
+                while one.recv(65536):
+                    pass
+
+    threads = [threading.Thread(target=ask) for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert slowest(base, OTHER) < SOON
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
