@@ -62,16 +62,17 @@ def _one(world: World, size: int, rounds: int) -> dict[str, list[float]]:
     other.report(vacant=0)
     executor.report(vacant=0)
     wait_for(lambda: judicator.judicator.lead.leading, what="a leader")
-    while "full" not in {one.submission.user for one in executor.work.values()}:
-        executor.report(vacant=1)
+    # The four slots that half of eight are go to each user who comes to the front; then it is the hundred users' turn.
+    while not any(one.submission.user.startswith("user") for one in executor.work.values()):
+        assert executor.report(vacant=1).add
     added: list[str] = []
 
     def add() -> None:
         added.append(people.call("add", source(user="newcomer", text="x" * 1000), m.AddReply).task.id)
 
     def hand_out() -> None:
-        done = next(one for one in executor.work.values() if one.submission.user != "full")
-        executor.report(accepted(done), vacant=1)
+        done = next(one for one in executor.work.values() if one.submission.user.startswith("user"))
+        assert executor.report(accepted(done), vacant=1).add
 
     calls: dict[str, Callable[[], object]] = {
         "add": add,
@@ -81,8 +82,6 @@ def _one(world: World, size: int, rounds: int) -> dict[str, list[float]]:
         "search, open ones": lambda: people.call("search", m.SearchRequest(done=False), m.SearchReply),
         "get, waiting for 1 ms": lambda: people.call("get", m.GetRequest(id=added[-1], wait=0.001), m.Task),
     }
-    if all(one.submission.user == "full" for one in executor.work.values()):
-        executor.report(vacant=1)
     found = {}
     for name, call in calls.items():
         call()  # what is read for the first time comes from the disk
