@@ -210,11 +210,11 @@ class Service:
 
     async def usage(self, request: UsageRequest) -> UsageReply:
         """What one person may take, and takes now."""
-        waiting, running = await self.tasks.in_hand(request.user)
+        load = await self.tasks.queue.load(request.user)
         return UsageReply(
             allowance=self._config.allowances.of(request.role),
-            waiting=waiting,
-            running=running,
+            waiting=load.waiting,
+            running=load.running,
             stored_bytes=await self.tasks.usage.stored(request.user),
         )
 

@@ -218,14 +218,6 @@ class Tasks:
                     self._listener.called(doc["executor"])
                 return after
 
-    async def in_hand(self, user: str) -> tuple[int, int]:
-        """How many submissions of one user wait, and how many executors have; without runs of rejudgings."""
-        mine = {"user": user, "done": False, "rerun_of": None}
-        return (
-            await self._tasks.count_documents({**mine, "executor": None}),
-            await self._tasks.count_documents({**mine, "executor": {"$gt": ""}}),
-        )
-
     # --- executors ---------------------------------------------------------------------------------------------
 
     async def held_by(self, executor: str) -> dict[str, Held]:
