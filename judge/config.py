@@ -170,6 +170,7 @@ class EtcdConfig(Daemon):
     heartbeat_ms: int = Field(default=100, ge=10, le=5000)
     election_ms: int = Field(default=1000, ge=50, le=50000)
     quota_bytes: int = Field(default=2 * 1024**3, ge=16 * 1024**2)
+    prefix: str = "/judge/"
     accept_known_bugs: bool = False
     tls: Tls | None = None
     peer_tls: Tls | None = None

@@ -244,7 +244,7 @@ def configs(
     """The config of every service by its name, in start order; timings are snappy since all is on one machine."""
     ports, data, name = cluster.ports, directory.data, cluster.name
     check = Check(interval=0.5, tries=60)
-    member, server, judicator = (directory.tls(who, "judicator") for who in ("etcd", "mongodb", "judicator"))
+    member, server, judicator = (directory.tls(role, role) for role in ("etcd", "mongodb", "judicator"))
     executor = directory.tls(EXECUTOR, "executor")
     gateway = directory.tls(name, "gateway")
     endpoint = f"{HOST}:{ports.etcd}"
@@ -272,7 +272,7 @@ def configs(
             binary=mongod_program(),
             data_dir=data / "mongodb",
             address=mongod,
-            etcd=EtcdClient(endpoints=[endpoint], tls=judicator),
+            etcd=EtcdClient(endpoints=[endpoint], tls=server),
             check=check,
             reconcile_interval=1.0,
             tls=server,

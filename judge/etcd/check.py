@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import http.client
 import logging
-import ssl
 import threading
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from prometheus_client import Counter, Gauge
 
+from judge import tlsfiles
 from judge.config import Check as CheckConfig
 from judge.config import Tls
+from judge.errors import JudgeError
+from judge.etcd.wire import Stubs, connect, grpc
 from judge.process import ChildProcess
 
 log = logging.getLogger(__name__)
 
+_LEARNER = "rpc not supported for learner"
 _SERVING = Gauge("judge_etcd_serving", "1 while this host's etcd server or proxy serves")
 _KILLS = Counter("judge_etcd_check_kills", "Servers that were killed because they did not serve")
 
@@ -33,6 +36,7 @@ class Check(threading.Thread):
         self.serving = False
         self.ever_served = False
         self.killed = False
+        self.failed = ""  # why it checks no more; nobody would notice a server that hangs, so the daemon ends
         self._child = child
         self._config = config
         self._serves = serves
@@ -40,7 +44,16 @@ class Check(threading.Thread):
         self._end = threading.Event()
 
     def run(self) -> None:
-        """Check until `end` or until the server had to be killed."""
+        """Check until `end` or until the server had to be killed; what nobody foresaw is kept in `failed`."""
+        try:
+            self._run()
+        except Exception as exc:
+            log.debug("check thread", exc_info=True)
+            self.failed = f"internal error in the check of {self._child.name}: {type(exc).__name__}: {exc}"
+        finally:
+            _SERVING.set(0)
+
+    def _run(self) -> None:
         failures = 0
         # Quick at first, so that a start is noticed as soon as it is over.
         pause = min(0.1, self._config.interval)
@@ -67,7 +80,6 @@ class Check(threading.Thread):
                 break
             log.warning("%s does not serve yet: %s", self._child.name, excuse)
             failures = 0
-        _SERVING.set(0)
 
     def end(self) -> None:
         """Stop checking and wait for the check that may be under way."""
@@ -75,25 +87,41 @@ class Check(threading.Thread):
         self.join(timeout=30)
 
 
-def answers(url: str, tls: Tls | None, timeout: float) -> bool:
-    """Whether etcd answers at this client or peer URL within `timeout` seconds, over a new connection.
+def serves(url: str, tls: Tls | None, timeout: float) -> bool:
+    """Whether etcd answers its clients at this URL within `timeout` seconds, over a new connection.
 
-    The client port answers once the member has found a quorum, the peer port from the start. `/version` touches no
-    database, so that asking can never harm a server that is just ending.
+    It does once it has found a quorum. The question touches no database, so it can never harm a server that is just
+    ending.
     """
+    try:
+        credentials = None
+        if tls is not None:
+            files = tlsfiles.current(tls)
+            credentials = grpc.ssl_channel_credentials(files.ca, files.key, files.cert)
+        with connect(urlsplit(url).netloc, credentials) as channel:
+            Stubs(channel).alive(b"", timeout=timeout)
+    except grpc.RpcError as exc:
+        return _LEARNER in (exc.details() or "")  # it answers, though not this question
+    except JudgeError:
+        return False
+    return True
+
+
+def answers(url: str, tls: Tls | None, timeout: float) -> bool:
+    """Whether a member answers its peers at this URL, over a new connection; it does from its start."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
-    connection: http.client.HTTPConnection
-    if tls is None:
-        connection = http.client.HTTPConnection(host, port, timeout=timeout)
-    else:
-        context = ssl.create_default_context(cafile=str(tls.ca))
-        context.load_cert_chain(tls.cert, tls.key)
-        connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
+    connection: http.client.HTTPConnection | None = None
     try:
+        if tls is None:
+            connection = http.client.HTTPConnection(host, port, timeout=timeout)
+        else:
+            context = tlsfiles.client_context(tlsfiles.current(tls))
+            connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
         connection.request("GET", "/version")
         return connection.getresponse().status == http.HTTPStatus.OK
-    except (OSError, http.client.HTTPException):
+    except (OSError, http.client.HTTPException, JudgeError):
         return False
     finally:
-        connection.close()
+        if connection is not None:
+            connection.close()

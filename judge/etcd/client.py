@@ -17,6 +17,7 @@ from typing import Any, Self
 from judge.clock import Deadline
 from judge.config import EtcdClient
 from judge.errors import NotFoundError
+from judge.etcd.policy import after
 from judge.etcd.transport import LeaseGoneError, RejectedError, Transport
 from judge.etcd.wire import Stubs, messages, rpc
 
@@ -132,7 +133,7 @@ class Etcd:
     def list(self, prefix: str) -> builtins.list[KeyValue]:
         """All keys that start with `prefix`, in the order of their names."""
         start = self._key(prefix)
-        request = rpc.RangeRequest(key=start, range_end=_after(start))
+        request = rpc.RangeRequest(key=start, range_end=after(start))
         reply = self._transport.read(f"list {prefix}", lambda stubs, left: stubs.kv.Range(request, timeout=left))
         return [self._kv(raw) for raw in reply.kvs]
 
@@ -298,9 +299,3 @@ class Etcd:
 
 def _created(key: bytes, revision: int) -> Any:
     return rpc.Compare(result=rpc.Compare.EQUAL, target=rpc.Compare.CREATE, key=key, create_revision=revision)
-
-
-def _after(prefix: bytes) -> bytes:
-    """The end of the range of all keys that start with `prefix`."""
-    trimmed = prefix.rstrip(b"\xff")
-    return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else b"\0"

@@ -5,6 +5,7 @@ All decisions are the planner's; this module carries its steps out, one at a tim
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import signal
@@ -15,10 +16,11 @@ from judge import clock, metrics
 from judge.config import EtcdConfig
 from judge.errors import EXIT_FAILED, JudgeError, OutcomeUnknownError, RefusedError, UnavailableError, UsageError
 from judge.etcd import planner
-from judge.etcd.check import Check, answers
+from judge.etcd.check import Check, answers, serves
 from judge.etcd.client import Etcd
 from judge.etcd.datadir import DataDir
 from judge.etcd.discovery import host_port
+from judge.etcd.gate import Gate
 from judge.etcd.observe import alone, client_of, endpoints, observe
 from judge.etcd.planner import Peer, Step
 from judge.etcd.program import (
@@ -92,6 +94,7 @@ def leave(config: EtcdConfig) -> str:
             directory.write(dataclasses.replace(record, left=True))
             return f"member '{config.name}' ({member_id:x}) is not in the cluster any more"
         if alone(cluster, member_id):
+            directory.write(dataclasses.replace(record, left=False))  # an earlier order did not come into force
             msg = f"'{config.name}' is the last voting member of the cluster; stop it instead, or add others first"
             raise RefusedError(msg)
         # Recorded first: a server that finds itself removed must already know that it was meant.
@@ -99,6 +102,11 @@ def leave(config: EtcdConfig) -> str:
         hit("etcd-leave-recorded")
         try:
             _remove_patiently(etcd, member_id, config.stop_grace)
+        except OutcomeUnknownError as exc:
+            # It may be removed now or later. Taken back, the order would turn into its opposite: the server finds
+            # itself removed, its daemon takes that for another's doing, and the host joins anew.
+            msg = f"{exc}; '{config.name}' stays recorded as left: run it again until it says that it has left"
+            raise OutcomeUnknownError(msg) from None
         except UnavailableError:
             directory.write(record)
             raise
@@ -106,16 +114,21 @@ def leave(config: EtcdConfig) -> str:
 
 
 def _remove_patiently(etcd: Etcd, member_id: int, seconds: float) -> None:
-    """Remove a member; for some seconds after any member has started, etcd calls its cluster unhealthy and refuses."""
+    """Remove a member; for some seconds after any member has started, etcd calls its cluster unhealthy and refuses.
+
+    A request whose answer is lost is made again: it is fine when the member is gone already. OutcomeUnknownError when
+    none of them was answered in time.
+    """
     deadline = clock.Deadline(seconds)
+    unknown: OutcomeUnknownError | None = None
     while True:
         try:
             etcd.member_remove(member_id)
-        except OutcomeUnknownError:
-            raise
-        except UnavailableError:
+        except UnavailableError as exc:
+            if isinstance(exc, OutcomeUnknownError):
+                unknown = exc
             if deadline.over:
-                raise
+                raise unknown or exc from None
             clock.sleep(_TICK)
         else:
             return
@@ -229,7 +242,7 @@ class _MemberDaemon:
             directory.prepare()
         log.info("starting etcd as %s, %s", config.name, _HOW[type(step)])
         command = member_command(config, self._binary, directory.data, state, initial)
-        child = ChildProcess("etcd", command, parse=parse_line, env=environment())
+        child = ChildProcess("etcd", command, parse=parse_line, env=environment(), cwd=directory.path)
         hit("etcd-started")
         return child
 
@@ -238,15 +251,16 @@ class _MemberDaemon:
         child = self._start(step)
         config, timeout = self._config, max(1.0, self._config.check.interval)
         check = Check(
-            child, config.check, lambda: answers(config.client, config.tls, timeout), lambda: self._excuse(check)
+            child, config.check, lambda: serves(config.client, config.tls, timeout), lambda: self._excuse(check)
         )
-        check.start()
         try:
-            self._watch(child, check)
-            if self._stop.is_set():
-                notify("STOPPING=1")
-                if config.leave_on_stop and child.poll() is None:
-                    self._leave_on_stop()
+            with self._gate():
+                check.start()
+                self._watch(child, check)
+                if self._stop.is_set():
+                    notify("STOPPING=1")
+                    if config.leave_on_stop and child.poll() is None:
+                        self._leave_on_stop()
         finally:
             check.end()
             code = child.stop(config.stop_grace)
@@ -254,6 +268,14 @@ class _MemberDaemon:
             self._after_stop()
             return 0
         return self._classify(child, check, code)
+
+    def _gate(self) -> contextlib.AbstractContextManager[object]:
+        """What serves clients in etcd's name; without certificates nobody can be told apart: etcd itself."""
+        config = self._config
+        if config.tls is None:
+            return contextlib.nullcontext()
+        addresses = [host_port(url) for url in listens(config)[0]]
+        return contextlib.closing(Gate(self._directory.path, addresses, config.tls, config.prefix))
 
     def _excuse(self, check: Check) -> str:
         """Before a member has found a quorum it listens to its peers only; killing it then would help nobody."""
@@ -268,7 +290,7 @@ class _MemberDaemon:
         """Until the server ends or the daemon is told to: note the ids, tell readiness, become a voter."""
         known = settled = ready = False
         beats, next_look = -1, 0.0
-        while not self._stop.wait(_TICK) and child.poll() is None:
+        while not self._stop.wait(_TICK) and child.poll() is None and not check.failed:
             known = known or self._note_ids()
             if check.beats != beats:
                 beats = check.beats
@@ -325,6 +347,9 @@ class _MemberDaemon:
     def _classify(self, child: ChildProcess, check: Check, code: int) -> int | None:
         """Why the server ended by itself: a removed member usually ends with 0, so the code says nothing."""
         if check.killed:
+            return EXIT_FAILED
+        if check.failed:
+            log.error("%s", check.failed)
             return EXIT_FAILED
         log.error("etcd ended with code %d: %s", code, child.last_line)
         step = planner.plan(observe(self._config, self._directory.read(), running=False))

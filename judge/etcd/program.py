@@ -17,11 +17,13 @@ from judge import clock
 from judge.config import EtcdConfig, Tls
 from judge.errors import ConfigError, RefusedError
 from judge.etcd.planner import Peer
+from judge.etcd.policy import MEMBER
 from judge.process import find_binary
 
 log = logging.getLogger(__name__)
 
 OLDEST = (3, 4, 23)
+SOCKET = "client.sock:1"  # etcd wants a port in the name of a socket, too
 RETRY_DELAY = 2  # seconds before the proxy tries a member again that failed
 Version = tuple[int, int, int]
 
@@ -144,11 +146,17 @@ def listens(config: EtcdConfig) -> tuple[list[str], list[str]]:
 
 
 def member_command(config: EtcdConfig, binary: Path, data: Path, state: str, initial: Sequence[Peer]) -> list[str]:
-    """The command line of a member; `state` is `new` or `existing`."""
+    """The command line of a member, to be run in the directory above `data`; `state` is `new` or `existing`.
+
+    With certificates it listens for clients on a socket there, behind the gate, and believes other members only with
+    a certificate in the name that only members have.
+    """
     client, peer = listens(config)
+    if config.tls is not None:
+        client = [f"unix://{SOCKET}"]
     flags = {
         "name": config.name,
-        "data-dir": str(data),
+        "data-dir": str(data.absolute()),
         "listen-client-urls": ",".join(client),
         "advertise-client-urls": config.client,
         "listen-peer-urls": ",".join(peer),
@@ -168,20 +176,16 @@ def member_command(config: EtcdConfig, binary: Path, data: Path, state: str, ini
     command = [str(binary), *(f"--{key}={value}" for key, value in flags.items()), "--strict-reconfig-check=true"]
     # A member that comes back must not disturb a healthy leader by an election.
     command.append("--pre-vote=true")
-    if config.tls is not None:
-        command += _tls_flags("", config.tls)
-    if config.peer_tls is not None:
-        command += _tls_flags("peer-", config.peer_tls)
+    tls = config.peer_tls
+    if tls is not None:
+        command += [
+            f"--peer-cert-file={tls.cert.absolute()}",
+            f"--peer-key-file={tls.key.absolute()}",
+            f"--peer-trusted-ca-file={tls.ca.absolute()}",
+            "--peer-client-cert-auth=true",
+            f"--peer-cert-allowed-hostname={MEMBER}",
+        ]
     return command
-
-
-def _tls_flags(prefix: str, tls: Tls) -> list[str]:
-    return [
-        f"--{prefix}cert-file={tls.cert}",
-        f"--{prefix}key-file={tls.key}",
-        f"--{prefix}trusted-ca-file={tls.ca}",
-        f"--{prefix}client-cert-auth=true",
-    ]
 
 
 def proxy_command(config: EtcdConfig, binary: Path, endpoints: Sequence[str]) -> list[str]:

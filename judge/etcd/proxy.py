@@ -13,7 +13,7 @@ from pathlib import Path
 from judge import clock
 from judge.config import EtcdConfig
 from judge.errors import EXIT_FAILED
-from judge.etcd.check import Check, answers
+from judge.etcd.check import Check, serves
 from judge.etcd.discovery import find_others
 from judge.etcd.program import RETRY_DELAY, environment, parse_line, proxy_command, wait_for_ports
 from judge.notify import notify
@@ -81,7 +81,7 @@ class ProxyDaemon:
         scheme = "http" if config.tls is None else "https"
 
         def reaches(address: str) -> bool:
-            return answers(f"{scheme}://{address}", config.tls, timeout)
+            return serves(f"{scheme}://{address}", config.tls, timeout)
 
         log.info("forwarding %s to %s", config.proxy_listen, ", ".join(members))
         child = ChildProcess(
@@ -100,7 +100,9 @@ class ProxyDaemon:
             return 0
         if changed:
             return None
-        if not check.killed:
+        if check.failed:
+            log.error("%s", check.failed)
+        elif not check.killed:
             log.error("the etcd proxy ended with code %s: %s", ended, child.last_line)
         return EXIT_FAILED
 
@@ -109,7 +111,7 @@ class ProxyDaemon:
         notify("READY=1")
         beats = -1
         next_look = clock.monotonic() + self._rediscover
-        while not self._stop.wait(_TICK) and child.poll() is None:
+        while not self._stop.wait(_TICK) and child.poll() is None and not check.failed:
             if check.beats != beats:
                 beats = check.beats
                 state = "forwarding" if check.serving else "no member answers"

@@ -12,9 +12,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from judge import tlsfiles
 from judge.clock import Deadline, monotonic
 from judge.config import Tls
-from judge.errors import ConfigError, DeadlineError, NotFoundError, OutcomeUnknownError, UnavailableError
+from judge.errors import DeadlineError, NotFoundError, OutcomeUnknownError, UnavailableError
 from judge.etcd.wire import Stubs, connect, grpc
 
 Call = Callable[[Stubs, float], Any]
@@ -29,6 +30,7 @@ _NOT_DONE = (
     "etcdserver: not capable",
     "etcdserver: unhealthy cluster",
     "etcdserver: rpc not supported for learner",
+    "Concurrent RPC limit exceeded",  # the gate's own gRPC
 )
 
 
@@ -115,11 +117,8 @@ class _Connection:
 def _credentials(tls: Tls | None) -> Any | None:
     if tls is None:
         return None
-    try:
-        return grpc.ssl_channel_credentials(tls.ca.read_bytes(), tls.key.read_bytes(), tls.cert.read_bytes())
-    except OSError as exc:
-        msg = f"{exc.filename}: cannot be read: {exc.strerror}; name the PEM files of this process under 'tls'"
-        raise ConfigError(msg) from None
+    files = tlsfiles.current(tls)
+    return grpc.ssl_channel_credentials(files.ca, files.key, files.cert)
 
 
 class Transport:

@@ -17,6 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from judge import clock
 from judge.config import Tls
+from judge.etcd.policy import MEMBER
 
 _YEARS = datetime.timedelta(days=3650)
 _SLACK = datetime.timedelta(hours=1)
@@ -79,7 +80,15 @@ def make_ca(directory: Path) -> None:
 
 
 def issue(directory: Path, name: str, role: str, hosts: list[str]) -> Tls:
-    """Make `NAME-ROLE.crt` and `.key` signed by the directory's CA, once; returns them as a TLS config."""
+    """Make `NAME-ROLE.crt` and `.key` signed by the directory's CA, once; returns them as a TLS config.
+
+    Those of the role `etcd` also have the name by which members of etcd know each other; nobody else gets it.
+    """
+    if MEMBER in hosts:
+        msg = f"{MEMBER} is a name of etcd's members only"
+        raise ValueError(msg)
+    if role == "etcd":
+        hosts = [*hosts, MEMBER]
     tls = Tls(ca=directory / "ca.crt", cert=directory / f"{name}-{role}.crt", key=directory / f"{name}-{role}.key")
     if tls.cert.exists() and tls.key.exists():
         return tls

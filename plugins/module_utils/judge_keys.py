@@ -77,15 +77,36 @@ def settle(path: Path, uid: int, gid: int, mode: int, *, write: bool) -> bool:
     return wrong
 
 
+def coming(key: Path) -> Path:
+    """Where a new key waits for its certificate."""
+    return key.with_name(f".{key.name}.coming")
+
+
+def install(key: Path, certificate: Path, text: str) -> None:
+    """Put a certificate into its place, and with it the new key that waits for it, if any.
+
+    Two files cannot be replaced at once. Both are complete and on the disk before, so only two renames lie between.
+    """
+    fresh = _written(certificate, text, 0o644)
+    if coming(key).exists():
+        coming(key).replace(key)
+    fresh.replace(certificate)
+
+
 def put(path: Path, text: str, mode: int = 0o644) -> None:
     """Replace a file that is not secret so that a reader sees the old one or the new one."""
+    _written(path, text, mode).replace(path)
+
+
+def _written(path: Path, text: str, mode: int) -> Path:
+    """The text in a file beside `path`, on the disk."""
     fresh = path.with_name(f".{path.name}.new")
     with fresh.open("w", encoding="ascii") as file:
         os.fchmod(file.fileno(), mode)
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    fresh.replace(path)
+    return fresh
 
 
 def read(path: Path) -> str:

@@ -10,7 +10,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.judge_keys import (
     DIRECTORY_MODE,
     KeyPairError,
+    coming,
     ids,
+    install,
     is_usable,
     make,
     put,
@@ -54,7 +56,11 @@ reasons: {description: "Why each certificate was (or, in check mode, would be) r
 
 
 def keys(module: AnsibleModule, directory: Path) -> dict[str, Any]:
-    """Make what is missing; for each certificate its request and what is there now."""
+    """Make what is missing; for each certificate its request and what is there now.
+
+    A new key waits beside the old one until its certificate is there: what serves goes on with a pair that belongs
+    together, also when the run is cut off in between.
+    """
     write, changed, held = not module.check_mode, False, []
     trusted, new_keys = module.params["ca"], module.params["new_keys"]
     if not directory.is_dir() or directory.stat().st_mode & 0o7777 != DIRECTORY_MODE:
@@ -72,13 +78,17 @@ def keys(module: AnsibleModule, directory: Path) -> dict[str, Any]:
         changed = changed or missing
         if write:
             uid, gid = ids(each["owner"], each["group"])
+            coming(key).unlink(missing_ok=True)
             if missing:
-                make(key)
-            changed = settle(key, uid, gid, 0o600, write=True) or changed
+                make(coming(key))
+                settle(coming(key), uid, gid, 0o600, write=True)
+            else:
+                changed = settle(key, uid, gid, 0o600, write=True) or changed
         elif not missing:
             uid, gid = ids(each["owner"], each["group"])
             changed = settle(key, uid, gid, 0o600, write=False) or changed
-        held.append({"csr": "" if missing and not write else request_for(key), "certificate": read(cert)})
+        csr = "" if missing and not write else request_for(coming(key) if missing else key)
+        held.append({"csr": csr, "certificate": read(cert)})
     return {"changed": changed, "held": held}
 
 
@@ -109,7 +119,7 @@ def main() -> None:
     try:
         if signed:
             for each in signed:
-                put(directory / f"{each['name']}.crt", each["certificate"])
+                install(directory / f"{each['name']}.key", directory / f"{each['name']}.crt", each["certificate"])
             module.exit_json(changed=True)
         module.exit_json(**keys(module, directory))
     except KeyPairError as exc:

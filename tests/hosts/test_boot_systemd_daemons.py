@@ -40,7 +40,7 @@ USERS = {
     "etcd": "judge-etcd", "etcd-proxy": "judge-etcd", "mongodb": "judge-mongodb", "judicator": "judge",
     "executor": "root", "gateway": "judge",
 }  # fmt: skip
-ROLES = {"executor": "executor", "gateway": "gateway"}
+ROLES = {"etcd-proxy": "proxy"}
 PROXY = 12379
 ASK = """
 import json, sys, urllib.request
@@ -106,7 +106,7 @@ class Cluster(systemd_host.SystemdHost):
         pki.make_ca(directory)
         self.put("/etc/judge/tls/ca.crt", directory / "ca.crt", "root", "0644")
         for name in found:
-            made = pki.issue(directory, name, ROLES.get(name, "judicator"), [HOST, "localhost"])
+            made = pki.issue(directory, name, ROLES.get(name, name), [HOST, "localhost"])
             self.put(f"/etc/judge/tls/{name}.crt", made.cert, "root", "0644")
             self.put(f"/etc/judge/tls/{name}.key", made.key, USERS[name], "0400")
         self.token = new_token()

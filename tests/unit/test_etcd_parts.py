@@ -22,11 +22,12 @@ from hypothesis import strategies as st
 from judge.config import EtcdClient, EtcdConfig, EtcdPeer, Tls
 from judge.errors import ConfigError, OutcomeUnknownError, RefusedError, UnavailableError
 from judge.etcd import discovery, program
-from judge.etcd.client import Etcd, KeyValue, Lease, LeaseGoneError, _after
+from judge.etcd.client import Etcd, KeyValue, Lease, LeaseGoneError
 from judge.etcd.datadir import DataDir, log_ids
 from judge.etcd.discovery import find_by_dns, find_others
 from judge.etcd.election import Election, deadline, read_holder
 from judge.etcd.planner import Decision, Disk, Peer, Record
+from judge.etcd.policy import after
 from judge.etcd.transport import Failure, TermGuard, classify, shares
 from judge.etcd.wire import grpc
 
@@ -76,7 +77,7 @@ def test_a_term_never_goes_back(answers):
 
 @given(st.binary(max_size=6), st.binary(max_size=6))
 def test_the_range_of_a_prefix(prefix, key):
-    end = _after(prefix)
+    end = after(prefix)
     inside = key >= prefix and (key < end or end == b"\0")
     assert inside == key.startswith(prefix) or not prefix.rstrip(b"\xff")
 
@@ -339,7 +340,9 @@ def test_command_lines(work):
         config(work, tls=tls, peer_tls=tls), work / "etcd", work / "data", "new", [Peer("m1", "p1"), Peer("m2", "p2")]
     )
     assert "--initial-cluster=m1=p1,m2=p2" in made and "--initial-cluster-state=new" in made
-    assert "--client-cert-auth=true" in made and f"--peer-trusted-ca-file={work / 'ca'}" in made
+    assert "--peer-client-cert-auth=true" in made and f"--peer-trusted-ca-file={work / 'ca'}" in made
+    assert "--peer-cert-allowed-hostname=etcd-member.judge.internal" in made
+    assert "--listen-client-urls=unix://client.sock:1" in made
     proxy = program.proxy_command(config(work), work / "etcd", ["a:1", "b:2"])
     assert proxy[1:] == [
         "gateway", "start", "--listen-addr=127.0.0.1:2379", "--endpoints=a:1,b:2", "--retry-delay=2s",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from judge.etcd.policy import MEMBER
 from judge.rpc.pki import peer_identity
 from tests.support.ansible_plugins import module_utils, run_module
 
@@ -37,9 +38,9 @@ def on_host(tls: Path, authority: Any, *, check: bool = False, **more: Any) -> d
     return run_module("pki_certificates", {"path": str(tls), "ca": trusted, "certificates": FILES, **more}, check=check)
 
 
-def issue(tls: Path, authority: Any, want: Any) -> str:
+def issue(tls: Path, authority: Any, want: Any, **more: Any) -> str:
     """One pass of controller and host; why a certificate was issued, if it was."""
-    held = on_host(tls, authority)["held"]
+    held = on_host(tls, authority, **more)["held"]
     ((pem, reason),) = ca.sign_all(authority, held, [want], force=False)
     if pem:
         run_module("pki_certificates", {"path": str(tls), "certificates": [{**FILES[0], "certificate": pem}]})
@@ -83,7 +84,7 @@ def test_a_host_gets_a_certificate_once(authority: Any, tmp_path: Path) -> None:
 def test_no_key_and_no_passphrase_is_in_a_result(authority: Any, tmp_path: Path) -> None:
     tls = tmp_path / "tls"
     told = json.dumps(on_host(tls, authority))
-    body = (tls / "judicator.key").read_text().splitlines()[1]
+    body = keys.coming(tls / "judicator.key").read_text().splitlines()[1]
     assert "PRIVATE KEY" not in told and body not in told
 
 
@@ -113,12 +114,34 @@ def test_a_certificate_that_is_not_right_is_replaced(
 def test_a_new_or_damaged_key_gets_a_new_certificate(authority: Any, tmp_path: Path) -> None:
     tls = tmp_path / "tls"
     issue(tls, authority, wanted())
-    on_host(tls, authority, new_keys=True)
-    assert issue(tls, authority, wanted()) == "its key is another"
+    before = (tls / "judicator.key").read_bytes()
+    assert issue(tls, authority, wanted(), new_keys=True) == "its key is another"
+    assert (tls / "judicator.key").read_bytes() != before
+    assert issue(tls, authority, wanted()) == ""
     (tls / "judicator.key").write_text("damaged")
     assert issue(tls, authority, wanted()) == "its key is another"
     (tls / "judicator.crt").write_text("damaged")
     assert issue(tls, authority, wanted()) == "it was not issued by this authority"
+
+
+def test_a_new_key_takes_its_place_with_its_certificate_only(authority: Any, tmp_path: Path) -> None:
+    """Whatever cuts a renewal off: what serves finds two files that belong together."""
+    tls = tmp_path / "tls"
+    issue(tls, authority, wanted())
+    pair = [(tls / name).read_bytes() for name in ("judicator.key", "judicator.crt")]
+    on_host(tls, authority, new_keys=True)
+    assert [(tls / name).read_bytes() for name in ("judicator.key", "judicator.crt")] == pair
+    assert keys.coming(tls / "judicator.key").stat().st_mode & 0o777 == 0o600
+    assert issue(tls, authority, wanted()) == ""  # the run that was cut off has left nothing that counts
+    assert {path.name for path in tls.iterdir()} == {"ca.crt", "judicator.key", "judicator.crt"}
+
+
+def test_only_members_of_etcd_get_the_name_by_which_they_know_each_other(authority: Any, tmp_path: Path) -> None:
+    for name in (MEMBER, MEMBER.upper(), f"{MEMBER}."):
+        with pytest.raises(ca.CaError, match="take it out of the inventory"):
+            issue(tmp_path / "tls", authority, wanted(sans=(*SANS, name)))
+    assert ca.MEMBER == MEMBER
+    assert issue(tmp_path / "tls", authority, wanted(role="etcd", sans=(*SANS, MEMBER))) == "there is none"
 
 
 def test_another_authority_s_certificate_is_replaced(authority: Any, tmp_path: Path) -> None:

@@ -1,0 +1,147 @@
+"""The only door to a member of etcd: mutual TLS, and for each role of a certificate the calls that the policy allows.
+
+etcd itself serves its clients on a socket in its data directory, which nobody but its own user can open. What a caller
+learns of a failure is etcd's own answer, so a client cannot tell the gate from etcd by what its errors mean.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from concurrent import futures
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import Counter
+
+from judge import tlsfiles
+from judge.config import Tls
+from judge.errors import RefusedError
+from judge.etcd import policy
+from judge.etcd.policy import Caller, RefusedCallError
+from judge.etcd.program import SOCKET
+from judge.etcd.wire import connect, grpc
+
+log = logging.getLogger(__name__)
+
+_THREADS = 48
+# How many calls may be under way: of those who keep the cluster, and of those who only look for judicators.
+_KEEPERS, _LOOKERS = 32, 16
+_KEEPER_ROLES = frozenset({"etcd", "judicator", "mongodb"})
+_LONGEST = 10.0  # seconds that a call without a deadline of its own may take
+_REMEMBERED = 1000  # refusals that are told once each
+_OPTIONS = [
+    ("grpc.so_reuseport", 0),  # a second server at this address is a mistake, not a partner
+    ("grpc.server_handshake_timeout_ms", 5000),
+    ("grpc.max_receive_message_length", 256 * 1024),  # Judge's keys are some hundred bytes
+    ("grpc.max_concurrent_streams", 32),
+]
+
+_REFUSALS = Counter("judge_etcd_gate_refusals", "Calls that a role may not make", ["role"])
+
+
+class Gate:
+    """One gate before one server, from its start to its end."""
+
+    def __init__(self, directory: Path, addresses: list[str], tls: Tls, prefix: str) -> None:
+        """Serve at each `host:port` what listens on the socket in `directory`; RefusedError when one is taken."""
+        self._prefix = prefix
+        self._tls = tls
+        self._lock = threading.Lock()
+        self._said: set[tuple[Caller, str, str]] = set()
+        self._slots = {True: threading.BoundedSemaphore(_KEEPERS), False: threading.BoundedSemaphore(_LOOKERS)}
+        self._files = tlsfiles.current(tls)
+        # By the directory's descriptor, because the path of a socket may have 107 bytes only.
+        self._directory = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._channel = connect(f"unix:/proc/self/fd/{self._directory}/{SOCKET}", None)
+        self._pool = futures.ThreadPoolExecutor(_THREADS, "etcd-gate")
+        self._server = grpc.server(self._pool, [_Door(self)], options=_OPTIONS, maximum_concurrent_rpcs=2 * _THREADS)
+        credentials = grpc.dynamic_ssl_server_credentials(
+            _configuration(self._files), self._renewed, require_client_authentication=True
+        )
+        try:
+            for address in addresses:
+                self._server.add_secure_port(address, credentials)
+        except RuntimeError:
+            self.close()
+            msg = f"{address} cannot be listened on; stop the other program or change the address"
+            raise RefusedError(msg) from None
+        self._server.start()
+
+    def close(self) -> None:
+        """End all calls and free the ports."""
+        self._server.stop(None).wait(5)
+        self._channel.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        os.close(self._directory)
+
+    def _renewed(self) -> Any | None:
+        """The certificate for the next connection when it was replaced; gRPC asks at each."""
+        files = tlsfiles.current(self._tls)
+        with self._lock:
+            if files == self._files:
+                return None
+            self._files = files
+        log.info("%s: a new certificate is in use", self._tls.cert)
+        return _configuration(files)
+
+    def call(self, method: str, raw: bytes, context: Any) -> bytes:
+        """Answer one call: etcd's reply, or the status that etcd or the policy gives it."""
+        who = Caller()
+        try:
+            who = policy.caller(context.auth_context()["x509_pem_cert"][0])
+            request = policy.allowed(who, method, raw, self._prefix)
+        except (RefusedCallError, KeyError, IndexError, ValueError) as exc:
+            reason = str(exc) if isinstance(exc, RefusedCallError) else "has no certificate that can be read"
+            self._tell(who, method, reason)
+            context.abort(
+                grpc.StatusCode.PERMISSION_DENIED, f"{who.name or 'nobody'} as {who.role or 'nobody'} {reason}"
+            )
+        with self._slot(who) as free:
+            if not free:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests")
+            left = context.time_remaining()
+            try:
+                reply: bytes = self._channel.unary_unary(method)(request, timeout=min(left or _LONGEST, _LONGEST))
+            except grpc.RpcError as exc:
+                context.abort(exc.code(), exc.details() or exc.code().name)
+            return reply
+
+    @contextmanager
+    def _slot(self, who: Caller) -> Iterator[bool]:
+        """Whether there is room for one more call of this kind of role."""
+        slots = self._slots[who.role in _KEEPER_ROLES]
+        free = slots.acquire(blocking=False)
+        try:
+            yield free
+        finally:
+            if free:
+                slots.release()
+
+    def _tell(self, who: Caller, method: str, reason: str) -> None:
+        """One line per kind of refusal: it is a fault or an attack, and may come thousands of times."""
+        _REFUSALS.labels(who.role if who.role in policy.GRANTS else "unknown").inc()
+        what = (who, method, reason)
+        with self._lock:
+            if what in self._said or len(self._said) >= _REMEMBERED:
+                return
+            self._said.add(what)
+        log.warning("refused %s for certificate %r as %r: it %s", method[:80], who.name[:80], who.role[:80], reason)
+
+
+class _Door(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Leads every call, known or not, to the gate."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def service(self, handler_call_details: Any) -> Any:
+        method = str(handler_call_details.method)
+        return grpc.unary_unary_rpc_method_handler(lambda raw, context: self._gate.call(method, raw, context))
+
+
+def _configuration(files: tlsfiles.Files) -> Any:
+    return grpc.ssl_server_certificate_configuration([(files.key, files.cert)], root_certificates=files.ca)

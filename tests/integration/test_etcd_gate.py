@@ -1,0 +1,226 @@
+"""What each certificate of the cluster may do to etcd: every cell of the table in docs/protocol.md."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from judge import tlsfiles
+from judge.config import EtcdClient
+from judge.errors import UnavailableError
+from judge.etcd.client import Etcd, RejectedError
+from judge.etcd.discovery import host_port
+from judge.etcd.wire import connect, grpc, rpc
+from tests.support.roles import ROLES, Authority, SecureHost, secure_cluster
+
+SERVICE = "judicator/service/j1"
+KEYS = {
+    "judicator/service/j1": "a judicator's entry",
+    "judicator/leader": "who leads",
+    "mongodb/member/j1": "a member of the set",
+    "mongodb/init": "who initiated",
+    "other": "nobody's",
+}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureHost]:
+    with secure_cluster(tmp_path_factory.mktemp("gate"), 1) as (made,):
+        with made.authority.etcd(made, "judicator") as etcd:
+            etcd.put("judicator/service/j1", json.dumps({"address": "127.0.0.1:7400", "version": "1"}))
+            etcd.put("judicator/leader", "j1")
+        with made.authority.etcd(made, "mongodb") as etcd:
+            etcd.put("mongodb/member/j1", "here")
+            etcd.put("mongodb/init", "here")
+        yield made
+
+
+def may(call: Callable[[], object]) -> bool:
+    """Whether the call is done; refused with PERMISSION_DENIED or by TLS otherwise, never anything else."""
+    try:
+        call()
+    except RejectedError as exc:
+        reason = str(exc)
+    else:
+        return True
+    assert "may not" in reason or "is no role" in reason
+    return False
+
+
+READS = {
+    "etcd": [],
+    "judicator": ["judicator/service/j1", "judicator/leader"],
+    "mongodb": ["mongodb/member/j1", "mongodb/init"],
+    "executor": ["judicator/service/j1"],
+    "gateway": ["judicator/service/j1"],
+    "proxy": [],
+    "https": [],
+    "stranger": [],
+}
+WIDE = ["", "judicator", "judicator/", "judicator/service/", "judicator/service/j", "mongodb/", "mongodb/member/"]
+LISTS = {
+    "judicator": WIDE[2:5],
+    "mongodb": WIDE[5:],
+    "executor": WIDE[3:5],
+    "gateway": WIDE[3:5],
+}
+WRITES = READS | {"executor": [], "gateway": []}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_keys_by_role(host: SecureHost, role: str) -> None:
+    with host.authority.etcd(host, role) as etcd:
+        assert [key for key in KEYS if may(lambda key=key: etcd.get(key))] == [k for k in KEYS if k in READS[role]]
+        assert [key for key in KEYS if may(lambda key=key: etcd.put(key, KEYS[key]))] == [
+            key for key in KEYS if key in WRITES[role]
+        ]
+        made = [key for key in KEYS if may(lambda key=key: etcd.create(key, "mine"))]
+        assert made == [key for key in KEYS if key in WRITES[role]]
+        gone = [key for key in KEYS if may(lambda key=key: etcd.delete(key, 1))]
+        assert gone == [key for key in KEYS if key in WRITES[role]]
+        lists = [wide for wide in WIDE if may(lambda wide=wide: etcd.list(wide))]
+        assert lists == [wide for wide in WIDE if wide in LISTS.get(role, [])]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_leases_by_role(host: SecureHost, role: str) -> None:
+    with host.authority.etcd(host, role) as etcd, host.authority.etcd(host, "judicator") as judicator:
+        lease = judicator.grant(60)
+        is_judicator = role == "judicator"
+        assert may(lambda: etcd.grant(60)) == is_judicator
+        assert may(lambda: etcd.keepalive(lease.id)) == is_judicator
+        assert may(lambda: etcd.revoke(lease.id)) == is_judicator
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_members_by_role(host: SecureHost, role: str) -> None:
+    keeps = role == "etcd"
+    with host.authority.etcd(host, role) as etcd:
+        assert may(etcd.members) == (role in {"etcd", "judicator"})
+        assert bool(etcd.status()[0].version) == (role in {"etcd", "judicator"})
+        if not keeps:
+            assert not may(lambda: etcd.member_add("https://127.0.0.1:9", learner=True))
+        assert may(lambda: etcd.member_remove(12345)) == keeps  # nobody's id: removed already, for etcd
+        if not keeps:
+            assert not may(lambda: etcd.member_promote(12345))
+    assert host.voters() == ["m1"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_peers_believe_members_only(host: SecureHost, role: str) -> None:
+    context = tlsfiles.client_context(tlsfiles.current(host.authority.tls(role)))
+    address, _, port = host_port(host.peer).rpartition(":")
+    connection = http.client.HTTPSConnection(address, int(port), timeout=5, context=context)
+    try:
+        connection.request("GET", "/version")
+        status = connection.getresponse().status
+    except (ssl.SSLError, ConnectionError):
+        status = 0
+    finally:
+        connection.close()
+    assert (status == 200) == (role == "etcd")
+
+
+RAW = {
+    "/etcdserverpb.KV/Compact": rpc.CompactionRequest(revision=1),
+    "/etcdserverpb.Lease/LeaseTimeToLive": rpc.LeaseTimeToLiveRequest(ID=1),
+    "/etcdserverpb.Lease/LeaseLeases": rpc.StatusRequest(),
+    "/etcdserverpb.Maintenance/Alarm": rpc.AlarmRequest(action=1, memberID=1, alarm=1),
+    "/etcdserverpb.Maintenance/Defragment": rpc.DefragmentRequest(),
+    "/etcdserverpb.Maintenance/Snapshot": rpc.SnapshotRequest(),
+    "/etcdserverpb.Maintenance/MoveLeader": rpc.StatusRequest(),
+    "/etcdserverpb.Maintenance/Hash": rpc.HashRequest(),
+    "/etcdserverpb.Cluster/MemberUpdate": rpc.MemberUpdateRequest(ID=1, peerURLs=["https://127.0.0.1:9"]),
+    "/etcdserverpb.Auth/AuthEnable": rpc.AuthEnableRequest(),
+    "/etcdserverpb.Auth/UserAdd": rpc.AuthUserAddRequest(name="root", password="x"),
+    "/etcdserverpb.Watch/Watch": rpc.WatchRequest(create_request=rpc.WatchCreateRequest(key=b"\0", range_end=b"\0")),
+    "/v3lockpb.Lock/Lock": rpc.RangeRequest(key=b"/judge/judicator/leader"),
+    "/v3electionpb.Election/Campaign": rpc.RangeRequest(key=b"/judge/judicator/leader"),
+}
+LEADER = b"/judge/judicator/leader"
+THEIRS = b"/judge/mongodb/member/j1"
+NOBODYS = b"/judge/other"
+_PUT = rpc.TxnRequest(success=[rpc.RequestOp(request_put=rpc.PutRequest(key=NOBODYS, value=b"x"))])
+TRICKS = {
+    "a transaction in a transaction": rpc.TxnRequest(success=[rpc.RequestOp(request_txn=_PUT)]),
+    "the branch that is not taken": rpc.TxnRequest(failure=_PUT.success),
+    "a read of another's key": rpc.TxnRequest(success=[rpc.RequestOp(request_range=rpc.RangeRequest(key=NOBODYS))]),
+    "a comparison with another's key": rpc.TxnRequest(
+        compare=[rpc.Compare(result=1, target=0, key=NOBODYS, version=0)],
+        success=[rpc.RequestOp(request_put=rpc.PutRequest(key=NOBODYS, value=b"x"))],
+    ),
+    "an operation that is none": rpc.TxnRequest(success=[rpc.RequestOp()]),
+}
+
+
+def denied(channel: object, method: str, raw: bytes) -> bool:
+    try:
+        channel.unary_unary(method)(raw, timeout=5)  # type: ignore[attr-defined]
+    except grpc.RpcError as exc:
+        code = exc.code()
+    else:
+        return False
+    assert code is grpc.StatusCode.PERMISSION_DENIED, method
+    return True
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_other_call_is_refused(host: SecureHost, role: str) -> None:
+    files = tlsfiles.current(host.authority.tls(role))
+    credentials = grpc.ssl_channel_credentials(files.ca, files.key, files.cert)
+    with connect(host_port(host.client), credentials) as channel:
+        for method, request in RAW.items():
+            assert denied(channel, method, request.SerializeToString()), method
+        for trick, request in TRICKS.items():
+            assert denied(channel, "/etcdserverpb.KV/Txn", request.SerializeToString()), trick
+        everything = rpc.RangeRequest(key=b"\0", range_end=b"\0")
+        assert denied(channel, "/etcdserverpb.KV/Range", everything.SerializeToString())
+        from_mine = rpc.RangeRequest(key=b"/judge/judicator/service/", range_end=b"\0")
+        assert denied(channel, "/etcdserverpb.KV/Range", from_mine.SerializeToString())
+        assert denied(channel, "/etcdserverpb.KV/DeleteRange", from_mine.SerializeToString())
+        unknown = rpc.RangeRequest(key=LEADER).SerializeToString() + b"\xfa\x07\x01x"
+        assert denied(channel, "/etcdserverpb.KV/Range", unknown)
+        for rubbish in (b"\xff" * 40, b"\x0a" * 3):
+            assert denied(channel, "/etcdserverpb.KV/Range", rubbish)
+
+
+def test_a_field_twice_is_read_by_etcd_as_it_was_checked(host: SecureHost) -> None:
+    """Parsers differ in what they make of a repeated part; what goes on is written anew."""
+    op = rpc.RequestOp(request_put=rpc.PutRequest(key=THEIRS, value=b"evil")).SerializeToString()
+    op += rpc.RequestOp(request_put=rpc.PutRequest(key=LEADER, value=b"j1")).SerializeToString()
+    raw = b"\x12" + bytes([len(op)]) + op
+    files = tlsfiles.current(host.authority.tls("judicator"))
+    with connect(host_port(host.client), grpc.ssl_channel_credentials(files.ca, files.key, files.cert)) as channel:
+        channel.unary_unary("/etcdserverpb.KV/Txn")(raw, timeout=5)
+    with host.authority.etcd(host, "mongodb") as etcd:
+        found = etcd.get("mongodb/member/j1")
+        assert found is not None
+        assert found.value != "evil"
+
+
+def test_without_a_certificate_of_the_authority_nobody_is_heard(host: SecureHost, tmp_path: Path) -> None:
+    other = Authority(tmp_path / "pki")
+    own = host.authority.tls("judicator")
+    forged = other.tls("judicator").model_copy(update={"ca": own.ca})
+    config = EtcdClient(endpoints=[host_port(host.client)], tls=forged, timeout=2)
+    with Etcd(config) as etcd, pytest.raises(UnavailableError):
+        etcd.get(SERVICE)
+    credentials = grpc.ssl_channel_credentials(own.ca.read_bytes())
+    with connect(host_port(host.client), credentials) as channel, pytest.raises(grpc.RpcError):
+        channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=5)
+
+
+def test_etcd_itself_listens_on_no_port_for_clients(host: SecureHost) -> None:
+    inodes = {line.split()[9] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"}
+    held = set()
+    for link in Path(f"/proc/{host.server_pid()}/fd").iterdir():
+        target = str(link.readlink())
+        if target.startswith("socket:["):
+            held.add(target[8:-1])
+    assert len(inodes & held) == 1, "the peers' port"
+    assert (host.data / "client.sock:1").stat().st_mode & 0o022 == 0
