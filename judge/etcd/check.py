@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 _LEARNER = "rpc not supported for learner"
 _SERVING = Gauge("judge_etcd_serving", "1 while this host's etcd server or proxy serves")
+_CHECKS = Counter("judge_etcd_checks", "Checks that found this host's server or proxy serving")
 _KILLS = Counter("judge_etcd_check_kills", "Servers that were killed because they did not serve")
 
 
@@ -63,6 +64,7 @@ class Check(threading.Thread):
             self.beats += 1
             _SERVING.set(self.serving)
             if self.serving:
+                _CHECKS.inc()
                 failures = 0
                 pause = self._config.interval
                 continue
@@ -84,7 +86,8 @@ class Check(threading.Thread):
     def end(self) -> None:
         """Stop checking and wait for the check that may be under way."""
         self._end.set()
-        self.join(timeout=30)
+        if self.ident is not None:
+            self.join(timeout=30)
 
 
 def serves(url: str, tls: Tls | None, timeout: float) -> bool:

@@ -65,9 +65,9 @@ class Gate:
         try:
             for address in addresses:
                 self._server.add_secure_port(address, credentials)
-        except RuntimeError:
+        except RuntimeError as exc:
             self.close()
-            msg = f"{address} cannot be listened on; stop the other program or change the address"
+            msg = f"{address} cannot be listened on ({exc}); stop the other program or change the address"
             raise RefusedError(msg) from None
         self._server.start()
 

@@ -13,9 +13,8 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
-from google.protobuf.message import DecodeError
 
-from judge.etcd.wire import messages, rpc
+from judge.etcd.wire import DecodeError, messages, rpc
 
 MEMBER = "etcd-member.judge.internal"  # the name in a certificate without which no member of etcd is believed
 HEALTH = "/grpc.health.v1.Health/Check"

@@ -23,8 +23,9 @@ with warnings.catch_warnings():
     import grpc
     from etcd3 import etcdrpc as rpc
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf.message import DecodeError
 
-__all__ = ["Stubs", "connect", "grpc", "messages", "rpc"]
+__all__ = ["DecodeError", "Stubs", "connect", "grpc", "messages", "rpc"]
 
 _U64, _I64, _STR, _BOOL, _MSG = 4, 3, 9, 8, 11  # FieldDescriptorProto.Type
 

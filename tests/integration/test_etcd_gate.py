@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
+import socket
 import ssl
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from judge import tlsfiles
 from judge.config import EtcdClient
 from judge.errors import UnavailableError
 from judge.etcd.client import Etcd, RejectedError
 from judge.etcd.discovery import host_port
+from judge.etcd.member import leave
 from judge.etcd.wire import connect, grpc, rpc
-from tests.support.roles import ROLES, Authority, SecureHost, secure_cluster
+from tests.support.etcd_daemon import Host
+from tests.support.roles import ROLES, Authority, SecureHost, secure_cluster, secure_hosts
+from tests.support.servers import free_port, wait_for
 
 SERVICE = "judicator/service/j1"
 KEYS = {
@@ -224,3 +231,81 @@ def test_etcd_itself_listens_on_no_port_for_clients(host: SecureHost) -> None:
             held.add(target[8:-1])
     assert len(inodes & held) == 1, "the peers' port"
     assert (host.data / "client.sock:1").stat().st_mode & 0o022 == 0
+
+
+# -- certificates that are replaced while all runs ---------------------------------------------------------------------
+
+
+def serial(host: SecureHost) -> int:
+    """The serial number of the certificate that the gate shows now."""
+    files = tlsfiles.current(host.authority.tls("judicator"))
+    with (
+        socket.create_connection(tuple(host_port(host.client).split(":")), timeout=5) as plain,
+        tlsfiles.client_context(files).wrap_socket(plain, server_hostname="localhost") as tls,
+    ):
+        certificate = tls.getpeercert(binary_form=True)
+    assert certificate is not None
+    return x509.load_der_x509_certificate(certificate).serial_number
+
+
+@pytest.mark.parametrize("fault", ["mismatch", "unreadable", "missing", "truncated", "rubbish"])
+def test_a_renewal_that_stops_in_the_middle_ends_nothing(tmp_path: Path, fault: str) -> None:
+    """The key is another, or not there, for longer than all checks together may take; then the pair is complete."""
+    with secure_hosts(tmp_path, 1) as (host,):
+        host.configure("initialise", [host], check={"interval": 0.1, "tries": 5}, metrics=f"127.0.0.1:{free_port()}")
+        host.start().says("m1 is a voting member")
+        pid, before = host.server_pid(), serial(host)
+        own = host.authority.tls("etcd", "m1")
+        other = Authority(tmp_path / "pki").tls("etcd", "renewed")
+        wanted = [path.read_bytes() for path in (other.key, other.cert)]
+        if fault == "mismatch":
+            own.key.write_bytes(wanted[0])
+        elif fault == "unreadable":
+            own.key.unlink()
+            own.key.mkdir()
+        elif fault == "missing":
+            own.key.unlink()
+        elif fault == "truncated":
+            own.key.write_bytes(wanted[0][:60])
+        else:
+            own.cert.write_bytes(b"\xff\x00rubbish")
+        beats = checks(host)
+        wait_for(lambda: checks(host) >= beats + 15, what="three times as many checks as may fail")
+        assert host.process is not None and host.process.poll() is None
+        assert host.server_pid() == pid
+        assert serial(host) == before
+        with host.authority.etcd(host, "judicator") as etcd:
+            etcd.put("judicator/leader", "j1")
+        if fault == "unreadable":
+            own.key.rmdir()
+        for path, data in zip((own.key, own.cert), wanted, strict=True):
+            path.write_bytes(data)
+        wait_for(lambda: serial(host) != before, what="the new certificate")
+        host.says("a new certificate is in use")
+        assert host.voters() == ["m1"]
+        assert host.server_pid() == pid
+
+
+def checks(host: SecureHost) -> float:
+    """How often the daemon has found its server serving."""
+    with urllib.request.urlopen(f"http://{host.settings['metrics']}/metrics", timeout=5) as page:
+        found = re.search(r"^judge_etcd_checks_total (\S+)$", page.read().decode(), re.MULTILINE)
+    assert found is not None
+    return float(found[1])
+
+
+def test_a_cluster_of_three_with_certificates_forms_and_goes_on_without_one(tmp_path: Path) -> None:
+    with secure_hosts(tmp_path, 4) as (m1, m2, m3, m4):
+        first: list[Host] = [m1, m2, m3]
+        for host in first:
+            host.configure("initialise", first).start()
+        m1.wait_voters(*first)
+        m4.configure("join", [m1, m2, m3, m4]).start()
+        m1.wait_voters(m1, m2, m3, m4)
+        m4.says("was promoted")
+        assert m2.stop() == 0
+        with m1.authority.etcd(m1, "judicator") as etcd:
+            etcd.put("judicator/leader", "j1")
+        assert "has left" in leave(m4.config.model_copy(update={"stop_grace": 10.0}))
+        m2.start()
+        m1.wait_voters(m1, m2, m3)

@@ -11,14 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from judge.config import EtcdClient
-from judge.errors import EXIT_REFUSED, EXIT_USAGE, RefusedError, UnavailableError, UsageError
+from judge.config import EtcdClient, EtcdPeer
+from judge.errors import (
+    EXIT_FAILED,
+    EXIT_REFUSED,
+    EXIT_USAGE,
+    OutcomeUnknownError,
+    RefusedError,
+    UnavailableError,
+    UsageError,
+)
+from judge.etcd import member as member_module
 from judge.etcd import proxy as proxy_module
 from judge.etcd.client import Etcd
 from judge.etcd.datadir import DataDir
-from judge.etcd.discovery import Found
+from judge.etcd.discovery import Found, host_port
 from judge.etcd.member import leave
 from judge.etcd.proxy import ProxyDaemon
+from tests.support.cutting import cutting
 from tests.support.etcd_daemon import cluster, hosts
 from tests.support.servers import etcd_server, free_port, wait_for
 
@@ -126,6 +136,49 @@ def test_a_joiner_that_hears_nobody_waits_and_says_so(work):
         m2.says("waiting: member 'm2' joins through a quorum of the others, and none of")
         assert m2.stop() == 0
         assert not (m2.data / "data").exists()
+
+
+@pytest.mark.parametrize("lost", [1, 1000])
+def test_a_leave_whose_answer_is_lost_is_not_taken_back(work, lost):
+    """Taken back, the server that finds itself removed would join again: the opposite of the order."""
+    with cluster(work, 2) as (m1, m2), cutting(host_port(m1.client), "MemberRemove") as (address, cutter):
+        m2.says("m2 is a voting member")
+        listed = [EtcdPeer(name="m1", peer=m1.peer, client=f"http://{address}"), *m2.config.cluster.members[1:]]
+        through = m2.config.cluster.model_copy(update={"members": listed})
+        # Its own address leads there, too: whichever is asked, the answer is lost.
+        config = m2.config.model_copy(update={"cluster": through, "client": f"http://{address}", "stop_grace": 8.0})
+        cutter.lose = lost
+        if lost == 1:
+            assert "has left the cluster of 2" in leave(config)
+        else:
+            with pytest.raises(OutcomeUnknownError, match="'m2' stays recorded as left: run it again"):
+                leave(config)
+        assert cutter.done >= 1
+        assert m2.ended() == EXIT_REFUSED
+        m2.says("member 'm2' has left the cluster for good")
+        m1.wait_voters(m1)
+        record = DataDir(m2.data).read().record
+        assert record is not None and record.left
+        assert m2.start().ended() == EXIT_REFUSED
+        cutter.lose = 0
+        assert "is not in the cluster any more" in leave(config)
+
+
+@pytest.mark.parametrize("kind", ["member", "proxy"])
+def test_a_check_that_fails_itself_ends_the_daemon(work, monkeypatch, caplog, kind):
+    """Nobody else would notice a server that hangs; the sentence says whose fault it is."""
+    module = member_module if kind == "member" else proxy_module
+
+    def unforeseen(*_: object) -> bool:
+        raise RuntimeError("nobody thought of this")
+
+    monkeypatch.setattr(module, "serves", unforeseen)
+    with hosts(work, 2) as (m1, m2):
+        alone(m1)
+        if kind == "proxy":
+            m2.configure("join", [m1], mode="proxy", proxy_listen=f"127.0.0.1:{free_port()}")
+        assert member_module.run((m1 if kind == "member" else m2).config) == EXIT_FAILED
+    assert "internal error in the check of etcd" in caplog.text and "nobody thought of this" in caplog.text
 
 
 # -- three members and more --------------------------------------------------------------------------------------------
