@@ -201,6 +201,7 @@ class MongodbConfig(Daemon):
     cache_gib: float = Field(default=0.25, ge=0.25)
     election_timeout_ms: int = Field(default=2000, ge=500)
     heartbeat_ms: int = Field(default=500, ge=100)
+    database: Name = "judge"
     username: str | None = None
     password_file: Path | None = None
     key_file: Path | None = None

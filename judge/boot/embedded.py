@@ -6,6 +6,7 @@ first; the rest is made from it, or made once and kept.
 
 from __future__ import annotations
 
+import base64
 import os
 import secrets
 import shutil
@@ -45,6 +46,7 @@ from judge.rpc import pki
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
 USER = "admin"
+MONGODB_USER = "judge"
 FORMAT = 1
 EXECUTOR = "local"  # what people see in `executor` columns
 _LOWEST_PORT = 20000  # below the range that the kernel gives to outgoing connections, so that a port stays free
@@ -86,6 +88,8 @@ class Directory:
         self.etc = self.path / "etc"
         self.data = self.path / "data"
         self.token_file = self.path / "admin.token"
+        self.mongodb_key = self.etc / "mongodb.keyfile"
+        self.mongodb_password = self.etc / "mongodb.password"
         self._check_place()
         try:
             for directory in (self.path, self.run_dir, self.log_dir, self.etc, self.data):
@@ -181,11 +185,14 @@ class Directory:
                 clock.sleep(0.1)
 
     def secrets(self) -> str | None:
-        """Make certificates, the session key and the admin token, each once; returns the token if it is new."""
+        """Make certificates, keys, passwords and the admin token, each once; returns the token if it is new."""
         from judge.gateway.auth import new_session_key, new_token, token_digest  # noqa: PLC0415 - Flask is slow to load
 
         pki.make_ca(self.pki)
         new_session_key(self.etc / "session.key")
+        for path, length in ((self.mongodb_key, 512), (self.mongodb_password, 32)):
+            if not path.exists():
+                files.write_atomic(path, base64.b64encode(secrets.token_bytes(length)).decode() + "\n")
         new = None
         if not self.token_file.exists():
             new = new_token()
@@ -275,6 +282,9 @@ def configs(
             etcd=EtcdClient(endpoints=[endpoint], tls=server),
             check=check,
             reconcile_interval=1.0,
+            username=MONGODB_USER,
+            password_file=directory.mongodb_password,
+            key_file=directory.mongodb_key,
             tls=server,
         ),
         JudicatorConfig(
@@ -283,7 +293,9 @@ def configs(
             address=f"{HOST}:{ports.judicator}",
             tls=judicator,
             etcd=EtcdClient(endpoints=[endpoint], tls=judicator),
-            mongodb=MongodbClient(seeds=[mongod], tls=judicator),
+            mongodb=MongodbClient(
+                seeds=[mongod], username=MONGODB_USER, password_file=directory.mongodb_password, tls=judicator
+            ),
             task_expiry=8.0,
             executor_expiry=8.0,
         ),

@@ -27,7 +27,6 @@ _CATCH_UP = 3
 _BARRED = 60
 _POLL = 0.05
 _CLOSE = 0.1
-_ROLES = ("readWriteAnyDatabase", "clusterMonitor")
 
 
 def credentials(config: MongodbConfig) -> Document:
@@ -204,13 +203,15 @@ class Replica:
     def ensure_user(self) -> bool:
         """The user that judicators log in as, with the password of the config file; True when it did not exist.
 
+        It may read and write the one database, and see the state of the set: not change users, settings or members.
         Called by each new primary, so a changed password is in force after a restart. Nothing without a username.
         """
         config = self._config
         options = store.password_options(config.username, config.password_file)
         if not options:
             return False
-        wanted = {"pwd": options["password"], "roles": list(_ROLES), "writeConcern": {"w": "majority"}}
+        roles = [{"role": "readWrite", "db": config.database}, {"role": "clusterMonitor", "db": "admin"}]
+        wanted = {"pwd": options["password"], "roles": roles, "writeConcern": {"w": "majority"}}
         try:
             exists = bool(self._client.admin.command("usersInfo", options["username"])["users"])
             self._client.admin.command("updateUser" if exists else "createUser", options["username"], **wanted)

@@ -159,7 +159,13 @@ def command(config: MongodbConfig, binary: Path) -> list[str]:
     if any(":" in host for host in config.listen):
         line.append("--ipv6")
     if config.key_file is not None:
-        line += ["--keyFile", str(config.key_file)]
+        line += [
+            "--keyFile", str(config.key_file),
+            # While there is no user yet, anybody on this machine could make one.
+            "--setParameter", "enableLocalhostAuthBypass=false",
+            # A password, that is; a certificate of the cluster alone is no login.
+            "--setParameter", "authenticationMechanisms=SCRAM-SHA-256",
+        ]  # fmt: skip
     if config.tls is not None:
         joined = config.data_dir / TLS_FILE
         write_private(joined, read_file(config.tls.cert, "tls.cert") + b"\n" + read_file(config.tls.key, "tls.key"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pymongo
 import pytest
-from pymongo.errors import PyMongoError
+from pymongo.errors import OperationFailure, PyMongoError
 
 from judge.config import MongodbClient
 from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLargeError, UnavailableError
@@ -97,6 +97,82 @@ def test_nobody_gets_in_without_certificate_or_password(secure: tuple[Cluster, l
         with pytest.raises(PyMongoError) as caught:
             client.judge.x.find_one()
         assert "requires authentication" in str(store.translate(caught.value))
+
+
+ASKED = [
+    ("judge", {"count": "x"}),
+    ("judge", {"find": "x"}),
+    ("judge", {"insert": "x", "documents": [{"a": 1}]}),
+    ("judge", {"delete": "x", "deletes": [{"q": {}, "limit": 0}]}),
+    ("judge", {"dropDatabase": 1}),
+    ("judge", {"aggregate": "x", "pipeline": [{"$changeStream": {}}], "cursor": {}}),
+    ("admin", {"listDatabases": 1}),
+    ("admin", {"createUser": "me", "pwd": "x", "roles": ["root"]}),
+    ("admin", {"usersInfo": 1}),
+    ("admin", {"replSetGetConfig": 1}),
+    ("admin", {"replSetGetStatus": 1}),
+    ("admin", {"replSetReconfig": {"_id": "judge", "version": 1000000, "members": []}, "force": True}),
+    ("admin", {"replSetStepDown": 60}),
+    ("admin", {"shutdown": 1, "force": True}),
+    ("admin", {"setParameter": 1, "logLevel": 1}),
+    ("admin", {"serverStatus": 1}),
+    ("admin", {"currentOp": 1}),
+    ("admin", {"getLog": "global"}),
+    ("local", {"find": "oplog.rs"}),
+    ("config", {"find": "system.sessions"}),
+]
+
+
+@pytest.mark.parametrize("role", ["executor", "gateway", "judicator", "etcd", "proxy", "mongodb", "https"])
+def test_a_certificate_alone_opens_nothing(secure: tuple[Cluster, list[Daemon], MongodbClient], role: str) -> None:
+    """Whoever has no password gets as far as the greeting, from this machine too, which MongoDB would trust."""
+    _, daemons, config = secure
+    assert config.tls is not None
+    directory = config.tls.ca.parent
+    tls = pki.issue(directory, "other", role, ["127.0.0.1"])
+    for daemon in daemons:
+        with store.tls_options(tls) as options:
+            client = pymongo.MongoClient(daemon.address, directConnection=True, timeoutMS=5000, **options)
+        with client:
+            assert client.admin.command("hello")["ok"] == 1
+            for database, command in ASKED:
+                with pytest.raises(OperationFailure) as refused:
+                    client[database].command(dict(command))
+                assert refused.value.code == 13, command
+        with store.tls_options(tls) as options:
+            client = pymongo.MongoClient(
+                daemon.address, directConnection=True, timeoutMS=5000, authMechanism="MONGODB-X509", **options
+            )
+        with client, pytest.raises(PyMongoError):
+            client.judge.x.find_one()
+
+
+def test_the_judicators_user_may_use_its_database_and_nothing_else(
+    secure: tuple[Cluster, list[Daemon], MongodbClient],
+) -> None:
+    _, _, config = secure
+    with store.connect(config, asynchronous=False) as client:
+        client.judge.mine.insert_one({"a": 1})
+        client.judge.mine.create_index("a")
+        client.judge.mine.drop()
+        assert client.admin.command("replSetGetStatus")["ok"] == 1
+        for database, command in (
+            ("other", {"insert": "x", "documents": [{"a": 1}]}),
+            ("other", {"find": "x"}),
+            ("admin", {"find": "system.users"}),
+            ("admin", {"createUser": "me", "pwd": "x", "roles": ["root"]}),
+            ("admin", {"updateUser": "judicator", "roles": ["root"]}),
+            ("judge", {"createUser": "me", "pwd": "x", "roles": ["readWrite"]}),
+            ("admin", {"replSetReconfig": {"_id": "judge", "version": 1000000, "members": []}, "force": True}),
+            ("admin", {"replSetStepDown": 60}),
+            ("admin", {"shutdown": 1}),
+            ("admin", {"setParameter": 1, "logLevel": 1}),
+            ("admin", {"setDefaultRWConcern": 1, "defaultReadConcern": {"level": "local"}}),
+            ("local", {"delete": "oplog.rs", "deletes": [{"q": {}, "limit": 0}]}),
+        ):
+            with pytest.raises(OperationFailure) as refused:
+                client[database].command(dict(command))
+            assert refused.value.code == 13, command
 
 
 def test_errors_while_the_set_cannot_confirm(secure: tuple[Cluster, list[Daemon], MongodbClient]) -> None:

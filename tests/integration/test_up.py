@@ -10,9 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pymongo
 import pytest
+from pymongo.errors import OperationFailure
 
 from judge.boot import status
+from judge.config import ExecutorConfig, GatewayConfig
+from judge.etcd.client import Etcd, RejectedError
+from judge.etcd.registry import judicators
+from judge.mongodb import store
 from judge.rpc import messages as m
 from tests.support.cluster import BIN, Cluster, processes_of
 from tests.support.servers import wait_for
@@ -109,3 +115,33 @@ def test_port_in_use_leaves_everything_as_it_was(tmp_path):
         assert done.returncode == 2
         assert done.stderr == f"judge: port {port} (gateway) is in use by another program; choose another with --port\n"
     assert not processes_of(str(tmp_path / "c"))
+
+
+def test_an_executor_s_certificate_opens_neither_database_nor_etcd(cluster):
+    """In the embedded mode, too: the certificate alone is no login, and etcd shows where the judicators are."""
+    cluster.start()
+    mongod = cluster.config("mongodb")["address"]
+    for role in ("executor", "gateway"):
+        own = ExecutorConfig if role == "executor" else GatewayConfig
+        config = own.model_validate(cluster.config(role))
+        with store.tls_options(config.tls) as options:
+            client = pymongo.MongoClient(mongod, directConnection=True, timeoutMS=5000, **options)
+        with client, pytest.raises(OperationFailure, match="requires authentication"):
+            client.judge.tasks.count_documents({})
+        with Etcd(config.etcd) as etcd:
+            assert [one.name for one in judicators(etcd)] == ["judicator"]
+            for refused in (
+                lambda etcd=etcd: etcd.list(""),
+                lambda etcd=etcd: etcd.get("judicator/leader"),
+                lambda etcd=etcd: etcd.put("judicator/service/me", "{}"),
+                lambda etcd=etcd: etcd.delete("judicator/leader"),
+                etcd.members,
+            ):
+                with pytest.raises(RejectedError, match="may not"):
+                    refused()
+    judicator = cluster.config("judicator")["mongodb"]
+    for path in (judicator["password_file"], cluster.config("mongodb")["key_file"]):
+        assert Path(path).stat().st_mode & 0o077 == 0
+    secret = Path(judicator["password_file"]).read_text().strip()
+    for log in (cluster.directory / "log").iterdir():
+        assert secret not in log.read_text(errors="replace")

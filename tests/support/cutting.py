@@ -11,7 +11,7 @@ from judge.etcd.wire import connect, grpc
 
 
 class Cutter(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """`lose`: how many answers of `method` are lost from now on, of calls that etcd has done. `done` counts them."""
+    """`lose`: how many answers of `method` are lost, from the first call on that etcd has done. `done` counts them."""
 
     def __init__(self, upstream: str, method: str) -> None:
         self.method = method
@@ -21,15 +21,17 @@ class Cutter(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def service(self, details: Any) -> Any:
         def call(raw: bytes, context: Any) -> bytes:
+            answer, failure = b"", None
             try:
-                answer: bytes = self.channel.unary_unary(details.method)(raw, timeout=10)
+                answer = self.channel.unary_unary(details.method)(raw, timeout=10)
             except grpc.RpcError as exc:
-                context.abort(exc.code(), exc.details())
-                raise
-            if details.method.endswith(self.method) and self.lose > 0:
+                failure = exc
+            if details.method.endswith(self.method) and self.lose > 0 and (failure is None or self.done):
                 self.lose -= 1
                 self.done += 1
                 context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
+            if failure is not None:
+                context.abort(failure.code(), failure.details())
             return answer
 
         return grpc.unary_unary_rpc_method_handler(call)

@@ -122,7 +122,8 @@ def test_command_line_with_everything(tmp_path: Path) -> None:
     (tmp_path / "k").write_text("KEY")
     tls = Tls(ca=tmp_path / "ca", cert=tmp_path / "c", key=tmp_path / "k")
     line = " ".join(server.command(config(tmp_path, tls=tls, key_file=tmp_path / "kf", listen=["::1"]), Path("m")))
-    assert f"--ipv6 --keyFile {tmp_path}/kf --tlsMode requireTLS" in line
+    assert f"--ipv6 --keyFile {tmp_path}/kf --setParameter enableLocalhostAuthBypass=false" in line
+    assert "authenticationMechanisms=SCRAM-SHA-256 --tlsMode requireTLS" in line
     joined = tmp_path / data.TLS_FILE
     assert joined.read_text() == "CERT\nKEY" and joined.stat().st_mode & 0o777 == 0o600
     with pytest.raises(RefusedError, match=r"tls.cert: .*gone cannot be read: No such file"):

@@ -46,7 +46,10 @@ def test_secrets_are_made_once_and_private(directory):
     tokens = yaml.safe_load((directory.etc / "tokens.yml").read_text())["tokens"]
     assert [entry["role"] for entry in tokens] == ["admin"] and token not in str(tokens)
     directory.tls("one", "executor")
-    for path in (directory.token_file, directory.etc / "session.key", directory.pki / "ca.key", directory.path):
+    made = [directory.token_file, directory.mongodb_key, directory.mongodb_password]
+    before = [path.read_bytes() for path in made]
+    assert directory.secrets() is None and [path.read_bytes() for path in made] == before
+    for path in (*made, directory.etc / "session.key", directory.pki / "ca.key", directory.path):
         assert path.stat().st_mode & 0o077 == 0, path
     (directory.etc / "tokens.yml").unlink()
     assert directory.secrets() is None
