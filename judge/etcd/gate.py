@@ -49,22 +49,17 @@ class Gate:
     def __init__(self, directory: Path, addresses: list[str], tls: Tls, prefix: str) -> None:
         """Serve at each `host:port` what listens on the socket in `directory`; RefusedError when one is taken."""
         self._prefix = prefix
-        self._tls = tls
         self._lock = threading.Lock()
         self._said: set[tuple[Caller, str, str]] = set()
         self._slots = {True: threading.BoundedSemaphore(_KEEPERS), False: threading.BoundedSemaphore(_LOOKERS)}
-        self._files = tlsfiles.current(tls)
         # By the directory's descriptor, because the path of a socket may have 107 bytes only.
         self._directory = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._channel = connect(f"unix:/proc/self/fd/{self._directory}/{SOCKET}", None)
         self._pool = futures.ThreadPoolExecutor(_THREADS, "etcd-gate")
         self._server = grpc.server(self._pool, [_Door(self)], options=_OPTIONS, maximum_concurrent_rpcs=2 * _THREADS)
-        credentials = grpc.dynamic_ssl_server_credentials(
-            _configuration(self._files), self._renewed, require_client_authentication=True
-        )
         try:
             for address in addresses:
-                self._server.add_secure_port(address, credentials)
+                self._server.add_secure_port(address, _credentials(tls))
         except RuntimeError as exc:
             self.close()
             msg = f"{address} cannot be listened on ({exc}); stop the other program or change the address"
@@ -77,16 +72,6 @@ class Gate:
         self._channel.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
         os.close(self._directory)
-
-    def _renewed(self) -> Any | None:
-        """The certificate for the next connection when it was replaced; gRPC asks at each."""
-        files = tlsfiles.current(self._tls)
-        with self._lock:
-            if files == self._files:
-                return None
-            self._files = files
-        log.info("%s: a new certificate is in use", self._tls.cert)
-        return _configuration(files)
 
     def call(self, method: str, raw: bytes, context: Any) -> bytes:
         """Answer one call: etcd's reply, or the status that etcd or the policy gives it."""
@@ -141,6 +126,23 @@ class _Door(grpc.GenericRpcHandler):  # type: ignore[misc]
     def service(self, handler_call_details: Any) -> Any:
         method = str(handler_call_details.method)
         return grpc.unary_unary_rpc_method_handler(lambda raw, context: self._gate.call(method, raw, context))
+
+
+def _credentials(tls: Tls) -> Any:
+    """Credentials of one port, which follow the files of `tls`; each port needs its own."""
+    known = tlsfiles.current(tls)
+
+    def renewed() -> Any | None:
+        """The certificate for the next connection when it was replaced; gRPC asks at each, one at a time."""
+        nonlocal known
+        files = tlsfiles.current(tls)
+        if files == known:
+            return None
+        known = files
+        log.info("%s: a new certificate is in use", tls.cert)
+        return _configuration(files)
+
+    return grpc.dynamic_ssl_server_credentials(_configuration(known), renewed, require_client_authentication=True)
 
 
 def _configuration(files: tlsfiles.Files) -> Any:

@@ -94,6 +94,13 @@ def test_keys_by_role(host: SecureHost, role: str) -> None:
         assert lists == [wide for wide in WIDE if wide in LISTS.get(role, [])]
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2"])
+def test_it_stands_at_every_address(host: SecureHost, address: str) -> None:
+    with host.authority.etcd(host, "executor", address) as etcd:
+        assert may(lambda: etcd.get(SERVICE))
+        assert not may(lambda: etcd.get("judicator/leader"))
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_leases_by_role(host: SecureHost, role: str) -> None:
     with host.authority.etcd(host, role) as etcd, host.authority.etcd(host, "judicator") as judicator:

@@ -34,9 +34,11 @@ from judge.errors import (
 from judge.rpc import messages as m
 from judge.rpc import pki
 from judge.rpc.client import RpcClient, error_from
+from judge.rpc.methods import BLOB_ROLES, METHODS
 from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc.server import Server, unhurried
 from tests.support.judicators import World, accepted, source
+from tests.support.roles import ROLES
 from tests.support.servers import wait_for
 
 
@@ -136,6 +138,18 @@ def test_a_role_may_call_only_its_methods(world: World) -> None:
     with pytest.raises(ForbiddenError, match="blobs"):
         stranger.put_blob(b"x")
     assert raw(world, "POST", "/rpc/ping", b"{}", name="x", role="judicator")[0] == 200
+
+
+@pytest.mark.parametrize("role", [*ROLES, "Executor", "executor ", "executor,gateway", "root"])
+def test_every_method_and_blob_by_role(world: World, role: str) -> None:
+    """A request that is empty is refused with 400 where the role may make it, and with 403 where it may not."""
+    for name, method in METHODS.items():
+        status, _ = raw(world, "POST", f"/rpc/{name}", b"{}", name="x", role=role)
+        assert (status != 403) == (role in method.roles), (name, status)
+    sha = "0" * 64
+    for verb in ("GET", "PUT"):
+        status, _ = raw(world, verb, f"/blobs/{sha}", b"x", name="x", role=role)
+        assert (status != 403) == (role in BLOB_ROLES), (verb, status)
 
 
 def test_a_certificate_without_a_role_is_refused(world: World) -> None:

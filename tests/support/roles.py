@@ -24,11 +24,12 @@ class Authority:
         pki.make_ca(directory)
 
     def tls(self, role: str, name: str = "h1") -> Tls:
-        return pki.issue(self.directory, name, role, ["127.0.0.1", "localhost"])
+        return pki.issue(self.directory, name, role, ["127.0.0.1", "127.0.0.2", "localhost"])
 
-    def etcd(self, host: Host, role: str, **more: Any) -> Etcd:
+    def etcd(self, host: Host, role: str, address: str = "127.0.0.1") -> Etcd:
         """A client of one host with a certificate of this role."""
-        return Etcd(EtcdClient(endpoints=[host_port(host.client)], tls=self.tls(role), timeout=5, **more))
+        endpoint = host_port(host.client).replace("127.0.0.1", address)
+        return Etcd(EtcdClient(endpoints=[endpoint], tls=self.tls(role), timeout=5))
 
 
 class SecureHost(Host):
@@ -42,7 +43,9 @@ class SecureHost(Host):
 
     def configure(self, bootstrap: str, listed: list[Host], **more: Any) -> Host:
         tls = {key: str(path) for key, path in self.authority.tls("etcd", self.name).model_dump().items()}
-        return super().configure(bootstrap, listed, tls=tls, peer_tls=tls, **more)
+        # On two addresses, as a member that listens on its own and for its own host.
+        listen = [self.client, self.client.replace("127.0.0.1", "127.0.0.2")]
+        return super().configure(bootstrap, listed, tls=tls, peer_tls=tls, listen_client=listen, **more)
 
     def etcd(self) -> Etcd:
         return self.authority.etcd(self, "etcd")
