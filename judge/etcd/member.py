@@ -367,6 +367,9 @@ class _MemberDaemon:
                     log.info("%s is the last voting member and keeps its data", self._config.name)
                     return
                 _remove_patiently(etcd, member_id, self._config.stop_grace)
+        except OutcomeUnknownError as exc:
+            log.warning("whether %s has left the cluster, its next start finds out: %s", self._config.name, exc)
+            return
         except UnavailableError as exc:
             log.warning("could not leave the cluster, %s stays a member: %s", self._config.name, exc)
             return
