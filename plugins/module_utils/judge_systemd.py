@@ -18,6 +18,7 @@ _PROPERTIES = (
     "DropInPaths", "ExecMainStartTimestampMonotonic", "ConditionResult", "StatusText", "UnitFileState",
 )  # fmt: skip
 POLL = 0.2
+_LOOKS = 10
 
 
 class UnitError(Exception):
@@ -44,9 +45,14 @@ class SystemdUnit:
     def look(self) -> dict[str, str]:
         """Ask systemd again."""
         command = ["systemctl", "show", self.name, "--property", ",".join(_PROPERTIES)]
-        _, out, _ = self.module.run_command(command, check_rc=True)
-        self.shown = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
-        return self.shown
+        for _ in range(_LOOKS):
+            _, out, _ = self.module.run_command(command, check_rc=True)
+            self.shown = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+            if "ActiveState" in self.shown:
+                return self.shown
+            time.sleep(1)  # on a host that is short of everything it ends well and has said nothing
+        msg = f"systemd does not tell the state of {self.name}; run it again when the host has time to answer"
+        raise UnitError(msg)
 
     @property
     def missing(self) -> bool:
