@@ -1,6 +1,6 @@
 """Who may ask etcd for what: the role in a certificate's subject against each request. Pure.
 
-etcd's own access control is not used, as it can be got round (docs/decisions/018-a-gate-before-etcd.md). What is not
+etcd's own access control is not used, as it can be got round (docs/decisions/020-a-gate-before-etcd.md). What is not
 allowed here is refused.
 """
 
