@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from judge.allowance import Allowance
 from judge.gateway import disclosure, views
 from judge.gateway.api import ROUTES
 from judge.rpc import messages as m
-from judge.rpc.overview import ExecutorsReply, ExecutorState, JudicatorState, MemberState, StatusReply
+from judge.rpc.overview import ExecutorsReply, ExecutorState, JudicatorState, MemberState, StatusReply, UsageReply
 from judge.rpc.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
 from tests.support.gateway import ADMIN, ID, USER, Browser, Person, Prepared, make_config, serving_app
 from tests.support.marked import Marks
@@ -132,6 +133,7 @@ def prepare(judicator: Prepared, marks: Marks, *, known: bool) -> None:
         "executors": executors,
         "status": marks.message(StatusReply, executors=executors.executors),
         "problems": ProblemsReply(problems=[problem]),
+        "usage": UsageReply(allowance=Allowance(), waiting=0, running=0),
     }
 
 
