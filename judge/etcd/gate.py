@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections import Counter as TallyOf
 from collections.abc import Iterator
 from concurrent import futures
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,14 @@ from judge.etcd.wire import connect, grpc
 
 log = logging.getLogger(__name__)
 
-_THREADS = 48
-# How many calls may be under way: of those who keep the cluster, and of those who only look for judicators.
-_KEEPERS, _LOOKERS = 32, 16
+# How many calls may be under way, and how many of them by one certificate: of those who keep the cluster (True), and
+# of those who only look for judicators. Each has a thread.
+_ALL, _EACH = {True: 32, False: 16}, {True: 16, False: 8}
+_THREADS = sum(_ALL.values())
+_QUEUE = 1000  # calls that have come and are not looked at yet
 _KEEPER_ROLES = frozenset({"etcd", "judicator", "mongodb"})
 _LONGEST = 10.0  # seconds that a call without a deadline of its own may take
+_REQUEST = 5.0  # seconds in which a call that was begun has to say what it asks for
 _REMEMBERED = 1000  # refusals that are told once each
 _OPTIONS = [
     ("grpc.so_reuseport", 0),  # a second server at this address is a mistake, not a partner
@@ -51,12 +55,12 @@ class Gate:
         self._prefix = prefix
         self._lock = threading.Lock()
         self._said: set[tuple[Caller, str, str]] = set()
-        self._slots = {True: threading.BoundedSemaphore(_KEEPERS), False: threading.BoundedSemaphore(_LOOKERS)}
+        self._busy: TallyOf[bool | Caller] = TallyOf()
         # By the directory's descriptor, because the path of a socket may have 107 bytes only.
         self._directory = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._channel = connect(f"unix:/proc/self/fd/{self._directory}/{SOCKET}", None)
         self._pool = futures.ThreadPoolExecutor(_THREADS, "etcd-gate")
-        self._server = grpc.server(self._pool, [_Door(self)], options=_OPTIONS, maximum_concurrent_rpcs=2 * _THREADS)
+        self._server = grpc.server(self._pool, [_Door(self)], options=_OPTIONS, maximum_concurrent_rpcs=_QUEUE)
         try:
             for address in addresses:
                 self._server.add_secure_port(address, _credentials(tls))
@@ -73,21 +77,25 @@ class Gate:
         self._pool.shutdown(wait=False, cancel_futures=True)
         os.close(self._directory)
 
-    def call(self, method: str, raw: bytes, context: Any) -> bytes:
-        """Answer one call: etcd's reply, or the status that etcd or the policy gives it."""
+    def call(self, method: str, requests: Iterator[bytes], context: Any) -> bytes:
+        """Answer one call: etcd's reply, or the status that etcd or the policy gives it.
+
+        Nothing is read before there is room: who begins calls and never says what they ask for holds up nobody else.
+        """
         who = Caller()
-        try:
+        with suppress(KeyError, IndexError, ValueError):  # nobody's, and refused as such
             who = policy.caller(context.auth_context()["x509_pem_cert"][0])
-            request = policy.allowed(who, method, raw, self._prefix)
-        except (RefusedCallError, KeyError, IndexError, ValueError) as exc:
-            reason = str(exc) if isinstance(exc, RefusedCallError) else "has no certificate that can be read"
-            self._tell(who, method, reason)
-            context.abort(
-                grpc.StatusCode.PERMISSION_DENIED, f"{who.name or 'nobody'} as {who.role or 'nobody'} {reason}"
-            )
         with self._slot(who) as free:
             if not free:
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests")
+            raw = _first(requests, context)
+            try:
+                request = policy.allowed(who, method, raw, self._prefix)
+            except RefusedCallError as exc:
+                self._tell(who, method, str(exc))
+                context.abort(
+                    grpc.StatusCode.PERMISSION_DENIED, f"{who.name or 'nobody'} as {who.role or 'nobody'} {exc}"
+                )
             left = context.time_remaining()
             try:
                 reply: bytes = self._channel.unary_unary(method)(request, timeout=min(left or _LONGEST, _LONGEST))
@@ -97,14 +105,19 @@ class Gate:
 
     @contextmanager
     def _slot(self, who: Caller) -> Iterator[bool]:
-        """Whether there is room for one more call of this kind of role."""
-        slots = self._slots[who.role in _KEEPER_ROLES]
-        free = slots.acquire(blocking=False)
+        """Whether there is room for one more call of this certificate, and of its kind of role."""
+        keeper = who.role in _KEEPER_ROLES
+        with self._lock:
+            free = self._busy[keeper] < _ALL[keeper] and self._busy[who] < _EACH[keeper]
+            if free:
+                self._busy.update((keeper, who))
         try:
             yield free
         finally:
             if free:
-                slots.release()
+                with self._lock:
+                    self._busy.subtract((keeper, who))
+                    self._busy = +self._busy  # nothing is kept of who has no call
 
     def _tell(self, who: Caller, method: str, reason: str) -> None:
         """One line per kind of refusal: it is a fault or an attack, and may come thousands of times."""
@@ -125,7 +138,22 @@ class _Door(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def service(self, handler_call_details: Any) -> Any:
         method = str(handler_call_details.method)
-        return grpc.unary_unary_rpc_method_handler(lambda raw, context: self._gate.call(method, raw, context))
+        # With a stream of requests gRPC asks the gate before it waits for the first one.
+        return grpc.stream_unary_rpc_method_handler(lambda ones, context: self._gate.call(method, ones, context))
+
+
+def _first(requests: Iterator[bytes], context: Any) -> bytes:
+    """The request of a call; one that does not come in time is cancelled, which ends the wait with a grpc.RpcError."""
+    impatient = threading.Timer(_REQUEST, context.cancel)
+    impatient.daemon = True
+    impatient.start()
+    try:
+        return next(requests)
+    except StopIteration:
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the call has no request")
+        raise
+    finally:
+        impatient.cancel()
 
 
 def _credentials(tls: Tls) -> Any:

@@ -125,7 +125,7 @@ _OPERATIONS: Mapping[str, Callable[[_Asked], None]] = {
 def _txn(asked: _Asked) -> None:
     request = asked.request
     for compare in request.compare:
-        asked.reads(compare.key, b"")
+        asked.reads(compare.key, compare.range_end)
     for operation in (*request.success, *request.failure):
         kind = operation.WhichOneof("request")
         if kind not in _OPERATIONS:

@@ -7,8 +7,10 @@ import json
 import re
 import socket
 import ssl
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -160,6 +162,13 @@ LEADER = b"/judge/judicator/leader"
 THEIRS = b"/judge/mongodb/member/j1"
 NOBODYS = b"/judge/other"
 _PUT = rpc.TxnRequest(success=[rpc.RequestOp(request_put=rpc.PutRequest(key=NOBODYS, value=b"x"))])
+
+
+def _all_from(key: bytes) -> rpc.TxnRequest:
+    """Whether all keys from this one on have a value above x: asked often enough, it tells the values."""
+    return rpc.TxnRequest(compare=[rpc.Compare(result=1, target=3, key=key, range_end=b"\0", value=b"x")])
+
+
 TRICKS = {
     "a transaction in a transaction": rpc.TxnRequest(success=[rpc.RequestOp(request_txn=_PUT)]),
     "the branch that is not taken": rpc.TxnRequest(failure=_PUT.success),
@@ -168,6 +177,8 @@ TRICKS = {
         compare=[rpc.Compare(result=1, target=0, key=NOBODYS, version=0)],
         success=[rpc.RequestOp(request_put=rpc.PutRequest(key=NOBODYS, value=b"x"))],
     ),
+    "a comparison with all keys from a judicator's on": _all_from(b"/judge/judicator/service/"),
+    "a comparison with all keys from a member's on": _all_from(b"/judge/mongodb/"),
     "an operation that is none": rpc.TxnRequest(success=[rpc.RequestOp()]),
 }
 
@@ -201,6 +212,34 @@ def test_every_other_call_is_refused(host: SecureHost, role: str) -> None:
         assert denied(channel, "/etcdserverpb.KV/Range", unknown)
         for rubbish in (b"\xff" * 40, b"\x0a" * 3):
             assert denied(channel, "/etcdserverpb.KV/Range", rubbish)
+
+
+@pytest.mark.parametrize("role", ["executor", "mongodb"])
+def test_who_begins_calls_and_asks_nothing_holds_up_nobody(host: SecureHost, role: str) -> None:
+    """Each open call of gRPC would have a thread, and one certificate all of them; then the check would kill etcd."""
+    files = tlsfiles.current(host.authority.tls(role))
+    credentials = grpc.ssl_channel_credentials(files.ca, files.key, files.cert)
+    never = threading.Event()
+
+    def silent() -> Iterator[bytes]:
+        never.wait()
+        yield from ()
+
+    pid = host.server_pid()
+    with ExitStack() as stack:
+        stack.callback(never.set)
+        channels = [stack.enter_context(connect(host_port(host.client), credentials)) for _ in range(4)]
+        calls = [one.stream_unary("/etcdserverpb.KV/Range").future(silent()) for one in channels for _ in range(30)]
+        wait_for(lambda: sum(call.done() for call in calls) >= 100, what="refusals of what is too much")
+        assert not all(call.done() for call in calls), "a call that has begun waits for a moment"
+        for other in ("judicator", "gateway"):
+            with host.authority.etcd(host, other) as etcd:
+                assert may(lambda etcd=etcd: etcd.get(SERVICE))
+        wait_for(lambda: all(call.done() for call in calls), 30, what="the end of calls that ask nothing")
+        assert {call.code() for call in calls} <= {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED}
+    with host.authority.etcd(host, "mongodb") as etcd:
+        assert may(lambda: etcd.get("mongodb/init"))
+    assert host.server_pid() == pid
 
 
 def test_a_field_twice_is_read_by_etcd_as_it_was_checked(host: SecureHost) -> None:
