@@ -397,6 +397,8 @@ async def _feed(sock: socket.socket, packet: bytes, body: IO[bytes] | None) -> N
         await loop.sock_sendall(sock, packet)
         while body is not None and (piece := body.read(_PIECE)):
             await loop.sock_sendall(sock, piece)
+        # No more comes: who reads a body that was announced and withheld must not wait for it.
+        sock.shutdown(socket.SHUT_WR)
 
 
 def open_files(wanted: int) -> int:

@@ -79,8 +79,11 @@ class Gate:
         bearer = head.bearer
         known = self._tokens.find(bearer) if bearer is not None else self._session(head)
         retry = 0.0
-        tries = bearer is not None or (head.method == "POST" and head.path == _LOGIN) or self._needs_token(head)
-        if tries and not (known and (bearer is None or self._throttle.knows(stranger, known.fingerprint))):
+        login = head.method == "POST" and head.path == _LOGIN
+        tries = bearer is not None or login or self._needs_token(head)
+        # A session says who somebody is, not whose token they try at the log-in.
+        sure = known and not login and (bearer is None or self._throttle.knows(stranger, known.fingerprint))
+        if tries and not sure:
             retry = self._throttle.wait(stranger, clock.monotonic())
         if known and bearer is not None and not retry:
             self._throttle.came_in(stranger, known.fingerprint)

@@ -35,8 +35,8 @@ class Head:
 
     @property
     def path(self) -> str:
-        """The path as it was sent, percent-encoded."""
-        return self.target.partition("?")[0]
+        """The path as the app compares it, without percent-encoding; a character for each byte."""
+        return unquote_to_bytes(self.target.partition("?")[0].encode("latin-1")).decode("latin-1")
 
     @property
     def chunked(self) -> bool:
@@ -72,6 +72,9 @@ def parse(head: bytes) -> Head:
         raise UsageError(f"the request is not HTTP/1.1: {exc}") from None
     if not isinstance(event, h11.Request) or event.http_version not in {b"1.0", b"1.1"}:
         raise UsageError("the request is not HTTP/1.1")
+    method = event.method.decode("ascii")
+    if method != method.upper():  # the app would take it for the same in capitals, the gate for another
+        raise UsageError(f"'{method[:20]}' is not a method of HTTP; send it in capital letters")
     fields = _fields(event)
     target = event.target.decode("latin-1")
     for scheme in ("http://", "https://"):
@@ -80,7 +83,7 @@ def parse(head: bytes) -> Head:
             target = slash + rest or "/"
     if not target.startswith("/"):
         raise UsageError(f"'{target[:60]}' is not a path of this server")
-    return Head(event.method.decode("ascii"), target, event.http_version.decode("ascii"), fields)
+    return Head(method, target, event.http_version.decode("ascii"), fields)
 
 
 def _fields(event: h11.Request) -> dict[str, str]:

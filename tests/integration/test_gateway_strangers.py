@@ -216,6 +216,27 @@ def test_an_answer_arrives_while_a_stranger_still_sends(address, base):
     assert time.monotonic() - started < SOON
 
 
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        (b"/login", b""),
+        (b"/submit", b"Authorization: Basic x\r\n"),
+        (b"/api/v1/submissions", b"Transfer-Encoding: chunked\r\n"),
+    ],
+)
+def test_nobody_waits_for_a_body_that_is_withheld(address, base, path, fields):
+    """Too large for a stranger and not for the app: it is not there, and the thread that would read it is free."""
+    length = b"" if b"chunked" in fields else b"Content-Length: 1900000\r\n"
+    form = b"Content-Type: application/x-www-form-urlencoded\r\n"
+    with connect(address) as one:
+        started, got = time.monotonic(), b""
+        one.sendall(b"POST " + path + b" HTTP/1.1\r\n" + HEAD + fields + form + length + b"\r\n")
+        while piece := one.recv(65536):
+            got += piece
+    assert got.startswith((b"HTTP/1.1 4", b"HTTP/1.1 303")), got[:200]
+    assert time.monotonic() - started < SOON
+
+
 def test_who_reads_a_byte_at_a_time_is_cut_off(address, base):
     with connect(address, small=True) as one:
         one.sendall(b"GET /api/v1/submissions/%s/output HTTP/1.1\r\n%s%s\r\n" % (ID.encode(), HEAD, bearer(USER)))
@@ -276,6 +297,7 @@ ODD = [
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n",
     b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"post /login HTTP/1.1\r\nHost: x\r\n\r\n",
     b"BREW /login HTTP/1.1\r\nHost: x\r\n\r\n",
     b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
     b"GET /api/v1/alive HTTP/1.1\r\nHost: x\r\n" + b"X-A: 1\r\n" * 4000 + b"\r\n",

@@ -34,7 +34,7 @@ def test_a_head_is_read():
     head = parse(
         "POST /a%20b?c=d HTTP/1.1", "Host: x", "Content-Length: 7", "Cookie: a=1", "Cookie: b=2", "X-A: 1", "x-a: 2"
     )
-    assert (head.method, head.path, head.length, head.chunked, head.version) == ("POST", "/a%20b", 7, False, "1.1")
+    assert (head.method, head.path, head.length, head.chunked, head.version) == ("POST", "/a b", 7, False, "1.1")
     assert head.fields["cookie"] == "a=1; b=2"
     assert head.fields["x-a"] == "1, 2"
     assert head.bearer is None
@@ -53,6 +53,8 @@ def test_a_head_is_read():
         ("GET / HTTP/2.0", "Host: x"),
         ("GET  / HTTP/1.1", "Host: x"),
         ("G\x00T / HTTP/1.1", "Host: x"),
+        ("get / HTTP/1.1", "Host: x"),
+        ("Post / HTTP/1.1", "Host: x"),
         ("GET /\x7f HTTP/1.1", "Host: x"),
         ("GET /", "Host: x"),
         ("CONNECT x:1 HTTP/1.1", "Host: x"),
@@ -194,6 +196,11 @@ def test_a_session_of_the_pages_is_known_at_the_gate(config):
         assert (
             gate.caller(parse("POST /submit HTTP/1.1", "Host: x", f"Cookie: judge={forged}"), "1.2.3.4").known is None
         )
+    for _ in range(30):
+        gate.answered(known, 401)
+    for line, waits in (("POST /login", True), ("POST /submit", False), ("GET /api/v1/whoami", False)):
+        caller = gate.caller(parse(f"{line} HTTP/1.1", "Host: x", f"Cookie: judge={cookie.value}"), "1.2.3.4")
+        assert (caller.retry_after > 0) == waits, "a session is no licence to guess the tokens of others"
 
 
 def test_failures_cost_strangers_time_and_not_their_neighbours(config):
@@ -210,7 +217,8 @@ def test_failures_cost_strangers_time_and_not_their_neighbours(config):
     assert gate.caller(other, "1.2.3.5").retry_after == 0
     for free in ("GET /login", "GET /", "GET /static/app.css", "GET /api/v1/health"):
         assert gate.caller(parse(f"{free} HTTP/1.1", "Host: x"), "1.2.3.4").retry_after == 0
-    assert gate.caller(parse("POST /login HTTP/1.1", "Host: x"), "1.2.3.4").retry_after > 0
+    for guess in ("/login", "/%6cogin", "/%6C%6f%67in?a", "http://x/log%69n", "/%61pi/v1/whoami"):
+        assert gate.caller(parse(f"POST {guess} HTTP/1.1", "Host: x"), "1.2.3.4").retry_after > 0, guess
 
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.booleans()), max_size=80))
