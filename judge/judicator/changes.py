@@ -61,8 +61,9 @@ class Follower:
             except PyMongoError as exc:
                 if self.alive:
                     log.warning("the change stream broke off, waiters are woken each second meanwhile: %s", exc)
-            self.alive = False
-            self._hub.everyone()
+            finally:
+                self.alive = False
+                self._hub.everyone()
             await asyncio.sleep(_RETRY)
 
     async def _follow(self) -> None:

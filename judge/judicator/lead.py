@@ -7,7 +7,6 @@ the sweep. Hand-outs and completions need no leader at all.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
 from collections.abc import Awaitable, Callable
@@ -24,7 +23,7 @@ from judge.etcd.client import Etcd
 from judge.etcd.election import Election
 from judge.judicator.database import Database, Document
 from judge.judicator.executors import Executors
-from judge.judicator.loops import Loops
+from judge.judicator.loops import Loops, away
 from judge.judicator.order import STRIKE, blame
 from judge.judicator.sweep import Decision, Limits, Notes, Seen, decide, observed
 from judge.judicator.tasks import Tasks
@@ -85,8 +84,11 @@ class Lead:
         if not held:
             self._lost()
         elif self.epoch is None:
-            with contextlib.suppress(PyMongoError):  # the database is away: the next step tries again
+            try:
                 await self._take_epoch()
+            except PyMongoError as exc:
+                if not away(exc):  # else the next step tries again
+                    raise
         LEADING.set(int(self.leading))
         return self.leading
 
@@ -115,6 +117,8 @@ class Lead:
             try:
                 await self.sweep_once()
             except PyMongoError as exc:
+                if not away(exc):
+                    raise
                 log.warning("sweep put off, the database does not answer: %s", str(exc)[:200])
 
     async def sweep_once(self) -> Decision | None:

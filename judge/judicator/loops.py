@@ -39,6 +39,11 @@ def pause(tries: int) -> float:
     return min(_MOST, _LEAST * 2.0 ** min(tries - 1, 10))
 
 
+def away(exc: PyMongoError) -> bool:
+    """Whether the database does not answer now. A call that it refuses is a fault: it will be refused again."""
+    return isinstance(translate(exc), UnavailableError)
+
+
 @dataclass
 class _Fault:
     tries: int
@@ -80,7 +85,7 @@ class Loops:
         try:
             await work()
         except DRIVER_ERRORS as exc:
-            if isinstance(exc, PyMongoError) and isinstance(translate(exc), UnavailableError):
+            if isinstance(exc, PyMongoError) and away(exc):
                 raise
             await self._failed(loop, name, exc)
             return False

@@ -23,7 +23,7 @@ from judge import clock, failpoint
 from judge.errors import ConflictError, EmptyError, NotFoundError
 from judge.judicator import documents, verdicts
 from judge.judicator.database import Database, Document
-from judge.judicator.loops import Loops
+from judge.judicator.loops import Loops, away
 from judge.judicator.rejudge_views import (
     OPEN,
     change_of_run,
@@ -403,6 +403,8 @@ class Rejudgings:
                 try:
                     await self.sweep()
                 except PyMongoError as exc:
+                    if not away(exc):
+                        raise
                     log.warning("rejudgings are put off, the database does not answer: %s", str(exc)[:200])
 
     async def sweep(self) -> None:

@@ -22,6 +22,7 @@ from pymongo.errors import PyMongoError
 from judge import clock, failpoint
 from judge.judicator.blobs import SOON, due, mark, unmark
 from judge.judicator.database import Collection, Database, Document
+from judge.judicator.loops import away
 from judge.judicator.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -125,6 +126,8 @@ class Retention:
                 if leading() and now >= self._barred and (now >= self._next or await self.position() is not None):
                     await self.once(leading)
             except PyMongoError as exc:
+                if not away(exc):
+                    raise
                 log.warning("retention is put off, the database does not answer: %s", str(exc)[:200])
 
     async def position(self) -> tuple[str, Any] | None:

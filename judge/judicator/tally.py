@@ -17,6 +17,7 @@ from pymongo.errors import PyMongoError
 
 from judge import clock
 from judge.judicator.database import LANE, Database, Document
+from judge.judicator.loops import away
 from judge.judicator.order import RANKS
 from judge.judicator.queue import BEHIND, FRONT, RUN, Queue
 
@@ -109,6 +110,8 @@ class Tally:
                 took = clock.monotonic() - start
                 await self._queue.mend()
             except PyMongoError as exc:
+                if not away(exc):
+                    raise
                 log.warning("the queue is not counted, the database does not answer: %s", str(exc)[:200])
 
     async def recount(self) -> Document:

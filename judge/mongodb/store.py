@@ -27,6 +27,9 @@ _HEARTBEAT_MS = 2000
 _CONNECT_MS = 2000
 
 _AUTHENTICATION = frozenset({13, 18, 8000})
+# What a read meets when its server stops being the primary, or has just become it: a cursor or plan that is gone, no
+# majority or quorum known yet, no snapshot. The same call succeeds a moment later.
+_PASSING = frozenset({43, 134, 136, 175, 246})
 
 # What the driver raises: of the server and the network, and for documents that it will not send.
 DRIVER_ERRORS = (errors.PyMongoError, BSONError)
@@ -135,6 +138,8 @@ def _nothing_was_done(exc: errors.PyMongoError) -> bool:
 def _may_have_happened(exc: errors.PyMongoError) -> bool:
     """Whether a write that failed like this can be in force, now or later."""
     if isinstance(exc, errors.ConnectionFailure | errors.WTimeoutError | errors.WriteConcernError):
+        return True
+    if isinstance(exc, errors.OperationFailure) and exc.code in _PASSING:
         return True
     if isinstance(exc, errors.ExecutionTimeout) or exc.timeout or exc.has_error_label("RetryableWriteError"):
         return True

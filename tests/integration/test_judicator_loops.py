@@ -112,6 +112,33 @@ def test_a_loop_that_breaks_begins_again(world: World, loop: str, monkeypatch: p
     wait_for(lambda: any("broken once" in one for one in warned(world)), what="a warning")
 
 
+@pytest.mark.parametrize("loop", ["epoch", "sweep", "rejudgings", "retention", "count"])
+def test_a_call_that_the_database_refuses_is_told_as_a_fault(
+    world: World, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It will be refused for ever, so it is no outage that passes."""
+    from judge.judicator.lead import Lead
+    from judge.judicator.rejudge import Rejudgings
+    from judge.judicator.retention import Retention
+    from judge.judicator.tally import Tally
+
+    owner, name = {
+        "epoch": (Lead, "_take_epoch"),
+        "sweep": (Lead, "sweep_once"),
+        "rejudgings": (Rejudgings, "sweep"),
+        "retention": (Retention, "position"),
+        "count": (Tally, "recount"),
+    }[loop]
+
+    async def refused(self: Any, *_: Any) -> Any:
+        return await self._db.client.admin.command("aCommandOfNobody")
+
+    monkeypatch.setattr(owner, name, refused)
+    running = world.judicator("j1", **FAST)
+    wait_for(lambda: any("no such command" in one for one in warned(world)), what="a warning")
+    assert running.judicator.crashed() is None
+
+
 def test_pauses_grow_up_to_a_minute() -> None:
     pauses = [loops.pause(tries) for tries in range(1, 100)]
     assert pauses == sorted(pauses)

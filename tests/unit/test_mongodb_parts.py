@@ -176,6 +176,8 @@ def test_exit_codes(tmp_path: Path) -> None:
         (errors.ConfigurationError("x"), UnavailableError),
         (errors.NotPrimaryError("not primary", {"errorLabels": ["NoWritesPerformed"]}), UnavailableError),
         (errors.OperationFailure("auth", 18), UnavailableError),
+        (errors.OperationFailure("Failed to confirm that read was linearizable", 136), OutcomeUnknownError),
+        (errors.CursorNotFound("cursor id 1 not found", 43), OutcomeUnknownError),
         (errors.NotPrimaryError("not primary"), OutcomeUnknownError),
         (errors.AutoReconnect("lost"), OutcomeUnknownError),
         (errors.NetworkTimeout("slow"), OutcomeUnknownError),
