@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 MEMBER = "etcd-member.judge.internal"  # what members of etcd know each other by: judge/etcd/policy.py
+_MEMBERS = (MEMBER, f"*.{MEMBER.partition('.')[2]}")  # the names in a certificate that stand for it
 _SLACK = datetime.timedelta(hours=1)
 _PEM = serialization.Encoding.PEM
 
@@ -210,8 +211,9 @@ class Authority:
 
     def issue(self, request: x509.CertificateSigningRequest, wanted: Wanted) -> str:
         """A certificate for a request, as PEM. Of the request only its key counts, not what it says of itself."""
-        if wanted.role != "etcd" and MEMBER in (name.lower().rstrip(".") for name in wanted.sans):
-            msg = f"{wanted.name} may not be called {MEMBER} as {wanted.role}; take it out of the inventory"
+        taken = [name for name in wanted.sans if name.lower().rstrip(".") in _MEMBERS]
+        if wanted.role != "etcd" and taken:
+            msg = f"{wanted.name} may not be called {taken[0]} as {wanted.role}; take it out of the inventory"
             raise CaError(msg)
         if not request.is_signature_valid:
             msg = f"the request of {wanted.name} for role {wanted.role} is not signed by its own key; run it again"

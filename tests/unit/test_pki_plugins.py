@@ -172,6 +172,19 @@ def test_the_authority_ignores_what_a_request_says_of_itself(authority: Any, tmp
     assert issued.subject == ca.subject("j1", "judicator")
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["etcd-member.judge.internal", "ETCD-member.judge.internal.", "*.judge.internal", "*.JUDGE.internal."],
+)
+def test_no_other_role_gets_a_name_that_stands_for_a_member_of_etcd(authority: Any, tmp_path: Path, name: str) -> None:
+    """Go takes a name with a star for all names that fit."""
+    request = ca.load_request(_request(tmp_path), wanted())
+    with pytest.raises(ca.CaError, match="take it out of the inventory"):
+        authority.issue(request, wanted(role="https", sans=(*SANS, name)))
+    assert authority.issue(request, wanted(role="etcd", sans=(*SANS, "etcd-member.judge.internal")))
+    assert authority.issue(request, wanted(role="https", sans=(*SANS, "*.example.org")))
+
+
 def test_what_is_no_request_is_refused(authority: Any) -> None:
     with pytest.raises(ca.CaError, match="sent no certificate request"):
         ca.load_request("nonsense", wanted())
