@@ -183,9 +183,9 @@ class Cluster:
         """End a session, or all of its user's, for all gateways."""
         self._call("session_end", SessionEnd(id=session, user=user, everywhere=everywhere), m.Empty)
 
-    def session_live(self, session: str) -> bool:
-        """Whether a session is in force."""
-        return self._call("session_live", SessionRef(id=session), SessionState).live
+    def session_live(self, session: str, user: str) -> bool:
+        """Whether a session is in force, and this user's."""
+        return self._call("session_live", SessionRef(id=session, user=user), SessionState).live
 
     # --- deleting ----------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ class Sessions:
         self._tokens = tokens
         self._cluster = cluster
         self._lock = threading.Lock()
-        self._live: dict[str, float] = {}
+        self._live: dict[tuple[str, str], float] = {}
 
     def begin(self, principal: Principal) -> None:
         """Begin a session. Nothing of an earlier one stays, so a planted cookie gains nothing."""
@@ -46,30 +46,30 @@ class Sessions:
         if not isinstance(fingerprint, str) or not isinstance(secret, str):
             return None
         principal = self._tokens.by_fingerprint(fingerprint)
-        return principal if principal is not None and self._in_force(_digest(secret)) else None
+        return principal if principal is not None and self._in_force(_digest(secret), principal.user) else None
 
     def end(self, principal: Principal, *, everywhere: bool) -> None:
         """End the session of this request, or all that this person has; the cookie stays if that cannot be done."""
         name = _digest(str(session.get("sid")))
         self._cluster.session_end(name, principal.user, everywhere=everywhere)
         with self._lock:
-            self._live.pop(name, None)
+            self._live.pop((name, principal.user), None)
             if everywhere:
                 self._live.clear()
         session.clear()
 
-    def _in_force(self, name: str) -> bool:
+    def _in_force(self, name: str, user: str) -> bool:
         now = clock.monotonic()
         with self._lock:
-            if self._live.get(name, 0.0) > now:
+            if self._live.get((name, user), 0.0) > now:
                 return True
-        if not self._cluster.session_live(name):
+        if not self._cluster.session_live(name, user):
             return False
         with self._lock:
             if len(self._live) >= _MOST:
                 self._live.clear()
             # From before the question was asked: the answer may have been on its way for long.
-            self._live[name] = now + AGE
+            self._live[name, user] = now + AGE
         return True
 
     def caller(self, request: Request) -> Principal:

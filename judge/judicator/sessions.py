@@ -39,5 +39,6 @@ class Sessions:
         return Empty()
 
     async def live(self, request: SessionRef) -> SessionState:
-        """Whether a session is in force."""
-        return SessionState(live=await self._db.find(self._db.sessions, {"_id": request.id}, {"_id": 1}) is not None)
+        """Whether a session of this user is in force."""
+        query = {"_id": request.id, "user": request.user}
+        return SessionState(live=await self._db.find(self._db.sessions, query, {"_id": 1}) is not None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from judge.allowance import Role
-from judge.rpc.messages import Message, TaskId, Trace
+from judge.rpc.messages import Message, SearchTime, TaskId, Trace
 
 # Carries `By` beside the body of every call that a gateway makes for somebody.
 HEADER = "Judge-By"
@@ -115,8 +115,8 @@ class AuditQuery(Message):
     action: str | None = Field(default=None, pattern=r"^[a-z.]{1,40}$", description="`login`, or `problem.` for all")
     object: str | None = Field(default=None, max_length=200)
     origin: str | None = Field(default=None, max_length=64)
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    since: SearchTime | None = None
+    until: SearchTime | None = None
     limit: int = Field(default=50, ge=1, le=500)
     before: TaskId | None = None
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from judge.rpc.messages import Identifier, Message, TaskId
 
 User = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
+def _in_range(moment: str) -> str:
+    if any(int(part) >= 2**32 for part in moment.split(".")):
+        msg = "has a part of more than 32 bits; send the `until` of the answer before"
+        raise ValueError(msg)
+    return moment
+
+
 # The database's logical time at which a purge began; what comes in later is new data.
-Moment = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,10}\.[0-9]{1,10}$")]
+Moment = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,10}\.[0-9]{1,10}$"), AfterValidator(_in_range)]
 
 
 class DeletionWanted(Message):

@@ -5,10 +5,11 @@ Units: seconds, bytes. Blobs are named by the SHA-256 of their content in lower-
 
 from __future__ import annotations
 
+import datetime
 import enum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from judge.allowance import Allowance, Role
 
@@ -17,6 +18,18 @@ TaskId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{24}$")]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$")]
 # One id from the API call to the sandbox; every log line about the task names it. Empty: from before there were any.
 Trace = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$")]
+
+
+def _within_ids(moment: datetime.datetime) -> datetime.datetime:
+    # Ids begin with their second in 32 bits; searches by time go by ids, up to a second beyond.
+    if not 0 <= moment.timestamp() < 2**32 - 1:
+        msg = "must lie between 1970 and 2106"
+        raise ValueError(msg)
+    return moment
+
+
+# A time that something is searched by.
+SearchTime = Annotated[AwareDatetime, AfterValidator(_within_ids)]
 
 
 class Message(BaseModel):

@@ -11,9 +11,10 @@ LIFETIME = 7 * 86400
 
 
 class SessionRef(Message):
-    """Names a session by the SHA-256 of the secret in its cookie."""
+    """Names a session by the SHA-256 of the secret in its cookie, and whose it should be."""
 
     id: Sha256
+    user: str = Field(min_length=1, max_length=64)
 
 
 class SessionBegin(Message):

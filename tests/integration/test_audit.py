@@ -285,6 +285,15 @@ def test_the_trail_is_searched_by_admins(world, app, admin, ada, judicator):
     assert admin("GET", f"/audit?since={tomorrow}").json["entries"] == []
     assert len(admin("GET", f"/audit?until={tomorrow}").json["entries"]) == 6
     assert admin("GET", "/audit?action=%24where").status_code == 400
+    for moment in (
+        "1969-12-31T23:59:59Z",
+        "2106-02-07T06:28:15Z",
+        "9999-12-31T23:59:59.9Z",
+        "0001-01-01T00:00:00%2B14:00",
+    ):
+        for name in ("since", "until"):
+            answer = check(admin("GET", f"/audit?{name}={moment}"), 400, "audit")
+            assert answer["field"] == name and "between 1970 and 2106" in answer["error"]
 
 
 def test_holds_are_noted_as_they_are_told(world, app, admin, ada):

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from judge.gateway import sessions
+from judge.gateway.auth import Tokens
 from judge.rpc.session import LIFETIME
-from tests.support.gateway import USER, Browser, Person, make_config, serving_app
+from tests.support.gateway import ADMIN, USER, Browser, Person, make_config, serving_app
 from tests.support.judicators import patient_world
 from tests.support.servers import wait_for
 
@@ -77,6 +78,16 @@ def test_a_cookie_that_the_cluster_does_not_know_is_no_session(gateways, world):
     database = world.judicators[0].judicator.database
     world.judicators[0].do(database.sessions.delete_many({}))
     wait_for(lambda: not known(thief), sessions.AGE + 2, what="the end of the session")
+
+
+def test_a_session_is_of_the_person_who_began_it(gateways):
+    """Who holds the key that signs cookies, and a session of their own, is nobody else by it."""
+    ada = Browser(gateways[0].test_client(), USER)
+    assert known(ada)
+    root = Tokens(gateways[0].extensions["judge"].config.tokens).find(ADMIN)
+    with ada.client.session_transaction() as session:
+        session["fp"] = root.fingerprint
+    assert not known(ada)
 
 
 def test_who_logs_out_sees_no_more_of_a_held_call(gateways):

@@ -111,7 +111,7 @@ class Prepared:
         self._sessions: dict[str, Callable[[Any], m.Message]] = {
             "session_begin": self._begin,
             "session_end": self._end,
-            "session_live": lambda one: SessionState(live=one.id in self.live),
+            "session_live": lambda one: SessionState(live=self.live.get(one.id) == one.user),
         }
         self.address = f"127.0.0.1:{free_port()}"
         pki.make_ca(self.pki)
