@@ -12,7 +12,16 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
+from judge.errors import LimitError
 from judge.judicator.order import fair_order
+
+
+def too_many(user: str, cap: int) -> LimitError:
+    """What somebody is told who has as many tasks waiting as may wait."""
+    return LimitError(
+        f"{cap} submissions of user '{user}' wait to be judged, and no more may wait at once; "
+        "hand in again when some of them are judged, or cancel some"
+    )
 
 
 @dataclass(eq=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+import hashlib
+from collections.abc import Collection
 from typing import Final
 
 from judge.config import SubmissionLimits
@@ -122,17 +123,19 @@ def _check_test(place: str, test: Test) -> None:
             raise FieldError(f"{place}.{blob}", f"is given together with '{text}'; give one of the two")
 
 
-async def store_texts(submission: Submission, put: Callable[[bytes], Awaitable[str]]) -> Submission:
-    """The submission with its big test texts stored as blobs, so that its document stays small."""
+def name_texts(submission: Submission) -> tuple[Submission, dict[str, bytes]]:
+    """The submission with its big test texts named as blobs, so that its document stays small; these by their names."""
     total = sum(len(text.encode()) for test in submission.tests for text in (test.input, test.answer) if text)
     if total <= INLINE_BYTES:
-        return submission
-    tests = []
+        return submission, {}
+    tests, texts = [], {}
     for test in submission.tests:
         update: dict[str, str | None] = {}
         for text, blob in (("input", "input_blob"), ("answer", "answer_blob")):
             data = (getattr(test, text) or "").encode()
             if len(data) > SMALL_BYTES:
-                update |= {text: None, blob: await put(data)}
+                name = hashlib.sha256(data).hexdigest()
+                texts[name] = data
+                update |= {text: None, blob: name}
         tests.append(test.model_copy(update=update))
-    return submission.model_copy(update={"tests": tests})
+    return submission.model_copy(update={"tests": tests}), texts

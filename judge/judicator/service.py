@@ -14,8 +14,9 @@ from bson import ObjectId
 import judge
 from judge import clock
 from judge.config import JudicatorConfig
-from judge.errors import FieldError, UnavailableError
+from judge.errors import FieldError, JudgeError, UnavailableError
 from judge.judicator import documents, intake
+from judge.judicator.adding import too_many
 from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, rejudge_start
 from judge.judicator.blobs import Blobs
 from judge.judicator.deleting import Deleting
@@ -150,16 +151,29 @@ class Service:
             allowed=allowed,
             own_tests=self._config.allowances.of(submission.role).own_tests,
         )
-        stored = await intake.store_texts(submission, self.blobs.put)
-        # Last of all: from this answer on retention leaves them alone for longer than the rest takes.
-        missing = await self.blobs.missing(documents.blobs_of(stored))
-        if missing:
-            raise FieldError("tests", f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first")
+        stored, texts = intake.name_texts(submission)
+        named = set(documents.blobs_of(stored)) - set(texts)
+        allowance = self._config.allowances.of(stored.role)
+        cap = allowance.waiting
+        full = texts and cap is not None and await self.tasks.queue.waiting(stored.user, cap) >= cap
+        # Nothing big is stored for what will be refused; `tasks.add` counts exactly.
+        if full and cap is not None and await self.tasks.known(submission, digest, newest=True) is None:
+            raise too_many(stored.user, cap)
         usage = self.tasks.usage
-        size = await usage.of_submission(stored, documents.blobs_of(stored))
-        most = self._config.allowances.of(stored.role).stored_bytes
-        async with usage.taking(stored.user, size, most) as taken:
-            doc, created = await self.tasks.add(stored, problem, digest, await self.executors.capacity(), size)
+        size = await usage.of_submission(stored, named) + sum(map(len, texts.values()))
+        async with usage.taking(stored.user, size, allowance.stored_bytes) as taken:
+            try:
+                for data in texts.values():
+                    await self.blobs.put(data)
+                # Last of all: from this answer on retention leaves them alone for longer than the rest takes.
+                missing = await self.blobs.missing(documents.blobs_of(stored))
+                if missing:
+                    msg = f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first"
+                    raise FieldError("tests", msg)
+                doc, created = await self.tasks.add(stored, problem, digest, await self.executors.capacity(), size)
+            except JudgeError:
+                await self.blobs.let_go(texts)
+                raise
             taken.kept = created
         return m.AddReply(task=documents.to_task(doc), created=created)
 

@@ -20,9 +20,9 @@ from pymongo.errors import DuplicateKeyError
 
 from judge import clock
 from judge.allowance import Allowances
-from judge.errors import ConflictError, LimitError, NotFoundError
+from judge.errors import ConflictError, NotFoundError
 from judge.judicator import documents, verdicts
-from judge.judicator.adding import Add, Adding
+from judge.judicator.adding import Add, Adding, too_many
 from judge.judicator.database import Database, Document
 from judge.judicator.documents import HELD_FIELDS, Held
 from judge.judicator.order import RANKS, STRIKE, Capacity, back_rank, yields
@@ -142,10 +142,7 @@ class Tasks:
                 "user '%s' is refused another task: %d wait, the most for role '%s'",
                 *(submission.user, cap, submission.role),
             )
-            raise LimitError(
-                f"{cap} submissions of user '{submission.user}' wait to be judged, and no more may wait at once; "
-                "hand in again when some of them are judged, or cancel some"
-            )
+            raise too_many(submission.user, cap)
         return known
 
     async def get(self, task: ObjectId, version: int = 0) -> Document:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import datetime
+import hashlib
 import os
 import subprocess
 import sys
@@ -374,6 +375,35 @@ def test_results_and_their_blobs_count_and_what_goes_is_given_back(world: World)
         add(people, language="nonsense")
     assert add(people, idempotency_key="k") == add(people, idempotency_key="k")
     assert stored(running, "ann") == real(world, "ann"), "refusals and repetitions take nothing"
+
+
+def test_what_is_refused_leaves_nothing_big_behind(world: World) -> None:
+    """Whoever may not store or queue more does not fill the disk with the tests of what is refused."""
+    limits = {"stored_bytes": 2_000_000, "waiting": 2}
+    running = world.judicator(**PATIENT, allowances={"user": limits})
+    people = world.client()
+
+    def big(fill: str, count: int, **fields: Any) -> m.Submission:
+        return source(tests=[m.Test(name="1", input=fill * count)], **fields)
+
+    with pytest.raises(LimitError, match="the limit is 2000000"):
+        people.call("add", big("a", 3_000_000), m.AddReply)
+    first = people.call("add", big("b", 500_000, idempotency_key="k"), m.AddReply).task
+    add(people)
+    with pytest.raises(LimitError, match="2 submissions of user 'ann' wait"):
+        people.call("add", big("c", 500_000), m.AddReply)
+    (kept,) = blobs(world)
+    assert kept == hashlib.sha256(b"b" * 500_000).hexdigest()
+    assert people.call("add", big("b", 500_000, idempotency_key="k"), m.AddReply).task.id == first.id
+    people.call("cancel", m.TaskRef(id=first.id), m.Task)
+    missing = m.Test(name="2", input_blob="0" * 64)
+    both = source(tests=[m.Test(name="1", input="d" * 500_000), missing])
+    with pytest.raises(JudgeError, match="is not uploaded"):
+        people.call("add", both, m.AddReply)
+    overdue(world)
+    clean(running)
+    assert blobs(world) == {kept}, "what was stored before the refusal goes soon"
+    assert stored(running, "ann") == real(world, "ann")
 
 
 def test_a_counter_that_is_wrong_is_mended_once_it_was_wrong_twice(world: World) -> None:

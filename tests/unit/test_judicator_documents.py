@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 
@@ -88,22 +87,15 @@ def test_the_smaller_source_limit_counts() -> None:
 
 
 def test_big_test_texts_become_blobs_and_small_sets_stay() -> None:
-    stored: dict[str, bytes] = {}
-
-    async def put(data: bytes) -> str:
-        sha = hashlib.sha256(data).hexdigest()
-        stored[sha] = data
-        return sha
-
     small = m.Submission(**GOOD, tests=[m.Test(name="1", input="x" * 2000, answer="y")])
-    assert asyncio.run(intake.store_texts(small, put)) is small
+    assert intake.name_texts(small) == (small, {})
     big = m.Submission(**GOOD, tests=[m.Test(name="1", input="x" * 300_000, answer="y"), m.Test(name="2")])
-    made = asyncio.run(intake.store_texts(big, put))
+    made, texts = intake.name_texts(big)
     assert made.tests[0].input is None
-    assert stored[made.tests[0].input_blob or ""] == b"x" * 300_000
+    assert texts == {hashlib.sha256(b"x" * 300_000).hexdigest(): b"x" * 300_000}
     assert made.tests[0].answer == "y"
     assert made.tests[1] == m.Test(name="2")
-    assert documents.blobs_of(made) == list(stored)
+    assert documents.blobs_of(made) == list(texts)
 
 
 def test_the_digest_is_of_the_content_alone() -> None:
