@@ -12,7 +12,8 @@ from judge.errors import UsageError
 
 HEAD_BYTES = 32 * 1024
 PACKET_BYTES = 65535
-_LINES = 128
+# uWSGI drops a request of 128 variables without a word.
+_LINES = 100
 _DIGITS = 15
 _COOKIES, _PLAIN = "; ", ", "
 
@@ -35,8 +36,8 @@ class Head:
 
     @property
     def path(self) -> str:
-        """The path as the app compares it, without percent-encoding; a character for each byte."""
-        return unquote_to_bytes(self.target.partition("?")[0].encode("latin-1")).decode("latin-1")
+        """The path as the app compares it: not percent-encoded, one slash in front; a character for each byte."""
+        return "/" + unquote_to_bytes(self.target.partition("?")[0].encode("latin-1")).decode("latin-1").lstrip("/")
 
     @property
     def chunked(self) -> bool:

@@ -204,6 +204,14 @@ def test_a_connection_carries_one_request(address, base):
     assert json.loads(got.partition(b"\r\n\r\n")[2])["version"]
 
 
+def test_as_many_header_lines_as_the_front_takes_uwsgi_takes(address, base):
+    for lines, status in ((97, b"200"), (98, b"431")):
+        fields = HEAD + b"".join(b"X-%d: 1\r\n" % number for number in range(lines - HEAD.count(b"\n")))
+        with connect(address) as one:
+            one.sendall(b"GET /login HTTP/1.1\r\n" + fields + b"X: 1\r\n\r\n")
+            assert one.recv(65536).startswith(b"HTTP/1.1 " + status), lines
+
+
 def test_an_answer_arrives_while_a_stranger_still_sends(address, base):
     with connect(address) as one:
         one.sendall(

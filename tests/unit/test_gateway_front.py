@@ -217,7 +217,16 @@ def test_failures_cost_strangers_time_and_not_their_neighbours(config):
     assert gate.caller(other, "1.2.3.5").retry_after == 0
     for free in ("GET /login", "GET /", "GET /static/app.css", "GET /api/v1/health"):
         assert gate.caller(parse(f"{free} HTTP/1.1", "Host: x"), "1.2.3.4").retry_after == 0
-    for guess in ("/login", "/%6cogin", "/%6C%6f%67in?a", "http://x/log%69n", "/%61pi/v1/whoami"):
+    for guess in (
+        "/login",
+        "/%6cogin",
+        "/%6C%6f%67in?a",
+        "http://x/log%69n",
+        "//login",
+        "/%2flogin",
+        "//api/v1/whoami",
+        "/%61pi/v1/whoami",
+    ):
         assert gate.caller(parse(f"POST {guess} HTTP/1.1", "Host: x"), "1.2.3.4").retry_after > 0, guess
 
 
