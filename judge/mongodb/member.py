@@ -254,7 +254,12 @@ class Register:
         """What each new primary makes sure of once: default concerns and the judicators' user."""
         if self._replica.ensure_defaults():
             log.info("made majority the default read and write concern")
-        if self._replica.ensure_user():
+        try:
+            made = self._replica.ensure_user()
+        except RefusedError as exc:
+            # Each next primary would end by it, until none is left; a set that has its user can do without the file.
+            raise JudgeError(str(exc)) from None
+        if made:
             log.info("made the user '%s'", self._config.username)
         self._settled = True
 

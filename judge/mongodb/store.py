@@ -76,13 +76,22 @@ def read_file(path: Path, setting: str) -> bytes:
 
 
 def password_options(username: str | None, password_file: Path | None) -> Document:
-    """The driver's options for a user of the database `admin`; empty when no user is configured."""
+    """The driver's options for a user of the database `admin`; empty when no user is configured.
+
+    RefusedError when the file holds no password that anybody could log in with.
+    """
     if username is None:
         return {}
     if password_file is None:
         msg = f"username '{username}' has no password; name the file that holds it under 'password_file'"
         raise RefusedError(msg)
-    password = read_file(password_file, "password_file").decode().strip()
+    try:
+        password = read_file(password_file, "password_file").decode().strip()
+    except UnicodeDecodeError:
+        password = ""
+    if not password:
+        msg = f"password_file: {password_file} holds no password; put one into it, as text"
+        raise RefusedError(msg)
     return {"username": username, "password": password, "authSource": "admin"}
 
 

@@ -200,6 +200,48 @@ def test_errors_while_the_set_cannot_confirm(secure: tuple[Cluster, list[Daemon]
         assert client.judge.z.count_documents({"_id": 1}) <= 1
 
 
+@pytest.mark.parametrize("fault", ["missing", "empty", "rubbish"])
+def test_a_primary_without_its_password_file_goes_on_serving(tmp_path: Path, etcd_endpoint: str, fault: str) -> None:
+    key, password = tmp_path / "key", tmp_path / "password"
+    key.write_text("c2VjcmV0IG9mIHRoZSBtZW1iZXJz\n")
+    key.chmod(0o600)
+    password.write_text("first\n")
+
+    def logs_in(word: str) -> bool:
+        (tmp_path / "typed").write_text(word)
+        config = MongodbClient(seeds=[one.address], username="judicator", password_file=tmp_path / "typed", timeout=3.0)
+        with store.connect(config, asynchronous=False) as client:
+            try:
+                client.judge.x.find_one()
+            except PyMongoError:
+                return False
+        return True
+
+    with mongodb_cluster(tmp_path, etcd_endpoint) as cluster:
+        (one,) = cluster.start(1, username="judicator", password_file=str(password), key_file=str(key))
+        one.said("made the user")
+        assert one.stop() == 0
+        if fault == "missing":
+            password.unlink()
+        else:
+            password.write_bytes(b"\n" if fault == "empty" else b"\xff\xfe")
+        one.start()
+        one.said("this pass failed: password_file")
+        wait_for(lambda: logs_in("first"), what="a log-in with the password that was set before")
+        assert one.process is not None
+        assert one.process.poll() is None
+        password.write_text("second\n")
+        wait_for(lambda: logs_in("second"), what="the new password")
+
+
+@pytest.mark.parametrize("content", [b"", b" \n", b"\xff\xfe"])
+def test_a_file_without_a_password_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "password").write_bytes(content)
+    config = MongodbClient(seeds=["127.0.0.1:1"], username="u", password_file=tmp_path / "password")
+    with pytest.raises(RefusedError, match=r"password_file: .* holds no password"):
+        store.connect(config, asynchronous=False)
+
+
 def test_missing_files_are_named(tmp_path: Path) -> None:
     config = MongodbClient(seeds=["127.0.0.1:1"], username="u")
     with pytest.raises(RefusedError, match="username 'u' has no password"):
