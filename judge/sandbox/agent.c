@@ -70,11 +70,6 @@ struct cgroup {
     int procs[MAX_CGROUPS], count;
 };
 
-struct fresh {
-    const char *path;
-    struct timespec changed; /* ctime of its empty root; still the same: nothing was ever made in it */
-};
-
 /* The page that slot, agent and, until it executes, the child share. */
 struct shared {
     uint64_t began_ns; /* when the program was executed, CLOCK_MONOTONIC; the slot sets it to 0 before RUN */
@@ -103,11 +98,11 @@ static struct sock_fprog program = {0, filter};
 static struct cgroup build_cgroup, run_cgroup;
 static struct parent build_parent, run_parent;
 static struct call call;
-static struct fresh scratch[] = {{"/scratch", {0, 0}}, {"/tmp", {0, 0}}, {"/dev/shm", {0, 0}}};
+static const char *const scratch[] = {"/scratch", "/tmp", "/dev/shm"};
 static struct shared *shared;
 static const char *tmp_options;
 static uid_t run_uid;
-static int channel, signals, null_fd, box_writable = 1;
+static int channel, signals, box_writable = 1;
 /* Of up to 8192 CPUs, which is as many as x86 kernels are built for; one cpu_set_t has 1024. */
 static cpu_set_t made_on[8];
 
@@ -118,27 +113,36 @@ static void protect(void) {
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) die("prctl");
 }
 
-static void mount_scratch(struct fresh *dir) {
-    struct stat st;
-    if (mount("tmpfs", dir->path, "tmpfs", MS_NOSUID | MS_NODEV, tmp_options) < 0) die(dir->path);
-    if (stat(dir->path, &st) < 0) die(dir->path);
-    dir->changed = st.st_ctim;
+/* Modified at 0: no clock, however coarse, can show a run of now as that. */
+static void mark_unused(const char *path) {
+    const struct timespec times[2] = {{0, UTIME_OMIT}, {0, 0}};
+    if (utimensat(AT_FDCWD, path, times, 0) < 0) die(path);
+}
+
+/* Without times of access: reading a directory would leave one. */
+static void mount_scratch(const char *path) {
+    if (mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOATIME, tmp_options) < 0) die(path);
+    mark_unused(path);
 }
 
 /*
  * A scratch directory in which nothing was ever made is as good as a new one, and much cheaper: the kernel takes 10 ms
- * to unmount. After a writable run, an empty one will do as well: its time stamps tell the runs nothing that the
- * compiler could not have told them in /box.
+ * to unmount. After a writable run, an empty one will do as well: its time stamps and its count of files tell the runs
+ * nothing that the compiler could not have told them in /box. Files that never have a name would be counted and change
+ * no directory: the filter refuses them.
  */
-static void renew_scratch(struct fresh *dir, int writable) {
+static void renew_scratch(const char *path, int writable) {
     struct stat st;
     struct statfs fs;
-    if (stat(dir->path, &st) == 0 && statfs(dir->path, &fs) == 0 && fs.f_files - fs.f_ffree == 1 && st.st_uid == 0) {
-        if (writable) dir->changed = st.st_ctim;
-        if (st.st_ctim.tv_sec == dir->changed.tv_sec && st.st_ctim.tv_nsec == dir->changed.tv_nsec) return;
+    if (stat(path, &st) == 0 && statfs(path, &fs) == 0 && fs.f_files - fs.f_ffree == 1 && st.st_uid == 0) {
+        if (st.st_mtim.tv_sec == 0 && st.st_mtim.tv_nsec == 0) return;
+        if (writable) {
+            mark_unused(path);
+            return;
+        }
     }
-    if (umount2(dir->path, MNT_DETACH) < 0) die("unmount");
-    mount_scratch(dir);
+    if (umount2(path, MNT_DETACH) < 0) die("unmount");
+    mount_scratch(path);
 }
 
 static void write_file(const char *path, const char *text) {
@@ -369,6 +373,8 @@ static void become(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
     umask(022);
     if (unshare(CLONE_NEWIPC) < 0) fail("ipc namespace");
+    /* Opened for this run: flags and owner of an open file would be there for the next one. */
+    if (call.stdio[0] < 0) call.stdio[0] = open("/dev/null", O_RDONLY);
     /* Received descriptors are all above 2: 0, 1 and 2 of process 1 are never closed. */
     for (int i = 0; i < 3; i++)
         if (dup2(call.stdio[i], i) < 0) fail("dup2");
@@ -390,7 +396,7 @@ static void read_call(ssize_t size, const int *fds) {
         errno = EPROTO;
         die("run request");
     }
-    call.stdio[0] = passed == 3 ? fds[0] : null_fd; /* two descriptors: the outputs; the input is empty */
+    call.stdio[0] = passed == 3 ? fds[0] : -1; /* two descriptors: the outputs; the input is empty */
     call.stdio[1] = fds[passed - 2];
     call.stdio[2] = fds[passed - 1];
     call.cwd = strings[0];
@@ -534,7 +540,7 @@ static void run(ssize_t size, const int *fds) {
     answer.error = shared->error;
     memcpy(answer.stage, shared->stage, sizeof answer.stage);
     reply(&answer, -1);
-    for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) renew_scratch(&scratch[i], writable);
+    for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) renew_scratch(scratch[i], writable);
     renew_network();
     reply(&ready, -1);
 }
@@ -578,10 +584,8 @@ static _Noreturn void serve(char **argv) {
     write_file("/etc/hosts", "127.0.0.1 localhost box\n::1 localhost\n");
     write_file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n");
     if (mount("tmpfs", "/box", "tmpfs", MS_NOSUID | MS_NODEV, argv[3]) < 0) die("/box");
-    for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) mount_scratch(&scratch[i]);
+    for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) mount_scratch(scratch[i]);
     close_devices();
-    null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null_fd < 0) die("/dev/null");
     if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) die("remount /");
     cover_proc();
     renew_network();

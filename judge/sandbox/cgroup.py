@@ -217,9 +217,14 @@ def programs(peak: int, limit: int, files: int, cached: tuple[int, int]) -> int:
     the run's start and at its end: so much as there was at both ends was there at the peak, too, unless the kernel took
     pages back for room, which it does at the limit: then nobody knows. What the run pulled in counts for it, since it
     may have come after the peak.
+
+    Where page cache filled the group, that is less than the limit, by a byte if nothing else is known: all of it would
+    say to the verdict that the program had used it up, and it had not, or it would have been killed for that.
     """
     reclaimed = peak > limit - _STEP
-    return max(0, peak - files - (0 if reclaimed else min(cached)))
+    used = max(0, peak - files - (0 if reclaimed else min(cached)))
+    below = max(0, limit - files - 1)
+    return below if cached[1] > _DUST and below < used <= below + _STEP else used
 
 
 def cache(stat: bytes) -> int:

@@ -76,6 +76,10 @@ _F_SETFL, _F_SETLEASE, _F_NOTIFY = 4, 1024, 1026
 _SET_LOCK, _GET_LOCK = (6, 7, 37, 38), (5, 36)
 # F_GET_RW_HINT to F_SET_FILE_RW_HINT: a number that anybody may leave at a shared file (Linux before 6.9).
 _HINTS = (1035, 1036, 1037, 1038)
+# The newest request of fcntl that was looked at. F_GETDELEG and later ones do not exist.
+_F_LAST = 1038
+# O_TMPFILE without the O_DIRECTORY that is part of it.
+_TMPFILE = 0x400000
 _MS_SYNC = 4
 # MADV_COLD and MADV_PAGEOUT; MADV_MERGEABLE (KSM is for the whole host) and MADV_COLLAPSE (changes files' page cache).
 _MADV_NOTHING, _MADV_REFUSED = (20, 21), (12, 25)
@@ -144,6 +148,11 @@ def _add_files(rules: sc.SyscallFilter) -> None:
         _add(rules, sc.ERRNO(0), "fcntl", _low(1, command))
     for command in _GET_LOCK:
         _add(rules, sc.ERRNO(errno.ENOLCK), "fcntl", _low(1, command))
+    _add(rules, sc.ERRNO(errno.EINVAL), "fcntl", sc.Arg(1, sc.GT, _F_LAST))
+    # Inodes that never have a name are counted by their file system and leave no trace in a directory: the next run
+    # could tell how many there were. Libraries fall back to names.
+    for call, position in (("open", 1), ("openat", 2)):
+        _add(rules, sc.ERRNO(errno.EOPNOTSUPP), call, sc.Arg(position, sc.MASKED_EQ, _TMPFILE, _TMPFILE))
     for call in ("preadv2", "pwritev2"):  # such as "only from the page cache", "and drop it there"
         _add(rules, sc.ERRNO(errno.EOPNOTSUPP), call, sc.Arg(5, sc.NE, 0))
     # Reads past the page cache would be the disk's time, and come in no account.
