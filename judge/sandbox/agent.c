@@ -50,6 +50,7 @@ enum { PUT = 1, GET, RUN, KILL };                       /* requests */
 enum { READY = 1, STORED, FETCHED, EXITED };            /* answers */
 enum { WRITABLE = 1, INTO_CGROUP = 2 };                 /* flags of RUN */
 enum { SAW_SIGSYS = 1 };                                /* flags of EXITED */
+enum { PROCESS_1 = '1', LAST_PARENT = '9' };             /* pids: the parents' are between, the runs' above */
 enum { MAX_PENDING = 1024, MAX_LOCKED = 64 * 1024 };    /* signals and timers; bytes that stay in memory */
 enum { MAX_PACKET = 160 * 1024, MAX_STRINGS = 8192, MAX_FDS = 8, MAX_CGROUPS = 4, MAX_FILTER = 4096 };
 
@@ -81,7 +82,7 @@ struct shared {
 
 /* A process in a version 1 cgroup, which shares the descriptors of process 1: eventfds for its orders. */
 struct parent {
-    int go, done;
+    int go, done, pidfd;
     pid_t pid;
 };
 
@@ -418,6 +419,11 @@ static pid_t start(uint64_t flags, uint64_t exit_signal) {
     return pid;
 }
 
+static void not_started(int error) {
+    shared->error = error;
+    strncpy(shared->stage, "clone", sizeof shared->stage - 1);
+}
+
 static void signal_event(int fd) {
     uint64_t one = 1;
     if (write(fd, &one, sizeof one) != sizeof one) die("eventfd");
@@ -437,18 +443,29 @@ static void serve_parent(const struct cgroup *cgroup, const struct parent *self)
         wait_event(self->go);
         read_call(shared->size, shared->fds);
         shared->pid = start(CLONE_PARENT, 0); /* with CLONE_PARENT the signal is this process's own: none, until exec */
+        if (shared->pid < 0) not_started(errno);
     }
 }
 
 /* Its exit signal is none, so that a plain wait4 in process 1 passes it over. It joins while process 1 goes on. */
 static void make_parent(const struct cgroup *cgroup, struct parent *parent) {
-    struct clone_args args = {.flags = CLONE_FILES};
+    struct clone_args args = {.flags = CLONE_FILES | CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&parent->pidfd};
     if (cgroup->count == 0) return;
     parent->go = eventfd(0, EFD_CLOEXEC);
     parent->done = eventfd(0, EFD_CLOEXEC);
     pid_t pid = parent->pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
     if (pid < 0 || parent->go < 0 || parent->done < 0) die("parent");
     if (pid == 0) serve_parent(cgroup, parent);
+}
+
+/* Waits for a parent's word; 0 when it is dead. Nobody kills it but the kernel, for want of memory in the group. */
+static int hear_parent(const struct parent *parent) {
+    struct pollfd sources[2] = {{parent->done, POLLIN, 0}, {parent->pidfd, POLLIN, 0}};
+    while (poll(sources, 2, -1) < 0)
+        if (errno != EINTR) die("poll");
+    if (sources[0].revents == 0) return 0;
+    wait_event(parent->done);
+    return 1;
 }
 
 static uint64_t now(void) {
@@ -487,6 +504,37 @@ static void kill_runs(void) {
     protect(); /* a change of user undoes it */
 }
 
+/*
+ * Has the parent start the run; -1 when that failed, or killed the parent. The kernel does that for want of memory in
+ * the group: what the run before had was freed too late. The slot sees in the group whether it was so.
+ */
+static pid_t start_by(struct parent *parent, ssize_t size, const int *fds) {
+    struct answer ignored = {.kind = EXITED};
+    int alive = hear_parent(parent); /* its start, or its last word of the run before */
+    if (alive) {
+        shared->size = (int32_t)size;
+        memcpy(shared->fds, fds, sizeof shared->fds);
+        signal_event(parent->go);
+        alive = hear_parent(parent);
+    }
+    if (alive) {
+        signal_event(parent->done);
+        return shared->pid;
+    }
+    kill(-1, SIGKILL); /* its child too, whatever user that is by now; so both parents are made again */
+    reap(0, &ignored, __WALL);
+    rewind_pids(PROCESS_1);
+    struct parent *const both[] = {&build_parent, &run_parent};
+    for (int i = 0; i < 2; i++) {
+        close(both[i]->go);
+        close(both[i]->done);
+        close(both[i]->pidfd);
+        make_parent(i ? &run_cgroup : &build_cgroup, both[i]);
+    }
+    not_started(ENOMEM);
+    return -1;
+}
+
 /* Until the main process has ended or the slot says KILL; then nothing but process 1 is left. */
 static void supervise(pid_t main_pid, struct answer *answer) {
     struct pollfd sources[2] = {{signals, POLLIN, 0}, {channel, POLLIN, 0}};
@@ -512,27 +560,21 @@ static void run(ssize_t size, const int *fds) {
     struct answer answer = {.kind = EXITED}, ready = {.kind = READY};
     read_call(size, fds);
     int writable = (call.request->flags & WRITABLE) != 0;
-    const struct parent *parent = writable ? &build_parent : &run_parent;
     pid_t pid;
     set_box_writable(writable);
-    rewind_pids();
+    rewind_pids(LAST_PARENT);
     shared->network = network_to_enter();
     shared->error = 0;
     memset(shared->stage, 0, sizeof shared->stage);
     if (run_cgroup.count > 0) {
-        wait_event(parent->done); /* of its start, or of the run before */
-        shared->size = (int32_t)size;
-        memcpy(shared->fds, fds, sizeof shared->fds);
-        signal_event(parent->go);
-        wait_event(parent->done);
-        signal_event(parent->done);
-        pid = shared->pid;
-    } else {
-        pid = start(0, SIGCHLD);
+        pid = start_by(writable ? &build_parent : &run_parent, size, fds);
+    } else if ((pid = start(0, SIGCHLD)) < 0) {
+        not_started(errno);
     }
-    if (pid < 0) die("clone");
     shared->began_ns = now();
-    if (shared->error != 0) {
+    if (pid < 0) {
+        answer.status = SIGKILL;
+    } else if (shared->error != 0) {
         if (waitpid(pid, &answer.status, __WALL) < 0) die("waitpid"); /* not executed: it may signal nobody */
     } else {
         supervise(pid, &answer);

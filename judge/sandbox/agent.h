@@ -22,8 +22,8 @@ void cover_proc(void);
 /* Opens a file of process 1's own /proc, which can be written; as open. */
 int open_proc(const char *path, int flags);
 
-/* The next process gets the pid that the first one of every run gets. */
-void rewind_pids(void);
+/* The next process gets the first free pid above `last`, a digit. */
+void rewind_pids(char last);
 
 /* A network namespace in which there are no sockets: the first, or another one when runs left any. */
 void renew_network(void);

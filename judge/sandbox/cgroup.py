@@ -13,7 +13,7 @@ import errno
 import os
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +22,8 @@ from judge.errors import SandboxError
 
 _OWNED = re.compile(r"^.+\.(\d+)\.(\d+)$")
 _CLEAN_SECONDS = 5.0
+# How long to wait for memory of the kernel's that may as well be its cache of names, which stays.
+_FREE_SECONDS = 0.25
 # The kernel's counters lag behind by some pages per processor.
 _DUST = 1024**2
 # The most that the kernel charges at once, a huge page and some more: it makes room when so much is missing.
@@ -208,6 +210,18 @@ def kept(stat: int, *, keeps: bool) -> tuple[int, int]:
         clock.sleep(0.001)
         text = read(stat)
     return 0, cache(text)
+
+
+def freed(kernel: Callable[[], int], stays: int) -> int:
+    """Wait until the kernel's own memory for dead runs (messages, stacks, sockets) is given back.
+
+    That happens a little later, and would count for the next run. `kernel` says how many bytes there are, `stays` is
+    what was there before, and what this returns for the next call: names of files, too, are kept for a group.
+    """
+    deadline = clock.Deadline(_FREE_SECONDS)
+    while (there := kernel()) > stays + _DUST and not deadline.over:
+        clock.sleep(0.001)
+    return min(stays, there) if there <= stays + _DUST else there
 
 
 def programs(peak: int, limit: int, files: int, cached: tuple[int, int]) -> int:

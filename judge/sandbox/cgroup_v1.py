@@ -12,6 +12,7 @@ from judge.sandbox.cgroup import (
     abandoned,
     cache,
     field,
+    freed,
     kept,
     make,
     owned_name,
@@ -103,6 +104,9 @@ class GroupV1:
         self._stat = self._fd(memory / "memory.stat")
         self._oom = self._fd(memory / "memory.oom_control")
         self._cpu = self._fd(cpuacct / "cpuacct.usage")
+        kernel = memory / "memory.kmem.usage_in_bytes"
+        self._kernel = self._fd(kernel) if kernel.exists() and not keeps else None
+        self._stays = 0
         self._procs_peak = self._peak_file(pids)
         self.event_fd = self._listen(memory)
         self._limits = (_UNLIMITED, 0)
@@ -147,6 +151,8 @@ class GroupV1:
 
         Page cache does not: the kernel gives it up before the limit strikes.
         """
+        if (kernel := self._kernel) is not None:
+            self._stays = freed(lambda: int(read(kernel)), self._stays)
         self._files, self._cached = kept(self._stat, keeps=self._keeps)
         limit = memory + self._files
         if (limit, processes) != self._limits:

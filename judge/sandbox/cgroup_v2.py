@@ -12,6 +12,7 @@ from judge.sandbox.cgroup import (
     abandoned,
     cache,
     field,
+    freed,
     kept,
     make,
     owned_name,
@@ -200,7 +201,7 @@ class Leaf:
             if (directory / name).exists():
                 write(directory / name, value)
         self._limits = (0, 0)
-        self._cpu0 = self._files = self._cached = self._oom0 = self._high = 0
+        self._cpu0 = self._files = self._cached = self._oom0 = self._high = self._stays = 0
 
     def _fd(self, path: Path, flags: int = os.O_RDONLY) -> int:
         fd = os.open(path, flags | os.O_CLOEXEC)
@@ -222,8 +223,15 @@ class Leaf:
             return False
         return True
 
+    def _kernel(self) -> int:
+        """Bytes that the kernel cannot give back for want of memory (0 before 5.18)."""
+        text = read(self._stat)
+        return max(0, field(text, b"kernel") - field(text, b"slab_reclaimable"))
+
     def begin(self, memory: int, processes: int) -> None:
         """Set what changed, note where the counters stand."""
+        if not self._keeps:
+            self._stays = freed(self._kernel, self._stays)
         self._files, self._cached = kept(self._stat, keeps=self._keeps)
         limits = (memory + self._files, processes)
         if limits[0] != self._limits[0]:

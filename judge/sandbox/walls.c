@@ -16,8 +16,6 @@
 
 #include "agent.h"
 
-/* The pid of every run is the next one; the parents' are below. */
-static const char last_pid[] = "9";
 static int proc_fd = -1, pid_fd = -1, network_fd = -1, sockets_fd = -1, renewed;
 
 /*
@@ -60,8 +58,8 @@ void cover_proc(void) {
 
 int open_proc(const char *path, int flags) { return openat(proc_fd, path, flags | O_CLOEXEC); }
 
-void rewind_pids(void) {
-    if (pid_fd >= 0 && pwrite(pid_fd, last_pid, sizeof last_pid - 1, 0) < 0) die("ns_last_pid");
+void rewind_pids(char last) {
+    if (pid_fd >= 0 && pwrite(pid_fd, &last, 1, 0) < 0) die("ns_last_pid");
 }
 
 /* No device of it is ever up, and the only sockets that runs can make in it are those of the family UNIX. */

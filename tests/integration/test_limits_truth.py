@@ -295,6 +295,28 @@ def test_who_fails_after_much_reading_is_not_said_to_have_used_up_the_memory(san
             assert 16 * MIB < outcome.memory < limits.memory
 
 
+MESSAGES = """
+#include <stdlib.h>
+#include <sys/msg.h>
+int main(int argc, char **argv) {
+    struct { long kind; char text[8000]; } message = {1};
+    for (int left = atoi(argv[1]); left > 0; left--) {
+        int queue = msgget(IPC_PRIVATE, 0600 | IPC_CREAT);
+        if (msgsnd(queue, &message, 8000, IPC_NOWAIT) < 0 || msgsnd(queue, &message, 8000, IPC_NOWAIT) < 0) return 1;
+    }
+    return 0;
+}
+"""
+
+
+def test_messages_of_the_run_before_do_not_count(sandbox: Sandbox) -> None:
+    """The kernel frees what was queued some time after the run's end."""
+    limits = Limits(cpu=60, wall=120, memory=16 * MIB)
+    for _ in range(5 * TIMES):
+        with run_c(sandbox, MESSAGES, limits, "838") as outcome:
+            assert run_verdict(outcome, limits, None) == (Verdict.AC, "") and outcome.memory > 12 * MIB, outcome
+
+
 WRITE = """
 #include <fcntl.h>
 #include <signal.h>

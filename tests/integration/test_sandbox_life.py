@@ -228,6 +228,22 @@ def test_an_agent_that_does_not_answer_is_killed(made, when, monkeypatch):
     assert containers() == [] and not any(Path(path).joinpath("1").exists() for path in cgroups())
 
 
+def test_the_end_of_who_starts_the_runs_is_noticed_at_once(made):
+    """The kernel may kill it for want of memory; nobody waits for its word then, and the slot hears why."""
+    if drivers.find().version != "v1":
+        pytest.skip("version 2 of cgroups: runs are cloned into their group, nobody waits there")
+    with made.take() as box:
+        shell(box, "true").close()
+        (group,) = [Path(top) for top in cgroups() if "/memory/" in top]
+        for leaf in filter(Path.is_dir, group.iterdir()):
+            for pid in (leaf / "cgroup.procs").read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
+        begin = clock.monotonic()
+        with pytest.raises(SandboxError, match=r"could not start .*: clone: Cannot allocate memory"):
+            shell(box, "true")
+        assert clock.monotonic() - begin < KILL_SECONDS
+
+
 def test_bwrap_complaints_are_passed_on(made):
     made._paths.append("/no/such/path")
     with pytest.raises(SandboxError, match="no/such/path"):
