@@ -24,6 +24,7 @@ from judge.etcd.gate import Gate
 from judge.etcd.observe import alone, client_of, endpoints, observe
 from judge.etcd.planner import Peer, Step
 from judge.etcd.program import (
+    SOCKET,
     check_binary,
     check_urls,
     environment,
@@ -228,6 +229,9 @@ class _MemberDaemon:
         directory, config = self._directory, self._config
         client, peer = listens(config)
         wait_for_ports([host_port(url) for url in (*client, *peer)], config.stop_grace)
+        # A server that was killed leaves its socket behind, and etcd does not take an address that is there. Whose it
+        # was is gone, or its port would not have been free.
+        (directory.path / SOCKET).unlink(missing_ok=True)
         state = "existing"
         initial: tuple[Peer, ...] = (Peer(config.name, config.peer),)
         if isinstance(step, planner.StartNew):

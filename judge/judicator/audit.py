@@ -20,6 +20,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from judge import clock
 from judge.errors import JudgeError
+from judge.judicator import documents
 from judge.judicator.database import Database, Document
 from judge.rpc import messages as m
 from judge.rpc.audit import AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
@@ -183,7 +184,7 @@ class Audit:
         if not days:
             return None, 0
         before = clock.wall() - datetime.timedelta(days=days)
-        old = self._col.find({"_id": {"$lt": ObjectId.from_datetime(before)}}, {"_id": 1}, sort=[("_id", 1)])
+        old = self._col.find({"_id": {"$lt": documents.first_id(before)}}, {"_id": 1}, sort=[("_id", 1)])
         ids = [doc["_id"] async for doc in old.limit(_BATCH)]
         latest = await self._latest_tokens()
         gone = [one for one in ids if one not in latest]
@@ -218,10 +219,10 @@ def query(request: AuditQuery) -> Document:
         found["action"] = request.action if whole else {"$regex": f"^{re.escape(request.action)}"}
     ids: Document = {}
     if request.since is not None:
-        ids["$gte"] = ObjectId.from_datetime(request.since)
+        ids["$gte"] = documents.first_id(request.since)
         found.setdefault("at", {})["$gte"] = request.since
     if request.until is not None:
-        ids["$lt"] = ObjectId.from_datetime(request.until + datetime.timedelta(seconds=1))
+        ids["$lt"] = documents.first_id(request.until, 1)
         found.setdefault("at", {})["$lt"] = request.until
     if request.before is not None:
         ids["$lt"] = min(ObjectId(request.before), ids.get("$lt", ObjectId(request.before)))

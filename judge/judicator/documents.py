@@ -156,6 +156,12 @@ def blobs_of(submission: Submission) -> list[str]:
     return sorted(found)
 
 
+def first_id(moment: datetime.datetime, later: int = 0) -> ObjectId:
+    """The first id that a document of this moment's second can have, or of so many seconds `later`."""
+    second = min(max(int(moment.timestamp()) + later, 0), 2**32 - 1)
+    return ObjectId(second.to_bytes(4, "big") + bytes(8))
+
+
 def unjudged() -> Document:
     """The fields of a task that nobody has had in hand."""
     return {

@@ -9,6 +9,7 @@ from typing import Any
 from bson import ObjectId
 
 from judge.errors import FieldError
+from judge.judicator import documents
 from judge.judicator.database import Document
 from judge.rpc.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgeState, Rejudging
 
@@ -42,15 +43,9 @@ def selection(wanted: RejudgeFilter) -> Document:
     if created:
         query["created"] = created
         # Ids begin with the second of `created`, and have an index; an id in the second after `until` is too late.
-        bounds = {key: _first_id(moment, int(key == "$lt")) for key, moment in created.items()}
+        bounds = {key: documents.first_id(moment, int(key == "$lt")) for key, moment in created.items()}
         query.setdefault("_id", bounds)
     return query
-
-
-def _first_id(moment: datetime.datetime, later: int) -> ObjectId:
-    """The first id of a moment's second, or of so many seconds `later`."""
-    second = min(max(int(moment.timestamp()) + later, 0), 2**32 - 1)
-    return ObjectId(second.to_bytes(4, "big") + bytes(8))
 
 
 def counts(cells: Iterable[Document]) -> dict[str, int]:

@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,8 @@ def search(location: str, *arguments: str, effort: Effort, without: Sequence[str
     command += [] if seconds is None else ["--max-time", str(seconds)]
     repeatable = ["--generation-deterministic", "--seed", str(seed)]
     command += ["--generation-database", "none"] if seed is None else repeatable
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as directory:  # where it keeps notes for its next run
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
     if done.returncode == 0:
         return ""
     said = "\n".join(line for line in done.stdout.splitlines() if line.strip())

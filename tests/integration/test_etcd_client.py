@@ -266,10 +266,10 @@ def test_tls(work):
         files = {key: str(value) for key, value in tls.model_dump().items()}
         m1.configure("initialise", [m1], tls=files, peer_tls=files).start().says("serves at")
         endpoint = m1.client.removeprefix("https://")
-        with client(endpoint, tls=tls) as etcd:
-            assert etcd.put("a", "1").value == "1"
+        with client(endpoint, tls=tls, prefix="/judge/") as etcd:
+            assert etcd.put("judicator/a", "1").value == "1"
         with client(endpoint, timeout=1) as plain, pytest.raises(UnavailableError):
-            plain.get("a")
+            plain.get("judicator/a")
         assert m1.stop() == 0
 
 

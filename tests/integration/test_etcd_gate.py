@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
+import signal
 import socket
 import ssl
 import threading
@@ -22,6 +24,7 @@ from judge.errors import UnavailableError
 from judge.etcd.client import Etcd, RejectedError
 from judge.etcd.discovery import host_port
 from judge.etcd.member import leave
+from judge.etcd.program import SOCKET
 from judge.etcd.wire import connect, grpc, rpc
 from tests.support.etcd_daemon import Host
 from tests.support.roles import ROLES, Authority, SecureHost, secure_cluster, secure_hosts
@@ -355,3 +358,16 @@ def test_a_cluster_of_three_with_certificates_forms_and_goes_on_without_one(tmp_
         assert "has left" in leave(m4.config.model_copy(update={"stop_grace": 10.0}))
         m2.start()
         m1.wait_voters(m1, m2, m3)
+
+
+@pytest.mark.parametrize("who", ["the server", "the daemon"])
+def test_a_socket_that_a_kill_has_left_is_in_nobodys_way(tmp_path: Path, who: str) -> None:
+    with secure_hosts(tmp_path, 1) as (m1,):
+        m1.configure("initialise", [m1]).start().says("m1 serves at")
+        if who == "the server":
+            os.kill(m1.server_pid(), signal.SIGKILL)
+            assert m1.ended() == 1
+        else:
+            m1.stop(signal.SIGKILL)
+        assert (m1.data / SOCKET).is_socket()
+        m1.start().says("m1 serves at", times=2)

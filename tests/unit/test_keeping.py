@@ -95,3 +95,10 @@ def test_kinds_do_not_share_a_bucket_and_are_forgotten() -> None:
 @pytest.mark.parametrize(("tries", "seconds"), [(1, 1), (2, 2), (5, 16), (7, 60), (10**6, 60)])
 def test_pauses_after_faults_grow_up_to_a_minute(tries: int, seconds: float) -> None:
     assert loops.pause(tries) == seconds
+
+
+@pytest.mark.parametrize("year", [1, 1969, 2026, 2107, 9999])
+def test_a_search_of_the_audit_trail_takes_any_moment(year: int) -> None:
+    moment = datetime.datetime(year, 12, 31, 23, 59, 59, 999999, datetime.UTC)
+    found = audit.query(AuditQuery(since=moment, until=moment))
+    assert found["_id"]["$gte"] <= found["_id"]["$lt"]
