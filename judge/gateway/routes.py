@@ -123,7 +123,7 @@ def field_error(exc: ValidationError, what: str) -> UsageError:
     if error["type"] == "json_invalid":
         return UsageError(f"{what} is not JSON: {text.removeprefix('Invalid JSON: ')}")
     if not name:
-        return UsageError(f"{what} must be a JSON object")
+        return UsageError(f"{what}: {text}" if error["type"] == "value_error" else f"{what} must be a JSON object")
     if error["type"] == "missing":
         return FieldError(name, "is missing")
     if error["type"] == "extra_forbidden":
@@ -145,13 +145,12 @@ def parse_body(model: type[B]) -> B:
     """The JSON body of this request as a model. An empty body counts as `{}` where every field may be left out."""
     if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
         raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
-    if not request.content_length and not any(one.is_required() for one in model.model_fields.values()):
-        return model()
-    if request.mimetype != JSON:
+    empty = not request.content_length and not any(one.is_required() for one in model.model_fields.values())
+    if not empty and request.mimetype != JSON:
         msg = f"Content-Type is '{request.mimetype[:80] or 'not set'}'; this call takes {JSON}"
         raise MediaTypeError(msg)
     try:
-        return model.model_validate_json(request.get_data(cache=False))
+        return model.model_validate_json(b"{}" if empty else request.get_data(cache=False))
     except ValidationError as exc:
         raise _with_hint(field_error(exc, "the body"), model) from None
 

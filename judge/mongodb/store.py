@@ -92,7 +92,8 @@ def password_options(username: str | None, password_file: Path | None) -> Docume
     if not password:
         msg = f"password_file: {password_file} holds no password; put one into it, as text"
         raise RefusedError(msg)
-    return {"username": username, "password": password, "authSource": "admin"}
+    # Named, or the driver tries SCRAM-SHA-1 for a user that is not there yet, which is no mechanism of our servers.
+    return {"username": username, "password": password, "authSource": "admin", "authMechanism": "SCRAM-SHA-256"}
 
 
 @overload

@@ -30,12 +30,14 @@ from tests.support.judicators import World
 
 # What is refused on purpose although a schema allows it (a language and a command together), what is taken on purpose
 # although it does not (an empty value in a query counts as not given), what is made without everything below it being
-# there (a submission that is not judged yet has no output), and a path that another one's parameter matches as well.
+# there (a submission that is not judged yet has no output), a path that another one's parameter matches as well, and
+# strangers who are told to come back later instead of that they are strangers.
 _NOT_OURS = (
     "positive_data_acceptance",
     "negative_data_rejection",
     "ensure_resource_availability",
     "allow_header_conformance",
+    "ignored_auth",
 )
 # Somebody who has nothing to say waits so long at most, in seconds; the models allow a minute.
 _WAIT = 0.2

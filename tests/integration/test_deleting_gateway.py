@@ -79,7 +79,9 @@ def test_the_api_deletes_for_admins_only(world, admin, ada, bob, executor):
     assert admin("DELETE", "/submissions/nonsense").status_code == 404
     assert admin("DELETE", "/problems/none").status_code == 404
     both = {"submission": task, "user": "ada"}
-    assert admin("POST", "/deletions/preview", json=both).status_code == 400
+    for body in ({"json": both}, {"json": {}}, {}):
+        answer = admin("POST", "/deletions/preview", **body)
+        assert (answer.status_code, "name one submission, problem or user" in answer.text) == (400, True)
     waiting = ada("POST", "/submissions", json={"language": "java", "source": "x"})
     if waiting.status_code == 201:
         refused = admin("DELETE", f"/submissions/{waiting.json['id']}")
