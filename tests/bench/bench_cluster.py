@@ -105,7 +105,11 @@ def judged(api: Api, task: m.Task) -> m.Task:
 
 def judge_all(api: Api, submission: m.Submission, count: int) -> float:
     """Seconds that `count` submissions take out of a queue: as its verdicts follow each other, first to last."""
-    executor = api.call(ExecutorsReply, "GET", "/executors").executors[0].name
+
+    def first() -> str:
+        return next((one.name for one in api.call(ExecutorsReply, "GET", "/executors").executors), "")
+
+    executor = wait_for(first, what="the executor's first report")
     api.request("POST", f"/executors/{executor}/drain", json={"reason": "the queue is being filled"})
     tasks = [api.submit(submission) for _ in range(count)]
     api.request("POST", f"/executors/{executor}/resume", json={})
