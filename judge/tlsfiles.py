@@ -18,6 +18,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
+from judge import memoryfile
 from judge.config import Tls
 from judge.errors import ConfigError
 
@@ -93,7 +94,7 @@ def client_context(files: Files) -> ssl.SSLContext:
 @contextlib.contextmanager
 def joined(files: Files) -> Iterator[str]:
     """A path with certificate and key in one, for libraries that take files only; in memory, so on no disk."""
-    fd = os.memfd_create("judge-tls")
+    fd = memoryfile.create("judge-tls")
     try:
         os.write(fd, files.cert + b"\n" + files.key)
         yield f"/proc/self/fd/{fd}"

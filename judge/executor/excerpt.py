@@ -8,6 +8,7 @@ import json
 import os
 from pathlib import Path
 
+from judge import memoryfile
 from judge.rpc.messages import TestResult, Verdict
 from judge.sandbox.types import Outcome
 
@@ -19,7 +20,6 @@ INLINE = 64 * 1024
 BUDGET = 640 * 1024
 
 _PIECE = 1 << 20
-_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
 def text(data: bytes) -> str:
@@ -95,7 +95,7 @@ def sealed(source: bytes | Path) -> int:
     A test's input: a submission that opens its own stdin for writing gets an error, and the blob on disk is never
     within its reach. The caller closes it.
     """
-    fd = os.memfd_create("input", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fd = memoryfile.create("input", seals=True)
     try:
         if isinstance(source, bytes):
             view = memoryview(source)
@@ -103,7 +103,7 @@ def sealed(source: bytes | Path) -> int:
                 view = view[os.write(fd, view) :]
         else:
             copy(source, fd)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, memoryfile.ALL_SEALS)
         os.lseek(fd, 0, os.SEEK_SET)
     except BaseException:
         os.close(fd)

@@ -15,6 +15,7 @@ import pymongo.lock
 from bson.errors import BSONError
 from pymongo import errors
 
+from judge import memoryfile
 from judge.config import MongodbClient, Tls
 from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLargeError, UnavailableError
 
@@ -58,7 +59,7 @@ def tls_options(tls: Tls | None) -> Iterator[Document]:
     if tls is None:
         yield {}
         return
-    fd = os.memfd_create("judge-tls")
+    fd = memoryfile.create("judge-tls")
     try:
         os.write(fd, read_file(tls.cert, "tls.cert") + b"\n" + read_file(tls.key, "tls.key"))
         yield {"tls": True, "tlsCAFile": str(tls.ca), "tlsCertificateKeyFile": f"/proc/self/fd/{fd}"}

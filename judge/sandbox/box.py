@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from judge import clock
+from judge import clock, memoryfile
 from judge.errors import SandboxError, UsageError
 from judge.rpc.messages import Limits
 from judge.sandbox.agent import EXITED, FETCHED, INTO_CGROUP, SAW_SIGSYS, STORED, WRITABLE, Answer, Rlimits
@@ -46,7 +46,7 @@ class Sandbox:
         """
         _check_name(name)
         self._container.ready()
-        fd = os.memfd_create("judge-put", os.MFD_CLOEXEC)
+        fd = memoryfile.create("judge-put")
         with os.fdopen(fd, "wb", buffering=0) as file:
             for start in range(0, len(data), 1 << 24):
                 file.write(data[start : start + (1 << 24)])
@@ -156,7 +156,7 @@ class Run:
         self._asked = clock.monotonic()
 
     def _memory(self, name: str) -> int:
-        fd = os.memfd_create(name, os.MFD_CLOEXEC)
+        fd = memoryfile.create(name)
         self._kept.append(fd)
         return fd
 
@@ -321,11 +321,11 @@ def _protected(fd: int) -> int:
     with contextlib.suppress(OSError):  # only memory files know seals
         if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_WRITE:
             return fd
-    copy = os.memfd_create("stdin", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    copy = memoryfile.create("stdin", seals=True)
     offset = 0
     while offset < status.st_size and (done := os.sendfile(copy, fd, offset, status.st_size - offset)):
         offset += done
-    fcntl.fcntl(copy, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    fcntl.fcntl(copy, fcntl.F_ADD_SEALS, memoryfile.ALL_SEALS)
     os.lseek(copy, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
     return copy
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from judge import memoryfile
 from judge.errors import SandboxError
 from judge.sandbox import seccomp
 from judge.sandbox.agent import BINARY, READY, Agent, Answer
@@ -91,9 +92,9 @@ class Container:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 512 * 1024)
         self.agent = Agent(ours)
-        self._said = os.memfd_create("judge-sandbox-log", os.MFD_CLOEXEC)
-        program = os.memfd_create("judge-seccomp", os.MFD_CLOEXEC)
-        page = os.memfd_create("judge-shared", os.MFD_CLOEXEC)
+        self._said = memoryfile.create("judge-sandbox-log")
+        program = memoryfile.create("judge-seccomp")
+        page = memoryfile.create("judge-shared")
         os.ftruncate(page, mmap.PAGESIZE)
         self._page = mmap.mmap(page, mmap.PAGESIZE)
         binary = -1
