@@ -27,7 +27,7 @@ help:
 setup: $(VENV)/.run
 setup-test: $(VENV)/.test
 
-$(VENV)/.run: pyproject.toml constraints.txt setup.py judge/sandbox/agent.c judge/sandbox/agent.h judge/sandbox/launcher.c judge/sandbox/walls.c scripts/install-packages
+$(VENV)/.run: pyproject.toml constraints.txt setup.py judge/sandbox/agent.c judge/sandbox/agent.h judge/sandbox/launcher.c judge/sandbox/network.c judge/sandbox/walls.c scripts/install-packages
 	@scripts/install-packages run
 	@echo "installing the Python packages into $(VENV)"
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)

@@ -50,7 +50,7 @@ enum { PUT = 1, GET, RUN, KILL };                       /* requests */
 enum { READY = 1, STORED, FETCHED, EXITED };            /* answers */
 enum { WRITABLE = 1, INTO_CGROUP = 2 };                 /* flags of RUN */
 enum { SAW_SIGSYS = 1 };                                /* flags of EXITED */
-enum { PROCESS_1 = '1', LAST_PARENT = '9' };             /* pids: the parents' are between, the runs' above */
+enum { PROCESS_1 = '1', LAST_HELPER = '9' };             /* pids: the helpers' are between, the runs' above */
 enum { MAX_PENDING = 1024, MAX_LOCKED = 64 * 1024 };    /* signals and timers; bytes that stay in memory */
 enum { MAX_PACKET = 160 * 1024, MAX_STRINGS = 8192, MAX_FDS = 8, MAX_CGROUPS = 4, MAX_FILTER = 4096 };
 
@@ -77,7 +77,7 @@ struct shared {
     int32_t error;
     char stage[24];
     int32_t size, fds[MAX_FDS], pid; /* from and to a parent: its request (in `packet`) and the process that it made */
-    int32_t network; /* the namespace that the child enters, or -1; the parents have memory of their own */
+    int32_t network; /* the namespace that the child enters; the parents have memory of their own */
 };
 
 /* A process in a version 1 cgroup, which shares the descriptors of process 1: eventfds for its orders. */
@@ -355,9 +355,9 @@ static void execute(char **argv, char **env) {
 /* In the child, until its exec. Everything here is undone by nothing: order is from harmless to final. */
 static void become(void) {
     const struct request *request = call.request;
-    int oom = open_proc("self/oom_score_adj", O_WRONLY), network = shared->network;
+    int oom = open_proc("self/oom_score_adj", O_WRONLY);
     if (oom >= 0 && write(oom, "1000", 4) < 0) fail("oom_score_adj");
-    if (network >= 0 && setns(network, CLONE_NEWNET) < 0) fail("network namespace");
+    if (setns(shared->network, CLONE_NEWNET) < 0) fail("network namespace");
     setpriority(PRIO_PROCESS, 0, 0);
     if (setsid() < 0) fail("setsid");
     limit(RLIMIT_CORE, 0, "RLIMIT_CORE");
@@ -424,12 +424,12 @@ static void not_started(int error) {
     strncpy(shared->stage, "clone", sizeof shared->stage - 1);
 }
 
-static void signal_event(int fd) {
+void signal_event(int fd) {
     uint64_t one = 1;
     if (write(fd, &one, sizeof one) != sizeof one) die("eventfd");
 }
 
-static void wait_event(int fd) {
+void wait_event(int fd) {
     uint64_t count;
     if (read(fd, &count, sizeof count) != sizeof count) die("eventfd");
 }
@@ -492,9 +492,9 @@ static int reap(pid_t main_pid, struct answer *answer, int flags) {
     return ended;
 }
 
-/* Everything but process 1 and the parents, at once: as the user of the runs, for whom those are not to be killed. */
+/* Everything but process 1 and its helpers, at once: as the user of the runs, for whom those are not to be killed. */
 static void kill_runs(void) {
-    if (run_cgroup.count == 0) {
+    if (run_uid == 0) { /* then there are none */
         kill(-1, SIGKILL);
         return;
     }
@@ -521,9 +521,12 @@ static pid_t start_by(struct parent *parent, ssize_t size, const int *fds) {
         signal_event(parent->done);
         return shared->pid;
     }
-    kill(-1, SIGKILL); /* its child too, whatever user that is by now; so both parents are made again */
+    int elsewhere = has_maker();
+    stop_maker();
+    kill(-1, SIGKILL); /* its child too, whatever user that is by now; so all helpers are made again */
     reap(0, &ignored, __WALL);
     rewind_pids(PROCESS_1);
+    if (elsewhere) start_maker(made_on, sizeof made_on);
     struct parent *const both[] = {&build_parent, &run_parent};
     for (int i = 0; i < 2; i++) {
         close(both[i]->go);
@@ -562,8 +565,9 @@ static void run(ssize_t size, const int *fds) {
     int writable = (call.request->flags & WRITABLE) != 0;
     pid_t pid;
     set_box_writable(writable);
-    rewind_pids(LAST_PARENT);
-    shared->network = network_to_enter();
+    rewind_pids(LAST_HELPER);
+    shared->network = network();
+    order_network();
     shared->error = 0;
     memset(shared->stage, 0, sizeof shared->stage);
     if (run_cgroup.count > 0) {
@@ -594,6 +598,7 @@ static void settle(const char *cpu) {
     if (strcmp(cpu, "any") == 0) return;
     CPU_ZERO_S(sizeof one, one);
     CPU_SET_S((size_t)number(cpu), sizeof one, one);
+    if (run_uid != 0 && !CPU_ISSET_S((size_t)number(cpu), sizeof made_on, made_on)) start_maker(made_on, sizeof made_on);
     move_to(one);
 }
 
@@ -630,7 +635,7 @@ static _Noreturn void serve(char **argv) {
     close_devices();
     if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) die("remount /");
     cover_proc();
-    renew_network();
+    first_network();
     make_parent(&build_cgroup, &build_parent);
     make_parent(&run_cgroup, &run_parent);
     settle(argv[8]);

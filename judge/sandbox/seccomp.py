@@ -13,6 +13,8 @@ import struct
 
 import pyseccomp as sc
 
+from judge import memoryfile
+
 # Never asked for by a program that judges fairly: the process is killed and the verdict is "forbidden act".
 _KILLED = """
     mount umount2 pivot_root chroot mount_setattr open_tree open_tree_attr move_mount fsopen fsconfig fsmount fspick
@@ -32,13 +34,14 @@ _REFUSED = """
 # As if the kernel were older or built without: libraries fall back. Flags of clone3 and openat2 lie in memory, where no
 # filter can read them. inotify would tell when others open files that all containers share, cachestat who has read
 # them; contexts of asynchronous I/O are counted for the whole host; filters of a program's own take from its bound of
-# compiled BPF; mbind makes every processor empty its page lists; mounts have numbers that count the whole host's.
+# compiled BPF; mbind makes every processor empty its page lists; mounts have numbers that count the whole host's;
+# queues of POSIX count for their user until their namespace is taken apart, which is after the next run's start.
 _MISSING = """
     clone3 openat2 io_uring_setup io_uring_enter io_uring_register inotify_init inotify_init1 inotify_add_watch
     cachestat io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents seccomp landlock_create_ruleset
     landlock_add_rule landlock_restrict_self futex_waitv futex_wake futex_wait futex_requeue statmount listmount
     lsm_get_self_attr lsm_set_self_attr lsm_list_modules file_getattr file_setattr mbind set_mempolicy get_mempolicy
-    set_mempolicy_home_node ustat sysfs
+    set_mempolicy_home_node ustat sysfs mq_open
 """.split()  # noqa: SIM905 - as above
 
 # They succeed and do nothing. What a program can write lies in memory, so nothing waits to be written; what it can only
@@ -85,6 +88,8 @@ _MS_SYNC = 4
 _MADV_NOTHING, _MADV_REFUSED = (20, 21), (12, 25)
 # Pages out of a pool that the whole host shares: MAP_HUGETLB, MFD_HUGETLB, SHM_HUGETLB.
 _HUGE = (("mmap", 3, 0x40000), ("memfd_create", 1, 0x4), ("shmget", 2, 0o4000))
+# Shared memory that is locked counts for its user as POSIX queues do. mlock is the process's own.
+_SHM_LOCK = 11
 # Terminals' and descriptors' own requests (FIONREAD, FIONBIO, TCGETS …), all that programs ask for here.
 _IOCTL_FIRST, _IOCTL_LAST = 0x5400, 0x54FF
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -173,6 +178,7 @@ def _add_memory(rules: sc.SyscallFilter) -> None:
         _add(rules, sc.ERRNO(0), "madvise", _low(2, advice))
     for advice in _MADV_REFUSED:
         _add(rules, sc.ERRNO(errno.EINVAL), "madvise", _low(2, advice))
+    _add(rules, sc.ERRNO(errno.EPERM), "shmctl", _low(1, _SHM_LOCK))
     _add(rules, sc.ERRNO(0), "msync", sc.Arg(2, sc.MASKED_EQ, _MS_SYNC, _MS_SYNC))
     for call, position, flag in _HUGE:
         _add(rules, sc.ERRNO(errno.EINVAL), call, sc.Arg(position, sc.MASKED_EQ, flag, flag))
@@ -219,7 +225,7 @@ def _unknown_are_missing(program: bytes) -> bytes:
 
 
 def _export(rules: sc.SyscallFilter) -> bytes:
-    fd = os.memfd_create("judge-seccomp", os.MFD_CLOEXEC)
+    fd = memoryfile.create("judge-seccomp")
     with os.fdopen(fd, "w+b", buffering=0) as file:
         rules.export_bpf(file)
         return os.pread(fd, os.fstat(fd).st_size, 0)

@@ -1,14 +1,12 @@
 /*
  * What the container's process 1 puts between runs and what they would share, with the host or with one another:
- * devices, /proc, the network, the counter of process ids. agent.c calls it.
+ * devices, /proc, the counter of process ids. agent.c calls it.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -16,7 +14,7 @@
 
 #include "agent.h"
 
-static int proc_fd = -1, pid_fd = -1, network_fd = -1, sockets_fd = -1, renewed;
+static int proc_fd = -1, pid_fd = -1;
 
 /*
  * The nodes are the host's own inodes: on a read-only mount, nobody can put a time stamp or a mode on them, and a device
@@ -61,26 +59,3 @@ int open_proc(const char *path, int flags) { return openat(proc_fd, path, flags 
 void rewind_pids(char last) {
     if (pid_fd >= 0 && pwrite(pid_fd, &last, 1, 0) < 0) die("ns_last_pid");
 }
-
-/* No device of it is ever up, and the only sockets that runs can make in it are those of the family UNIX. */
-static void new_network(void) {
-    if (network_fd >= 0) close(network_fd);
-    if (sockets_fd >= 0) close(sockets_fd);
-    if (unshare(CLONE_NEWNET) < 0) die("network namespace");
-    network_fd = open_proc("self/ns/net", O_RDONLY);
-    sockets_fd = open_proc("self/net/sockstat", O_RDONLY);
-    if (network_fd < 0) die("network namespace");
-}
-
-/* A network namespace in which nothing is left is as good as a new one, and spares 0.4 ms. */
-void renew_network(void) {
-    static const char none[] = "sockets: used 0\n";
-    char text[sizeof none] = "";
-    int first = network_fd < 0;
-    if (!first && sockets_fd >= 0 && pread(sockets_fd, text, sizeof none - 1, 0) > 0 && strcmp(text, none) == 0) return;
-    new_network();
-    renewed = !first;
-}
-
-/* The parents were made in the first one. */
-int network_to_enter(void) { return renewed ? network_fd : -1; }

@@ -325,8 +325,11 @@ CASES: list[Case] = [
     _program("51_leftovers.c", "leaves files, IPC objects and a daemon for the next run", "AC",
              SCRATCH + "; a new IPC namespace", tests=[(b"leave", b"left\n"), (b"look", b"clean\n")]),
     _program("51_counters.c", "pids, sockets, names, counters and terminals for the next run to count", "AC",
-             "a network namespace without sockets, and the same pids, for each run; a new IPC namespace; no terminals",
+             "a new network namespace and the same pids for each run; a new IPC namespace; no terminals",
              tests=[(b"leave" + PIDS, b"left\n"), (b"see" + PIDS, b"clean\n")] * 3),
+    _program("51_user.c", "takes what counts for the user of all runs, so that the next run has less", "AC",
+             "what sockets in one another hold is freed first; system call filter for what is freed later",
+             tests=[(b"leave", b"left\n"), (b"look", b"all\n")] * 3),
     *_inputs("51_memory.c", "AC", "what a run leaves is freed, and never counts for the next", {
         "files": ("50 of 64 MiB left in files, 50 needed by the next run", [(b"t", SAFE), (b"50", SAFE)] * 2),
         "ipc": ("50 of 64 MiB left in shared memory, 50 needed by the next run", [(b"s", SAFE), (b"50", SAFE)] * 2),

@@ -9,7 +9,9 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
@@ -57,10 +59,13 @@ class Report:
 class Judge:
     """A pipeline with a pool of its own; notes the users of the containers it had."""
 
-    def __init__(self, name: str, directory: Path, places: dict[str, str], core: int | None = None) -> None:
+    def __init__(
+        self, name: str, directory: Path, places: dict[str, str], core: int | None = None, makers: Sequence[int] = ()
+    ) -> None:
         """`directory`: for outputs and test data; `places`: what stands for the placeholders in the programs.
 
-        With a `core` it works as a slot does: pinned there, the next container made while the compiler runs.
+        With a `core` it works as a slot does: pinned there, the next container made on the makers' cores while
+        the compiler runs.
         """
         self._blobs = directory / "blobs"
         self.outputs = directory / "outputs"
@@ -69,7 +74,7 @@ class Judge:
         self._places = places
         self.users: set[int] = set()
         self.cgroup = f"{CGROUP}-{name}"
-        self._pool = SandboxPool(name, self.cgroup, core=core, paths=extra_paths(TABLE.values()))
+        self._pool = SandboxPool(name, self.cgroup, core=core, makers=makers, paths=extra_paths(TABLE.values()))
         self._pipeline = Pipeline(
             take=self._take,
             tell=lambda _: None,
@@ -149,14 +154,15 @@ def main(directory: Path, core: int, places: dict[str, str]) -> None:
     number = directory.name
     before: Traces | None = None
     judge: Judge | None = None
+    makers = sorted(os.sched_getaffinity(0) - {core})  # before the first pool pins this process
     for line in sys.stdin:
         name = line.strip()
         if judge is None:
-            judge = Judge(number, directory, places, core)
+            judge = Judge(number, directory, places, core, makers)
             judge.run("11_name_none")  # what is opened and imported once per process
             judge.close()
             before = before or Traces.now(judge.outputs, cgroup=judge.cgroup)
-            judge = Judge(number, directory, places, core)
+            judge = Judge(number, directory, places, core, makers)
         if name == "close":
             judge.close()
             gc.collect()

@@ -30,5 +30,5 @@ int main(void) { /* first "leave", then "look" */
         signal(SIGTERM, SIG_IGN);
         for (;;) pause();
     }
-    return dprintf(1, "%s\n", leave ? found >= 8 ? "left" : "could not leave" : found ? "found" : "clean") < 0;
+    return dprintf(1, "%s\n", leave ? found >= 7 ? "left" : "could not leave" : found ? "found" : "clean") < 0;
 }
