@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.util
+import signal
 import subprocess
 import sys
 import tempfile
@@ -119,6 +120,7 @@ def main() -> int:
     given.findings.mkdir(parents=True, exist_ok=True)
     chosen = given.target or [*BYTES, *WEB]
     if given.here is not None:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that its clusters are stopped
         engine = _web if chosen[0] in WEB else {"atheris": _atheris, "hypothesis": _hypothesis}[given.engine]
         engine(chosen[0], given.here, given.findings)
         return 0

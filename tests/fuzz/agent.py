@@ -66,6 +66,8 @@ def requests(data: bytes) -> None:
         try:
             os.write(source, b"#!/bin/sh\nexit 0\n")
             for count, content in packets(data):
+                if not content:
+                    continue  # an empty packet is the end of the conversation
                 rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [source] * count))]
                 try:
                     channel.sendmsg([content], rights if count else [])
