@@ -109,7 +109,8 @@ class Audit:
                 await self._write_end(peer, act, outcome, {"error": str(exc) or type(exc).__name__})
                 raise
             if not act.object:  # it has come to be by this call
-                act = dataclasses.replace(act, object=str(getattr(reply, "id", "")))
+                known = getattr(reply, "id", None) or getattr(reply, "name", "")
+                act = dataclasses.replace(act, object=str(known))
             await self.write(peer, act, "done", told(reply))
             return reply
 
@@ -250,6 +251,11 @@ def of(action: str, field: str, *details: str) -> Describe:
         return Act(action, str(getattr(request, field)), {name: getattr(request, name) for name in details})
 
     return describe
+
+
+async def problem_import(request: Any, _: Peer) -> Act:
+    """The manifest is named by its hash; the reply tells the problem's name."""
+    return Act("problem.import", "", {"manifest": request.manifest})
 
 
 async def drain(request: Any, _: Peer) -> Act:

@@ -17,7 +17,7 @@ from judge.config import JudicatorConfig
 from judge.errors import FieldError, JudgeError, UnavailableError
 from judge.judicator import documents, intake
 from judge.judicator.adding import too_many
-from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, rejudge_start
+from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, problem_import, rejudge_start
 from judge.judicator.blobs import Blobs
 from judge.judicator.deleting import Deleting
 from judge.judicator.documents import Held
@@ -72,7 +72,7 @@ class Service:
             "add": behalf,
             "cancel": others(tasks.get),
             "drain": drain,
-            "problem_import": of("problem.import", "manifest"),
+            "problem_import": problem_import,
             "rejudge_start": rejudge_start,
             "rejudge_apply": of("rejudging.apply", "id"),
             "rejudge_cancel": of("rejudging.cancel", "id"),

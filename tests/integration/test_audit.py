@@ -67,8 +67,8 @@ def test_what_admins_do_is_noted_with_who_from_where_and_what_became_of_it(world
     assert admin("POST", "/executors/ghost/drain", json={}).status_code == 404
     found = lines(world)
     assert found == [
-        ("root", "problem.import", sha, "begun"),
-        ("root", "problem.import", sha, "done"),
+        ("root", "problem.import", "", "begun"),
+        ("root", "problem.import", made.name, "done"),
         ("root", "executor.drain", "e1", "begun"),
         ("root", "executor.drain", "e1", "done"),
         ("root", "executor.resume", "e1", "begun"),
