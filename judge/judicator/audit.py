@@ -70,6 +70,7 @@ class Audit:
     async def write(self, peer: Peer, act: Act, outcome: str, details: Mapping[str, Any] | None = None) -> bool:
         """Add one entry; False when an earlier try of this call has added it. Raises PyMongoError."""
         by = peer.by
+        known = {**act.details, **(details or {})}
         entry: Document = {
             "_id": ObjectId(),
             "key": f"{by.call or uuid.uuid4().hex}/{act.action}/{bounded(act.object)}/{outcome}",
@@ -83,7 +84,7 @@ class Audit:
             "trace": by.trace,
             "call": by.call,
             "outcome": outcome,
-            "details": bounded({**act.details, **(details or {})}),
+            "details": bounded({key: value for key, value in known.items() if value is not None}),
         }
         try:
             await self._col.insert_one(entry)
@@ -204,7 +205,7 @@ class Audit:
 
 def told(reply: m.Message) -> dict[str, Any]:
     """What of a reply belongs to the trail: small figures and names, by the fields that replies have."""
-    fields = ("hash", "tests", "total", "skipped", "changed", "deleted", "bytes", "left", "until")
+    fields = ("tests", "total", "skipped", "changed", "deleted", "bytes", "left", "until")
     found = {name: value for name in fields if (value := getattr(reply, name, None)) is not None}
     task = getattr(reply, "task", None)
     return found if task is None else {**found, "submission": task.id}

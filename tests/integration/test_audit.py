@@ -80,7 +80,7 @@ def test_what_admins_do_is_noted_with_who_from_where_and_what_became_of_it(world
     assert {(one.role, one.origin, one.gateway) for one in entries} == {("admin", "127.0.0.1", "gateway-1")}
     assert entries[0].trace == "trace-of-root"
     assert entries[0].call == entries[1].call != entries[2].call
-    assert entries[1].details["hash"] == sha
+    assert entries[1].details["manifest"] == sha
     assert entries[2].details == {"reason": "disk\\nfull"}, "on one line"
     assert "there is no executor 'ghost'" in entries[-1].details["error"]
 
