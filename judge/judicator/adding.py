@@ -69,9 +69,9 @@ class Adding:
             if not mine.adds:
                 del self._users[user]
 
-    def settle(self, user: str, one: Add, head: int | None, mine: int | None) -> int:
-        """Give an add its place; `head` and `mine` as for fair_order, read since it began."""
-        one.order = fair_order(head, mine, one.avoid)
+    def settle(self, user: str, one: Add, now: int, mine: int | None, last: int | None) -> int:
+        """Give an add its place; `now`, `mine` and `last` as for fair_order, read since it began."""
+        one.order = fair_order(now, mine, last, one.avoid)
         for other in self._users[user].adds:
             if other.order is None and other.rank == one.rank:
                 other.avoid.add(one.order)

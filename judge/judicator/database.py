@@ -29,6 +29,7 @@ STORED: Final = [("user", ASCENDING), ("bytes", ASCENDING)]
 LANE: Final = "lane"
 
 _WAITING: Final[dict[str, Any]] = {"partialFilterExpression": {"waits": {"$exists": True}}}
+_HANDED: Final[dict[str, Any]] = {"partialFilterExpression": {"attempt": {"$gt": 0}}}
 _SEATED: Final[dict[str, Any]] = {"partialFilterExpression": {"seat": {"$gte": 0}}}
 _NEWEST = ("_id", DESCENDING)
 _OLDEST = ("_id", ASCENDING)
@@ -41,12 +42,14 @@ def _up(*keys: str) -> list[tuple[str, int]]:
 _TASK_INDEXES: Final = [
     # What waits, and only that (queue.py): hand-outs, one end of a class, one user's last task, counts.
     IndexModel(_up("waits", "tried", "needs", *(key for key, _ in QUEUE), "user"), name="ready", **_WAITING),
-    IndexModel(_up("waits", "rank", "needs", "order", "user"), name="head", **_WAITING),
+    IndexModel(_up("waits", "rank", "needs", "order"), name="head", **_WAITING),
     IndexModel([*_up("user", "rank"), ("order", DESCENDING), ("waits", ASCENDING)], name="mine", **_WAITING),
     IndexModel(_up("waits", "user", "rank", "needs", "order", "arrival", "priority"), name=LANE, **_WAITING),
     # The slots that users hold.
     IndexModel(_up("user", "seat"), name="seat", unique=True, **_SEATED),
-    IndexModel(_up("seat", "user"), name="full", **_SEATED),
+    # How far the hand-outs have come: in a class and language, and each user in a class.
+    IndexModel([*_up("priority", "needs"), ("order", DESCENDING)], name="served", **_HANDED),
+    IndexModel([*_up("user", "priority"), ("order", DESCENDING)], name="last", **_HANDED),
     IndexModel(_up("executor", "done", "user", "rank"), name="hands"),
     IndexModel([("key", ASCENDING)], name="key", unique=True, partialFilterExpression={"key": {"$exists": True}}),
     IndexModel([("user", ASCENDING), _NEWEST], name="by_user"),

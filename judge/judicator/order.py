@@ -1,4 +1,4 @@
-"""Who is next: the order of the queue as pure functions (DESIGN 5, rule 3; docs/protocol.md has the formula)."""
+"""Who is next: the order of the queue as pure functions (docs/protocol.md has the formula)."""
 
 from __future__ import annotations
 
@@ -45,17 +45,31 @@ class Capacity:
         return frozenset[str]().union(*self.executors.values())
 
 
-def fair_order(head: int | None, mine: int | None, flying: Collection[int] = ()) -> int:
+def round_of(head: int | None, here: int | None, anywhere: int | None) -> int:
+    """The virtual time at which a newcomer's task begins.
+
+    `head` is the smallest one that waits in its class and language (None: nobody waits), `here` the largest one that
+    was handed out there, `anywhere` the largest one that was handed out in the class, whatever the language. A language
+    whose executors are busy for long is behind the others, and its newcomers begin where it is. Nowhere it goes back:
+    what waits for its user's share, or for a language that nobody has, stands still at its old place, and newcomers
+    that joined it there would go before everybody else without end.
+    """
+    far = anywhere or 1
+    return max(1, here or 1, far if head is None else min(head, far))
+
+
+def fair_order(now: int, mine: int | None, last: int | None, flying: Collection[int] = ()) -> int:
     """The virtual time of a new task, the second key of the queue's order.
 
-    `head` is the smallest virtual time that waits in its priority class (None: nobody waits) and `mine` the largest
-    one of this user's waiting tasks there (None: the user has none waiting). A user's n-th waiting task is so
-    pushed back n steps from the head of the queue: of any other user at most one task goes before a newcomer's.
+    `now` is round_of its class and language, `mine` the largest one of this user's waiting tasks in the class (None:
+    the user has none waiting) and `last` the largest one of this user's tasks there that were ever handed out. A
+    user's n-th waiting task is so pushed back n rounds, and who was served in the round that is on begins in the next:
+    each user has at most one task in each round, however they are handed in.
     `flying` are the virtual times of this user's tasks that are being added at this moment, and may wait already:
     no two tasks share one. They do not count from their largest on, or a user who always has one under way would
     never start again from the head.
     """
-    order = mine + 1 if mine is not None else 1 if head is None else head
+    order = max(now, 0 if mine is None else mine + 1, 0 if last is None else min(last, now) + 1)
     while order in flying:
         order += 1
     return order

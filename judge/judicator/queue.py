@@ -22,10 +22,9 @@ from typing import Any, Final, Protocol
 from bson import MaxKey, ObjectId
 from pymongo.read_concern import ReadConcern
 
-from judge import clock
 from judge.allowance import Allowances
 from judge.judicator.database import LANE, QUEUE, Database, Document
-from judge.judicator.order import LIVE, Capacity, may_take, most_slots, yields
+from judge.judicator.order import LIVE, Capacity, may_take, most_slots, round_of, yields
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +43,6 @@ _MOST: Final = 10_000
 _FIELDS: Final = {"attempt": 1, "needs": 1, "rank": 1, "order": 1, "arrival": 1, "user": 1, "tried": 1} | {
     "submission.role": 1
 }
-# Seconds for which the users at their share are remembered; they only move a newcomer's place.
-_FULL: Final = 0.5
 
 Lane = tuple[str, int, str]
 
@@ -80,10 +77,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Place:
-    """What a new task's place depends on: see order.fair_order; and whether its lane has enough in front."""
+    """What a new task's place depends on (order.fair_order), and whether its lane has enough in front."""
 
-    head: int | None
+    now: int
     mine: int | None
+    last: int | None
     behind: bool
 
 
@@ -93,45 +91,41 @@ class Queue:
     def __init__(self, database: Database, waker: Waker, allowances: Allowances) -> None:
         """`allowances` say how many slots a user of each role may hold."""
         self._tasks = database.tasks
-        # A seat that somebody took a moment ago counts at once: taking it again would be refused anyway.
+        # What a hand-out did a moment ago counts at once. A seat that it took would be refused anyway.
         self._newest = database.tasks.with_options(read_concern=ReadConcern("local"))
         self._waker = waker
         self._allowances = allowances
-        self._full: frozenset[str] = frozenset()
-        self._full_read: float | None = None
         self._mended: Sequence[Any] | None = None
 
     # --- adding ------------------------------------------------------------------------------------------------
 
-    async def place(self, lane: Lane, capacity: Capacity) -> Place:
-        """What decides a new task's place."""
-        user, rank, _ = lane
-        head, last, behind, front = await asyncio.gather(
-            self._head(rank, capacity),
-            self._tasks.find_one(
-                {"user": user, "rank": rank, "waits": {"$in": OWN}}, {"order": 1, "_id": 0}, sort=[("order", -1)]
-            ),
+    async def place(self, lane: Lane, priority: str, capacity: Capacity) -> Place:
+        """What decides a new task's place in the class of this priority."""
+        user, rank, needs = lane
+        handed: Document = {"priority": priority, "attempt": {"$gt": 0}}
+        able = ["", *sorted(capacity.languages)]
+        head, here, anywhere, mine, last, behind = await asyncio.gather(
+            self._order({"waits": FRONT, "rank": rank, "needs": needs}, 1, "head"),
+            self._order({**handed, "needs": needs}, -1, "served"),
+            self._order({**handed, "needs": {"$in": able}}, -1, "served"),
+            self._order({"user": user, "rank": rank, "waits": {"$in": OWN}}, -1, "mine"),
+            self._order({**handed, "user": user}, -1, "last"),
+            self._enough(lane),
+        )
+        return Place(round_of(head, here, anywhere), mine, last, behind)
+
+    async def _order(self, query: Document, direction: int, index: str) -> int | None:
+        """The smallest (1) or largest (-1) order of what a query finds, as the newest writes left it."""
+        doc = await self._newest.find_one(query, {"order": 1, "_id": 0}, sort=[("order", direction)], hint=index)
+        return None if doc is None else int(doc["order"])
+
+    async def _enough(self, lane: Lane) -> bool:
+        """Whether a lane has enough in front, so that a new task goes behind."""
+        behind, front = await asyncio.gather(
             self._tasks.find_one({**_lane(lane), "waits": BEHIND}, {"needs": 1, "_id": 0}, hint=LANE),
             self._in_front(lane),
         )
-        return Place(head, (last or {}).get("order"), behind is not None or front >= ROOM)
-
-    async def _head(self, rank: int, capacity: Capacity) -> int | None:
-        """The smallest order in a rank, of tasks that could be handed out as things are; else of all with a language.
-
-        Tasks that wait for their user's share, or for a language that nobody has, stand still while others are served:
-        newcomers in their row would go before everybody else without end.
-        """
-        query: Document = {"waits": FRONT, "rank": rank, "needs": {"$in": ["", *sorted(capacity.languages)]}}
-        order = {"order": 1, "_id": 0}
-        full = await self.full(capacity)
-        first = None
-        if full:
-            able = {**query, "user": {"$nin": sorted(full)}}
-            first = await self._tasks.find_one(able, order, sort=[("order", 1)])
-        if first is None:
-            first = await self._tasks.find_one(query, order, sort=[("order", 1)])
-        return (first or {}).get("order")
+        return behind is not None or front >= ROOM
 
     async def _in_front(self, lane: Lane) -> int:
         return await self._tasks.count_documents({**_lane(lane), "waits": FRONT}, limit=ROOM, hint=LANE)
@@ -214,18 +208,6 @@ class Queue:
     async def _seats(self, user: str) -> set[int]:
         found = self._newest.find({"user": user, "seat": {"$gte": 0}}, {"seat": 1, "_id": 0})
         return {one["seat"] async for one in found}
-
-    async def full(self, capacity: Capacity) -> frozenset[str]:
-        """The users who hold all slots that their share allows, where that leaves slots to others."""
-        if self._full_read is None or clock.monotonic() - self._full_read > _FULL:
-            caps = {
-                most_slots(one.slot_share, capacity.slots) for one in (self._allowances.user, self._allowances.admin)
-            }
-            last = sorted(cap - 1 for cap in caps if cap is not None and cap < capacity.slots)
-            found = self._tasks.find({"seat": {"$in": last}}, {"user": 1, "_id": 0}) if last else None
-            self._full = frozenset() if found is None else frozenset([one["user"] async for one in found])
-            self._full_read = clock.monotonic()
-        return self._full
 
     async def freed(self, user: str) -> None:
         """A task of this user holds its slot no more: tasks that waited for that may be handed out."""

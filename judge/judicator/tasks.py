@@ -129,8 +129,8 @@ class Tasks:
 
     async def _insert(self, doc: Document, one: Add, capacity: Capacity) -> None:
         """Give a new task its place, and store it."""
-        place = await self.queue.place(lane_of(doc), capacity)
-        doc["order"] = self._adding.settle(doc["user"], one, place.head, place.mine)
+        place = await self.queue.place(lane_of(doc), doc["priority"], capacity)
+        doc["order"] = self._adding.settle(doc["user"], one, place.now, place.mine, place.last)
         doc["waits"] = BEHIND if place.behind else FRONT
         await self._tasks.insert_one(doc)
 

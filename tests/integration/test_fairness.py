@@ -1,0 +1,190 @@
+"""Nobody waits behind another's crowd: real judicators, crowds that hand in from threads without a pause."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+
+from judge.allowance import Allowance, Allowances
+from judge.rpc import messages as m
+from judge.rpc.client import RpcClient
+from tests.support.judicators import Executor, World, accepted, source
+from tests.support.servers import wait_for
+
+CROWDS = ("crowd0", "crowd1", "crowd2")
+THREADS = 2  # of each crowd
+TURNS = [f"turn{number}" for number in range(6)]  # more than there are slots
+ENOUGH = 150
+
+
+@dataclass
+class Watch:
+    """One task from its add on: its place among its user's waiting tasks, and what it has seen handed out since."""
+
+    user: str
+    place: int
+    began: int
+    seen: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def most(self) -> int:
+        """Of any other single user."""
+        return max((count for user, count in self.seen.items() if user != self.user), default=0)
+
+
+class Log:
+    """What is added and handed out, in order."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._handed: dict[str, int] = {}
+        self._order: list[str] = []
+        self._watched: dict[str, Watch] = {}
+        self.ended: list[Watch] = []
+        self.held: Counter[str] = Counter()
+        self.stop = False
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def add(self, people: RpcClient, user: str) -> str:
+        """Hand in one task; people add to a user's tasks one after the other, crowds side by side."""
+        with self._lock:
+            self.held[user] += 1
+            place = self.held[user]
+        task = people.call("add", source(user=user), m.AddReply).task.id
+        with self._lock:
+            if task not in self._handed:
+                self._watched[task] = Watch(user, place, len(self._order))
+        return task
+
+    def handed(self, add: list[m.Assignment]) -> None:
+        """What one report was answered with."""
+        with self._lock:
+            for one in add:
+                user = one.submission.user
+                self._handed[one.id] = len(self._order)
+                self._order.append(user)
+                self.held[user] -= 1
+                if (watch := self._watched.pop(one.id, None)) is not None:
+                    self.ended.append(watch)
+                for other in self._watched.values():
+                    other.seen[user] += 1
+            self._lock.notify_all()
+
+    def wait_until_handed(self, task: str) -> None:
+        with self._lock:
+            assert self._lock.wait_for(lambda: self.stop or task in self._handed, 60)
+
+    def let_go(self) -> None:
+        with self._lock:
+            self.stop = True
+            self._lock.notify_all()
+
+    def watches(self) -> list[Watch]:
+        with self._lock:
+            return [*self.ended, *self._watched.values()]
+
+
+@contextlib.contextmanager
+def people(world: World, log: Log, crowds: int) -> Iterator[None]:
+    """Crowds that hand in without a pause, people with one task at a time, and one with three now and then."""
+
+    def crowd(user: str, client: RpcClient) -> None:
+        while not log.stop:
+            log.add(client, user)
+
+    def turns(user: str, client: RpcClient) -> None:
+        while not log.stop:
+            log.wait_until_handed(log.add(client, user))
+
+    def threes(user: str, client: RpcClient) -> None:
+        while not log.stop:
+            for task in [log.add(client, user) for _ in range(3)]:
+                log.wait_until_handed(task)
+
+    who: list[tuple[Callable[[str, RpcClient], None], str]] = [
+        *((crowd, user) for user in CROWDS[:crowds] for _ in range(THREADS)),
+        *((turns, user) for user in TURNS),
+        (threes, "ann"),
+    ]
+    clients = [world.client(f"gw{number}", timeout=30) for number in range(len(who))]
+    with ThreadPoolExecutor(len(who)) as pool:
+        running = [pool.submit(act, user, client) for (act, user), client in zip(who, clients, strict=True)]
+        try:
+            yield
+        finally:
+            log.let_go()
+    for one in running:
+        one.result()
+
+
+def ready(log: Log) -> bool:
+    """Nearly all wait who will: only then the next are handed out, or nobody would have to wait."""
+    return sum(log.held[user] > 0 for user in [*TURNS, "ann"]) >= len(TURNS)
+
+
+def turn(executor: Executor, log: Log) -> None:
+    """End what the executor has in hand, and fill its slots."""
+    wait_for(lambda: ready(log), what="people who wait")
+    done = [accepted(one) for one in executor.work.copy().values()]
+    log.handed(executor.report(*done, vacant=executor.slots).add)
+
+
+@pytest.mark.parametrize(("judicators", "crowds"), [(1, 0), (1, 3), (2, 2)])
+def test_nobody_sees_more_of_another_user_than_the_own_place_in_line(
+    world: World, judicators: int, crowds: int
+) -> None:
+    """Two executors with two slots each; six people with one task at a time, one with three, and the crowds."""
+    for number in range(judicators):
+        world.judicator(f"j{number}", allowances=Allowances(user=Allowance(slot_share=1.0, waiting=None)))
+    log = Log()
+    executors = [world.executor(f"e{number}", slots=2) for number in range(2)]
+    for number, executor in enumerate(executors):
+        at = world.judicators[number % judicators]
+        executor.rpc = world.client(executor.name, "executor", timeout=30, at=at)
+        executor.report(vacant=0)
+    with people(world, log, crowds):
+        while len(log) < ENOUGH:
+            for executor in executors:
+                turn(executor, log)
+    watches = log.watches()
+    assert sum(one.user == "ann" for one in log.ended) >= 6
+    for one in watches:
+        if one.user not in CROWDS:
+            # Once more where this user was served in the round that was on. Judicators do not know what others add
+            # at this very moment, so each may give a crowd's tasks the same place; and one add of each of its threads
+            # may have been under way.
+            most = judicators * (one.place + 1) + (THREADS if crowds else judicators - 1)
+            assert one.most <= most, one
+
+
+def test_a_place_is_taken_up_where_the_hand_outs_are(world: World) -> None:
+    """Who was served in this round begins in the next one, at whatever judicator, and whatever has ended since."""
+    near, far = world.judicator("j1"), world.judicator("j2")
+    here, there = (world.client(f"gw{at.config.name}", at=at) for at in (near, far))
+    executor = world.executor(slots=1)
+    executor.report(vacant=0)
+
+    def place(client: RpcClient, user: str) -> int:
+        task = client.call("add", source(user=user), m.AddReply).task.id
+        return next(doc["order"] for doc in world.db.tasks.find() if str(doc["_id"]) == task)
+
+    def next_one() -> str:
+        done = [accepted(one) for one in executor.work.copy().values()]
+        return executor.report(*done, vacant=1).add[0].submission.user
+
+    assert [place(here, "ann"), place(there, "bob"), place(here, "bob")] == [1, 1, 2]
+    assert next_one() == "ann"
+    assert place(there, "ann") == 2, "bob's first is to come in this round"
+    assert place(here, "cleo") == 1
+    assert [next_one() for _ in range(4)] == ["bob", "cleo", "bob", "ann"]
+    world.db.tasks.delete_many({"user": "ann"})  # as retention does
+    assert place(here, "ann") == 2
+    assert place(there, "bob") == 3
