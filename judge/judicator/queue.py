@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from bson import MaxKey, ObjectId
+from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from judge.allowance import Allowances
@@ -96,6 +97,7 @@ class Queue:
         self._waker = waker
         self._allowances = allowances
         self._mended: Sequence[Any] | None = None
+        self._later: set[asyncio.Task[None]] = set()
 
     # --- adding ------------------------------------------------------------------------------------------------
 
@@ -163,12 +165,19 @@ class Queue:
         others = {name: has for name, has in capacity.executors.items() if name != taker.name}
         needs = ["", *sorted(taker.languages)]
         query: Document = {"waits": waits, **({"user": {"$nin": sorted(full)}} if full else {})}
-        found: list[Document] = []
-        for tried in ["", *await self._tasks.distinct("tried", {"waits": waits, "tried": {"$gt": ""}})]:
+
+        async def first(tried: str) -> list[Document]:
             able = [one for one in needs if may_take(taker.name, one, tried.split(","), others)]
-            if able:
-                some = self._tasks.find({**query, "tried": tried, "needs": {"$in": able}}, _FIELDS)
-                found += await some.sort(QUEUE).limit(limit).to_list()
+            if not able:
+                return []
+            some = self._tasks.find({**query, "tried": tried, "needs": {"$in": able}}, _FIELDS)
+            return await some.sort(QUEUE).limit(limit).to_list()
+
+        found, failed = await asyncio.gather(
+            first(""), self._tasks.distinct("tried", {"waits": waits, "tried": {"$gt": ""}})
+        )
+        for tried in failed:
+            found += await first(tried)
         # With others about, what this very executor failed comes last: anything else is more likely to go well here.
         mine = taker.name if others else None
         found.sort(key=lambda one: (mine in one["tried"].split(","), *(one[key] for key, _ in QUEUE)))
@@ -231,6 +240,19 @@ class Queue:
         await self._tasks.update_many({"_id": {"$in": ids}, "waits": BEHIND}, {"$set": {"waits": FRONT}}, hint="_id_")
         for doc in docs:
             self._waker.queued(doc["_id"], doc["attempt"], lane[2])
+
+    def refill_later(self, lane: Lane) -> None:
+        """The same beside the answer that took from the lane, which need not wait for it."""
+
+        async def refill() -> None:
+            try:
+                await self.refill(lane)
+            except PyMongoError as exc:
+                log.warning("the queue of user '%s' moves up later, the database said: %s", lane[0], str(exc)[:200])
+
+        task = asyncio.create_task(refill())
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
 
     async def mend(self) -> None:
         """Refill lanes with nothing in front: a judicator has died between a hand-out and `refill` (leader only)."""

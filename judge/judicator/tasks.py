@@ -350,7 +350,11 @@ class Tasks:
             mine = [doc for doc in docs if doc is not None]
             taken += [documents.to_assignment(doc, self._allowances) for doc in mine]
             lanes = {lane_of(doc) for doc in mine if not yields(doc["rank"])}
-            await asyncio.gather(*map(self.queue.refill, lanes))
+            if len(taken) < count:
+                await asyncio.gather(*map(self.queue.refill, lanes))
+            else:
+                for lane in lanes:
+                    self.queue.refill_later(lane)
         return taken
 
     async def waiting_for(self, taker: Taker, capacity: Capacity) -> bool:
