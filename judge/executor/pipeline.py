@@ -27,12 +27,12 @@ from judge.executor.course import Course
 from judge.executor.fitting import Fitted, fit
 from judge.executor.leading import Lead
 from judge.executor.pace import Pace, kind_of
-from judge.executor.program import Box, Program, included, plan, plan_program
+from judge.executor.program import Box, Program, included, plan, plan_program, shorter
 from judge.executor.quiet import Quiet
 from judge.executor.running import Cancelled, Runner
 from judge.executor.sheet import Found, LeaderSheet, Sharing
 from judge.executor.state import given_back
-from judge.executor.testing import Case, Tester, cases, shorter
+from judge.executor.testing import Case, Tester, cases
 from judge.executor.validation import BuildError, CustomValidator
 from judge.executor.verdict import GRACE, compile_verdict, task_status, usage
 from judge.problems import scoring
@@ -248,7 +248,7 @@ class Judging:
         return Tester(
             program=program,
             run=lambda command: self.runner.run(box, command),
-            pair=lambda mine, judge, its: self.runner.pair((box, judge.box()), (mine, its)),
+            pair=lambda mine, judge, its, most: self.runner.pair((box, judge.box()), (mine, its), most),
             validator=validator,
             interactive=manifest is not None and manifest.interactive,
             passes=manifest.passes if manifest is not None else 1,

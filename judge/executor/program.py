@@ -22,6 +22,11 @@ COMMAND_SOURCE = "source"
 NAME_BYTES = 255
 
 
+def shorter(limits: Limits, seconds: float) -> Limits:
+    """The limits of a run that is to end after `seconds` at the latest."""
+    return limits if limits.wall_seconds <= seconds else limits.model_copy(update={"wall": max(seconds, 0.01)})
+
+
 class Box(Protocol):
     """The part of `judge.sandbox.Sandbox` that a task needs."""
 

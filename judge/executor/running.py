@@ -100,12 +100,12 @@ class Runner:
             self._interrupted()
         return outcome
 
-    def pair(self, boxes: tuple[Box, Box], commands: tuple[Command, Command]) -> tuple[Outcome, Outcome]:
-        """One interaction; a validator that ended with anything but 42 settles it. Errors as `run`."""
+    def pair(self, boxes: tuple[Box, Box], commands: tuple[Command, Command], most: float) -> tuple[Outcome, Outcome]:
+        """One interaction; a validator that ended with anything but 42 settles it. `most`, errors: run_pair, `run`."""
         with self._turn():
             begin = clock.monotonic()
             over = self._interrupt_fd
-            first, second = run_pair(boxes, commands, lambda ended: ended.exit_code != ACCEPTED, over)
+            first, second = run_pair(boxes, commands, lambda ended: ended.exit_code != ACCEPTED, over, most)
         self.overhead += max(0.0, clock.monotonic() - begin - max(first.wall, second.wall))
         self.runs += 1
         killed = second.killed is Killed.CANCELLED or first.killed is Killed.CANCELLED

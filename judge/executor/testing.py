@@ -13,12 +13,12 @@ from pathlib import Path
 from judge.errors import JudgeError
 from judge.executor import excerpt
 from judge.executor.channel import Job
-from judge.executor.program import Program
+from judge.executor.program import Program, shorter
 from judge.executor.validation import CustomValidator, Question, Word
 from judge.executor.verdict import interaction_verdict, near, run_fault, run_verdict, usage
 from judge.problems.scoring import Judged
 from judge.problems.validator import Validation, validate
-from judge.rpc.messages import Limits, RunUsage, TestResult, Verdict
+from judge.rpc.messages import RunUsage, TestResult, Verdict
 from judge.sandbox.types import Command, Outcome
 
 # Of the whole output of a task without tests.
@@ -91,12 +91,13 @@ class Pass:
 class Tester:
     """Runs tests of one task. `run` runs a command in the submission's sandbox; `pair` lets two talk to each other.
 
-    `left` says for how many seconds at most a run may go on now, whatever its limits.
+    `left` says for how many seconds at most a run may go on now, whatever its limits: the validator's as well, which
+    takes as long as the submission's output makes it take. `pair` is told as its last argument.
     """
 
     program: Program
     run: Callable[[Command], Outcome]
-    pair: Callable[[Command, CustomValidator, Command], tuple[Outcome, Outcome]]
+    pair: Callable[[Command, CustomValidator, Command, float], tuple[Outcome, Outcome]]
     validator: CustomValidator | None = None
     interactive: bool = False
     passes: int = 1
@@ -161,7 +162,8 @@ class Tester:
         if case.answer is None:
             return Pass(outcome, Verdict.AC)
         if self.validator is not None:
-            word = self.validator.check(Question(case.input, case.answer, case.flags), outcome.stdout, first=first)
+            question = Question(case.input, case.answer, case.flags)
+            word = self.validator.check(question, outcome.stdout, first=first, left=self.left)
             if word.fault:
                 return Pass(outcome, Verdict.JE, word.fault, word)
             verdict = Verdict.AC if word.accepted else Verdict.WA
@@ -186,7 +188,7 @@ class Tester:
     def _interact(self, case: Case, command: Command, validator: CustomValidator, *, first: bool) -> Pass:
         """One interaction: both run side by side, and who ended first counts."""
         question = Question(case.input, case.answer or b"", case.flags)
-        outcome, judge = self.pair(command, validator, validator.command(question, first=first))
+        outcome, judge = self.pair(command, validator, validator.command(question, first=first), self.left())
         try:
             with judge:
                 # The validator's own time is not the submission's: it had the core meanwhile.
@@ -231,11 +233,6 @@ class Tester:
             **_most(done).model_dump(),
         )
         return result, Judged(last.verdict, word.score, word.multiplier)
-
-
-def shorter(limits: Limits, seconds: float) -> Limits:
-    """The limits of a run that is to end after `seconds` at the latest."""
-    return limits if limits.wall_seconds <= seconds else limits.model_copy(update={"wall": max(seconds, 0.01)})
 
 
 def _most(done: Sequence[Pass]) -> RunUsage:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from judge.executor import builds, excerpt
 from judge.executor.flocks import Wait
-from judge.executor.program import Box, Program
+from judge.executor.program import Box, Program, shorter
 from judge.executor.verdict import REJECTED, compile_verdict, validator_fault
 from judge.problems.languages import PATH
 from judge.problems.validator import number
@@ -152,12 +152,15 @@ class CustomValidator:
             writable=True,
         )
 
-    def check(self, question: Question, output: int, *, first: bool) -> Word:
-        """Ask about an output that a run left; `output` is its descriptor."""
+    def check(self, question: Question, output: int, *, first: bool, left: Callable[[], float]) -> Word:
+        """Ask about an output that a run left, `output` being its descriptor, within `left()` seconds.
+
+        A validator that is ended by those has a fault; the caller knows how long it took.
+        """
         os.lseek(output, 0, os.SEEK_SET)
         command = self.command(question, first=first)
-        argv = Command(argv=command.argv, limits=command.limits, env=command.env, stdin=output, writable=True)
-        with self._run(self.box(), argv) as outcome:
+        command = replace(command, stdin=output, limits=shorter(command.limits, left()))
+        with self._run(self.box(), command) as outcome:
             return self.word(outcome)
 
     def word(self, outcome: Outcome) -> Word:

@@ -10,6 +10,7 @@ that is just ending.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from judge.sandbox.types import Command, Killed, Outcome
 
 # How much longer than the submission the validator may live, beside its own limits, in seconds.
 _LATER = 1.0
+_SHORTEST = 0.01
 _PIECE = 1 << 20
 
 
@@ -40,18 +42,21 @@ def run_pair(
     commands: tuple[Command, Command],
     over: Callable[[Outcome], bool],
     cancel_fd: int | None = None,
+    most: float = math.inf,
 ) -> tuple[Outcome, Outcome]:
     """Run a submission and its validator against each other; returns both accounts, the submission's first.
 
     `over` is asked when the validator ended first: whether that settles the matter, so that the submission is killed.
-    The submission's wall limit is extended by the CPU time that the validator uses. SandboxError as `Sandbox.run`.
+    The submission's wall limit is extended by the CPU time that the validator uses. Both are ended after
+    `most` seconds, whatever their limits. SandboxError as `Sandbox.run`.
     """
     runs: list[Run] = []
     outcomes: list[Outcome | None] = [None, None]
     inputs: list[int] = []
     try:
-        _start(sandboxes, commands, runs, inputs)
-        return _Interaction(runs, outcomes, inputs, over).attend(cancel_fd)
+        _start(sandboxes, commands, most, runs, inputs)
+        extra = max(0.0, most - commands[0].enforced.wall_seconds)
+        return _Interaction(runs, outcomes, inputs, over, extra).attend(cancel_fd)
     except BaseException as exc:
         for outcome in outcomes:
             if outcome is not None:
@@ -69,7 +74,9 @@ def run_pair(
             os.close(fd)
 
 
-def _start(sandboxes: Sequence[Starter], commands: Sequence[Command], runs: list[Run], inputs: list[int]) -> None:
+def _start(
+    sandboxes: Sequence[Starter], commands: Sequence[Command], most: float, runs: list[Run], inputs: list[int]
+) -> None:
     """Start both with a pipe each way; this process keeps no end but what the two read from, as `inputs`."""
     to_validator, to_submission = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
     inputs += [to_submission[0], to_validator[0]]
@@ -77,7 +84,7 @@ def _start(sandboxes: Sequence[Starter], commands: Sequence[Command], runs: list
         submission = replace(commands[0], stdin=to_submission[0], stdout=to_validator[1])
         # The validator must be able to see the submission's end, whenever that is.
         limits = commands[1].limits
-        wall = min(3600.0, limits.wall_seconds + commands[0].enforced.wall_seconds + _LATER)
+        wall = min(3600.0, limits.wall_seconds + commands[0].enforced.wall_seconds + _LATER, max(most, _SHORTEST))
         limits = limits.model_copy(update={"wall": wall})
         validator = replace(commands[1], stdin=to_validator[0], stdout=to_submission[1], limits=limits)
         for sandbox, command in zip(sandboxes, (submission, validator), strict=True):
@@ -96,8 +103,11 @@ class _Interaction:
         outcomes: list[Outcome | None],
         inputs: Sequence[int],
         over: Callable[[Outcome], bool],
+        extra: float,
     ) -> None:
+        """`extra`: by how many seconds at most the validator's CPU time extends the submission's wall limit."""
         self._runs = runs
+        self._extra = extra
         self._outcomes = outcomes
         self._inputs = inputs
         self._over = over
@@ -132,7 +142,7 @@ class _Interaction:
         pause = 1.0
         for index, run in enumerate(self._runs):
             if self._alive(index):
-                reason, least = run.look(self._validator_cpu() if index == 0 else 0.0)
+                reason, least = run.look(min(self._extra, self._validator_cpu()) if index == 0 else 0.0)
                 pause = min(pause, least)
                 self._kill(index, reason)
         return pause

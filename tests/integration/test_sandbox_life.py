@@ -215,15 +215,19 @@ def test_an_agent_that_does_not_answer_is_killed(made, when, monkeypatch):
     monkeypatch.setattr("judge.sandbox.box.START_SECONDS", 0.3)
     box = made.take()
     bwrap = containers()[0]
-    agent = Path(f"/proc/{bwrap}/task/{bwrap}/children").read_text().strip()
-    stopper = subprocess.Popen(["/bin/sh", "-c", f"sleep {0.1 if when == 'during' else 0}; kill -STOP {agent}"])
+    agent = int(Path(f"/proc/{bwrap}/task/{bwrap}/children").read_text())
+
+    def stop() -> None:
+        if when == "during":
+            wait_for(lambda: box._container.began() is not None)
+            os.kill(agent, signal.SIGSTOP)
+
     if when == "before":
-        stopper.wait()
+        os.kill(agent, signal.SIGSTOP)
     began = clock.monotonic()
     with pytest.raises(SandboxError, match="did not"):
-        shell(box, "sleep 10", Limits(cpu=0.3, wall=0.4))
+        box.run(Command(["/usr/bin/sleep", "10"], Limits(cpu=0.3, wall=0.4)), None, stop)
     assert clock.monotonic() - began < KILL_SECONDS + 2
-    stopper.wait()
     box.close()
     assert containers() == [] and not any(Path(path).joinpath("1").exists() for path in cgroups())
 

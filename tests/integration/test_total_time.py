@@ -131,11 +131,38 @@ def test_an_interaction(judge, work):
 
 
 def test_a_validators_time_counts(judge, work):
-    """It is not ended, but nothing follows: the time that one submission can take is bounded."""
     data = package(work, "import sys, time\ntime.sleep(2.5)\nsys.exit(42)\n", "")
     done = judge(packages.job(data, "python3", "", "full"))
     assert [test.verdict for test in done.result.tests] == [Verdict.AC, Verdict.TLE]
     assert done.result.tests[1].reason == PROBLEM
+
+
+WAITS = f"time.sleep({LONG})"
+BURNS = f"while time.process_time() < {LONG}: pass"
+
+
+@pytest.mark.parametrize("how", [WAITS, BURNS], ids=["waits", "burns"])
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_validator_that_an_output_makes_slow_is_ended(judge, work, how, passes):
+    """Whoever hands in chooses what the validator has to read, and so how long that takes."""
+    again = "open(sys.argv[3] + 'nextpass.in', 'w').write('slow')\n" if passes == 2 else ""
+    validator = f"import sys, time\nif sys.stdin.read() == 'slow':\n    {how}\n{again}sys.exit(42)\n"
+    data = package(work, validator, "type: multi-pass\n" if passes == 2 else "")
+    print_it = "print('slow' if input() else '', end='')" if passes == 2 else "print('slow', end='')"
+    source = f"try:\n    {print_it}\nexcept EOFError:\n    pass\n"
+    done = judge(packages.job(data, "python3", source, "full"))
+    (test,) = done.result.tests
+    assert (done.verdict, test.verdict, test.reason) == (Verdict.TLE, Verdict.TLE, PROBLEM), "and not the judge's error"
+
+
+@pytest.mark.parametrize("how", [WAITS, BURNS], ids=["waits", "burns"])
+@pytest.mark.parametrize("submission", ["pass", "import sys; sys.stdin.read()"], ids=["ends", "stays"])
+def test_an_interactive_validator_is_ended_too(judge, work, how, submission):
+    """Its CPU time extends the submission's wall limit, and it may go on after the submission's end."""
+    data = package(work, f"import sys, time\n{how}\nsys.exit(42)\n", "type: interactive\n")
+    done = judge(packages.job(data, "python3", submission, "full"))
+    (test,) = done.result.tests
+    assert (done.verdict, test.reason) == (Verdict.TLE, PROBLEM), "and not the judge's error"
 
 
 def test_points_of_groups_that_were_judged_before_stay(judge, work):
