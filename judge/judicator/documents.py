@@ -60,6 +60,7 @@ class Held:
     trace: str = ""
     user: str = ""
     seat: int | None = None
+    reserved: int = 0
     failed: tuple[str, ...] = ()
 
 
@@ -80,6 +81,7 @@ HELD_FIELDS: Final = {
     "trace": 1,
     "user": 1,
     "seat": 1,
+    "reserved": 1,
     "failed": 1,
 }
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from bson import ObjectId
 
 import judge
-from judge import clock
+from judge import clock, failpoint
 from judge.config import JudicatorConfig
 from judge.errors import FieldError, JudgeError, UnavailableError
 from judge.judicator import documents, intake
@@ -29,6 +29,7 @@ from judge.judicator.problems import Problems
 from judge.judicator.queue import Taker
 from judge.judicator.status import StatusReader
 from judge.judicator.tasks import STALE, Tasks
+from judge.judicator.usage import output_of
 from judge.problems.languages import load_table
 from judge.rpc import messages as m
 from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
@@ -161,7 +162,8 @@ class Service:
             raise too_many(stored.user, cap)
         usage = self.tasks.usage
         size = await usage.of_submission(stored, named) + sum(map(len, texts.values()))
-        async with usage.taking(stored.user, size, allowance.stored_bytes) as taken:
+        output = output_of(stored)
+        async with usage.taking(stored.user, size, output, allowance.stored_bytes) as taken:
             try:
                 for data in texts.values():
                     await self.blobs.put(data)
@@ -170,7 +172,10 @@ class Service:
                 if missing:
                     msg = f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first"
                     raise FieldError("tests", msg)
-                doc, created = await self.tasks.add(stored, problem, digest, await self.executors.capacity(), size)
+                doc, created = await self.tasks.add(
+                    stored, problem, digest, await self.executors.capacity(), size=size, output=output
+                )
+                failpoint.hit("add-stored")
             except JudgeError:
                 await self.blobs.let_go(texts)
                 raise

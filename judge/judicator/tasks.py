@@ -18,7 +18,7 @@ from prometheus_client import Counter
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from judge import clock
+from judge import clock, failpoint
 from judge.allowance import Allowances
 from judge.errors import ConflictError, NotFoundError
 from judge.judicator import documents, verdicts
@@ -88,15 +88,24 @@ class Tasks:
         return doc
 
     async def add(
-        self, submission: Submission, problem: ProblemRef | None, digest: str, capacity: Capacity, size: int = 0
+        self,
+        submission: Submission,
+        problem: ProblemRef | None,
+        digest: str,
+        capacity: Capacity,
+        *,
+        size: int = 0,
+        output: int = 0,
     ) -> tuple[Document, bool]:
         """Queue a task (seed: Add); (document, whether it is new). A majority has it in its journal on return.
 
-        `size` is what it takes in the database, as `Usage` has counted it. LimitError when as many tasks of the user
-        wait as may wait at once.
+        `size` is what it takes in the database, `output` what is reserved until it is done, as `Usage` has counted
+        them. LimitError when as many tasks of the user wait as may wait at once.
         """
         doc = documents.new(submission, problem, digest, clock.wall())
-        doc["bytes"] = size
+        doc["bytes"] = size + output
+        if output:
+            doc["reserved"] = output
         doc["rank"] = RANKS[submission.priority]
         doc["arrival"] = Timestamp(0, 0)  # mongod puts its logical clock in the place of an empty timestamp
         try:
@@ -200,10 +209,9 @@ class Tasks:
             same = {"_id": task, "done": False, "executor": doc["executor"], "claim": doc["claim"]}
             after = await self._finish(
                 {**same, "attempt": doc["attempt"]},
-                doc["created"],
+                documents.held(doc),
                 {"status": Status.CANCELLED.value, "freed": doc["executor"]},
                 whole=True,
-                seated=doc["user"] if "seat" in doc else None,
             )
             if after is not None:
                 if doc["executor"] is None and not rerun:
@@ -250,21 +258,14 @@ class Tasks:
         more = 0 if yields(RANKS[one.priority]) else await self.usage.weigh(result, [blob] if blob else [])
         after = await self._finish(
             _force(one),
-            one.created,
-            {
-                "status": completed.status.value,
-                "verdict": verdict,
-                "judged_by": one.executor,
-                "result": result,
-            },
+            one,
+            {"status": completed.status.value, "verdict": verdict, "judged_by": one.executor, "result": result},
             _past(one, f"judged: {verdict}"),
             blob=blob,
             more=more,
-            seated=one.user if one.seat is not None else None,
         )
         if after is None:
             return False
-        await self.usage.add(one.user, more)
         COMPLETED.labels(verdict).inc()
         log.info("task %s is %s on %s (attempt %d), trace %s", one.id, verdict, one.executor, one.attempt, one.trace)
         return True
@@ -287,11 +288,10 @@ class Tasks:
         force = {**_force(one), "beat": one.beat} if silent else _force(one)
         strikes = one.strikes + weight
         past = _past(one, reason)
-        seated = one.user if one.seat is not None else None
         if strikes >= STRIKE * self._attempts:
             result = documents.gave_up([*one.history, past])
             end = {**documents.JUDGE_ERROR, "judged_by": one.executor, "result": result, "strikes": strikes}
-            after = await self._finish(force, one.created, end, past, seated=seated)
+            after = await self._finish(force, one, end, past)
             if after is not None:
                 COMPLETED.labels("JE").inc()
                 log.error("task %s is given up, trace %s: %s", one.id, one.trace, result["reason"])
@@ -324,8 +324,8 @@ class Tasks:
                 )
                 self._listener.queued(one.id, one.attempt, after["needs"])
                 self._listener.changed(one.id)
-                if seated is not None:
-                    await self.queue.freed(seated)
+                if one.seat is not None:
+                    await self.queue.freed(one.user)
         if after is not None:
             GIVEN.labels(why).inc()
         return after is not None
@@ -427,18 +427,17 @@ class Tasks:
     async def _finish(
         self,
         force: Document,
-        created: Any,
+        one: Held,
         fields: Document,
         past: Document | None = None,
         *,
         blob: str | None = None,
-        whole: bool = False,
         more: int = 0,
-        seated: str | None = None,
+        whole: bool = False,
     ) -> Document | None:
         """Compare-and-set to an end; the document after it (its id, unless `whole`), None when nothing matched.
 
-        `seated` is the user whose share this task counts to.
+        `more` are the bytes that its result takes; what was reserved for it is given back.
         """
         now = clock.wall()
         update: Document = {
@@ -449,12 +448,12 @@ class Tasks:
                 "progress": "",
                 "finished": now,
                 # Two judicators' clocks may differ: a figure to look at, never below zero, in no decision.
-                "latency": max(0.0, (now - created).total_seconds()),
+                "latency": max(0.0, (now - one.created).total_seconds()),
             },
-            "$unset": {"waits": "", "seat": ""},
+            "$unset": {"waits": "", "seat": "", "reserved": ""},
             "$inc": {"version": 1},
         }
-        if more:
+        if more := more - one.reserved:
             update["$inc"]["bytes"] = more
         if past is not None:
             update["$push"] = {"history": {"$each": [past], "$slice": -_HISTORY}}
@@ -464,8 +463,10 @@ class Tasks:
         after = await self._tasks.find_one_and_update(force, update, fields_back, return_document=ReturnDocument.AFTER)
         if after is not None:
             self._listener.changed(after["_id"])
-            if seated is not None:
-                await self.queue.freed(seated)
+            failpoint.hit("task-ended")
+            await self.usage.add(one.user, more)
+            if one.seat is not None:
+                await self.queue.freed(one.user)
         return after
 
     async def remove_finished(self, before: Any, count: int) -> int:

@@ -1,7 +1,8 @@
 """What each user's submissions take in the database (docs/protocol.md, Stored bytes): one counter a user.
 
-A task carries `bytes`: its document as it was handed in, its result, and the blobs of both. The counter is kept with
-one small write beside the task's, so it may be a little wrong after a crash; `recount` mends that.
+A task carries `bytes`: its document as it was handed in, its result, and the blobs of both. While it is not done it has
+`reserved` among these for the output that may be stored of it, so that what waits cannot grow past the limit. The
+counter is kept with one small write beside the task's, so it may be a little wrong after a crash; `recount` mends that.
 """
 
 from __future__ import annotations
@@ -18,13 +19,22 @@ from pymongo.write_concern import WriteConcern
 
 from judge.errors import LimitError
 from judge.judicator.database import STORED, Collection, Database
-from judge.rpc.messages import Submission
+from judge.rpc.messages import Limits, Submission
 
 log = logging.getLogger(__name__)
 
 # The fields of a task beside the submission and the result.
 _FIXED: Final = 1024
 _USERS: Final = 20
+
+
+def output_of(submission: Submission) -> int:
+    """The most bytes of output that may be stored of a submission: a single run without an answer keeps all of it."""
+    tests = submission.tests
+    answered = any(one.answer is not None or one.answer_blob is not None for one in tests)
+    if submission.problem is not None or len(tests) > 1 or answered:
+        return 0
+    return submission.limits.output or Limits().output
 
 
 class Taken:
@@ -64,24 +74,30 @@ class Usage:
         return max(0, int(doc["bytes"])) if doc is not None else 0
 
     @asynccontextmanager
-    async def taking(self, user: str, size: int, most: int | None) -> AsyncIterator[Taken]:
-        """Count `size` bytes for a task that is about to be stored; given back unless it is said to be `kept`.
+    async def taking(self, user: str, size: int, output: int, most: int | None) -> AsyncIterator[Taken]:
+        """Count `size` and `output` bytes for a task about to be stored; given back unless it is said to be `kept`.
 
-        LimitError when the user would have more than `most`; exact however many do it at once.
+        `output` is what output_of says. LimitError when the user would have more than `most`; exact however many do
+        it at once.
         """
+        both = size + output
         if most is None:
-            await self.add(user, size)
-        elif not await self._reserve(user, size, most):
+            await self.add(user, both)
+        elif not await self._reserve(user, both, most):
+            its = f", {output} of them for its output" if output else ""
+            less = ", ask for a smaller limits.output" if output else ""
             raise LimitError(
-                f"user: '{user}' has {await self.stored(user)} bytes of submissions and results stored, and this one "
-                f"takes {size}; the limit is {most}. An admin can delete old ones (`judgectl delete submission`)"
+                f"user: '{user}' has {await self.stored(user)} bytes of submissions and results stored, with what the "
+                f"output of unjudged ones may take; this one may take {both}{its}; the limit is {most}. "
+                f"Hand in again when others are judged{less}, or an admin deletes old ones "
+                "(`judgectl delete submission`)"
             )
         taken = Taken()
         try:
             yield taken
         finally:
             if not taken.kept:
-                await self.add(user, -size)
+                await self.add(user, -both)
 
     async def _reserve(self, user: str, size: int, most: int) -> bool:
         room, more = {"_id": user, "bytes": {"$lte": most - size}}, {"$inc": {"bytes": size}}

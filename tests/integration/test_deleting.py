@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import datetime
 import hashlib
 import os
@@ -287,14 +288,12 @@ sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1]))))
 """
 
 
-@pytest.mark.parametrize("failpoint", ["delete-marked", "delete-deleted", "purge-batch"])
-def test_a_judicator_that_dies_while_purging_leaves_nothing_that_a_repetition_does_not_find(
-    world: World, tmp_path: Any, failpoint: str
-) -> None:
+def dying(world: World, directory: Any, failpoint: str) -> tuple[Any, subprocess.Popen[bytes]]:
+    """A judicator in a process of its own, which serves until it comes to a failpoint: its configuration, and it."""
     config = world.config("j1", **PATIENT)
-    path = tmp_path / "j1.yml"
+    path = directory / "j1.yml"
     path.write_text(dump(config))
-    log = tmp_path / "j1.log"
+    log = directory / "j1.log"
     with log.open("wb") as out:
         doomed = subprocess.Popen(
             [sys.executable, "-c", DAEMON, str(path)],
@@ -305,6 +304,14 @@ def test_a_judicator_that_dies_while_purging_leaves_nothing_that_a_repetition_do
     world.stack.callback(doomed.wait)
     world.stack.callback(doomed.kill)
     wait_for(lambda: "the database is ready" in log.read_text(), what="a serving judicator")
+    return config, doomed
+
+
+@pytest.mark.parametrize("failpoint", ["delete-marked", "delete-deleted", "purge-batch"])
+def test_a_judicator_that_dies_while_purging_leaves_nothing_that_a_repetition_does_not_find(
+    world: World, tmp_path: Any, failpoint: str
+) -> None:
+    config, doomed = dying(world, tmp_path, failpoint)
     two = world.judicator("j2", **PATIENT)
     people, executor = world.client(timeout=30.0), world.executor(slots=8)
     shas = [people.put_blob(f"blob {n}".encode()) for n in range(5)]
@@ -330,6 +337,11 @@ def test_a_judicator_that_dies_while_purging_leaves_nothing_that_a_repetition_do
 # --- stored bytes ----------------------------------------------------------------------------------------------
 
 
+OUTPUT = 300_000
+FREE = m.LimitsOverride(output=OUTPUT)
+TINY = m.LimitsOverride(output=1)
+
+
 def limited(world: World, most: int) -> Any:
     return world.judicator(**PATIENT, allowances={"user": {"stored_bytes": most}})
 
@@ -341,7 +353,7 @@ def test_what_one_user_may_store_is_exact_however_many_hand_in_at_once(world: Wo
 
     def one(n: int) -> int:
         try:
-            clients[n % 4].call("add", source("x" * 8_000), m.AddReply)
+            clients[n % 4].call("add", source("x" * 8_000, limits=TINY), m.AddReply)
         except LimitError:
             return 0
         return 1
@@ -351,15 +363,130 @@ def test_what_one_user_may_store_is_exact_however_many_hand_in_at_once(world: Wo
     assert world.db.tasks.count_documents({}) == taken == 6
     assert real(world, "ann") <= 60_000
     with pytest.raises(LimitError, match="the limit is 60000"):
-        clients[0].call("add", source("x" * 8_000), m.AddReply)
-    clients[0].call("add", source("x" * 8_000, user="bob"), m.AddReply)
+        clients[0].call("add", source("x" * 8_000, limits=TINY), m.AddReply)
+    clients[0].call("add", source("x" * 8_000, user="bob", limits=TINY), m.AddReply)
     clients[0].call("add", source("x" * 80_000, role="admin"), m.AddReply)
+
+
+def settle(world: World, running: Any, how: str, people: RpcClient, executor: Any, task: str) -> None:
+    """End a waiting task in one of the ways that there are."""
+    if how != "waits":
+        executor.report(vacant=1)
+    if how in {"waits", "runs"}:
+        people.call("cancel", m.TaskRef(id=task), m.Task)
+    elif how == "output":
+        blob = people.put_blob(b"y" * OUTPUT)
+        executor.report(accepted(executor.work[task], result=m.Result(stdout_blob=blob)), vacant=0)
+    elif how == "verdict":
+        executor.report(accepted(executor.work[task]), vacant=0)
+    elif how == "gave up":
+        while task in executor.work:
+            executor.report(accepted(executor.work[task], retry=True), vacant=1)
+    elif how == "deleted":
+        executor.report(accepted(executor.work[task]), vacant=0)
+        delete(people, task)
+    elif how == "retention":
+        executor.report(accepted(executor.work[task]), vacant=0)
+        world.db.tasks.update_one({"_id": ObjectId(task)}, {"$set": {"finished": datetime.datetime(2001, 1, 1)}})  # noqa: DTZ001
+        assert running.do(running.judicator.tasks.remove_finished(datetime.datetime(2002, 1, 1), 10)) == 1  # noqa: DTZ001
+    elif how == "purged":
+        purge(people, "ann")
+
+
+@pytest.mark.parametrize("how", ["waits", "runs", "output", "verdict", "gave up", "deleted", "retention", "purged"])
+def test_room_for_an_output_is_kept_until_the_task_ends(world: World, how: str) -> None:
+    """Of what waits and runs, however it ends."""
+    running = world.judicator(
+        **PATIENT, attempts=2, allowances={"user": {"stored_bytes": 1_000_000, "slot_share": 1.0}}
+    )
+    people, executor = world.client(), world.executor()
+    executor.report(vacant=0)
+    ids = [add(people, limits=FREE) for _ in range(3)]
+    assert 3 * OUTPUT < stored(running, "ann") == real(world, "ann") < 1_000_000
+    with pytest.raises(LimitError, match=f"{OUTPUT} of them for its output; the limit is 1000000"):
+        add(people, limits=FREE)
+    settle(world, running, how, people, executor, ids[0])
+    assert stored(running, "ann") == real(world, "ann")
+    left = {"output": 3, "purged": 0}.get(how, 2)
+    assert left * OUTPUT <= stored(running, "ann") < left * OUTPUT + 100_000
+    open_ones = world.db.tasks.count_documents({"reserved": OUTPUT, "done": False})
+    assert open_ones == world.db.tasks.count_documents({"reserved": {"$exists": True}}) == (0 if how == "purged" else 2)
+    if how != "output":
+        add(people, limits=FREE)
+
+
+def test_outputs_never_come_to_more_than_a_user_may_store(world: World) -> None:
+    """However many hand in runs that print all they may, and although all of them wait before the first is judged."""
+    running = world.judicator(**PATIENT, allowances={"user": {"stored_bytes": 2_000_000, "slot_share": 1.0}})
+    people, executor = world.client(timeout=30.0), world.executor(slots=4)
+    clients = [world.client(timeout=30.0) for _ in range(4)]
+
+    def one(n: int) -> int:
+        with contextlib.suppress(LimitError):
+            return bool(add(clients[n % 4], limits=FREE))
+        return 0
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        taken = sum(pool.map(one, range(24)))
+    assert taken == 6
+    for n in range(taken):
+        blob = people.put_blob(bytes([n]) * OUTPUT)
+        executor.report(vacant=1)
+        executor.report(accepted(next(iter(executor.work.values())), result=m.Result(stdout_blob=blob)), vacant=0)
+    assert 6 * OUTPUT < stored(running, "ann") == real(world, "ann") <= 2_000_000
+    assert sum(doc["length"] for doc in world.db["fs.files"].find()) <= 2_000_000
+
+
+def test_only_what_may_keep_its_output_has_room_kept_for_it(world: World) -> None:
+    running = world.judicator(**PATIENT)
+    people = world.client()
+    name = imported(people).name
+
+    def takes(**fields: Any) -> bool:
+        before = stored(running, "ann")
+        add(people, **fields)
+        return stored(running, "ann") - before > OUTPUT
+
+    assert takes()
+    assert takes(stdin="1")
+    assert takes(tests=[m.Test(name="1", input="1")])
+    assert takes(language=None, source=None, command="cat", limits=FREE)
+    assert not takes(limits=m.LimitsOverride(output=1000))
+    assert not takes(tests=[m.Test(name="1", input="1", answer="1")])
+    assert not takes(tests=[m.Test(name="1", input="1"), m.Test(name="2", input="1")])
+    assert not takes(problem=name, language="c")
+
+
+@pytest.mark.parametrize("failpoint", ["add-stored", "task-ended"])
+def test_a_judicator_that_dies_beside_the_counter_leaves_what_the_recount_mends(
+    world: World, tmp_path: Any, failpoint: str
+) -> None:
+    """Between a task's write and its counter's."""
+    config, doomed = dying(world, tmp_path, failpoint)
+    first = world.stack.enter_context(RpcClient(lambda: [config.listen], world.tls("gw", "gateway"), timeout=3.0))
+    two = world.judicator("j2", **PATIENT)
+    people, executor = world.client(timeout=30.0), world.executor()
+    if failpoint == "add-stored":
+        with pytest.raises(JudgeError):
+            add(first, limits=FREE)
+    else:
+        task = add(people, limits=FREE)
+        with pytest.raises(JudgeError):
+            first.call("cancel", m.TaskRef(id=task), m.Task)
+        assert stored(two, "ann") > OUTPUT > real(world, "ann") > 0
+    assert doomed.wait(60) == -9
+    for _ in range(2):
+        clean(two)
+    assert stored(two, "ann") == real(world, "ann") > 0
+    executor.report()
+    executor.report(*[accepted(one) for one in executor.work.copy().values()], vacant=0)
+    assert 0 < stored(two, "ann") == real(world, "ann") < OUTPUT
 
 
 def test_results_and_their_blobs_count_and_what_goes_is_given_back(world: World) -> None:
     running = limited(world, 200_000)
     people, executor = world.client(), world.executor()
-    task = add(people)
+    task = add(people, limits=TINY)
     before = stored(running, "ann")
     assert before == real(world, "ann") > 0
     executor.report()
@@ -367,13 +494,13 @@ def test_results_and_their_blobs_count_and_what_goes_is_given_back(world: World)
     executor.report(accepted(executor.work[task], result=m.Result(stdout_blob=output)))
     assert stored(running, "ann") == real(world, "ann") > before + 150_000
     with pytest.raises(LimitError):
-        add(people, source="x" * 60_000)
+        add(people, source="x" * 60_000, limits=TINY)
     delete(people, task)
     assert stored(running, "ann") == 0
-    assert add(people, source="x" * 60_000)
+    assert add(people, source="x" * 60_000, limits=TINY)
     with pytest.raises(JudgeError):
         add(people, language="nonsense")
-    assert add(people, idempotency_key="k") == add(people, idempotency_key="k")
+    assert add(people, idempotency_key="k", limits=TINY) == add(people, idempotency_key="k", limits=TINY)
     assert stored(running, "ann") == real(world, "ann"), "refusals and repetitions take nothing"
 
 
@@ -384,12 +511,12 @@ def test_what_is_refused_leaves_nothing_big_behind(world: World) -> None:
     people = world.client()
 
     def big(fill: str, count: int, **fields: Any) -> m.Submission:
-        return source(tests=[m.Test(name="1", input=fill * count)], **fields)
+        return source(tests=[m.Test(name="1", input=fill * count, answer="")], **fields)
 
     with pytest.raises(LimitError, match="the limit is 2000000"):
         people.call("add", big("a", 3_000_000), m.AddReply)
     first = people.call("add", big("b", 500_000, idempotency_key="k"), m.AddReply).task
-    add(people)
+    add(people, limits=TINY)
     with pytest.raises(LimitError, match="2 submissions of user 'ann' wait"):
         people.call("add", big("c", 500_000), m.AddReply)
     (kept,) = blobs(world)
@@ -397,7 +524,7 @@ def test_what_is_refused_leaves_nothing_big_behind(world: World) -> None:
     assert people.call("add", big("b", 500_000, idempotency_key="k"), m.AddReply).task.id == first.id
     people.call("cancel", m.TaskRef(id=first.id), m.Task)
     missing = m.Test(name="2", input_blob="0" * 64)
-    both = source(tests=[m.Test(name="1", input="d" * 500_000), missing])
+    both = source(tests=[m.Test(name="1", input="d" * 500_000, answer=""), missing])
     with pytest.raises(JudgeError, match="is not uploaded"):
         people.call("add", both, m.AddReply)
     overdue(world)

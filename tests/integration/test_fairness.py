@@ -143,7 +143,9 @@ def test_nobody_sees_more_of_another_user_than_the_own_place_in_line(
 ) -> None:
     """Two executors with two slots each; six people with one task at a time, one with three, and the crowds."""
     for number in range(judicators):
-        world.judicator(f"j{number}", allowances=Allowances(user=Allowance(slot_share=1.0, waiting=None)))
+        world.judicator(
+            f"j{number}", allowances=Allowances(user=Allowance(slot_share=1.0, waiting=None, stored_bytes=None))
+        )
     log = Log()
     executors = [world.executor(f"e{number}", slots=2) for number in range(2)]
     for number, executor in enumerate(executors):

@@ -285,7 +285,7 @@ def test_whoami(ada, admin):
     before = check(ada("GET", "/whoami"), 200, "whoami")
     assert (before["user"], before["role"]) == ("ada", "user")
     share = before["allowance"]["slot_share"]
-    assert before["allowance"] == Allowance(slot_share=share).model_dump(mode="json")
+    assert before["allowance"] == Allowance(slot_share=share, stored_bytes=None).model_dump(mode="json")
     task = check(ada("POST", "/submissions", json=SOURCE), 201, "submit")
     after = check(ada("GET", "/whoami"), 200, "whoami")
     assert (after["waiting"], after["running"]) == (before["waiting"] + 1, before["running"])

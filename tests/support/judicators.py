@@ -91,8 +91,8 @@ class World:
             "etcd": self.etcd_config,
             "mongodb": MongodbClient(seeds=self.mongods, database=self.database, timeout=5),
             "stop_grace": 2,
-            # Most tests have one user, who may fill all slots.
-            "allowances": Allowances(user=Allowance(slot_share=1.0)),
+            # Most tests have one user, who may fill all slots, and hands in runs whose output might be kept.
+            "allowances": Allowances(user=Allowance(slot_share=1.0, stored_bytes=None)),
         }
         return JudicatorConfig(**{**defaults, **settings})
 
