@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from judge.errors import LimitError
 from judge.judicator.order import fair_order
+from judge.judicator.queue import Place
 
 
 def too_many(user: str, cap: int) -> LimitError:
@@ -79,19 +80,21 @@ class Adding:
 
     @contextlib.asynccontextmanager
     async def admitted(
-        self, user: str, one: Add, cap: int, waiting: Callable[[], Awaitable[int]]
-    ) -> AsyncIterator[bool]:
-        """Whether one more task of this user may wait, when at most `cap` may; store it inside.
+        self, user: str, one: Add, cap: int | None, look: Callable[[], Awaitable[Place]]
+    ) -> AsyncIterator[Place | None]:
+        """What an add's place depends on, read by `look`; None when `cap` tasks of this user wait. Store it inside.
 
-        `waiting` counts those that wait. Far from the cap adds go side by side. Near it they queue up, and
-        each waits until those that do not are stored, so that the count is exact.
+        Far from the cap adds go side by side. Near it they queue up, and each waits until those that do not are
+        stored, so that the count is exact.
         """
-        if await waiting() + one.peers < cap:
-            yield True
+        place = await look()
+        if cap is None or place.waiting + one.peers < cap:
+            yield place
             return
         one.clear.set()
         mine = self._users[user]
         async with mine.turn:
             for other in list(mine.adds):
                 await other.clear.wait()
-            yield await waiting() < cap
+            place = await look()
+            yield place if place.waiting < cap else None

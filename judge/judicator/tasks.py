@@ -22,7 +22,7 @@ from judge import clock, failpoint
 from judge.allowance import Allowances
 from judge.errors import ConflictError, NotFoundError
 from judge.judicator import documents, verdicts
-from judge.judicator.adding import Add, Adding, too_many
+from judge.judicator.adding import Adding, too_many
 from judge.judicator.database import Database, Document
 from judge.judicator.documents import HELD_FIELDS, Held
 from judge.judicator.order import RANKS, STRIKE, Capacity, back_rank, yields
@@ -111,15 +111,13 @@ class Tasks:
         try:
             with self._adding.begin(submission.user, doc["rank"]) as one:
                 cap = self._allowances.of(submission.role).waiting
-                if cap is None:
-                    await self._insert(doc, one, capacity)
-                else:
-                    count = functools.partial(self.queue.waiting, submission.user, cap)
-                    async with self._adding.admitted(submission.user, one, cap, count) as admitted:
-                        if admitted:
-                            await self._insert(doc, one, capacity)
-                        else:
-                            return await self._refused(submission, digest, cap), False
+                look = functools.partial(self.queue.place, lane_of(doc), doc["priority"], capacity, cap)
+                async with self._adding.admitted(submission.user, one, cap, look) as place:
+                    if place is None:
+                        return await self._refused(submission, digest, cap or 0), False
+                    doc["order"] = self._adding.settle(submission.user, one, place.now, place.mine, place.last)
+                    doc["waits"] = BEHIND if place.behind else FRONT
+                    await self._tasks.insert_one(doc)
         except DuplicateKeyError:
             known = await self.known(submission, digest, newest=True)
             if known is None:
@@ -135,13 +133,6 @@ class Tasks:
         else:
             await self.queue.added(lane_of(doc))
         return doc, True
-
-    async def _insert(self, doc: Document, one: Add, capacity: Capacity) -> None:
-        """Give a new task its place, and store it."""
-        place = await self.queue.place(lane_of(doc), doc["priority"], capacity)
-        doc["order"] = self._adding.settle(doc["user"], one, place.now, place.mine, place.last)
-        doc["waits"] = BEHIND if place.behind else FRONT
-        await self._tasks.insert_one(doc)
 
     async def _refused(self, submission: Submission, digest: str, cap: int) -> Document:
         """The task that this very call, made twice at the same moment, has stored; else LimitError."""

@@ -38,7 +38,7 @@ def big(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_add
     world = World(directory, etcd_endpoint, mongod_address)
     world.judicator(
         sweep_interval=0.2, executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0,
-        allowances=Allowances(user=Allowance(waiting=40, slot_share=0.5)),
+        allowances=Allowances(user=Allowance(waiting=35, slot_share=0.5)),
     )  # fmt: skip
     db = world.db
     write(db, finished(MANY, since=LONG_AGO, judged_by="e9"))
@@ -116,7 +116,7 @@ def test_handing_in(big: World) -> None:
         key = source(user="keyed", idempotency_key="k")
         assert [people.call("add", key, m.AddReply).created for _ in range(2)] == [True, False]
         people.call("add", source(user="root", role="admin", priority="high"), m.AddReply)
-        with pytest.raises(LimitError, match="40 submissions of user 'crowd' wait"):
+        with pytest.raises(LimitError, match="35 submissions of user 'crowd' wait"):
             people.call("add", source(user="crowd"), m.AddReply)
     check(found)
 
