@@ -80,15 +80,21 @@ class Adding:
 
     @contextlib.asynccontextmanager
     async def admitted(
-        self, user: str, one: Add, cap: int | None, look: Callable[[], Awaitable[Place]]
+        self,
+        user: str,
+        one: Add,
+        cap: int | None,
+        *,
+        look: Callable[[], Awaitable[Place]],
+        full: Callable[[], Awaitable[bool]],
     ) -> AsyncIterator[Place | None]:
         """What an add's place depends on, read by `look`; None when `cap` tasks of this user wait. Store it inside.
 
-        Far from the cap adds go side by side. Near it they queue up, and each waits until those that do not are
-        stored, so that the count is exact.
+        `full` says so exactly. Far from the cap adds go side by side, and nothing is counted. Near it they queue up,
+        and each waits until those that do not are stored.
         """
         place = await look()
-        if cap is None or place.waiting + one.peers < cap:
+        if cap is None or (place.waiting is not None and place.waiting + one.peers < cap):
             yield place
             return
         one.clear.set()
@@ -96,5 +102,4 @@ class Adding:
         async with mine.turn:
             for other in list(mine.adds):
                 await other.clear.wait()
-            place = await look()
-            yield place if place.waiting < cap else None
+            yield None if await full() else await look()

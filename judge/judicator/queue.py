@@ -80,14 +80,14 @@ class Load:
 class Place:
     """What a new task's place depends on (order.fair_order), as the newest writes left it.
 
-    `behind`: its lane has enough in front. `waiting`: so many tasks of its user wait.
+    `behind`: its lane has enough in front. `waiting`: no more tasks of its user wait; None: there may be many.
     """
 
     now: int
     mine: int | None
     last: int | None
     behind: bool
-    waiting: int
+    waiting: int | None
 
 
 class Queue:
@@ -105,10 +105,10 @@ class Queue:
 
     # --- adding ------------------------------------------------------------------------------------------------
 
-    async def place(self, lane: Lane, priority: str, capacity: Capacity, cap: int | None) -> Place:
-        """What decides a new task's place in the class of this priority; `waiting` counts up to `cap` (None: not).
+    async def place(self, lane: Lane, priority: str, capacity: Capacity) -> Place:
+        """What decides a new task's place in the class of this priority.
 
-        All of it is one question to the database: apart, the eight would take three times as long.
+        All of it is one question to the database: apart, its parts would take three times as long.
         """
         user, rank, needs = lane
         handed: Document = {"priority": priority, "attempt": {"$gt": 0}}
@@ -118,21 +118,27 @@ class Queue:
             _end("here", {**handed, "needs": needs}, -1),
             _end("anywhere", {**handed, "needs": {"$in": ["", *sorted(capacity.languages)]}}, -1),
             _end("mine", {**mine, "rank": rank}, -1),
+            _end("oldest", {**mine, "rank": rank}, 1),
+            _number("others", {**mine, "rank": {"$in": [other for other in LIVE if other != rank]}}, ROOM),
             _end("last", {**handed, "user": user}, -1),
             _number("behind", {**_lane(lane), "waits": BEHIND}, 1),
             _number("front", {**_lane(lane), "waits": FRONT}, ROOM),
-            *([] if cap is None else [_number("waiting", mine, cap)]),
         ]
-        more = [{"$unionWith": {"coll": self._newest.name, "pipeline": part}} for part in parts[1:]]
-        rows = await self._newest.aggregate([*parts[0], *more])
-        found = {row["what"]: int(row["n"]) async for row in rows}
+        found = await self._ask(parts)
+        others = found.get("others", 0)
         return Place(
             now=round_of(found.get("head"), found.get("here"), found.get("anywhere")),
             mine=found.get("mine"),
             last=found.get("last"),
             behind="behind" in found or found.get("front", 0) >= ROOM,
-            waiting=found.get("waiting", 0),
+            waiting=others + span(found.get("oldest"), found.get("mine")) if others < ROOM else None,
         )
+
+    async def _ask(self, parts: list[list[Document]]) -> dict[str, int]:
+        """What `_end` and `_number` ask, all in one command, as the newest writes left it."""
+        more = [{"$unionWith": {"coll": self._newest.name, "pipeline": part}} for part in parts[1:]]
+        rows = await self._newest.aggregate([*parts[0], *more])
+        return {row["what"]: int(row["n"]) async for row in rows}
 
     async def _in_front(self, lane: Lane) -> int:
         return await self._tasks.count_documents({**_lane(lane), "waits": FRONT}, limit=ROOM, hint=LANE)
@@ -144,7 +150,20 @@ class Queue:
 
     async def waiting(self, user: str, most: int) -> int:
         """How many tasks of a user wait, counted up to `most`; runs of rejudgings are not the user's."""
-        return await self._tasks.count_documents({"waits": {"$in": OWN}, "user": user}, limit=most, hint=LANE)
+        mine = {"waits": {"$in": OWN}, "user": user}
+        return await self._newest.count_documents(mine, limit=most, hint=LANE, comment="waiting")
+
+    async def full(self, user: str, cap: int) -> bool:
+        """Whether so many tasks of a user wait; as in `place` nothing is counted as long as few enough are sure to."""
+        mine: Document = {"user": user, "waits": {"$in": OWN}}
+        ends = [
+            _end(f"{name} {rank}", {**mine, "rank": rank}, way)
+            for rank in LIVE
+            for name, way in (("oldest", 1), ("newest", -1))
+        ]
+        found = await self._ask(ends)
+        most = sum(span(found.get(f"oldest {rank}"), found.get(f"newest {rank}")) for rank in LIVE)
+        return most >= cap and await self.waiting(user, cap) >= cap
 
     async def load(self, user: str) -> Load:
         """What a user has in the cluster at this moment (whoami); waiting tasks are counted up to the highest cap."""
@@ -289,13 +308,18 @@ def _lane(lane: Lane) -> Document:
     return dict(zip(("user", "rank", "needs"), lane, strict=True))
 
 
+def span(oldest: int | None, newest: int | None) -> int:
+    """How many tasks of one user wait at most in a class, by their orders at both ends: no two have the same; pure."""
+    return 0 if oldest is None or newest is None else newest - oldest + 1
+
+
 def _end(what: str, match: Document, direction: int) -> list[Document]:
-    """A part of `place`: the smallest (1) or largest (-1) order of what matches."""
+    """A part of `_ask`: the smallest (1) or largest (-1) order of what matches."""
     named = {"_id": 0, "what": {"$literal": what}, "n": "$order"}
     return [{"$match": match}, {"$sort": {"order": direction}}, {"$limit": 1}, {"$project": named}]
 
 
 def _number(what: str, match: Document, most: int) -> list[Document]:
-    """A part of `place`: how many match, counted up to `most`; no row when none does."""
+    """A part of `_ask`: how many match, counted up to `most`; no row when none does."""
     named = {"what": {"$literal": what}, "n": 1}
     return [{"$match": match}, {"$limit": most}, {"$count": "n"}, {"$project": named}]

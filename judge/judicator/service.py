@@ -156,8 +156,8 @@ class Service:
         named = set(documents.blobs_of(stored)) - set(texts)
         allowance = self._config.allowances.of(stored.role)
         cap = allowance.waiting
-        full = texts and cap is not None and await self.tasks.queue.waiting(stored.user, cap) >= cap
-        # Nothing big is stored for what will be refused; `tasks.add` counts exactly.
+        # Nothing big is stored for what will be refused; `tasks.add` looks again.
+        full = texts and cap is not None and await self.tasks.queue.full(stored.user, cap)
         if full and cap is not None and await self.tasks.known(submission, digest, newest=True) is None:
             raise too_many(stored.user, cap)
         usage = self.tasks.usage

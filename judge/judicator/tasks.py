@@ -111,8 +111,9 @@ class Tasks:
         try:
             with self._adding.begin(submission.user, doc["rank"]) as one:
                 cap = self._allowances.of(submission.role).waiting
-                look = functools.partial(self.queue.place, lane_of(doc), doc["priority"], capacity, cap)
-                async with self._adding.admitted(submission.user, one, cap, look) as place:
+                look = functools.partial(self.queue.place, lane_of(doc), doc["priority"], capacity)
+                full = functools.partial(self.queue.full, submission.user, cap or 0)
+                async with self._adding.admitted(submission.user, one, cap, look=look, full=full) as place:
                     if place is None:
                         return await self._refused(submission, digest, cap or 0), False
                     doc["order"] = self._adding.settle(submission.user, one, place.now, place.mine, place.last)

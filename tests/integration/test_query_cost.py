@@ -38,7 +38,7 @@ def big(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_add
     world = World(directory, etcd_endpoint, mongod_address)
     world.judicator(
         sweep_interval=0.2, executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0,
-        allowances=Allowances(user=Allowance(waiting=35, slot_share=0.5)),
+        allowances=Allowances(user=Allowance(slot_share=0.5)),
     )  # fmt: skip
     db = world.db
     write(db, finished(MANY, since=LONG_AGO, judged_by="e9"))
@@ -46,7 +46,7 @@ def big(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_add
     write(db, waiting(MANY, user="cobolist", needs="cobol"))  # a language that nobody has
     write(db, waiting(MANY, user="broken", tried=["e1"]))  # the executor that asks has failed them
     write(db, waiting(MANY, user="crowd"))  # a user whose share is taken
-    write(db, waiting(30, user="ann", first=500))
+    write(db, waiting(300, user="ann", first=500))
     write(db, runs(MANY, number=1000))
     db.rejudgings.insert_one({"_id": 1000, "state": "running", "settled": False})
     db.create_collection("system.profile", capped=True, size=256 * 1024**2)
@@ -84,9 +84,12 @@ def _words(entry: dict[str, Any]) -> Iterator[str]:
 
 
 def check(found: list[dict[str, Any]]) -> None:
-    """No command looks at more than it may, but for the leader's count; the change stream reads the log of changes."""
+    """No command looks at more than it may; the change stream reads the log of changes. But for two, by their comments:
+
+    the leader's count, and that of a user who seems to have as many waiting as may wait (and whoami).
+    """
     mine = [one for one in found if one.get("appName") == "judge"]
-    asked = [one for one in mine if not {"$changeStream", "recount"} & set(_words(one))]
+    asked = [one for one in mine if not {"$changeStream", "recount", "waiting"} & set(_words(one))]
     assert asked
     bad = [one for one in asked if beyond(one) > SPARE]
     shown = [
@@ -116,9 +119,11 @@ def test_handing_in(big: World) -> None:
         key = source(user="keyed", idempotency_key="k")
         assert [people.call("add", key, m.AddReply).created for _ in range(2)] == [True, False]
         people.call("add", source(user="root", role="admin", priority="high"), m.AddReply)
-        with pytest.raises(LimitError, match="35 submissions of user 'crowd' wait"):
+        with pytest.raises(LimitError, match="1000 submissions of user 'crowd' wait"):
             people.call("add", source(user="crowd"), m.AddReply)
     check(found)
+    counts = [one for one in found if "waiting" in _words(one)]
+    assert [one["command"]["pipeline"][0]["$match"]["user"] for one in counts] == ["crowd"], "only who is at the cap"
 
 
 def test_handing_out_reporting_and_ending(big: World) -> None:

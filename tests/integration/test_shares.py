@@ -192,6 +192,23 @@ def test_too_many_waiting_are_refused_with_one_sentence(world: World) -> None:
     add(people, "ann")  # one is running now
 
 
+def test_the_cap_counts_all_classes_and_no_gaps(world: World) -> None:
+    world.judicator(**shares(1.0, waiting=6))
+    people = world.client()
+    write(world.db, waiting(2, user="ann"))
+    world.db.tasks.update_one({"user": "ann"}, {"$set": {"order": 1000}})
+    for priority in ("low", "low", "normal", "normal"):
+        add(people, "ann", priority=priority)
+    for priority in ("low", "normal"):
+        with pytest.raises(LimitError):
+            add(people, "ann", priority=priority)
+    for _ in range(5):
+        add(people, "bob", priority="low")
+    add(people, "bob")
+    with pytest.raises(LimitError):
+        add(people, "bob")
+
+
 def test_the_cap_holds_exactly_for_a_parallel_crowd(world: World) -> None:
     world.judicator(**shares(1.0, waiting=25))
     people = [world.client(f"gw{number}", timeout=30) for number in range(8)]
