@@ -6,7 +6,7 @@ VENV := .venv
 CLUSTER_TESTS := 'tests/cluster/test_molecule.py::test_scenario[default]' tests/cluster/test_site.py tests/cluster/test_machines.py
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
-# The system's interpreter: daemons that drop root must be able to reach it (DESIGN, facts that bite).
+# The system's interpreter, not one under somebody's home: daemons that drop root must be able to reach it.
 PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh

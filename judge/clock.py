@@ -1,4 +1,4 @@
-"""The single home of time. Decisions use monotonic or boottime; wall time is for people only (DESIGN 5, rule 6)."""
+"""The single home of time. Decisions use monotonic or boottime; wall time is for people (docs/protocol.md, rule 6)."""
 
 from __future__ import annotations
 

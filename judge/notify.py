@@ -10,7 +10,7 @@ import socket
 def notify(*lines: str) -> None:
     """Send state lines such as `READY=1`, `WATCHDOG=1`, `STATUS=judging 2 of 2 slots`, `STOPPING=1`.
 
-    Called by the loops themselves, never by a timer thread, so that a stuck loop is seen (DESIGN 3).
+    Called by the loops themselves, never by a timer thread, so that a stuck loop is seen (docs/boot.md).
     """
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:

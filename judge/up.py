@@ -1,4 +1,4 @@
-"""`judge up`: a whole cluster on this machine, under boot, in one directory, until Ctrl-C (DESIGN 3, embedded mode)."""
+"""`judge up`: a whole cluster on this machine, under boot, in one directory, until Ctrl-C (docs/boot.md, judge up)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes by identity: a pid alone is never signalled, since it may be another's by now (DESIGN 5, I10).
+"""Processes by identity: a pid alone is never signalled, since it may be another's by now (docs/boot.md).
 
 Every process that boot starts has two marks in its environment, which its children inherit: JUDGE_INCARNATION, new
 for each start, and JUDGE_SERVICE, the run directory and the service's name. A signal goes through a pidfd that was

@@ -1,4 +1,4 @@
-"""The one way to talk to etcd: a facade over the stubs of `etcd3` that closes its known defects (DESIGN 9).
+"""The one way to talk to etcd: a facade over the stubs of `etcd3` that closes its known defects (docs/etcd.md).
 
 Every call has a deadline, rotates over the endpoints, reads linearizably, and says after a failure whether something
 was done. There are no watches: polling is the truth. All calls are synchronous and thread-safe; asyncio callers use

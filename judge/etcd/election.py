@@ -1,4 +1,4 @@
-"""Leader election on one key, safe against freezes, hand deletion and lost answers (DESIGN 5, rule 7).
+"""Leader election on one key, safe against freezes, hand deletion and lost answers (docs/protocol.md, rule 7).
 
 Identity is the key's create_revision together with an incarnation uuid in its value, never a name: a restarted
 process of the same name cannot inherit, refresh or release the old leadership. Seed: judicator `Lead`.

@@ -1,4 +1,4 @@
-"""What an etcd member does next: a pure function of what was observed (DESIGN 5, "etcd member").
+"""What an etcd member does next: a pure function of what was observed (docs/etcd.md).
 
 `plan` returns one step, or a `Wait` or `Refuse` whose sentence says why there is none. The daemon carries the step
 out, observes again and asks again, so a daemon killed between any two steps goes on where it was.

@@ -1,4 +1,4 @@
-"""A slot: one single-threaded process, pinned to one core, that judges one task at a time (DESIGN 6).
+"""A slot: one single-threaded process, pinned to one core, that judges one task at a time (docs/executor.md).
 
 Started by the executor's main process as `python -m judge.executor.slot FD SETTINGS`; ends with it (parent-death
 signal, and the end of its channel). Keeps a sandbox prepared, so that starting a run costs about an exec.

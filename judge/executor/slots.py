@@ -40,7 +40,7 @@ Event = Ready | Progress | Finished | Helped | Broken
 # After a slot's end: at once, then after 0.5, 1, 2 … seconds, at most RESTART_MAX; a finished job starts over.
 RESTART_MIN = 0.5
 RESTART_MAX = 30.0
-# A cancelled job that has not ended after this long is ended with its slot (DESIGN: killed within a second).
+# A cancelled job that has not ended after this long is ended with its slot.
 CANCEL_GRACE = 0.7
 # A slot that does not come up, or says nothing for this long beyond what its limits allow, is stuck.
 START_GRACE = 60.0

@@ -1,4 +1,4 @@
-"""Finished results that no judicator has taken yet, kept over a crash: one fsynced file each (DESIGN 5, rule 8).
+"""Finished results that no judicator has taken yet, one fsynced file each (docs/protocol.md, rule 8).
 
 A file is `CLAIM.json` and, for an output too big to travel inside a message, the blob `SHA.blob` beside it. Only files
 with such names are ever touched. Written by a thread of the executor when a report could not be delivered at once,

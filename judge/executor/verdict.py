@@ -1,4 +1,4 @@
-"""Which verdict a run, a test and a task get: pure functions, nothing else decides (DESIGN 6).
+"""Which verdict a run, a test and a task get: pure functions, nothing else decides (docs/judging.md).
 
 Order for one run, first match wins (docs/judging.md):
 

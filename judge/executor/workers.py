@@ -138,7 +138,7 @@ class Reporter:
         self._requests.put(request)
 
     def vacant(self, vacant: bool) -> None:
-        """Whether there is a free slot that is worth waiting for (DESIGN 5, rule 5)."""
+        """Whether there is a free slot that is worth waiting for (docs/protocol.md, rule 5)."""
         if vacant:
             self._vacant.set()
         else:

@@ -1,4 +1,4 @@
-"""The judicator's collections and indexes, with the guarantees that DESIGN 5 asks for."""
+"""The judicator's collections and indexes, with the guarantees that docs/protocol.md asks for."""
 
 from __future__ import annotations
 

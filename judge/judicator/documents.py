@@ -1,4 +1,4 @@
-"""The stored form of tasks and back; pure functions. Only tasks.py writes these documents (DESIGN 5)."""
+"""The stored form of tasks and back; pure functions. Only tasks.py writes these documents (docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from judge.rpc.messages import Assignment, Completed, ProblemRef, Result, Status
 
 Document = dict[str, Any]
 
-# Documents stay small (DESIGN 5). Texts beyond these many bytes are for people only, and are cut.
+# Documents stay small (docs/protocol.md). Texts beyond these many bytes are for people only, and are cut.
 LOG_BYTES: Final = 64 * 1024
 TEXT_BYTES: Final = 4 * 1024
 STDOUT_BYTES: Final = 256 * 1024

@@ -1,4 +1,4 @@
-"""Who waits for what in this judicator: parked executors and people's waiting Gets (DESIGN 5, rule 5).
+"""Who waits for what in this judicator: parked executors and people's waiting Gets (docs/protocol.md, rule 5).
 
 Everything here is a hint. Losing one costs at most the executor's heartbeat period, never a task.
 """

@@ -1,4 +1,4 @@
-"""Registration of this judicator's address (seed: Register; DESIGN 5, rule 9)."""
+"""Registration of this judicator's address (seed: Register; docs/protocol.md, rule 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the leader's sweep does, as pure functions (seed: Lead's loops; DESIGN 5, rule 6).
+"""What the leader's sweep does, as pure functions (seed: Lead's loops; docs/protocol.md, rule 6).
 
 The leader compares marks that only grow (a task's attempt and beat, an executor's sequence number) with what it noted
 itself, on its own monotonic clock. No time that another host wrote is ever looked at.

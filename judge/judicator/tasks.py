@@ -1,4 +1,4 @@
-"""The tasks: the only module that writes task documents (DESIGN 5, rules 1 to 4).
+"""The tasks: the only module that writes task documents (docs/protocol.md, rules 1 to 4).
 
 Every transition is one compare-and-set on one document, acknowledged by a majority with journal, so it does not
 matter how many judicators (or leaders) act at once, or how often a request arrives.

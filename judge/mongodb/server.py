@@ -151,7 +151,7 @@ def command(config: MongodbConfig, binary: Path) -> list[str]:
         "--wiredTigerCacheSizeGB", f"{config.cache_gib:g}",
         "--networkMessageCompressors", "snappy,zstd",
         "--nounixsocket",
-        # Seconds that a secondary waits on a dead connection before majority writes go on without it (DESIGN 9).
+        # Seconds that a secondary waits on a dead connection before majority writes go on without it (docs/mongodb.md).
         "--setParameter", "oplogNetworkTimeoutBufferSeconds=1",
         # On SIGTERM mongod would wait 15 s for its clients; the daemon has already handed over by then.
         "--setParameter", f"shutdownTimeoutMillisForSignaledShutdown={_QUIESCE_MS}",

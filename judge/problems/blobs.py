@@ -1,4 +1,4 @@
-"""A directory of blobs by SHA-256 that several processes share: an executor's test data (DESIGN 6).
+"""A directory of blobs by SHA-256 that several processes share: an executor's test data (docs/executor.md).
 
 Layout: `ab/<sha>` the blobs, `process/<id>/` what one user process has in hand (half-written files, pins), `lock`.
 

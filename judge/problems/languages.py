@@ -1,4 +1,4 @@
-"""The table of languages: how each is compiled, run, limited and found on a machine (DESIGN 6).
+"""The table of languages: how each is compiled, run, limited and found on a machine (docs/languages.md).
 
 `languages.yml` beside this module is the built-in table; an executor's `languages:` names a site's own, whose rows are
 added to it. Everything a row says is data, so that a new language needs no code.

@@ -2,7 +2,7 @@
 
 Two formats of the Kattis/ICPC package are known: legacy (also called legacy-icpc) and 2025-09. Keys that do not
 change a verdict are accepted and left alone; a key that would change one, and that this version cannot honour, is
-refused with file and line, because a package must be judged as its author meant or not at all (DESIGN 6).
+refused with file and line, because a package must be judged as its author meant or not at all (docs/problems.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The default output validator of the Kattis problem package format, as a pure function (DESIGN 6).
+"""The default output validator of the Kattis problem package format, as a pure function (docs/judging.md).
 
 Output and answer are compared token by token; blank space only separates tokens unless `space_change_sensitive` is set,
 and ASCII case does not count unless `case_sensitive` is. With a tolerance, tokens of the answer that are decimal

@@ -1,4 +1,4 @@
-"""The RPC client of executors and gateways: mutual TLS, keep-alive, failover under one deadline (DESIGN 5, rule 9).
+"""The RPC client of executors and gateways: mutual TLS, failover under one deadline (docs/protocol.md, rule 9).
 
 Every method is safe to repeat (docs/protocol.md says why for each), so a call whose answer got lost is made again at
 the next judicator until its deadline.

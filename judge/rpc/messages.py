@@ -1,4 +1,4 @@
-"""What travels between hosts, and what the HTTP API speaks: pydantic models only, no behaviour (DESIGN 5).
+"""What travels between hosts, and what the HTTP API speaks: pydantic models only, no behaviour (docs/protocol.md).
 
 Units: seconds, bytes. Blobs are named by the SHA-256 of their content in lower-case hex.
 """
@@ -52,7 +52,7 @@ class Message(BaseModel):
 
 
 class Status(enum.StrEnum):
-    """Where a task is (DESIGN 5)."""
+    """Where a task is (docs/protocol.md)."""
 
     PENDING = "pending"
     COMPILING = "compiling"
@@ -74,7 +74,7 @@ FINAL = frozenset({Status.SUCCESS, Status.COMPILE_FAILED, Status.RUN_FAILED, Sta
 
 
 class Verdict(enum.StrEnum):
-    """What a finished task, or one test of it, came to (DESIGN 5)."""
+    """What a finished task, or one test of it, came to (docs/protocol.md)."""
 
     AC = "AC"
     WA = "WA"

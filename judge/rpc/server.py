@@ -1,4 +1,4 @@
-"""The RPC server: HTTP/1.1 + JSON over mutual TLS (DESIGN 4, 5; docs/protocol.md).
+"""The RPC server: HTTP/1.1 + JSON over mutual TLS (docs/protocol.md).
 
 It knows transport, identity and errors; what a method does is the handlers' business (seed: start_rpc_server).
 """

@@ -1,4 +1,4 @@
-"""bubblewrap, cgroups, seccomp and rlimits behind one call (DESIGN 6; docs/sandbox.md)."""
+"""bubblewrap, cgroups, seccomp and rlimits behind one call (docs/sandbox.md)."""
 
 from judge.sandbox.box import Sandbox
 from judge.sandbox.check import Finding, Level, available, check_machine

@@ -1,4 +1,4 @@
-"""One submission's sandbox: put files in, run commands under limits, get a true account of each (DESIGN 6)."""
+"""One submission's sandbox: put files in, run commands under limits, get a true account of each (docs/sandbox.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Election, epochs, the sweep, and life without etcd (DESIGN 5, rules 6 and 7); real etcd and mongod."""
+"""Election, epochs, the sweep, and life without etcd (docs/protocol.md, rules 6 and 7); real etcd and mongod."""
 
 from __future__ import annotations
 

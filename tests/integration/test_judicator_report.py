@@ -1,4 +1,4 @@
-"""Report and the life of a task: every rule of DESIGN 5 that an executor can meet, over the real wire and database."""
+"""Report and the life of a task: every rule of docs/protocol.md that an executor can meet, over the real wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Push, not poll (DESIGN 5, rule 5): how soon a parked executor hears of work, and a waiting person of a verdict."""
+"""Push, not poll (docs/protocol.md, rule 5): how soon an executor hears of work, and a person of a verdict."""
 
 from __future__ import annotations
 

@@ -119,8 +119,8 @@ def test_kill_each_kind_and_pairs_loses_and_doubles_nothing(tmp_path: Path) -> N
     before_last_kill: list[str] = []
     try:
         for step, kinds in enumerate(targets):
-            # A task that three executors in a row died with counts as the cause and ends as JE (DESIGN 5), so what was
-            # in hand at the kill before is judged before the next one. New ones are on their way all the time.
+            # A task that three executors in a row died with counts as the cause and ends as JE (docs/protocol.md), so
+            # what was in hand at the kill before is judged before the next one. New ones are on their way all the time.
             _judged(cluster, before_last_kill, settled)
             before_last_kill = list(stream.ids)
             for _ in range(TOTAL * (step + 1) // len(targets) - TOTAL * step // len(targets)):

@@ -34,3 +34,29 @@ def test_what_a_page_points_at_exists(page: Path) -> None:
     for target in LINK.findall(text):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+SOURCES = sorted(
+    path
+    for folder in ("judge", "tests", "lab", "plugins", "roles", "playbooks", "scripts", "systemd", "molecule")
+    for path in (ROOT / folder).rglob("*")
+    if path.is_file() and path.suffix in {"", ".py", ".c", ".h", ".yml", ".j2", ".service", ".sh"}
+    and not {"__pycache__", "corpus", "programs"} & set(path.parts) and path.name != "agent"
+)  # fmt: skip
+REFERENCE = re.compile(r"docs/([\w/-]+\.md)(?:, rules? (\d)(?: (?:to|and) (\d))?)?")
+RULE = re.compile(r"^(\d)\. \*\*", re.MULTILINE)
+
+
+def test_what_code_says_about_the_documentation_is_there() -> None:
+    """Every page that code and tests name exists, with the rule that they name; nothing outside the repository is."""
+    found = 0
+    for path in [*SOURCES, ROOT / "Makefile", *PAGES]:
+        text = path.read_text()
+        for page, *rules in REFERENCE.findall(text):
+            found += 1
+            where = f"{path.relative_to(ROOT)}: docs/{page}"
+            assert (ROOT / "docs" / page).is_file(), where
+            known = set(RULE.findall((ROOT / "docs" / page).read_text()))
+            assert {rule for rule in rules if rule} <= known, f"{where}, rules {rules}"
+        assert path == Path(__file__) or not re.search(r"\bDESIGN\b|\bI\d\d?\b", text), path
+    assert found > 150

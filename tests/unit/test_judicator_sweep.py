@@ -1,4 +1,4 @@
-"""The leader's sweep with an injected clock (DESIGN 5, rule 6)."""
+"""The leader's sweep with an injected clock (docs/protocol.md, rule 6)."""
 
 from __future__ import annotations
 
