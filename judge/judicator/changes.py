@@ -1,4 +1,4 @@
-"""The change stream on the tasks: what other judicators did, hints for this one's waiters (docs/protocol.md, rule 5)."""
+"""The change stream on the tasks: what others did, hints for this one's waiters (docs/protocol.md, rule 5)."""
 
 from __future__ import annotations
 

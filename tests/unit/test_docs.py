@@ -43,7 +43,7 @@ SOURCES = sorted(
     if path.is_file() and path.suffix in {"", ".py", ".c", ".h", ".yml", ".j2", ".service", ".sh"}
     and not {"__pycache__", "corpus", "programs"} & set(path.parts) and path.name != "agent"
 )  # fmt: skip
-REFERENCE = re.compile(r"docs/([\w/-]+\.md)(?:, rules? (\d)(?: (?:to|and) (\d))?)?")
+REFERENCE = re.compile(r"docs/([\w/-]+\.md)(?:, rules? (\d+)(?: (?:to|and) (\d+))?)?")
 RULE = re.compile(r"^(\d)\. \*\*", re.MULTILINE)
 
 
