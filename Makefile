@@ -13,19 +13,11 @@ SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts
 
 .PHONY: help setup setup-test demo up lab lab-down test test-hosts test-cluster test-cgroup2 molecule molecule-single lint types unit bench clean
 
-help:
-	@echo "make demo   start a cluster, judge examples/, show a table, stop"
-	@echo "make up     start a cluster and leave it running (Ctrl-C stops it)"
-	@echo "make lab    bare systemd hosts on this machine, deployed by site.yml, judge examples/ (root); make lab-down"
-	@echo "make test   lint, types and the tests of the cluster"
-	@echo "make test-hosts   the tests of the lab's hosts and of the units on a real systemd (root)"
-	@echo "make test-cluster all that is done to deployed clusters: an hour (root)"
-	@echo "make test-cgroup2 the sandbox's tests and the hostile programs on cgroups of version 2, in user-mode Linux (root)"
-	@echo "make molecule     the deployment from bare hosts to nothing left, step by step (root; molecule-single: on one host)"
-	@echo "make bench  measure, as ratios within one run"
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.run
-setup-test: $(VENV)/.test
+setup: $(VENV)/.run  ## what running needs: packages of the system and of Python
+setup-test: $(VENV)/.test  ## what testing needs, too
 
 $(VENV)/.run: pyproject.toml constraints.txt setup.py judge/sandbox/agent.c judge/sandbox/agent.h judge/sandbox/launcher.c judge/sandbox/network.c judge/sandbox/walls.c scripts/install-packages
 	@scripts/install-packages run
@@ -39,10 +31,10 @@ $(VENV)/.test: $(VENV)/.run
 	@$(PIP) install -c constraints.txt -e '.[embedded,dev]' 2> >(grep -v '^WARNING' >&2)
 	@touch $@
 
-demo: setup
+demo: setup  ## start a cluster, judge examples/, show a table, stop
 	@scripts/demo
 
-up: setup
+up: setup  ## start a cluster and leave it running (Ctrl-C stops it)
 	@$(BIN)/judge up
 
 $(VENV)/.lab: $(VENV)/.run
@@ -50,13 +42,13 @@ $(VENV)/.lab: $(VENV)/.run
 	@$(PIP) install -c constraints.txt -e '.[embedded]' ansible-core 2> >(grep -v '^WARNING' >&2)
 	@touch $@
 
-lab: $(VENV)/.lab
+lab: $(VENV)/.lab  ## bare systemd hosts on this machine, deployed by site.yml, judge examples/ (root)
 	@scripts/lab-demo
 
-lab-down: $(VENV)/.lab
+lab-down: $(VENV)/.lab  ## take them away
 	@$(BIN)/python -m lab down --name "$${JUDGE_LAB_NAME:-lab}"
 
-lint: setup-test
+lint: setup-test  ## format, style, roles, shell
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/yamllint --strict .
@@ -64,37 +56,37 @@ lint: setup-test
 	shellcheck $(SHELL_SCRIPTS)
 	$(BIN)/python scripts/role-tables --check
 
-types: setup-test
+types: setup-test  ## mypy, strict
 	$(BIN)/mypy
 
-test: lint types
+test: lint types  ## lint, types and all tests of the cluster
 	@scripts/run-tests tests/unit tests/integration tests/hostile tests/browser
 	$(BIN)/coverage report --skip-covered --fail-under=90
 	$(BIN)/coverage report --include='judge/*/planner.py,judge/boot/plan.py,judge/executor/verdict.py' --fail-under=100
 	@scripts/run-tests --alone $(CLUSTER_TESTS)
 
-unit: setup-test
+unit: setup-test  ## the tests that need no server and no root
 	$(BIN)/pytest -q tests/unit
 
-test-hosts: setup-test
+test-hosts: setup-test  ## the lab's hosts, and the units on a real systemd (root)
 	$(BIN)/pytest tests/lab tests/hosts
 
 # All that is done to deployed clusters, also what takes too long for `make test`: about an hour.
-test-cluster: setup-test
+test-cluster: setup-test  ## all that is done to deployed clusters: an hour (root)
 	$(BIN)/pytest tests/cluster
 
-test-cgroup2: setup-test
+test-cgroup2: setup-test  ## the sandbox's tests and the hostile programs on cgroups of version 2, in user-mode Linux (root)
 	@scripts/install-packages uml
 	@scripts/test-cgroup2
 
-bench: setup-test
+bench: setup-test  ## measure, as ratios within one run
 	$(BIN)/python -m tests.bench
 
-clean:
+clean:  ## remove what was installed and built here
 	rm -rf $(VENV) build *.egg-info .coverage* .mypy_cache .ruff_cache .pytest_cache
 
-molecule: setup-test
+molecule: setup-test  ## the deployment from bare hosts to nothing left, step by step (root)
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/molecule --base-config .config/molecule/config.yml test --scenario-name default
 
-molecule-single: setup-test
+molecule-single: setup-test  ## the same on one host
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/molecule --base-config .config/molecule/config.yml test --scenario-name single-host

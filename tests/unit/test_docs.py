@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,11 @@ def test_what_code_says_about_the_documentation_is_there() -> None:
             assert {rule for rule in rules if rule} <= known, f"{where}, rules {rules}"
         assert path == Path(__file__) or not re.search(r"\bDESIGN\b|\bI\d\d?\b", text), path
     assert found > 150
+
+
+def test_help_lists_every_verb_of_the_makefile() -> None:
+    (verbs,) = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    shown = subprocess.run(["make", "--silent", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    listed = {line.split()[1]: line.split()[2:] for line in shown.splitlines()}
+    assert sorted(listed) == sorted(verbs.split())
+    assert all(listed.values())
