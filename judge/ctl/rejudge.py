@@ -66,11 +66,11 @@ def moment(option: str, text: str | None, now: datetime.datetime) -> datetime.da
     if text is None:
         return None
     ago = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
-    if ago:
-        return now - datetime.timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
     try:
+        if ago:
+            return now - datetime.timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
         found = datetime.datetime.fromisoformat(text.strip())
-    except ValueError:
+    except (ValueError, OverflowError):
         msg = f"--{option}: '{text}' is no time; expected 2h, 30m, 1d (ago), 2026-01-31 or 2026-01-31T12:00"
         raise UsageError(msg) from None
     return found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found

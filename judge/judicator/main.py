@@ -14,7 +14,7 @@ from pymongo.errors import PyMongoError
 
 from judge import metrics
 from judge.config import JudicatorConfig
-from judge.errors import JudgeError
+from judge.errors import JudgeError, UsageError
 from judge.etcd.client import Etcd
 from judge.judicator.audit import Audit
 from judge.judicator.blobs import Blobs
@@ -100,7 +100,7 @@ class Judicator:
             self.blobs,
             body_bytes=config.limits.body_bytes,
             blob_bytes=config.limits.blob_bytes,
-            translate=lambda exc: translate(exc) if isinstance(exc, PyMongoError) else None,
+            translate=_known,
         )
         self._loops: list[asyncio.Task[None]] = []
 
@@ -180,6 +180,13 @@ class Judicator:
         await self.lead.resign()
         await asyncio.to_thread(self._etcd.close)
         await self._client.close()
+
+
+def _known(exc: Exception) -> JudgeError | None:
+    """What an error of the database's driver means to a caller."""
+    if isinstance(exc, OverflowError):  # a number that BSON has no form for can only come from a message
+        return UsageError(f"a number in this call is too large: {exc}")
+    return translate(exc) if isinstance(exc, PyMongoError) else None
 
 
 async def _serve(config: JudicatorConfig) -> int:

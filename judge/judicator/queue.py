@@ -244,9 +244,18 @@ class Queue:
 
     async def freed(self, user: str) -> None:
         """A task of this user holds its slot no more: tasks that waited for that may be handed out."""
-        found = self._tasks.find({"user": user, "waits": FRONT}, {"needs": 1, "_id": 0}, hint=LANE, limit=ROOM)
-        if needs := {one["needs"] async for one in found}:
+        found = await asyncio.gather(*(self._needs(user, rank) for rank in LIVE))
+        if needs := {one for some in found for one in some}:
             self._waker.room(needs)
+
+    async def _needs(self, user: str, rank: int) -> list[str]:
+        """The languages of what a user has in front; the index gives each with one step, however many tasks wait."""
+        lanes: list[Document] = [
+            {"$match": {"waits": FRONT, "user": user, "rank": rank}},
+            {"$sort": {"needs": 1}},
+            {"$group": {"_id": "$needs", "first": {"$first": "$needs"}}},
+        ]
+        return [row["_id"] async for row in await self._tasks.aggregate(lanes, hint=LANE)]
 
     # --- lanes -------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import pymongo
 from bson import ObjectId
-from pymongo.errors import ExecutionTimeout
+from pymongo.errors import ExecutionTimeout, NetworkTimeout
 
 from judge.errors import UsageError
 from judge.judicator import documents, verdicts
@@ -32,7 +32,7 @@ async def search(database: Database, request: SearchRequest) -> list[Document]:
         try:
             with pymongo.timeout(_PATIENCE):
                 docs = [verdicts.current(doc, now.folding) async for doc in found]
-        except ExecutionTimeout:
+        except (ExecutionTimeout, NetworkTimeout):  # the second when the database is late in saying so
             raise UsageError(
                 f"this search has looked for {_PATIENCE:g} s and not found {request.limit} submissions that meet all "
                 "its conditions; leave a condition out, or ask for fewer"

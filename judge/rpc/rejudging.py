@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
-from judge.rpc.messages import Identifier, Message, Task, TaskId, Trace, Verdict
+from judge.rpc.messages import Identifier, Message, SearchTime, Task, TaskId, Trace, Verdict
 
 
 class RejudgeFilter(Message):
@@ -21,8 +21,8 @@ class RejudgeFilter(Message):
     language: list[Identifier] = Field(default_factory=list, max_length=100)
     verdict: list[Verdict] = Field(default_factory=list, max_length=100)
     executor: list[str] = Field(default_factory=list, max_length=100, description="judged by one of these")
-    since: AwareDatetime | None = Field(default=None, description="handed in at this time or later")
-    until: AwareDatetime | None = Field(default=None, description="handed in before this time")
+    since: SearchTime | None = Field(default=None, description="handed in at this time or later")
+    until: SearchTime | None = Field(default=None, description="handed in before this time")
 
 
 class RejudgeStart(Message):

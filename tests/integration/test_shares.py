@@ -22,7 +22,9 @@ from tests.support.servers import wait_for
 
 
 def shares(share: float = 0.75, waiting: int | None = None) -> dict[str, Any]:
-    return {"allowances": Allowances(user=Allowance(slot_share=share, waiting=waiting), admin=UNLIMITED)}
+    return {
+        "allowances": Allowances(user=Allowance(slot_share=share, waiting=waiting, stored_bytes=None), admin=UNLIMITED)
+    }
 
 
 def add(people: RpcClient, user: str, **fields: Any) -> str:
@@ -104,6 +106,26 @@ def test_a_parked_executor_wakes_when_a_users_slot_is_free(world: World) -> None
             assert parked.result(20)
         add(people, "ann")
         idle.report(vacant=0)
+    assert users(idle.report()) == ["ann"]
+
+
+def test_an_executor_wakes_for_whatever_language_the_user_has_waiting(world: World) -> None:
+    """Though many tasks of languages that it does not have stand before it, and in a class that goes first."""
+    judicator = world.judicator(**shares(0.5))
+    people = world.client()
+    busy, idle = world.executor("e1", languages=("ada", "b")), world.executor("e2")
+    busy.report(vacant=0)
+    idle.report(vacant=0)
+    write(world.db, waiting(ROOM + 4, user="ann", needs="ada"))
+    write(world.db, waiting(ROOM + 4, user="ann", needs="b", priority="high"))
+    assert users(busy.report()) == ["ann"]
+    add(people, "ann", priority="low")
+    assert users(idle.report()) == [], "one of two slots is the share"
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        parked = pool.submit(idle.wait, 20.0)
+        wait_for(lambda: judicator.judicator.hub.idle, what="a parked executor")
+        busy.report(accepted(next(iter(busy.work.values()))), vacant=0)
+        assert parked.result(20)
     assert users(idle.report()) == ["ann"]
 
 
