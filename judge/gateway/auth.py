@@ -67,6 +67,19 @@ def _fingerprint(digest: str) -> str:
     return hashlib.sha256(f"judge-session:{digest}".encode()).hexdigest()[:32]
 
 
+@dataclass(frozen=True)
+class _Table:
+    """The people of a file of tokens, by what they come with: a request costs the same however many they are."""
+
+    by_digest: dict[str, Principal]
+    by_fingerprint: dict[str, Principal]
+
+
+def _table(tokens: list[Token]) -> _Table:
+    people = {one.sha256: Principal(one.user, one.role, _fingerprint(one.sha256)) for one in tokens}
+    return _Table(people, {one.fingerprint: one for one in people.values()})
+
+
 class Tokens:
     """The tokens of tokens.yml, read again when the file changes; safe to use from many threads."""
 
@@ -78,39 +91,27 @@ class Tokens:
         self._tokens = self._read()
 
     def find(self, token: str) -> Principal | None:
-        """Whose token this is. Takes the same time for any wrong one."""
+        """Whose token this is. The time that takes says something about digests at most, which nobody can choose."""
         if not token or len(token) > _TOKEN_CHARS:
             return None
-        digest = token_digest(token)
-        found = None
-        for one in self._current():
-            if hmac.compare_digest(one.sha256, digest):
-                found = one
-        return self._principal(found) if found else None
+        return self._current().by_digest.get(token_digest(token))
 
     def by_fingerprint(self, fingerprint: str) -> Principal | None:
         """Whose session this is, while their token is still listed: taking a token away ends its sessions."""
-        for one in self._current():
-            if hmac.compare_digest(_fingerprint(one.sha256), fingerprint):
-                return self._principal(one)
-        return None
+        return self._current().by_fingerprint.get(fingerprint)
 
     def listed(self) -> list[Principal]:
         """Everybody who has a token now."""
-        return [self._principal(one) for one in self._current()]
+        return list(self._current().by_digest.values())
 
-    @staticmethod
-    def _principal(token: Token) -> Principal:
-        return Principal(token.user, token.role, _fingerprint(token.sha256))
-
-    def _current(self) -> list[Token]:
+    def _current(self) -> _Table:
         with self._lock:
             stamp = self._stat()
             if stamp != self._stamp:
                 self._stamp = stamp
                 try:
                     self._tokens = self._read()
-                    log.info("the file of tokens has changed, it lists %d now", len(self._tokens))
+                    log.info("the file of tokens has changed, it lists %d now", len(self._tokens.by_digest))
                 except (ConfigError, MemoryError) as exc:
                     # A slip in an edit must not lock everybody out; the last good list stays in force.
                     why = str(exc) or f"{self._path}: is too large to be read"
@@ -124,7 +125,7 @@ class Tokens:
             return (0, 0, 0)
         return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
 
-    def _read(self) -> list[Token]:
+    def _read(self) -> _Table:
         try:
             text = self._path.read_text(encoding="utf-8")
         except OSError as exc:
@@ -133,7 +134,7 @@ class Tokens:
         except UnicodeDecodeError:
             msg = f"{self._path}: is not UTF-8 text; expected a YAML file"
             raise ConfigError(msg) from None
-        return parse_text(TokenFile, text, str(self._path)).tokens
+        return _table(parse_text(TokenFile, text, str(self._path)).tokens)
 
 
 def read_session_key(path: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from flask import Flask
@@ -11,9 +12,10 @@ from werkzeug.http import parse_cookie
 
 from judge import clock
 from judge.config import GatewayConfig
+from judge.crowd import group
 from judge.gateway.auth import Principal, Tokens
-from judge.gateway.crowd import group
 from judge.gateway.head import Head
+from judge.gateway.sessions import digest
 from judge.gateway.throttle import Throttle
 from judge.rpc.session import LIFETIME
 
@@ -21,8 +23,13 @@ from judge.rpc.session import LIFETIME
 SMALL_BODY = 64 * 1024
 _LOGIN = "/login"
 _API = "/api/"
-_BLOBS, _SUBMIT = "/api/v1/blobs/", "/submit"
+_BLOBS = "/api/v1/blobs/"
 _FREE_FAILURES, _SECONDS_EACH = 20, 3.0
+# Where the front asks the app about the session of a cookie: 204, or 404 when it is not in force.
+SESSION = "/session"
+# Seconds for which a yes and a no are believed, and the pause before the app is asked again that could not tell.
+_YES, _NO, _UNKNOWN = 10.0, 60.0, 10.0
+_SESSIONS = 10_000
 
 
 def cookie_name(config: GatewayConfig) -> str:
@@ -34,7 +41,8 @@ def cookie_name(config: GatewayConfig) -> str:
 class Caller:
     """Who makes a request. `address` is the client's, `key` whose share of the gateway it takes.
 
-    `retry_after`: seconds, when it comes too often; else 0. `known` is None for a stranger.
+    `retry_after`: seconds, when it comes too often; else 0. `known` is None for a stranger, and for who has a session
+    that nobody has vouched for lately: `claim` names it.
     """
 
     address: str
@@ -42,6 +50,15 @@ class Caller:
     known: Principal | None
     retry_after: float
     body_bytes: int
+    claim: str | None = None
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What the app said of a session: whether it is in force, and until when (by the clock) that is believed."""
+
+    live: bool
+    until: float
 
 
 class Gate:
@@ -53,6 +70,7 @@ class Gate:
         self._tokens = tokens
         self._throttle = Throttle(_FREE_FAILURES, _SECONDS_EACH)
         self._cookie = cookie_name(config)
+        self._said: OrderedDict[str, _Said] = OrderedDict()
         app = Flask("judge.gateway")
         app.secret_key = session_key
         self._signed = SecureCookieSessionInterface().get_signing_serializer(app)
@@ -76,8 +94,11 @@ class Gate:
         """Who this is. A right token counts in spite of failures from its address when it came in from there before."""
         address = self.address(head, peer)
         stranger = group(address)
-        bearer = head.bearer
-        known = self._tokens.find(bearer) if bearer is not None else self._session(head)
+        bearer, claim = head.bearer, None
+        if bearer is not None:
+            known = self._tokens.find(bearer)
+        else:
+            known, claim = self._session(head)
         retry = 0.0
         login = head.method == "POST" and head.path == _LOGIN
         tries = bearer is not None or login or self._needs_token(head)
@@ -92,8 +113,23 @@ class Gate:
             f"user {known.user}" if known else stranger,
             known,
             retry,
-            self._body_bytes(head) if known else SMALL_BODY,
+            self._body_bytes(head, by_token=bearer is not None, admin=known.admin) if known else SMALL_BODY,
+            claim,
         )
+
+    def said(self, claim: str, status: int) -> None:
+        """Note what the app answers about a session: 204 it is in force, 404 it is not, else it cannot tell."""
+        before, now = self._said.get(claim), clock.monotonic()
+        if status == 204:
+            said = _Said(live=True, until=now + _YES)
+        elif status == 404:
+            said = _Said(live=False, until=now + _NO)
+        else:  # nobody can log out either, so who was known still is
+            said = _Said(live=before is not None and before.live, until=now + _UNKNOWN)
+        self._said[claim] = said
+        self._said.move_to_end(claim)
+        if len(self._said) > _SESSIONS:
+            self._said.popitem(last=False)
 
     def answered(self, caller: Caller, status: int) -> None:
         """Note what came of it: 401 is a failed log-in."""
@@ -104,19 +140,28 @@ class Gate:
     def _needs_token(head: Head) -> bool:
         return head.path.startswith(_API) and head.path not in {_API + "v1/health", _API + "v1/openapi.json"}
 
-    def _body_bytes(self, head: Head) -> int:
+    def _body_bytes(self, head: Head, *, by_token: bool, admin: bool) -> int:
         limits = self._config.limits
-        large = head.path == _SUBMIT or (head.method == "PUT" and head.path.startswith(_BLOBS))
-        return max(limits.blob_bytes, limits.body_bytes) if large else limits.body_bytes
+        blob = by_token and admin and head.method == "PUT" and head.path.startswith(_BLOBS)
+        return max(limits.blob_bytes, limits.body_bytes) if blob else limits.body_bytes
 
-    def _session(self, head: Head) -> Principal | None:
-        """Whose session cookie this is. The app looks again, and has the last word."""
+    def _session(self, head: Head) -> tuple[Principal | None, str | None]:
+        """(whose session cookie this is, the session to ask the app about). A copied cookie outlives its session."""
         cookie = parse_cookie(head.fields.get("cookie", "")).get(self._cookie)
         if not cookie or self._signed is None:
-            return None
+            return None, None
         try:
             said = self._signed.loads(cookie, max_age=LIFETIME)
         except BadSignature:
-            return None
-        fingerprint = said.get("fp") if isinstance(said, dict) else None
-        return self._tokens.by_fingerprint(fingerprint) if isinstance(fingerprint, str) else None
+            return None, None
+        fingerprint, secret = (said.get("fp"), said.get("sid")) if isinstance(said, dict) else (None, None)
+        if not isinstance(fingerprint, str) or not isinstance(secret, str):
+            return None, None
+        principal = self._tokens.by_fingerprint(fingerprint)
+        if principal is None:
+            return None, None
+        # With the person, so that a session says nothing about anybody else.
+        claim = f"{principal.user} {digest(secret)}"
+        known = self._said.get(claim)
+        fresh = known is not None and known.until > clock.monotonic()
+        return principal if known is not None and known.live else None, None if fresh else claim

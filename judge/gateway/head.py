@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
@@ -16,6 +17,8 @@ PACKET_BYTES = 65535
 _LINES = 100
 _DIGITS = 15
 _COOKIES, _PLAIN = "; ", ", "
+# What nearly every client sends: a part of what h11 takes, in which nothing can be read in two ways.
+_USUAL = re.compile(rb"([A-Z]+) (/[!-~]*) HTTP/1\.1\r\n((?:[A-Za-z0-9-]+:[ ]?[!-~]+(?: [!-~]+)*\r\n)+)\r\n")
 
 
 class HeadTooLargeError(UsageError):
@@ -65,6 +68,30 @@ def parse(head: bytes) -> Head:
         raise HeadTooLargeError(f"the request has more than {_LINES} header lines")
     if head.count(b"\n") != head.count(b"\r\n") or b"\n " in head or b"\n\t" in head:
         raise UsageError("the request's lines must end with CR LF and not be folded")
+    return _usual(head) or _whole(head)
+
+
+def _usual(head: bytes) -> Head | None:
+    """A head without anything unusual; None leaves it to h11, whose word counts, and which takes ten times as long."""
+    found = _USUAL.fullmatch(head)
+    if found is None:
+        return None
+    fields: dict[str, str] = {}
+    for line in found[3].decode("ascii").split("\r\n")[:-1]:
+        name, _, value = line.partition(":")
+        name, value = name.lower(), value.lstrip(" ")
+        if name in fields:
+            if name in {"host", "content-length"}:
+                return None
+            value = f"{fields[name]}{_COOKIES if name == 'cookie' else _PLAIN}{value}"
+        fields[name] = value
+    length = fields.get("content-length", "0")
+    if "host" not in fields or "transfer-encoding" in fields or not length.isdecimal() or len(length) > _DIGITS:
+        return None
+    return Head(found[1].decode("ascii"), found[2].decode("ascii"), "1.1", fields)
+
+
+def _whole(head: bytes) -> Head:
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
     try:
         connection.receive_data(head)

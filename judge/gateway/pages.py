@@ -16,9 +16,10 @@ from pydantic import ValidationError
 
 import judge
 from judge import clock
-from judge.errors import ConflictError, ForbiddenError, JudgeError, OutcomeUnknownError, UsageError
+from judge.errors import ConflictError, ForbiddenError, JudgeError, NotFoundError, OutcomeUnknownError, UsageError
 from judge.gateway import api, asking, auth, forms, rejudge_pages, trace, trail_pages, views
 from judge.gateway.auth import Principal
+from judge.gateway.gate import SESSION
 from judge.gateway.routes import Services, field_error
 from judge.gateway.submit import Upload, admit
 from judge.rpc import messages as m
@@ -75,6 +76,13 @@ class Pages:
         self._notes.logged_out(g.principal.user)
         log.info("%s logged out%s", g.principal.user, " everywhere" if everywhere else "")
         return redirect(url_for("login"), 303)
+
+    def session(self) -> Any:
+        """GET /session: whether this request's session is in force, for the front, which has no word in that itself."""
+        asking.begin(request, auth.NOBODY)
+        if self._sessions.current() is None:
+            raise NotFoundError("no session is in force here; log in")
+        return Response(status=204)
 
     # --- looking -----------------------------------------------------------------------------------------------
 
@@ -277,9 +285,6 @@ def register(app: Flask, services: Services) -> None:
     def guarded(view: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(view)
         def inner(**params: str) -> Any:
-            if request.endpoint == "submit":
-                # A file far too large still comes back as a message beside the field.
-                request.max_content_length = services.config.limits.blob_bytes
             try:
                 principal = services.sessions.current()
             except JudgeError as exc:
@@ -316,6 +321,7 @@ def register(app: Flask, services: Services) -> None:
     for path, name, view, methods in table:
         app.add_url_rule(path, name, guarded(view), methods=methods, provide_automatic_options=False)
     app.add_url_rule("/login", "login", pages.login, methods=["GET", "POST"], provide_automatic_options=False)
+    app.add_url_rule(SESSION, "session", pages.session, methods=["GET"], provide_automatic_options=False)
     app.add_url_rule("/favicon.ico", "favicon", _favicon, provide_automatic_options=False)
 
     @app.context_processor

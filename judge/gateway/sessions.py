@@ -34,7 +34,7 @@ class Sessions:
     def begin(self, principal: Principal) -> None:
         """Begin a session. Nothing of an earlier one stays, so a planted cookie gains nothing."""
         secret = secrets.token_urlsafe(32)
-        self._cluster.session_begin(_digest(secret), principal.user)
+        self._cluster.session_begin(digest(secret), principal.user)
         session.clear()
         session.permanent = True
         session["fp"], session["sid"] = principal.fingerprint, secret
@@ -46,11 +46,11 @@ class Sessions:
         if not isinstance(fingerprint, str) or not isinstance(secret, str):
             return None
         principal = self._tokens.by_fingerprint(fingerprint)
-        return principal if principal is not None and self._in_force(_digest(secret), principal.user) else None
+        return principal if principal is not None and self._in_force(digest(secret), principal.user) else None
 
     def end(self, principal: Principal, *, everywhere: bool) -> None:
         """End the session of this request, or all that this person has; the cookie stays if that cannot be done."""
-        name = _digest(str(session.get("sid")))
+        name = digest(str(session.get("sid")))
         self._cluster.session_end(name, principal.user, everywhere=everywhere)
         with self._lock:
             self._live.pop((name, principal.user), None)
@@ -87,5 +87,6 @@ class Sessions:
         return principal
 
 
-def _digest(secret: str) -> str:
+def digest(secret: str) -> str:
+    """What the cluster knows of a session's secret, and all that anybody keeps of it."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 
 from judge.errors import LimitError, UnavailableError
 
@@ -91,25 +92,74 @@ class Turns:
             del self._waiting[key], self._most[key]
 
 
-class Few:
-    """A number of things at once, fewer of one key, for which nobody waits."""
+@dataclass(eq=False)
+class _Place:
+    key: str
+    group: str
+    since: float
+    give_way: Callable[[LimitError], None]
 
-    def __init__(self, most: int, each: int) -> None:
-        """At most `most` at once, `each` of one key."""
-        self._most, self._each = most, each
-        self._held: Counter[str] = Counter()
+
+class Places:
+    """A number of large transfers at once, fewer of one person and of one address, for which nobody waits.
+
+    One that takes long gives way to a person who has fewer, so that places cannot be kept from others by being slow.
+    """
+
+    def __init__(self, most: int, each: int, each_group: int, patience: float) -> None:
+        """At most `most` at once, `each` of one key, `each_group` of one address; `patience` is in seconds."""
+        self._most, self._each, self._each_group, self._patience = most, each, each_group, patience
+        self._all: list[_Place] = []  # the longest held first
 
     @contextlib.contextmanager
-    def one(self, key: str, what: str) -> Iterator[None]:
-        """Have one more; LimitError names `what` when there are too many."""
-        if self._held[key] >= self._each:
+    def one(
+        self, key: str, group: str, what: str, now: float, give_way: Callable[[LimitError], None]
+    ) -> Iterator[None]:
+        """Have one more; LimitError names `what` when there are too many. `give_way` is told when another has it."""
+        own = sum(one.key == key for one in self._all)
+        if own >= self._each:
             raise LimitError(f"at most {self._each} {what} are taken at once from one person; try again when one ends")
-        if self._held.total() >= self._most:
-            raise LimitError(f"at most {self._most} {what} are taken at once; try again in a few seconds")
-        self._held[key] += 1
+        near = [one for one in self._all if one.group == group]
+        if len(near) >= self._each_group:
+            self._make_room(near, own, now, f"at most {self._each_group} {what} are taken at once from one address")
+        elif len(self._all) >= self._most:
+            self._make_room(self._all, own, now, f"at most {self._most} {what} are taken at once")
+        place = _Place(key, group, now, give_way)
+        self._all.append(place)
         try:
             yield
         finally:
-            self._held[key] -= 1
-            if not self._held[key]:
-                del self._held[key]
+            if place in self._all:
+                self._all.remove(place)
+
+    def _make_room(self, among: list[_Place], own: int, now: float, why: str) -> None:
+        """Of those who have more than the newcomer, whoever has the most gives up what they have held the longest."""
+        counts = Counter(one.key for one in among)
+        slow = [one for one in among if now - one.since >= self._patience and counts[one.key] > own]
+        if not slow:
+            raise LimitError(f"{why}; try again in a few seconds")
+        chosen = max(slow, key=lambda one: (counts[one.key], now - one.since))
+        self._all.remove(chosen)
+        chosen.give_way(
+            LimitError(f"{why}, and this one took longer than {self._patience:g} s while others waited; try it again")
+        )
+
+
+class Pace:
+    """Whether a large transfer comes along: each window brings something, and the whole has an end. Pure."""
+
+    def __init__(self, now: float, length: int, grace: float, rate: float, window: float) -> None:
+        """All of `length` bytes within `grace` seconds and `length / rate`, half of `rate` in each `window` seconds."""
+        self._end = now + grace + length / rate
+        self._window, self._least = window, rate / 2 * window
+        self._next, self._seen = now + window, 0
+
+    def until(self, now: float, done: int) -> float | None:
+        """The time at which to look again, with `done` bytes through; None when it is too slow."""
+        if now >= self._end:
+            return None
+        if now >= self._next:
+            if done - self._seen < self._least:
+                return None
+            self._next, self._seen = now + self._window, done
+        return min(self._next, self._end)

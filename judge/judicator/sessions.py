@@ -13,6 +13,9 @@ from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 log = logging.getLogger(__name__)
 
+# Of one person: more than browsers in use, and little enough to be nothing in the database.
+MOST = 50
+
 
 class Sessions:
     """One document for each session; the database itself removes it when its lifetime is over."""
@@ -26,9 +29,16 @@ class Sessions:
         return {"session_begin": self.begin, "session_end": self.end, "session_live": self.live}
 
     async def begin(self, request: SessionBegin) -> Empty:
-        """Note a log-in; a majority has it on return. Repeating it changes nothing."""
+        """Note a log-in; a majority has it on return. Repeating it changes nothing.
+
+        A person has so many sessions at most: the oldest end.
+        """
         fields = {"user": request.user, "begun": clock.wall()}
         await self._db.sessions.update_one({"_id": request.id}, {"$setOnInsert": fields}, upsert=True)
+        mine = self._db.sessions.find({"user": request.user}, {"_id": 1}, sort=[("begun", -1), ("_id", 1)], skip=MOST)
+        if old := [one["_id"] async for one in mine]:
+            await self._db.sessions.delete_many({"_id": {"$in": old}})
+            log.info("user '%s' has more than %d sessions, the %d oldest ended", request.user, MOST, len(old))
         return Empty()
 
     async def end(self, request: SessionEnd) -> Empty:

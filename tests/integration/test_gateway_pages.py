@@ -41,7 +41,7 @@ def judicator(tmp_path_factory, etcd_endpoint):
 
 @pytest.fixture(scope="module")
 def settings(judicator, tmp_path_factory):
-    limits = {"source_bytes": 1000, "body_bytes": 50_000, "blob_bytes": 200_000}
+    limits = {"source_bytes": 1000, "body_bytes": 200_000, "blob_bytes": 400_000}
     tls = judicator.tls("gateway-1", "gateway")
     return make_config(tmp_path_factory.mktemp("gw"), judicator.etcd_config, tls, rpc_timeout=1.0, limits=limits)
 
@@ -477,7 +477,7 @@ def test_submit_a_file(ada, prepared):
         (b"x" * 1001, "The source is too large, 1001 bytes; at most 1000 bytes are taken."),
         (b"x" * 150_000, "The source is too large, 146.5 KiB; at most 1000 bytes are taken."),
     ],
-    ids=["binary", "latin-1", "empty", "large", "larger-than-a-body"],
+    ids=["binary", "latin-1", "empty", "large", "much-too-large"],
 )
 def test_files_that_are_no_source_come_back_with_all_that_was_typed(ada, prepared, data, text):
     typed = {"language": "java", "problem": "hello", "stdin": "7 8", "cpu": "1.5", "memory": "64", "source": ""}

@@ -9,6 +9,7 @@ import pytest
 
 from judge.gateway import sessions
 from judge.gateway.auth import Tokens
+from judge.judicator import sessions as judicator_sessions
 from judge.rpc.session import LIFETIME
 from tests.support.gateway import ADMIN, USER, Browser, Person, make_config, serving_app
 from tests.support.judicators import patient_world
@@ -102,6 +103,15 @@ def test_who_logs_out_sees_no_more_of_a_held_call(gateways):
     held.join(20)
     assert answers[0].status_code == 401
     Person(here.test_client(), USER)("POST", f"/submissions/{task['id']}/cancel")
+
+
+def test_a_person_has_a_number_of_sessions_and_the_oldest_end(gateways, world, monkeypatch):
+    monkeypatch.setattr(judicator_sessions, "MOST", 3)
+    others = Browser(gateways[0].test_client(), ADMIN)
+    browsers = [Browser(gateways[0].test_client(), USER) for _ in range(5)]
+    wait_for(lambda: not known(browsers[1]), sessions.AGE + 2, what="the end of the second-oldest")
+    assert [known(one) for one in browsers] == [False, False, True, True, True]
+    assert known(others)
 
 
 def test_the_database_ends_what_nobody_ends(world):

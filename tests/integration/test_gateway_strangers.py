@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import json
+import re
 import socket
 import threading
 import time
@@ -13,8 +14,12 @@ import time
 import httpx
 import pytest
 
+from judge import clock
 from judge.allowance import Allowance
 from judge.config import Check
+from judge.gateway.auth import Tokens
+from judge.gateway.front import Bounds, Front
+from judge.gateway.gate import Gate
 from judge.rpc import messages as m
 from judge.rpc.overview import UsageReply
 from tests.support.gateway import ADMIN, ID, OTHER, USER, Prepared, healthy, make_config, make_task, running_gateway
@@ -51,9 +56,9 @@ def metrics():
 
 
 @pytest.fixture(scope="module")
-def base(judicator, tmp_path_factory, metrics):
+def settings(judicator, tmp_path_factory, metrics):
     work = tmp_path_factory.mktemp("gateway")
-    settings = make_config(
+    return make_config(
         work,
         judicator.etcd_config,
         judicator.tls("gateway-1", "gateway"),
@@ -63,6 +68,11 @@ def base(judicator, tmp_path_factory, metrics):
         check=Check(interval=0.5, tries=40),
         metrics=metrics,
     )
+
+
+@pytest.fixture(scope="module")
+def base(settings):
+    work = settings.tokens.parent
     with running_gateway(settings, work) as url:
         for token in (ADMIN, USER, OTHER):  # people who have come in before are not shut out by strangers' failures
             answer = httpx.get(f"{url}/api/v1/whoami", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
@@ -158,6 +168,139 @@ def test_thousands_of_connections_make_room(base, address, metrics):
         wait_for(lambda: len(made.ended) >= 1500, what="the oldest to be turned away")
         text = httpx.get(f"http://{metrics}/metrics", trust_env=False).text
     assert 'judge_gateway_turned_away_total{reason="to make room"}' in text
+
+
+@contextlib.contextmanager
+def another_front(settings, **bounds):
+    """A second front before the same uWSGI, with bounds of its own: (itself, its address)."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    gate = Gate(settings, Tokens(settings.tokens), settings.session_key.read_bytes().strip())
+    front = Front(settings, gate, listener, Bounds(**bounds))
+    front.serving = True
+    front.start()
+    try:
+        yield front, listener.getsockname()
+    finally:
+        front.stop()
+
+
+def resident(metrics):
+    """Bytes of the daemon's memory."""
+    text = httpx.get(f"http://{metrics}/metrics", trust_env=False).text
+    return float(re.search(r"^process_resident_memory_bytes (\S+)$", text, re.MULTILINE)[1])
+
+
+def test_withheld_bodies_are_not_kept_in_memory(address, base, metrics):
+    """Three thousand strangers who each send all but the end of the largest body they may."""
+    before = resident(metrics)
+    begin = b"POST /login HTTP/1.1\r\n" + HEAD + b"Content-Length: 65536\r\n\r\n" + b"x" * 65_000
+    with crowd(address, 3000, begin, sources=[f"127.0.0.{number}" for number in range(11, 15)]) as made:
+        assert slowest(base, OTHER, times=3) < SOON
+        assert resident(metrics) - before < 100 * 1024**2 < 3000 * 65_000
+        assert made.sockets
+
+
+def test_heads_that_do_not_end_make_room_when_there_is_no_memory_for_more(settings, base):
+    """In bytes, beside the number of connections: whoever sends a whole head is served."""
+    head = b"GET / HTTP/1.1\r\nHost: x\r\nX-A: " + b"a" * 30_000
+    with another_front(settings, memory=2_000_000) as (front, address), crowd(address, 400, head) as made:
+        assert slowest(f"http://127.0.0.1:{address[1]}", OTHER, times=3) < SOON
+        wait_for(lambda: len(made.ended) >= 300, what="the oldest to be turned away")
+        assert front._room.memory <= 2_000_000
+    assert front._room.memory == 0
+
+
+def put(token, length, path=b"/api/v1/blobs/" + b"0" * 64, method=b"PUT"):
+    return b"%s %s HTTP/1.1\r\n%s%sContent-Length: %d\r\n\r\n" % (method, path, HEAD, bearer(token), length)
+
+
+def answer_of(one):
+    got = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := one.recv(65536):
+            got += piece
+    head, _, body = got.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+def test_a_large_body_comes_at_a_rate_in_every_window(settings, base):
+    """One that starts fast and then waits does not have all the time that its whole length would allow."""
+    with another_front(settings, window=1.0) as (_, address), connect(address) as one:
+        one.sendall(put(ADMIN, 4_000_000) + b"x" * 1_000_000)
+        started = time.monotonic()
+        status, said = answer_of(one)
+    assert (status, said["code"]) == (408, "slow")
+    assert said["error"] == "the body came too slowly; send at least 64 KiB each second"
+    assert time.monotonic() - started < 20, "a minute is what the whole of it would have"
+
+
+def test_slow_uploads_cannot_keep_all_places(settings, base):
+    """Who holds one for long gives way to a person who has none, and hears why."""
+    sent = put(ADMIN, 3_500_000)
+    bounds = {"large": 2, "large_each": 2, "large_address": 9, "large_patience": 0.5, "body": 60.0, "window": 60.0}
+    with another_front(settings, **bounds) as (front, address), contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(connect(address)) for _ in range(2)]
+        for one in slow:
+            one.sendall(sent)
+        wait_for(lambda: len(front._places._all) == 2, what="two uploads")
+        url = f"http://127.0.0.1:{address[1]}/api/v1"
+        third = httpx.put(f"{url}/blobs/{'0' * 64}", content=b"x" * 3_500_000, headers=admin(), trust_env=False)
+        assert third.status_code == 429, "of the same person"
+        wait_for(lambda: clock.monotonic() - front._places._all[-1].since > 0.5, what="half a second")
+        text = b" " * 1_900_000 + b'{"odd": 1}'
+        headers = {"Authorization": f"Bearer {USER}", "Content-Type": "application/json"}
+        other = httpx.post(f"{url}/submissions", content=text, headers=headers, timeout=60, trust_env=False)
+        assert other.status_code == 400, other.text
+        status, said = answer_of(slow[0])
+        assert (status, said["code"]) == (429, "limit")
+        assert "took longer than 0.5 s while others waited; try it again" in said["error"]
+        slow[1].setblocking(False)
+        assert not begun(slow[1])
+
+
+def admin():
+    return {"Authorization": f"Bearer {ADMIN}"}
+
+
+def test_one_person_has_a_share_of_the_disk(settings, base):
+    with another_front(settings, disk_each=0) as (front, address), contextlib.ExitStack() as stack:
+        for _ in range(4):
+            one = stack.enter_context(connect(address))
+            one.sendall(put(USER, 1_000_000, b"/api/v1/submissions", b"POST"))
+        wait_for(lambda: len(front._crowd) == 4 and front._room._held.total() >= 2_000_000, what="bodies under way")
+        late = stack.enter_context(connect(address))
+        late.sendall(put(USER, 1_000_000, b"/api/v1/submissions", b"POST"))
+        status, said = answer_of(late)
+        assert (status, said["code"]) == (429, "limit")
+        assert "are taken at once from one person" in said["error"]
+        assert slowest(f"http://127.0.0.1:{address[1]}", OTHER, times=2) < SOON
+
+
+def test_a_copied_cookie_is_a_strangers_after_the_logout(settings, base, judicator):
+    """Neither its rights nor its turns and its body size outlive the session."""
+    with httpx.Client(base_url=base, trust_env=False) as ada:
+        page = ada.get("/login").text
+        found = re.search(r'name="csrf" value="([^"]+)"', page)
+        assert ada.post("/login", data={"token": USER, "csrf": found[1]}).status_code == 303
+        cookie = ada.cookies["judge"]
+        assert ada.get("/session").status_code == 204
+        with another_front(settings) as (front, address):
+            url = f"http://127.0.0.1:{address[1]}"
+
+            def key_of_a_large_post():
+                keys = []
+                answered = front._gate.answered
+                front._gate.answered = lambda caller, status: (keys.append(caller.key), answered(caller, status))
+                form = {"source": "x" * 100_000}
+                httpx.post(f"{url}/submit", data=form, headers={"Cookie": f"judge={cookie}"}, trust_env=False)
+                front._gate.answered = answered
+                return keys[-1]
+
+            assert key_of_a_large_post() == "user ada"
+            csrf = re.search(r'name="csrf" value="([^"]+)"', ada.get("/submissions").text)
+            assert ada.post("/logout", data={"csrf": csrf[1]}).status_code == 303
+            wait_for(lambda: key_of_a_large_post() == "127.0.0.1", timeout=30, what="the end of what is believed")
+        assert httpx.get(f"{base}/session", headers={"Cookie": f"judge={cookie}"}, trust_env=False).status_code == 404
 
 
 def test_the_long_polls_of_one_person_leave_room_for_those_of_others(base, judicator):

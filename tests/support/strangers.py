@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -43,9 +43,16 @@ def _stranger() -> ssl.SSLContext:
 TLS = _stranger()
 
 
-def connect(address: tuple[str, int], small: bool = False, tls: ssl.SSLContext | None = None) -> socket.socket:
-    """One connection; with a `small` receive buffer its server soon feels that nothing is read."""
+def connect(
+    address: tuple[str, int], small: bool = False, tls: ssl.SSLContext | None = None, source: str = ""
+) -> socket.socket:
+    """One connection; with a `small` receive buffer its server soon feels that nothing is read.
+
+    `source` is this side's address, such as 127.0.0.9.
+    """
     made = socket.socket()
+    if source:
+        made.bind((source, 0))
     if small:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     made.settimeout(30)
@@ -64,18 +71,20 @@ def crowd(
     read: bool = True,
     meanwhile: bool = True,
     tls: ssl.SSLContext | None = None,
+    sources: Sequence[str] = ("",),
     enter: Callable[[], None] = lambda: None,
 ) -> Iterator[Crowd]:
     """`count` connections that send `begin`, then `drip` every so many seconds; with `read` they take what comes.
 
-    They go on in a thread of their own for the length of the `with`, which calls `enter` first.
+    They come from the `sources` in turn, and go on in a thread of their own for the length of the `with`, which calls
+    `enter` first.
     """
     made = Crowd([])
     stop = threading.Event()
     thread = threading.Thread(target=_go_on, args=(made, drip, every, read, stop, enter), daemon=True)
     try:
-        for _ in range(count):
-            one = connect(address, small=not read, tls=tls)
+        for number in range(count):
+            one = connect(address, small=not read, tls=tls, source=sources[number % len(sources)])
             made.sockets.append(one)
             with contextlib.suppress(OSError):  # it may have been turned away at once
                 one.sendall(begin)

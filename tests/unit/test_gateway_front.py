@@ -11,17 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge import clock
 from judge.config import EtcdClient, Tls
+from judge.crowd import Crowd, group
 from judge.errors import LimitError, UnavailableError, UsageError
 from judge.gateway import head as heads
 from judge.gateway.app import create_app
 from judge.gateway.auth import Tokens
-from judge.gateway.crowd import Crowd, group
-from judge.gateway.gate import SMALL_BODY, Gate
+from judge.gateway.gate import SMALL_BODY, Caller, Gate
 from judge.gateway.head import HeadTooLargeError
+from judge.gateway.room import Held, Room
 from judge.gateway.throttle import Throttle
-from judge.gateway.turns import Few, Turns
-from tests.support.gateway import ADMIN, USER, make_config
+from judge.gateway.turns import Pace, Places, Turns
+from tests.support.gateway import ADMIN, USER, make_config, write_tokens
 
 # --- heads -----------------------------------------------------------------------------------------------------
 
@@ -128,6 +130,41 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+LINES = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["Host", "host", "Cookie", "X-A", "x_a", "Content-Length", "Transfer-Encoding", "Accept", "Expect", "A b"]
+        ),
+        st.sampled_from([":", ": ", ":  ", " :"]),
+        st.sampled_from(
+            ["x", "5", "a; b", "chunked", "", "a  b", " ", "\t", "caf\xe9", "007", "9" * 16, "a:b", "\x01"]
+        ),
+        st.sampled_from(["\r\n", "\r\n", "\r\n", "\n", " \r\n"]),
+    ).map("".join),
+    max_size=6,
+)
+
+
+@given(
+    st.sampled_from(["GET /", "POST /a?b", "get /", "GET http://x/", "GET *", "CONNECT /x", "GET /\x7f", "G-T /a"]),
+    st.sampled_from([" HTTP/1.1\r\n", " HTTP/1.0\r\n", " HTTP/1.1\n", "  HTTP/1.1\r\n"]),
+    LINES,
+    st.booleans(),
+)
+def test_a_usual_head_means_what_h11_says_of_it(start, version, lines, host):
+    """The short way takes nothing that the long one refuses, and reads nothing else in it."""
+    data = (start + version + ("Host: x\r\n" if host else "") + "".join(lines) + "\r\n").encode("latin-1")
+    short = heads._usual(data)
+    if short is not None:
+        assert short == heads._whole(data)
+
+
+def test_what_browsers_and_programs_send_goes_the_short_way():
+    common = b"Host: x:1\r\nUser-Agent: Mozilla/5.0 (X11; Linux)\r\nAccept: text/html,*/*;q=0.8\r\nCookie: a=b; c=d\r\n"
+    for line in (b"GET /a%20b?c=d HTTP/1.1\r\n", b"POST /submit HTTP/1.1\r\nContent-Length: 7\r\n"):
+        assert heads._usual(line + common + b"\r\n") == heads._whole(line + common + b"\r\n")
+
+
 @given(st.lists(PIECES | st.binary(max_size=6), max_size=40).map(b"".join))
 def test_any_bytes_are_a_head_or_one_sentence(data):
     """Whatever is let through has one meaning, and uWSGI's variables are ours."""
@@ -175,6 +212,7 @@ def test_a_stranger_sends_a_small_body_only(config):
         ("POST /api/v1/submissions", USER): limits.body_bytes,
         ("PUT /api/v1/blobs/x", ADMIN): limits.blob_bytes,
         ("PUT /api/v1/blobs/x", None): SMALL_BODY,
+        ("PUT /api/v1/blobs/x", USER): limits.body_bytes,
         ("POST /submit", None): SMALL_BODY,
         ("POST /login", None): SMALL_BODY,
     }
@@ -183,24 +221,43 @@ def test_a_stranger_sends_a_small_body_only(config):
         assert gate.caller(parse(f"{line} HTTP/1.1", *fields), "1.2.3.4").body_bytes == most, (line, token)
 
 
-def test_a_session_of_the_pages_is_known_at_the_gate(config):
+def test_a_session_of_the_pages_is_known_at_the_gate_while_the_app_says_so(config, monkeypatch):
+    """A cookie that is well signed proves nothing: its session may have ended. So it is a stranger's until then."""
+    now = [1000.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
     client = create_app(config).test_client()
     principal = Tokens(config.tokens).find(USER)
     with client.session_transaction() as session:
-        session["fp"] = principal.fingerprint
-    cookie = client.get_cookie("judge")
+        session["fp"], session["sid"] = principal.fingerprint, "secret"
+    cookie = client.get_cookie("judge").value
     gate = gate_of(config)
-    known = gate.caller(parse("POST /submit HTTP/1.1", "Host: x", f"Cookie: odd; a=b; judge={cookie.value}"), "1.2.3.4")
-    assert known.known and known.known.user == "ada" and known.body_bytes == config.limits.blob_bytes
-    for forged in (cookie.value[:-2] + "xx", "", "a.b.c", cookie.value.swapcase()):
-        assert (
-            gate.caller(parse("POST /submit HTTP/1.1", "Host: x", f"Cookie: judge={forged}"), "1.2.3.4").known is None
-        )
+
+    def ask(line: str = "POST /submit", value: str = cookie) -> Caller:
+        return gate.caller(parse(f"{line} HTTP/1.1", "Host: x", f"Cookie: odd; a=b; judge={value}"), "1.2.3.4")
+
+    claim = ask().claim
+    assert claim is not None
+    for status, known, asked in (
+        *((None, False, True), (503, False, False), (204, True, False), (503, True, False), (404, False, False)),
+        *((503, False, False), (204, True, False)),
+    ):
+        if status is not None:
+            gate.said(claim, status)
+        caller = ask()
+        assert (caller.known is not None, caller.claim) == (known, claim if asked else None), status
+        assert caller.key == ("user ada" if known else "1.2.3.4")
+        assert caller.body_bytes == (config.limits.body_bytes if known else SMALL_BODY)
+    now[0] += 60.0
+    assert ask().claim == claim, "a yes has an end"
+    for forged in (cookie[:-2] + "xx", "", "a.b.c", cookie.swapcase()):
+        assert (ask(value=forged).known, ask(value=forged).claim) == (None, None)
+    known = ask()
     for _ in range(30):
         gate.answered(known, 401)
     for line, waits in (("POST /login", True), ("POST /submit", False), ("GET /api/v1/whoami", False)):
-        caller = gate.caller(parse(f"{line} HTTP/1.1", "Host: x", f"Cookie: judge={cookie.value}"), "1.2.3.4")
-        assert (caller.retry_after > 0) == waits, "a session is no licence to guess the tokens of others"
+        assert (ask(line).retry_after > 0) == waits, "a session is no licence to guess the tokens of others"
+    write_tokens(config.tokens, [("root", "admin", ADMIN)])
+    assert (ask().known, ask().claim) == (None, None), "who has no token has no session"
 
 
 def test_failures_cost_strangers_time_and_not_their_neighbours(config):
@@ -373,16 +430,101 @@ def test_too_many_who_wait_are_told_at_once():
     asyncio.run(run())
 
 
-def test_few_at_once():
-    few = Few(3, 2)
-    with few.one("a", "things"), few.one("a", "things"):
-        with (
-            pytest.raises(LimitError, match="at most 2 things are taken at once from one person"),
-            few.one("a", "things"),
-        ):
-            pass
-        with few.one("b", "things"), pytest.raises(LimitError, match="at most 3"), few.one("c", "things"):
-            pass
-    with few.one("a", "things"):
-        pass
-    assert not few._held
+def test_a_few_places_for_what_takes_long():
+    """One person has some of them, one address too; who is slow gives way to a person who has fewer, and hears why."""
+    places, went = Places(6, 2, 3, 30.0), []
+    with contextlib.ExitStack() as stack:
+
+        def enter(key: str, group: str, now: float) -> None:
+            stack.enter_context(places.one(key, group, "things", now, lambda why: went.append((key, str(why)))))
+
+        enter("a", "x", 0)
+        enter("a", "x", 1)
+        with pytest.raises(LimitError, match="at most 2 things are taken at once from one person; try again"):
+            enter("a", "y", 100)
+        enter("b", "x", 2)
+        with pytest.raises(LimitError, match="at most 3 things are taken at once from one address; try again"):
+            enter("c", "x", 29)
+        assert not went
+        enter("c", "x", 30)
+        most = "at most 3 things are taken at once from one address"
+        why = f"{most}, and this one took longer than 30 s while others waited"
+        assert went == [("a", f"{why}; try it again")]
+        enter("d", "y", 30)
+        enter("d", "y", 31)
+        enter("e", "z", 31)
+        with pytest.raises(LimitError, match="at most 6 things are taken at once; try again"):
+            enter("e", "z", 59)
+        enter("f", "z", 60)
+        assert went[1][0] == "d", "who has the most"
+        with pytest.raises(LimitError):
+            enter("f", "z", 100)
+        assert [key for key, _ in went] == ["a", "d"], "nobody gives way to who has as many"
+    assert not places._all
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("xyz"), st.floats(0, 20)), max_size=60))
+def test_places_keep_their_bounds_and_nobody_without_one_waits_longer_than_the_patience(steps):
+    places, now = Places(5, 2, 4, 30.0), 0.0
+    with contextlib.ExitStack() as stack:
+        for key, address, pause in steps:
+            now += pause
+            held = [(one.key, one.group, one.since) for one in places._all]
+            before = [one for one in held if one[1] == address]
+            crowded = before if len(before) >= 4 else held if len(held) >= 5 else []
+            try:
+                stack.enter_context(places.one(key, address, "things", now, lambda _: None))
+            except LimitError:
+                own = sum(one == key for one, _, _ in held)
+                assert own >= 2 or all(now - since < 30.0 or own for _, _, since in crowded)
+            assert len(places._all) <= 5
+            assert max(Counter(one.key for one in places._all).values(), default=0) <= 2
+            assert max(Counter(one.group for one in places._all).values(), default=0) <= 4
+
+
+@given(st.integers(1, 10_000_000), st.lists(st.tuples(st.floats(0.01, 5), st.integers(0, 500_000)), max_size=60))
+def test_who_comes_along_is_not_slow_and_everything_ends(length, steps):
+    """Too slow: half of the rate over a window was not reached, or the time for the whole is over."""
+    pace, now, done, seen = Pace(0.0, length, 10.0, 1000.0, 10.0), 0.0, 0, [(0.0, 0)]
+    for pause, more in steps:
+        now, done = now + pause, min(length, done + more)
+        seen.append((now, done))
+        until = pace.until(now, done)
+        if until is None:
+            late = now >= 10.0 + length / 1000.0
+            assert late or any(done - then < 5000 for when, then in seen if now - when >= 10.0 - 1e-9)
+            return
+        assert now < until <= min(now + 10.0, 10.0 + length / 1000.0)
+
+
+def test_memory_has_a_bound_and_contents_leave_half_of_it(tmp_path):
+    async def run() -> None:
+        room = Room(1000, 10_000)
+        with Held(room, tmp_path, "a", 5000, 400) as first, Held(room, tmp_path, "a", 5000, 400) as second:
+            await first.append(b"a" * 300)
+            await second.append(b"b" * 300)
+            assert (first.whole, second.whole, room.memory) == (b"a" * 300, None, 300)
+            assert second.pieces().read() == b"b" * 300
+            await first.append(b"A" * 200)
+            assert (first.whole, room.memory) == (None, 0)
+            assert first.pieces().read() == b"a" * 300 + b"A" * 200
+            with pytest.raises(LimitError, match=r"at most 4.9 KiB are taken at once from one person"):
+                first.expect(4800)
+            with Held(room, tmp_path, "b", 20_000, 400) as other, pytest.raises(UnavailableError, match="no room"):
+                other.expect(9600)
+        assert (room.memory, room.full) == (0, False)
+        room.take("a", 5000, 5000)
+        room.memory += 1001
+        assert room.full
+
+    asyncio.run(run())
+
+
+def test_a_full_disk_is_said_in_words(tmp_path, caplog):
+    async def run() -> None:
+        with Held(Room(1000, 10_000), tmp_path / "none", "a", 5000, 1) as held:
+            await held.append(b"two")
+
+    with pytest.raises(UnavailableError, match="tell its operator"):
+        asyncio.run(run())
+    assert "spool_dir cannot be written: No such file or directory" in caplog.text

@@ -1,13 +1,16 @@
-"""The connections of a gateway's front: how many there may be, and which one goes when another comes."""
+"""The connections of a server: how many there may be, and which one goes when another comes."""
 
 from __future__ import annotations
 
+import functools
 import ipaddress
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 C = TypeVar("C")
 
 
+@functools.lru_cache(4096)
 def group(address: str) -> str:
     """What counts as one stranger: an IPv4 address, or the /64 of an IPv6 one."""
     try:
@@ -39,6 +42,14 @@ class Crowd(Generic[C]):
     def __len__(self) -> int:
         """How many there are."""
         return len(self._all)
+
+    def __iter__(self) -> Iterator[C]:
+        """All of them, as they are now."""
+        return iter(list(self._all))
+
+    def those_who_wait(self) -> Iterator[C]:
+        """Those that wait for their client, the longest first, as they are now."""
+        return iter(list(self._waiting))
 
     @property
     def waiting(self) -> int:
