@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import io
+import os
 import ssl
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import httpx
 from pydantic import ValidationError
@@ -18,6 +21,7 @@ from judge.rpc import messages as m
 
 M = TypeVar("M", bound=m.Message)
 _PAUSE = 0.3
+_PIECE = 256 * 1024
 
 
 class Api:
@@ -58,12 +62,14 @@ class Api:
         *,
         json: Any = None,
         params: dict[str, Any] | None = None,
-        content: bytes | None = None,
+        content: IO[bytes] | None = None,
         headers: dict[str, str] | None = None,
+        into: IO[bytes] | None = None,
     ) -> httpx.Response:
         """One call under /api/v1, repeated while the gateway or its judicators do not answer (all calls may be).
 
-        Of several gateways the first that answers is asked from then on.
+        Of several gateways the first that answers is asked from then on. `content` is sent and a good answer is written
+        `into` a file from its beginning, piece by piece: neither is ever in memory as a whole.
         """
         deadline = clock.Deadline(self.timeout)
         silent: set[str] = set()
@@ -71,7 +77,7 @@ class Api:
             server = self._servers[0]
             url = f"{server}/api/v1{path}"
             try:
-                response = self._http.request(method, url, json=json, params=params, content=content, headers=headers)
+                response = self._once(method, url, into, json=json, params=params, **_sent(content, headers))
             except httpx.TransportError as exc:
                 silent.add(server)
                 error: JudgeError = UnavailableError(
@@ -87,6 +93,17 @@ class Api:
             if deadline.left() <= _PAUSE:
                 raise error
             clock.sleep(_PAUSE)
+
+    def _once(self, method: str, url: str, into: IO[bytes] | None, **kwargs: Any) -> httpx.Response:
+        with self._http.stream(method, url, **kwargs) as response:
+            if into is None or not response.is_success:
+                response.read()
+                return response
+            into.seek(0)
+            into.truncate()
+            for piece in response.iter_bytes(_PIECE):
+                into.write(piece)
+            return response
 
     def call(
         self,
@@ -122,18 +139,47 @@ class Api:
         params = {key: value for key, value in conditions.items() if value is not None}
         return self.call(m.SearchReply, "GET", "/submissions", params=params)
 
-    def put_blob(self, sha: str, read: Callable[[], bytes]) -> None:
+    def put_blob(self, sha: str, read: Callable[[], IO[bytes]]) -> None:
         """Upload a blob unless the cluster has it; `read` is called only when it does not."""
         try:
             self.request("HEAD", f"/blobs/{sha}")
         except NotFoundError:
-            self.request("PUT", f"/blobs/{sha}", content=read())
+            with read() as file:
+                self.request("PUT", f"/blobs/{sha}", content=file)
+
+    def get_blob(self, sha: str, into: IO[bytes]) -> None:
+        """Write a blob into a file, from its beginning; UnavailableError when it arrives damaged."""
+        digest = hashlib.sha256()
+        self.request("GET", f"/blobs/{sha}", into=into)
+        into.flush()
+        into.seek(0)
+        while piece := into.read(_PIECE):
+            digest.update(piece)
+        if digest.hexdigest() != sha:
+            raise UnavailableError(f"blob {sha} arrived damaged; try again")
+        into.seek(0)
+
+    def get_content(self, sha: str) -> bytes:
+        """A blob that is small: a manifest, a list of files."""
+        file = io.BytesIO()
+        self.get_blob(sha, file)
+        return file.getvalue()
 
     def put_content(self, data: bytes) -> str:
         """Upload content unless the cluster has it; returns its SHA-256."""
         sha = hashlib.sha256(data).hexdigest()
-        self.put_blob(sha, lambda: data)
+        self.put_blob(sha, lambda: io.BytesIO(data))
         return sha
+
+
+def _sent(content: IO[bytes] | None, headers: dict[str, str] | None) -> dict[str, Any]:
+    """A body as httpx is told: its pieces from the beginning, and how long it is."""
+    if content is None:
+        return {"headers": headers}
+    length = content.seek(0, os.SEEK_END)
+    content.seek(0)
+    pieces = iter(functools.partial(content.read, _PIECE), b"")
+    return {"content": pieces, "headers": {**(headers or {}), "Content-Length": str(length)}}
 
 
 def _listed(servers: Sequence[str], silent: set[str]) -> str:

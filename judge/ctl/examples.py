@@ -77,7 +77,7 @@ def split(examples: Sequence[Example], offered: set[str]) -> tuple[list[Example]
 def import_package(api: Api, package: Package) -> ProblemInfo:
     """Upload what the cluster does not have yet, then register the problem; nothing is registered on a failure."""
     for sha in package.blobs:
-        api.put_blob(sha, functools.partial(package.read, sha))
+        api.put_blob(sha, functools.partial(package.open, sha))
     manifest = manifest_bytes(package.manifest)
     body = ProblemImport(manifest=api.put_content(manifest))
     return api.call(ProblemInfo, "POST", "/problems", body=body)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from pydantic import ValidationError
 from rich.table import Table
@@ -43,14 +44,10 @@ def find(api: Api, name: str) -> ProblemInfo:
     raise NotFoundError(msg)
 
 
-def _blob(api: Api, sha: str) -> bytes:
-    return api.request("GET", f"/blobs/{sha}").content
-
-
 def manifest_of(api: Api, info: ProblemInfo) -> ProblemManifest:
     """The manifest that a problem is judged by."""
     try:
-        return ProblemManifest.model_validate_json(_blob(api, info.hash))
+        return ProblemManifest.model_validate_json(api.get_content(info.hash))
     except ValidationError:
         msg = f"problem '{info.name}' has a manifest that this judgectl does not understand; use one of its version"
         raise UnavailableError(msg) from None
@@ -61,7 +58,7 @@ def _files(api: Api, name: str) -> dict[str, str]:
     manifest = manifest_of(api, find(api, name))
     if manifest.package is None:
         raise NotFoundError(f"problem '{name}' was imported without its files; import its package again to keep them")
-    files = FileIndex.model_validate_json(_blob(api, manifest.package)).files
+    files = FileIndex.model_validate_json(api.get_content(manifest.package)).files
     for path in files:
         parts = PurePosixPath(path).parts
         if path.startswith("/") or "\\" in path or ".." in parts or not parts:
@@ -83,11 +80,13 @@ def export(api: Api, name: str, target: Path) -> int:
         if target.suffix.lower() in {".zip", ".kpp"}:
             with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
                 for path in sorted(files):
-                    data = _blob(api, files[path])
-                    entry = zipfile.ZipInfo(f"{name}/{path}", _DATE)
-                    entry.compress_type = zipfile.ZIP_DEFLATED
-                    entry.external_attr = (0o100755 if _executable(path, data) else 0o100644) << 16
-                    archive.writestr(entry, data)
+                    with tempfile.TemporaryFile() as file:
+                        api.get_blob(files[path], file)
+                        entry = zipfile.ZipInfo(f"{name}/{path}", _DATE)
+                        entry.compress_type = zipfile.ZIP_DEFLATED
+                        entry.external_attr = (0o100755 if _executable(path, file) else 0o100644) << 16
+                        with archive.open(entry, "w") as packed:
+                            shutil.copyfileobj(file, packed)
         else:
             _write_folder(api, files, target)
     except OSError as exc:
@@ -98,17 +97,19 @@ def export(api: Api, name: str, target: Path) -> int:
 
 def _write_folder(api: Api, files: dict[str, str], target: Path) -> None:
     for path in sorted(files):
-        data = _blob(api, files[path])
         place = target / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
-        if _executable(path, data):
-            place.chmod(0o755)
+        with place.open("w+b") as file:
+            api.get_blob(files[path], file)
+            if _executable(path, file):
+                place.chmod(0o755)
 
 
-def _executable(path: str, data: bytes) -> bool:
-    """Packages do not say what may be executed: scripts may."""
-    return data.startswith(b"#!") or PurePosixPath(path).name in {"build", "run"}
+def _executable(path: str, file: IO[bytes]) -> bool:
+    """Packages do not say what may be executed: scripts may. The file is at its beginning, before and after."""
+    start = file.read(2)
+    file.seek(0)
+    return start == b"#!" or PurePosixPath(path).name in {"build", "run"}
 
 
 @dataclass

@@ -6,6 +6,8 @@ Slots hold neither certificates nor connections: they get files by path, verifie
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,7 +85,10 @@ class Depot:
 
     def upload(self, output: Path) -> str:
         """Store a whole output as a blob and return its name; errors as RpcClient.put_blob, OSError for the file."""
-        return self._rpc.put_blob(output.read_bytes())
+        with output.open("rb") as file:
+            sha = hashlib.file_digest(file, "sha256").hexdigest()
+            self._rpc.put_file(file, sha, file.seek(0, os.SEEK_END))
+        return sha
 
 
 def read_manifest(path: Path) -> ProblemManifest:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from judge.errors import PackageError
 from judge.problems import metadata
@@ -98,17 +99,24 @@ class Package:
     _cleanup: weakref.finalize[..., Package] | None = None
 
     def read(self, sha: str) -> bytes:
+        """A whole blob; errors as `open`."""
+        with self.open(sha) as file:
+            return file.read()
+
+    def open(self, sha: str) -> IO[bytes]:
         """A blob's content, checked against its name; PackageError when its file has changed since it was read."""
         blob = self.blobs[sha]
         if isinstance(blob, bytes):
-            return blob
+            return io.BytesIO(blob)
         try:
-            data = blob.read_bytes()
+            file = blob.open("rb")
         except OSError as exc:
             raise PackageError(f"{blob}: cannot be read: {exc.strerror}") from None
-        if hashlib.sha256(data).hexdigest() != sha:
+        if hashlib.file_digest(file, "sha256").hexdigest() != sha:
+            file.close()
             raise PackageError(f"{blob}: changed while the package was imported; import it again")
-        return data
+        file.seek(0)
+        return file
 
     def close(self) -> None:
         """Remove the temporary files of an archive; blobs that are paths into it are gone then."""

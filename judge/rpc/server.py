@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 from prometheus_client import Counter, Histogram
 from pydantic import ValidationError
 
@@ -35,9 +36,11 @@ from judge.errors import (
 )
 from judge.hangup import hang_up
 from judge.rpc.audit import HEADER, By
+from judge.rpc.listener import Listener
 from judge.rpc.messages import ErrorBody, Message
 from judge.rpc.methods import BLOB_ROLES, GATEWAY, METHODS
 from judge.rpc.pki import peer_identity
+from judge.text import one_line
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +48,10 @@ log = logging.getLogger(__name__)
 REPORT_BYTES = 64 * 1024**2
 # At the end the last answers have this many looks, this many seconds apart, to leave.
 _TURNS, _TURN = 50, 0.02
-# Seconds for a TLS handshake, for its end, and without a request on an open connection, slow heads included.
-_HANDSHAKE, _GOODBYE, _IDLE = 10.0, 2.0, 75.0
+# Seconds without a request on an open connection, slow heads included.
+_IDLE = 75.0
 # A body or an answer of N bytes may take so many seconds, and N divided by so many bytes per second.
 _SLOW, _RATE = 20.0, 128 * 1024
-_BACKLOG = 1024
 # A gateway has about one per thread, an executor a few.
 _CONNECTIONS_EACH = 1024
 _OWN_NAME = frozenset({"report", "wait"})
@@ -57,6 +59,20 @@ _SHA = re.compile(r"[0-9a-f]{64}")
 
 SECONDS = Histogram("judge_rpc_seconds", "Time to answer an RPC call", ["method"])
 ERRORS = Counter("judge_rpc_errors_total", "RPC calls answered with an error", ["method", "code"])
+
+
+def _plainly(record: logging.LogRecord) -> bool:
+    """What is no HTTP is one line of the log: it is the peer's fault, and our own calls say nothing of it."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, HttpProcessingError):
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.msg, record.args = f"{record.getMessage()}: {one_line(str(error.message or error))}", ()
+        record.exc_info = record.exc_text = None
+    return True
+
+
+http_log = logging.getLogger(f"{__name__}.http")
+http_log.addFilter(_plainly)
 
 
 @dataclass(frozen=True)
@@ -354,7 +370,7 @@ class Server:
             raise ValueError(msg)
         self._app = _App(handlers, blobs, body_bytes, blob_bytes, translate)
         self._runner: web.AppRunner | None = None
-        self._listener: asyncio.Server | None = None
+        self._listener: Listener | None = None
 
     async def start(self, listen: str, context: ssl.SSLContext, grace: float) -> None:
         """Listen on `host:port`; `grace` seconds is what requests in flight get at stop. RefusedError: port in use."""
@@ -366,19 +382,12 @@ class Server:
             access_log=None,
             shutdown_timeout=grace,
             keepalive_timeout=_IDLE,
+            logger=http_log,
         )
         await self._runner.setup()
+        self._listener = Listener(self._runner.server, context)  # type: ignore[arg-type]
         try:
-            self._listener = await asyncio.get_running_loop().create_server(
-                self._runner.server,  # type: ignore[arg-type]
-                host.strip("[]"),
-                int(port),
-                ssl=context,
-                backlog=_BACKLOG,
-                reuse_address=True,
-                ssl_handshake_timeout=_HANDSHAKE,
-                ssl_shutdown_timeout=_GOODBYE,
-            )
+            await self._listener.start(host.strip("[]"), int(port))
         except OSError as exc:
             await self._runner.cleanup()
             reason = exc.strerror or str(exc)

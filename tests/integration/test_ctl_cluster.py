@@ -221,3 +221,66 @@ def test_what_a_command_printed_is_exact_in_a_pipe_and_harmless_on_a_terminal(cl
     assert "[/b]" in ctl(cluster, "search"), "and a table shows the command as it is"
     seen = on_terminal(cluster, "get", task["id"])
     assert r"b\x1b[31m\x1b]0;[/b]" + "7".rjust(300, "0") in seen
+
+
+# --- large blobs -----------------------------------------------------------------------------------------------
+
+LARGE = 200 * 1024**2
+
+
+def measured(cluster: Cluster, *arguments: str) -> int:
+    """Run judgectl, which must succeed; the most bytes of memory that it had."""
+    environment = {**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml")}
+    process = subprocess.Popen([str(BIN / "judgectl"), *arguments], env=environment, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss * 1024
+
+
+class Peaks:
+    """The most memory that each daemon in Python has had since this was made, beyond what it had then."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.before = {}
+        for pid, command in processes_of(str(cluster.directory)).items():
+            kind = next((one for one in ("judicator", "gateway", "executor") if one in command), None)
+            if kind is not None:
+                Path(f"/proc/{pid}/clear_refs").write_text("5")
+                self.before[pid] = (kind, self._of(pid))
+
+    @staticmethod
+    def _of(pid: int) -> int:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
+
+    def grown(self) -> dict[str, int]:
+        """Bytes by kind of daemon, of the process that grew the most."""
+        found: dict[str, int] = {}
+        for pid, (kind, before) in self.before.items():
+            if Path(f"/proc/{pid}").exists():
+                found[kind] = max(found.get(kind, 0), self._of(pid) - before)
+        return found
+
+
+def test_a_large_file_passes_through_all_without_being_in_memory(cluster: Cluster, tmp_path: Path) -> None:
+    """Up from a package to the database, and down again: gateway, judicator and judgectl hold pieces of it."""
+    package = tmp_path / "large"
+    shutil.copytree(HELLO.parent, package)
+    with (package / "data/secret/large.in").open("wb") as file:
+        file.truncate(LARGE)
+    shutil.copy(next((package / "data/secret").glob("*.ans")), package / "data/secret/large.ans")
+    least, peaks = measured(cluster, "whoami"), Peaks(cluster)
+    assert measured(cluster, "problem", "import", str(package)) < least + 64 * 1024**2
+    assert measured(cluster, "problem", "export", "large", str(tmp_path / "folder")) < least + 64 * 1024**2
+    assert measured(cluster, "problem", "export", "large", str(tmp_path / "large.zip")) < least + 64 * 1024**2
+    assert (tmp_path / "folder/data/secret/large.in").stat().st_size == LARGE
+    assert all(grown < 64 * 1024**2 for grown in peaks.grown().values()), peaks.grown()
+
+
+def test_a_large_output_passes_through_the_executor_without_being_in_memory(cluster: Cluster) -> None:
+    peaks = Peaks(cluster)
+    task = ctl_json(cluster, "submit", "--command", "head -c 8000000 /dev/zero")
+    assert task["result"]["stdout_blob"], task
+    assert set(peaks.grown()) == {"judicator", "gateway", "executor"}
+    assert all(grown < 32 * 1024**2 for grown in peaks.grown().values()), peaks.grown()

@@ -13,21 +13,27 @@ import pytest
 
 from judge.config import SubmissionLimits
 from judge.errors import UnavailableError
+from judge.rpc import listener, pki, server
 from judge.rpc import messages as m
-from judge.rpc import pki, server
 from judge.rpc.client import RpcClient
 from tests.support.judicators import World
 from tests.support.servers import wait_for
 from tests.support.strangers import crowd
 
 SOON = 5.0
+HELLO = bytes.fromhex("1603010200010001fc0303")
 
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorter bounds than people need."""
-    for name, seconds in {"_SLOW": 1.0, "_HANDSHAKE": 2.0, "_GOODBYE": 0.5, "_IDLE": 2.0}.items():
-        monkeypatch.setattr(server, name, seconds)
+    for module, name, seconds in (
+        (server, "_SLOW", 1.0),
+        (listener, "_HANDSHAKE", 2.0),
+        (listener, "_GOODBYE", 0.5),
+        (server, "_IDLE", 2.0),
+    ):
+        monkeypatch.setattr(module, name, seconds)
 
 
 @pytest.fixture
@@ -89,11 +95,44 @@ def over(sock: socket.socket, drip: bytes, within: float) -> bytes:
     raise AssertionError(f"still served after {within:g} s")
 
 
-@pytest.mark.parametrize("begin", [b"", bytes.fromhex("1603010200010001fc0303"), b"GET / HTTP/1.1\r\n"])
+@pytest.mark.parametrize("begin", [b"", HELLO, b"GET / HTTP/1.1\r\n"])
 def test_half_open_handshakes_hold_up_nobody_and_end(world: World, client: RpcClient, begin: bytes) -> None:
     with crowd(address_of(world), 300, begin) as made:
         served(client)
         wait_for(lambda: made.open == 0, what="the end of all half-open connections")
+
+
+def test_half_done_handshakes_are_counted_by_address(world: World, client: RpcClient, monkeypatch, caplog) -> None:
+    """One address has a number of them, and the oldest go; another address, and whoever is quick, is not concerned."""
+    monkeypatch.setattr(listener, "_HANDSHAKE", 60.0)
+    address = address_of(world)
+    with crowd(address, 1, HELLO, sources=["127.0.0.9"]) as other, crowd(address, 400, HELLO) as made:
+        wait_for(lambda: len(made.ended) >= 400 - listener._SHAKING_EACH, what="the oldest to make room")
+        served(client)
+        assert made.open >= listener._SHAKING_EACH - 10
+        assert other.open == 1
+    assert "TLS handshakes made room for others, at last for one from 127.0.0.1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"GET / HTTP/9\r\n\r\n",
+        b"\x16\x03\x01\x00\x00\r\n\r\n",
+        b"POST /rpc/ping HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
+        b"POST /rpc/ping HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"POST /rpc/ping HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /rpc/ping HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_one_line_of_the_log(world: World, client: RpcClient, caplog, nonsense: bytes) -> None:
+    """A member that speaks nonsense fills no log with our own calls."""
+    with secured(world) as odd:
+        odd.sendall(nonsense)
+        over(odd, b"", within=25)
+    served(client)
+    assert "Traceback" not in caplog.text
+    assert all(record.exc_info is None for record in caplog.records)
 
 
 @pytest.mark.parametrize(
