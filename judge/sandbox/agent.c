@@ -114,9 +114,9 @@ static void protect(void) {
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) die("prctl");
 }
 
-/* Modified at 0: no clock, however coarse, can show a run of now as that. */
+/* Modified and read at 0: no clock, however coarse, can show a run of now as that. */
 static void mark_unused(const char *path) {
-    const struct timespec times[2] = {{0, UTIME_OMIT}, {0, 0}};
+    const struct timespec times[2] = {{0, 0}, {0, 0}};
     if (utimensat(AT_FDCWD, path, times, 0) < 0) die(path);
 }
 

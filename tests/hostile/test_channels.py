@@ -147,7 +147,6 @@ def test_no_mark_on_a_device_reaches_another_container(two: tuple[Sandbox, Sandb
 def test_what_is_in_the_page_cache_is_not_a_programs_to_drop(two: tuple[Sandbox, Sandbox]) -> None:
     """What one drops, the next reads slowly: a message, and a forged account of memory."""
     path = Path("/usr/bin/env")
-    path.read_bytes()
     drop = """
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -159,12 +158,13 @@ int main(void) {
     return 0;
 }
 """
-    run_c(two[0], drop).close()
     size = path.stat().st_size
     there = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
-    with path.open("rb") as file:
+    with path.open("rb") as file:  # open meanwhile: some file systems drop the pages of files that nobody has open
+        file.read()
+        run_c(two[0], drop).close()
         where = ctypes.c_void_p(libc.mmap(None, ctypes.c_size_t(size), 1, mmap.MAP_PRIVATE, file.fileno(), 0))
         assert libc.mincore(where, ctypes.c_size_t(size), there) == 0
         libc.munmap(where, ctypes.c_size_t(size))
