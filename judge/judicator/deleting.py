@@ -34,6 +34,8 @@ _BATCH: Final = 200
 # One call deletes for so long, in seconds, and counts up to so many that are left.
 _PATIENCE: Final = 2.0
 _COUNT: Final = 10_000
+# Names, for the database's log and profiler, what looks at all of a user's or problem's once in a call.
+_LOOK: Final = "deleting"
 _FIELDS: Final = {
     "user": 1,
     "done": 1,
@@ -116,7 +118,7 @@ class Deleting:
         await self._blobs.let_go(sha for doc in docs for sha in doc["blobs"])
         failpoint.hit("delete-marked")
         free = {"_id": {"$in": [doc["_id"] for doc in docs]}, "done": True, "rejudging": None}
-        count = (await self._db.tasks.delete_many(free)).deleted_count
+        count = (await self._db.tasks.delete_many(free, hint="_id_")).deleted_count
         failpoint.hit("delete-deleted")
         DELETED.labels("submission").inc(count)
         # Else somebody else has a part of them, and the recount will see.
@@ -129,7 +131,9 @@ class Deleting:
         doc = await self._db.find(self._db.problems, {"_id": name})
         if doc is None:
             raise NotFoundError(f"there is no problem '{name}'")
-        waiting = await self._db.tasks.count_documents({"problem.name": name, "done": False}, limit=_COUNT)
+        waiting = await self._db.tasks.count_documents(
+            {"problem.name": name, "done": False}, limit=_COUNT, comment=_LOOK
+        )
         if waiting:
             return doc, f"{waiting} submissions to problem '{name}' wait or run; let them end, or cancel them"
         opened = await self._db.rejudgings.find_one({"settled": False, "problems.name": name}, {"_id": 1})
@@ -139,7 +143,9 @@ class Deleting:
 
     async def _preview_problem(self, name: str) -> DeletionPreview:
         doc, refusal = await self._problem(name)
-        judged = await self._db.tasks.count_documents({"problem.name": name, "rerun_of": None}, limit=_COUNT)
+        judged = await self._db.tasks.count_documents(
+            {"problem.name": name, "rerun_of": None}, limit=_COUNT, comment=_LOOK
+        )
         manifest = await self._db.manifests.find_one({"_id": doc["hash"]}, {"blobs": 1}) or {"blobs": []}
         size = 0
         async for file in self._db.raw["fs.files"].find({"filename": {"$in": manifest["blobs"]}}, {"length": 1}):
@@ -183,8 +189,8 @@ class Deleting:
 
     async def _preview_user(self, user: str) -> DeletionPreview:
         mine = {"user": user, "rerun_of": None}
-        count = await self._db.tasks.count_documents(mine, limit=_COUNT)
-        unfinished = await self._db.tasks.count_documents({"user": user, "done": False}, limit=_COUNT)
+        count = await self._db.tasks.count_documents(mine, limit=_COUNT, comment=_LOOK)
+        unfinished = await self._db.tasks.count_documents({"user": user, "done": False}, limit=_COUNT, comment=_LOOK)
         if not count and not await self._db.rejudgings.find_one({"user": user}, {"_id": 1}):
             raise NotFoundError(f"nothing of user '{user}' is stored")
         goes = [
@@ -208,7 +214,7 @@ class Deleting:
         )
 
     async def _rejudged(self, query: Document) -> str | None:
-        doc = await self._db.tasks.find_one({**query, "rejudging": {"$gt": 0}}, {"rejudging": 1})
+        doc = await self._db.tasks.find_one({**query, "rejudging": {"$gt": 0}}, {"rejudging": 1}, comment=_LOOK)
         if doc is None:
             return None
         return f"some of the submissions are part of rejudging {doc['rejudging']}; apply or cancel it first"
@@ -226,7 +232,7 @@ class Deleting:
             raise ConflictError(refusal)
         deadline, deleted, size = clock.Deadline(_PATIENCE), 0, 0
         while not deadline.over:
-            await self._cancel({**old, "done": False})
+            await self._cancel(old)
             ended = {**old, "done": True, "rejudging": None}
             docs = await self._db.tasks.find(ended, {"user": 1, "blobs": 1, "bytes": 1}, limit=_BATCH).to_list()
             if not docs:
@@ -234,7 +240,7 @@ class Deleting:
             count, freed = await self._delete(docs)
             deleted, size = deleted + count, size + freed
             failpoint.hit("purge-batch")
-        left = await self._db.tasks.count_documents(old, limit=_COUNT)
+        left = await self._db.tasks.count_documents(old, limit=_COUNT, comment=_LOOK)
         if not left:
             await self._forget(user)
         log.info("user '%s': %d submissions deleted, %s left", user, deleted, _many(left))
@@ -247,7 +253,11 @@ class Deleting:
         return moment
 
     async def _cancel(self, query: Document) -> None:
-        docs = await self._db.tasks.find(query, {"_id": 1}, limit=_BATCH).to_list()
+        """Cancel what waits or runs, some of it; the index has what waits by its user, and little runs."""
+        docs: list[Document] = []
+        for executor in (None, {"$gt": ""}):
+            unfinished = {**query, "done": False, "executor": executor}
+            docs += await self._db.tasks.find(unfinished, {"_id": 1}, limit=_BATCH, hint="hands").to_list()
 
         async def cancel(task: ObjectId) -> None:
             with contextlib.suppress(ConflictError, NotFoundError):  # it has come to its end meanwhile

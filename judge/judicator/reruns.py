@@ -120,7 +120,8 @@ class Reruns:
             "running": {"$and": [{"$not": ["$done"]}, {"$gt": ["$executor", ""]}]},
             "changed": CHANGED,
         }
-        rows = await self._col.aggregate([{"$match": runs(number)}, {"$group": {"_id": group, "n": {"$sum": 1}}}])
+        steps: list[Document] = [{"$match": runs(number)}, {"$group": {"_id": group, "n": {"$sum": 1}}}]
+        rows = await self._col.aggregate(steps, comment="rejudging")
         return [{**row["_id"], "n": row["n"]} async for row in rows]
 
     async def page(self, number: int, *, every: bool, after: ObjectId | None, limit: int) -> list[Document]:

@@ -469,7 +469,7 @@ class Tasks:
         if not docs:
             return 0
         same = {"_id": {"$in": [doc["_id"] for doc in docs]}, "done": True, "rejudging": None}
-        deleted = (await self._tasks.delete_many(same)).deleted_count
+        deleted = (await self._tasks.delete_many(same, hint="_id_")).deleted_count
         if deleted == len(docs):  # else somebody else has a part of them, and the recount will see
             await self.usage.gone(docs)
         return deleted

@@ -146,7 +146,7 @@ class Usage:
             {"$match": {"user": user}},
             {"$group": {"_id": None, "bytes": {"$sum": "$bytes"}, "tasks": {"$sum": 1}}},
         ]
-        rows = await (await self._tasks.aggregate(sums, hint="stored")).to_list()
+        rows = await (await self._tasks.aggregate(sums, hint="stored", comment="recount")).to_list()
         real, tasks = (rows[0]["bytes"], rows[0]["tasks"]) if rows else (0, 0)
         off = int(real - counter["bytes"])
         if not tasks and not counter["bytes"]:

@@ -16,19 +16,48 @@ import pytest
 
 from judge import clock
 from judge.allowance import Allowance, Allowances
-from judge.errors import LimitError
+from judge.errors import ConflictError, LimitError
 from judge.judicator.queue import Taker
 from judge.rpc import messages as m
-from judge.rpc.overview import ExecutorsReply, StatusReply
-from judge.rpc.rejudging import RejudgeAct, RejudgeFilter, RejudgePreview, RejudgeStart, Rejudging
+from judge.rpc.audit import AuditQuery, By, Note, TokensSeen
+from judge.rpc.client import RpcClient
+from judge.rpc.deleting import DeletionWanted, ProblemName, PurgeRequest
+from judge.rpc.methods import METHODS
+from judge.rpc.overview import DrainRequest, ExecutorsReply, StatusReply, UsageRequest
+from judge.rpc.rejudging import (
+    RejudgeAct,
+    RejudgeDiffRequest,
+    RejudgeFilter,
+    RejudgePreview,
+    RejudgeStart,
+    Rejudging,
+    RejudgingRef,
+    RejudgingsRequest,
+)
+from judge.rpc.session import SessionBegin, SessionEnd, SessionRef
 from tests.support.judicators import World, accepted, source
+from tests.support.problems import imported
 from tests.support.queues import finished, runs, waiting, write
 from tests.support.servers import wait_for
 
+EXCEPT = {
+    "recount": "counts and sums over an index alone, for at most a twentieth of the leader's time, and in retention",
+    "deleting": "what an admin is told before a deletion, and what is left after: up to 10,000, once in a call",
+    "rejudging": "how far a rejudging is, when an admin looks: its own runs",
+    "waiting": "how many tasks of a user wait who seems to have as many as may, and for whoami: no more than the cap",
+}
 # More than it returns or changes, a command may look at so many keys or documents.
 SPARE = 50
 MANY = 3000
 LONG_AGO = clock.wall() - datetime.timedelta(days=30)
+
+
+REJUDGING: dict[str, Any] = {
+    "_id": 1000, "digest": "", "filter": {"user": ["new"]}, "reason": "r", "user": "root", "trace": "",
+    "state": "running", "settled": False, "members": [], "problems": [], "total": 2 * MANY, "skipped": 0,
+    "counts": None, "matrix": None, "call": None, "created": LONG_AGO, "finished": None, "ended": None,
+    "ended_by": None,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +76,11 @@ def big(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_add
     write(db, waiting(MANY, user="broken", tried=["e1"]))  # the executor that asks has failed them
     write(db, waiting(MANY, user="crowd"))  # a user whose share is taken
     write(db, waiting(300, user="ann", first=500))
-    write(db, runs(MANY, number=1000))
-    db.rejudgings.insert_one({"_id": 1000, "state": "running", "settled": False})
+    for needs in ("c", "pascal"):
+        write(db, runs(MANY, number=1000, needs=needs))
+    for number in range(10):
+        write(db, waiting(MANY // 10, user="polyglot", needs=f"language{number}"))
+    db.rejudgings.insert_one(REJUDGING)
     db.create_collection("system.profile", capped=True, size=256 * 1024**2)
     db.command("profile", 2)
     yield world
@@ -71,9 +103,16 @@ def changed(entry: dict[str, Any]) -> int:
     return max(entry.get(name, 0) or 0 for name in names)
 
 
+def named(entry: dict[str, Any]) -> int:
+    """How many documents a command names by their ids: the index takes a second step for each of several."""
+    command = entry.get("command", {})
+    ids = (command.get("q") or command.get("filter") or {}).get("_id")
+    return len(ids["$in"]) if isinstance(ids, dict) and "$in" in ids else 0
+
+
 def beyond(entry: dict[str, Any]) -> int:
     looked = max(entry.get("keysExamined", 0), entry.get("docsExamined", 0))
-    return looked - changed(entry)
+    return looked - changed(entry) - named(entry)
 
 
 def _words(entry: dict[str, Any]) -> Iterator[str]:
@@ -84,12 +123,12 @@ def _words(entry: dict[str, Any]) -> Iterator[str]:
 
 
 def check(found: list[dict[str, Any]]) -> None:
-    """No command looks at more than it may; the change stream reads the log of changes. But for two, by their comments:
+    """No command looks at more than it may, but for those of EXCEPT, by their comments.
 
-    the leader's count, and that of a user who seems to have as many waiting as may wait (and whoami).
+    The change stream reads the log of changes, no collection.
     """
     mine = [one for one in found if one.get("appName") == "judge"]
-    asked = [one for one in mine if not {"$changeStream", "recount", "waiting"} & set(_words(one))]
+    asked = [one for one in mine if not {"$changeStream", *EXCEPT} & set(_words(one))]
     assert asked
     bad = [one for one in asked if beyond(one) > SPARE]
     shown = [
@@ -150,10 +189,74 @@ def test_handing_out_reporting_and_ending(big: World) -> None:
 
 
 def test_the_runs_of_a_rejudging_are_handed_out(big: World) -> None:
-    alone = big.executor("e3", slots=1, languages=())
+    """Judged, given back, handed out again, cancelled, in one of thousands."""
+    alone = big.executor("e3", slots=2, languages=("pascal",))
+    alone.report(vacant=0)
     with recorded(big) as found:
-        alone.report()  # what needs no language; there is none, nor a run
-        assert not alone.wait(timeout=0.5)
+        assert may_be_handed(big, "e3", frozenset({"pascal"}))
+        first, second = alone.report(vacant=2).add
+        assert big.db.tasks.count_documents({"executor": "e3", "priority": "rejudge", "done": False}) == 2
+        alone.report(accepted(first), accepted(second, retry=True), vacant=0)
+        assert alone.report(vacant=1).add
+        alone.restart()
+        alone.report(vacant=1)
+        other = big.executor("e5", slots=1, languages=("pascal",))
+        (again,) = other.report().add
+        assert (again.id, again.attempt) == (second.id, 2), "what came back goes before the others"
+        nothing = big.executor("e4", slots=1, languages=())
+        nothing.report()  # what needs no language; there is none, nor a run
+        assert not nothing.wait(timeout=0.5)
+    check(found)
+
+
+def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
+    """What people's calls are asked that no other test here asks; every method of the RPC is in one of them."""
+    user = "new"
+    some = people.call("search", m.SearchRequest(user=user, limit=3), m.SearchReply).tasks
+    by = RejudgeAct(id=1000, user="root", key="k")
+    return {
+        "usage": [UsageRequest(user=user), UsageRequest(user="crowd")],
+        "drain": [DrainRequest(executor="e1", drain=drain) for drain in (True, False)],
+        "problems": [m.Empty()],
+        "rejudgings": [RejudgingsRequest()],
+        "rejudging": [RejudgingRef(id=1000)],
+        "rejudge_diff": [RejudgeDiffRequest(id=1000, all=True, limit=50)],
+        "rejudge_apply": [by],
+        "session_begin": [SessionBegin(id="a" * 64, user=user)],
+        "session_live": [SessionRef(id="a" * 64, user=user)],
+        "session_end": [SessionEnd(id="a" * 64, user=user), SessionEnd(id="b" * 64, user=user, everywhere=True)],
+        "audit_note": [Note(action="login")],
+        "audit_tokens": [TokensSeen(tokens=[])],
+        "audit": [AuditQuery(), AuditQuery(actor="root"), AuditQuery(action="rejudging."), AuditQuery(object="none")],
+        "delete_preview": [
+            DeletionWanted(submission=some[0].id), DeletionWanted(user=user), DeletionWanted(problem="small"),
+        ],
+        "delete_submission": [m.TaskRef(id=some[0].id)],
+        "delete_problem": [ProblemName(name="small")],
+        "purge": [PurgeRequest(user="few")],
+    }  # fmt: skip
+
+
+ELSEWHERE = {
+    "ping", "add", "search", "get", "cancel", "status", "executors", "report", "wait", "problem_import",
+    "rejudge_preview", "rejudge_start", "rejudge_cancel",
+}  # fmt: skip
+
+
+def test_every_other_call(big: World) -> None:
+    people = big.client(timeout=30.0)
+    imported(people, "small")
+    write(big.db, finished(250, user="few", verdict="AC"))
+    asked = calls(big, people)
+    assert set(asked) | ELSEWHERE == set(METHODS)
+    by = By(actor="root", role="admin", origin="192.0.2.1")
+    with recorded(big) as found:
+        for method, requests in asked.items():
+            for request in requests:
+                with contextlib.suppress(ConflictError):
+                    people.call(method, request, METHODS[method].reply, by=by)
+        imported(people, "other")
+    assert big.db.tasks.count_documents({"user": "few"}) == 0
     check(found)
 
 
@@ -166,6 +269,7 @@ def test_looking(big: World) -> None:
         people.call("status", m.Empty(), StatusReply)
         people.call("executors", m.Empty(), ExecutorsReply)
         big.judicators[0].do(big.judicators[0].judicator.tasks.queue.load("crowd"))
+        big.judicators[0].do(big.judicators[0].judicator.tasks.queue.freed("polyglot"))
         people.call("cancel", m.TaskRef(id=task.id), m.Task)
     check(found)
 
@@ -224,4 +328,14 @@ def test_what_goes_on_by_itself(big: World) -> None:
         big.judicators[0].do(judicator.tally.work())
         big.judicators[0].do(judicator.tasks.queue.mend())
         big.judicators[0].do(judicator.rejudgings.sweep())
+        assert big.judicators[0].do(judicator.retention.once(lambda: True))
     check(found)
+
+
+def test_all_that_was_sent(big: World) -> None:
+    """By every loop, whoever was served meanwhile."""
+    with recorded(big):
+        pass
+    everything = list(big.db["system.profile"].find())
+    assert len(everything) > 500
+    check(everything)

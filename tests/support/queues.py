@@ -49,10 +49,12 @@ def waiting(
         yield {**model, "_id": ObjectId(), "waits": front, "trace": uuid.uuid4().hex, **place}
 
 
-def runs(count: int, *, number: int, user: str = "crowd") -> Iterator[dict[str, Any]]:
+def runs(count: int, *, number: int, user: str = "crowd", needs: str = "c") -> Iterator[dict[str, Any]]:
     """Waiting runs of a rejudging."""
-    model = _task(user, "c", "normal", "x", clock.wall())
+    model = _task(user, needs, "normal", "x", clock.wall())
     model |= {"priority": "rejudge", "rank": RANKS["rejudge"], "waits": RUN, "rejudging": number}
+    before = dict.fromkeys(("cpu", "memory", "score", "failed_test", "judged_by"))
+    model["before"] = {"verdict": "AC", "status": "success", **before}
     for place in range(count):
         old = {"_id": ObjectId(bytes(4) + ObjectId().binary[4:]), "rerun_of": ObjectId(), "order": place + 1}
         yield {**model, **old, "arrival": Timestamp(1, next(_COUNT))}
