@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
-from judge import yamltext
+from judge import endpoint, yamltext
 from judge.allowance import Allowances
 from judge.errors import ConfigError
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$")]
 Seconds = Annotated[float, Field(gt=0, le=86400)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-HostPort = Annotated[str, StringConstraints(pattern=r"^[^\s/:]+:[0-9]{1,5}$")]
-Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+$")]
-PageUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+(/\S*)?$")]
+
+
+def _endpoint(fault: Callable[[str], str | None]) -> AfterValidator:
+    """A text in which `fault` finds nothing wrong."""
+
+    def check(text: str) -> str:
+        if wrong := fault(text):
+            # Its own kind of error, so that the sentence names the key.
+            raise PydanticCustomError("endpoint", "{wrong}", {"wrong": wrong})
+        return text
+
+    return AfterValidator(check)
+
+
+HostPort = Annotated[str, _endpoint(endpoint.host_port)]
+Url = Annotated[str, _endpoint(endpoint.url)]
+MemberUrl = Annotated[str, _endpoint(endpoint.member_url)]
+PageUrl = Annotated[str, _endpoint(endpoint.page_url)]
 T = TypeVar("T", bound=BaseModel)
 D = TypeVar("D", bound="Daemon")
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -128,8 +144,8 @@ class EtcdPeer(Model):
     """One listed member of the cluster."""
 
     name: Name
-    peer: Url
-    client: Url
+    peer: MemberUrl
+    client: MemberUrl
 
 
 class EtcdCluster(Model):
@@ -159,10 +175,10 @@ class EtcdConfig(Daemon):
     mode: Literal["member", "proxy"] = "member"
     binary: str = "etcd"
     data_dir: Path | None = None
-    client: Url = "http://127.0.0.1:2379"
-    peer: Url = "http://127.0.0.1:2380"
-    listen_client: list[Url] = Field(default_factory=list)
-    listen_peer: list[Url] = Field(default_factory=list)
+    client: MemberUrl = "http://127.0.0.1:2379"
+    peer: MemberUrl = "http://127.0.0.1:2380"
+    listen_client: list[MemberUrl] = Field(default_factory=list)
+    listen_peer: list[MemberUrl] = Field(default_factory=list)
     proxy_listen: HostPort = "127.0.0.1:2379"
     cluster: EtcdCluster
     check: Check = Check()
@@ -342,9 +358,6 @@ def _lines(node: yaml.Node | None, path: tuple[Any, ...] = ()) -> dict[tuple[Any
 # What the patterns above mean to a person.
 _MEANINGS = {
     r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$": "expected a name of letters, digits, '.', '_' and '-'",
-    r"^[^\s/:]+:[0-9]{1,5}$": "expected HOST:PORT, as in 127.0.0.1:2379",
-    r"^https?://[^\s/]+$": "expected a URL without a path, as in http://127.0.0.1:2379",
-    r"^https?://[^\s/]+(/\S*)?$": "expected a URL, as in http://127.0.0.1:8080/api/v1/alive",
 }
 
 

@@ -9,10 +9,12 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from judge import endpoint
 from judge.config import Model, Url, parse_text
 from judge.ctl import inventory_files
 from judge.ctl.inventory import Host
 from judge.errors import ConfigError, UsageError
+from judge.text import one_line
 
 PLACES = (Path(".judge/client.yml"), Path("~/.config/judge/client.yml"), Path("/etc/judge/client.yml"))
 _OWN_CERTIFICATE = "/etc/judge/tls/https.crt"  # the default of role gateway, signed by the cluster's CA
@@ -112,6 +114,9 @@ def _url(host: Host) -> str:
 def find(explicit: Path | None, server: str | None, inventory: Path | None = None) -> Context:
     """The context to use; UsageError tells how to make one when there is none. Called by every judgectl command."""
     env_server, env_token = os.environ.get("JUDGE_SERVER"), os.environ.get("JUDGE_TOKEN")
+    for name, given in (("--server", server), ("JUDGE_SERVER", env_server)):
+        if given and (wrong := endpoint.url(given.rstrip("/"))):
+            raise UsageError(f"{name}: {wrong}, not '{one_line(given)[:100]}'")
     if explicit and inventory:
         msg = "--context and --inventory both name a cluster; give one of them"
         raise UsageError(msg)

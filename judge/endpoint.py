@@ -1,0 +1,76 @@
+"""Where servers are reached, as people write it: what is wrong with an address or a URL, in words. Pure functions.
+
+Hosts are names or IPv4 addresses. An IPv6 address is taken in the URL of a gateway only, where it goes to one library;
+elsewhere the same text is read by etcd, MongoDB, gRPC and configuration templates, which differ about brackets.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import SplitResult, urlsplit
+
+_SIX = "an IPv6 address cannot stand here; give its host a name that resolves to it"
+_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,252})\Z")
+_HOST_PORT = "expected HOST:PORT, as in 127.0.0.1:2379"
+_BARE = "expected a URL without a path, as in http://127.0.0.1:2379"
+_PAGE = "expected a URL, as in http://127.0.0.1:8080/api/v1/alive"
+
+
+def host_port(text: str) -> str | None:
+    """What is wrong with `HOST:PORT`, None when nothing is."""
+    host, _, port = text.rpartition(":")
+    if _six(host) or _six(text):
+        return f"{_HOST_PORT}; {_SIX}"
+    return None if _NAME.match(host) and _port(port) else _HOST_PORT
+
+
+def url(text: str) -> str | None:
+    """What is wrong with the URL of a server, None when nothing is; an IPv6 address in brackets is a host, too."""
+    return _url(text, _BARE)
+
+
+def member_url(text: str) -> str | None:
+    """What is wrong with the URL of a member of etcd, None when nothing is."""
+    parts = _split(text)
+    return f"{_BARE}; {_SIX}" if parts is not None and _six(parts.hostname or "") else _url(text, _BARE)
+
+
+def page_url(text: str) -> str | None:
+    """What is wrong with the URL of a page, None when nothing is."""
+    return _url(text, _PAGE)
+
+
+def _url(text: str, expected: str) -> str | None:
+    parts = _split(text)
+    if parts is None or parts.scheme not in {"http", "https"} or not text.startswith(("http://", "https://")):
+        return expected
+    host = parts.hostname or ""
+    if "@" in parts.netloc or not (_six(host) or _NAME.match(host)):
+        return expected
+    rest = parts.netloc.rpartition("]")[2] if _six(host) else parts.netloc
+    if ":" in rest and not _port(rest.rpartition(":")[2]):
+        return expected
+    if expected == _BARE and len(text) > len(f"{parts.scheme}://{parts.netloc}"):
+        return expected
+    return None
+
+
+def _split(text: str) -> SplitResult | None:
+    if not text.isascii() or not text.isprintable() or " " in text:
+        return None
+    try:
+        return urlsplit(text)
+    except ValueError:  # brackets that do not match, or hold no address
+        return None
+
+
+def _six(host: str) -> bool:
+    try:
+        return "%" not in host and ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).version == 6
+    except ValueError:
+        return False
+
+
+def _port(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= 65535
