@@ -289,7 +289,7 @@ _IDEMPOTENCY = {"Idempotency-Key": "1 to 128 characters; the same key with the s
 ROUTES: list[Route] = [
     Route("POST", "/submissions", "submit", "Hand in a submission", _add, "user", m.Task, 201,
           also={200: "The Idempotency-Key was used before, here is its task"}, body=m.Submission, headers=_IDEMPOTENCY,
-          errors=(403, 404, 409, 429)),
+          errors=(403, 404, 409)),
     Route("GET", "/submissions", "search", "Find submissions, newest first", _search, "user", m.SearchReply,
           query=m.SearchRequest, errors=(403,)),
     Route("GET", "/submissions/<id>", "get", "One submission; with wait, once it has changed", _get, "user", m.Task,

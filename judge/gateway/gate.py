@@ -22,7 +22,6 @@ from judge.rpc.session import LIFETIME
 # What a stranger may send: a log-in with room to spare.
 SMALL_BODY = 64 * 1024
 _LOGIN = "/login"
-_API = "/api/"
 _BLOBS = "/api/v1/blobs/"
 _FREE_FAILURES, _SECONDS_EACH = 20, 3.0
 # Where the front asks the app about the session of a cookie: 204, or 404 when it is not in force.
@@ -42,7 +41,7 @@ class Caller:
     """Who makes a request. `address` is the client's, `key` whose share of the gateway it takes.
 
     `retry_after`: seconds, when it comes too often; else 0. `known` is None for a stranger, and for who has a session
-    that nobody has vouched for lately: `claim` names it.
+    that nobody has vouched for lately: `claim` names it. `tries`: a token or a log-in comes with it, right or not.
     """
 
     address: str
@@ -51,6 +50,7 @@ class Caller:
     retry_after: float
     body_bytes: int
     claim: str | None = None
+    tries: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Gate:
             known, claim = self._session(head)
         retry = 0.0
         login = head.method == "POST" and head.path == _LOGIN
-        tries = bearer is not None or login or self._needs_token(head)
+        tries = bearer is not None or login
         # A session says who somebody is, not whose token they try at the log-in.
         sure = known and not login and (bearer is None or self._throttle.knows(stranger, known.fingerprint))
         if tries and not sure:
@@ -115,6 +115,7 @@ class Gate:
             retry,
             self._body_bytes(head, by_token=bearer is not None, admin=known.admin) if known else SMALL_BODY,
             claim,
+            tries,
         )
 
     def said(self, claim: str, status: int) -> None:
@@ -132,13 +133,9 @@ class Gate:
             self._said.popitem(last=False)
 
     def answered(self, caller: Caller, status: int) -> None:
-        """Note what came of it: 401 is a failed log-in."""
-        if status == 401:
+        """Note what came of it: 401 is a failed log-in, when there was a try."""
+        if status == 401 and caller.tries:
             self._throttle.failed(group(caller.address), clock.monotonic())
-
-    @staticmethod
-    def _needs_token(head: Head) -> bool:
-        return head.path.startswith(_API) and head.path not in {_API + "v1/health", _API + "v1/openapi.json"}
 
     def _body_bytes(self, head: Head, *, by_token: bool, admin: bool) -> int:
         limits = self._config.limits

@@ -34,7 +34,7 @@ _STATUS = {
     413: "The body or the source is too large",
     415: "The body is of a type that this call does not take",
     422: "No submission meets the conditions",
-    429: "This user has all that one may have",
+    429: "This user has all that one may have, or tokens that are not known came from this address too often",
     503: "The judge's servers do not answer at the moment",
     504: "The judge's servers did not answer in time",
 }
@@ -55,7 +55,7 @@ def _errors(route: Route) -> list[int]:
     if route.query or route.body or route.binary_body or route.headers:
         found.add(400)
     if route.role != "none":
-        found |= {401, 503, 504}
+        found |= {401, 429, 503, 504}
     if route.role == "admin":
         found.add(403)
     if "<" in route.path:

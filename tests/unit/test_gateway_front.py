@@ -251,9 +251,8 @@ def test_a_session_of_the_pages_is_known_at_the_gate_while_the_app_says_so(confi
     assert ask().claim == claim, "a yes has an end"
     for forged in (cookie[:-2] + "xx", "", "a.b.c", cookie.swapcase()):
         assert (ask(value=forged).known, ask(value=forged).claim) == (None, None)
-    known = ask()
     for _ in range(30):
-        gate.answered(known, 401)
+        gate.answered(ask("POST /login"), 401)
     for line, waits in (("POST /login", True), ("POST /submit", False), ("GET /api/v1/whoami", False)):
         assert (ask(line).retry_after > 0) == waits, "a session is no licence to guess the tokens of others"
     write_tokens(config.tokens, [("root", "admin", ADMIN)])
@@ -281,10 +280,16 @@ def test_failures_cost_strangers_time_and_not_their_neighbours(config):
         "http://x/log%69n",
         "//login",
         "/%2flogin",
-        "//api/v1/whoami",
-        "/%61pi/v1/whoami",
     ):
         assert gate.caller(parse(f"POST {guess} HTTP/1.1", "Host: x"), "1.2.3.4").retry_after > 0, guess
+    for guess in ("/", "//api/v1/whoami", "/%61pi/v1/whoami"):
+        head = parse(f"GET {guess} HTTP/1.1", "Host: x", "authorization:  bEARER wrong")
+        assert gate.caller(head, "1.2.3.4").retry_after > 0, guess
+    without = parse("GET /api/v1/whoami HTTP/1.1", "Host: x")
+    assert gate.caller(without, "1.2.3.4").retry_after == 0, "no token is no guess"
+    for _ in range(30):
+        gate.answered(gate.caller(without, "1.2.3.6"), 401)
+    assert gate.caller(wrong, "1.2.3.6").retry_after == 0
 
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.booleans()), max_size=80))
