@@ -14,7 +14,7 @@ import typer
 from judge import __version__
 from judge.boot import holds
 from judge.ctl import context as contexts
-from judge.ctl import deleting, fleet_commands, problems, rejudge, show, submit, trail
+from judge.ctl import deleting, fleet_commands, problem_commands, rejudge, show, submit, trail
 from judge.ctl import examples as example_set
 from judge.ctl.api import Api
 from judge.ctl.options import Options, Output
@@ -22,7 +22,6 @@ from judge.ctl.text import duration
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.rpc import messages as m
 from judge.rpc.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami
-from judge.rpc.problem import ProblemInfo, ProblemsReply
 
 app = typer.Typer(
     help="Talk to a Judge cluster: hand in programs, follow verdicts, look after the cluster.",
@@ -30,8 +29,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-problem_app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help=True)
-app.add_typer(problem_app, name="problem")
 
 Reason = Annotated[str, typer.Option("--reason", help="Why; others see it in the status.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Submission ids.")]
@@ -75,6 +72,7 @@ def _api() -> Api:
 
 
 app.add_typer(rejudge.use(_api), name="rejudge")
+app.add_typer(problem_commands.use(_api), name="problem")
 deleting.add_to(app, _api)
 trail.add_to(app, _api)
 
@@ -369,101 +367,6 @@ def languages_command(output: Output = TABLE) -> None:
     for row in rows:
         table.add_row(row["name"], row.get("title", ""), " ".join(row.get("suffixes", [])), row.get("version") or "-")
     show.out.print(table)
-
-
-@problem_app.command("import")
-def problem_import(
-    paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")], output: Output = TABLE
-) -> None:
-    """Check problem packages and give them to the cluster."""
-    packages = [problems.read_checked(path) for path in paths]
-    with _api() as api:
-        infos = [example_set.import_package(api, one) for one in packages]
-    for note in (note for one in packages for note in one.notes):
-        show.err.say(f"note: {note}", "dim")
-    if output == show.Output.JSON:
-        show.print_json(infos)
-        return
-    show.out.print(_problems_table(infos))
-
-
-@problem_app.command("list")
-def problem_list(output: Output = TABLE) -> None:
-    """List the cluster's problems."""
-    with _api() as api:
-        reply = api.call(ProblemsReply, "GET", "/problems")
-    if output == show.Output.JSON:
-        show.print_json(reply)
-    else:
-        show.out.print(_problems_table(reply.problems))
-
-
-@problem_app.command("show")
-def problem_show(name: str, output: Output = TABLE) -> None:
-    """Show one problem: its kind, limits, validator and groups."""
-    with _api() as api:
-        found = problems.find(api, name)
-        if output == show.Output.JSON:
-            show.print_json(found)
-        else:
-            problems.print_problem(found, problems.manifest_of(api, found))
-
-
-@problem_app.command("export")
-def problem_export(
-    name: str,
-    target: Annotated[
-        Path | None, typer.Argument(metavar="[DIR|ZIP]", help="Where to; default: a directory of its name.")
-    ] = None,
-    output: Output = TABLE,
-) -> None:
-    """Write a problem's package as it was imported."""
-    place = problems.default_target(name, target)
-    with _api() as api:
-        count = problems.export(api, name, place)
-    if output == show.Output.JSON:
-        show.print_json({"problem": name, "target": str(place), "files": count})
-    else:
-        show.out.say(f"{name}: {count} files written to {place}")
-
-
-@problem_app.command("verify")
-def problem_verify(
-    target: Annotated[str, typer.Argument(metavar="DIR|ZIP|NAME", help="A package, or a problem of the cluster.")],
-    name: Annotated[str | None, typer.Option("--as", help="Import the package under this name.")] = None,
-    priority: Annotated[str, typer.Option(help="high, normal or low.")] = "low",
-    output: Output = TABLE,
-) -> None:
-    """Judge a package's own submissions, all tests of them, and compare with what the package says of them.
-
-    Exit code 1 when any differs.
-    """
-    if priority not in {"high", "normal", "low"}:
-        msg = f"--priority: '{priority}' is not known; choose high, normal or low"
-        raise UsageError(msg)
-    with _api() as api:
-        verified = problems.verify(api, target, name=name, priority=priority, quiet=output == show.Output.JSON)
-    if output == show.Output.JSON:
-        show.print_json([row.as_json() for row in verified.rows])
-    else:
-        problems.print_verified(verified)
-    raise typer.Exit(0 if verified.right else EXIT_FAILED)
-
-
-def _problems_table(infos: list[ProblemInfo]) -> Any:
-    table = show.grid("problem", "title…", "kind", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
-    for one in infos:
-        table.add_row(
-            one.name,
-            one.title,
-            one.kind,
-            str(one.tests),
-            f"{one.limits.cpu:g} s",
-            show.size(one.limits.memory),
-            one.hash[:12],
-            one.imported[:19].replace("T", " "),
-        )
-    return table
 
 
 @app.command()

@@ -17,7 +17,7 @@ from pydantic import Field, StringConstraints
 
 from judge.allowance import Role
 from judge.config import Model, parse_text
-from judge.errors import ConfigError, UnauthorizedError
+from judge.errors import ConfigError, ForbiddenError, UnauthorizedError
 from judge.rpc.messages import Sha256
 
 log = logging.getLogger(__name__)
@@ -184,6 +184,12 @@ def csrf_valid(request: Request) -> bool:
     expected = session.get("csrf")
     given = request.form.get("csrf", "")
     return isinstance(expected, str) and hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+
+
+def admins_only(principal: Principal, what: str) -> None:
+    """ForbiddenError for everybody else; `what` is what they asked for, in the words of the sentence."""
+    if not principal.admin:
+        raise ForbiddenError(f"{what} takes a token of role admin")
 
 
 def new_token() -> str:

@@ -150,8 +150,7 @@ class Pages:
         return self._drain(name, on=False)
 
     def _drain(self, name: str, *, on: bool) -> Any:
-        if not g.principal.admin:
-            raise ForbiddenError("draining and resuming executors takes a token of role admin")
+        auth.admins_only(g.principal, "draining and resuming executors")
         reason = request.form.get("reason", "").strip()[:500]
         api.drain(self._cluster, g.principal, name, on=on, reason=reason)
         flash(f"{name} takes no more work." if on else f"{name} takes work again.", "good")

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 from flask import flash, g, redirect, render_template, request, url_for
 from pydantic import ValidationError
 
-from judge.errors import ForbiddenError, JudgeError, UnavailableError
-from judge.gateway import models, rejudge
+from judge.errors import JudgeError, UnavailableError
+from judge.gateway import auth, models, rejudge
 from judge.gateway.routes import Services, field_error
 from judge.rpc.rejudging import RejudgeDiffRequest, RejudgeFilter
 
@@ -57,14 +57,9 @@ class Pages:
         """`services` are the app's."""
         self._cluster = services.cluster
 
-    @staticmethod
-    def _admin() -> None:
-        if not g.principal.admin:
-            raise ForbiddenError("rejudging takes a token of role admin")
-
     def overview(self) -> Any:
         """GET /rejudgings: the list, the form, and with conditions in the address what they find."""
-        self._admin()
+        auth.admins_only(g.principal, "rejudging")
         return self._overview({name: request.args.get(name, "") for name in (*LISTS, *TIMES)}), 200
 
     def _overview(self, given: dict[str, str], error: str = "") -> str:
@@ -83,7 +78,7 @@ class Pages:
 
     def start(self) -> Any:
         """POST /rejudgings."""
-        self._admin()
+        auth.admins_only(g.principal, "rejudging")
         given = {name: request.form.get(name, "") for name in (*LISTS, *TIMES, "reason", "key")}
         try:
             body = models.RejudgeBody(filter=filter_of(given), reason=given["reason"].strip())
@@ -99,7 +94,7 @@ class Pages:
 
     def one(self, number: str) -> Any:
         """GET /rejudgings/N."""
-        self._admin()
+        auth.admins_only(g.principal, "rejudging")
         whole = request.args.get("all", "") == "yes"
         after = request.args.get("after") or None
         try:
@@ -122,7 +117,7 @@ class Pages:
         return self._act(number, apply=False)
 
     def _act(self, number: str, *, apply: bool) -> Any:
-        self._admin()
+        auth.admins_only(g.principal, "rejudging")
         key = request.form.get("key", "")[:128] or None
         found = rejudge.act(self._cluster, g.principal, rejudge.number_of(number), apply=apply, key=key)
         flash("Its verdicts count now." if apply else "Cancelled; every verdict stays as it was.", "good")

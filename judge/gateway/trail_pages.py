@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 from flask import flash, g, redirect, render_template, request, url_for
 from pydantic import ValidationError
 
-from judge.errors import ConflictError, ForbiddenError, NotFoundError
-from judge.gateway import deleting
+from judge.errors import ConflictError, NotFoundError
+from judge.gateway import auth, deleting
 from judge.gateway.routes import Services, field_error
 from judge.rpc.audit import AuditQuery, AuditReply
 from judge.rpc.deleting import DeletionWanted, Purged
@@ -27,14 +27,9 @@ class Pages:
         """`services` are the app's."""
         self._cluster = services.cluster
 
-    @staticmethod
-    def _admin() -> None:
-        if not g.principal.admin:
-            raise ForbiddenError("this page takes a token of role admin")
-
     def audit(self) -> Any:
         """GET /audit: search and paging."""
-        self._admin()
+        auth.admins_only(g.principal, "this page")
         given = {name: request.args.get(name, "").strip() for name in _CONDITIONS}
         wanted = {name: value for name, value in given.items() if value}
         for name in ("since", "until"):
@@ -59,14 +54,14 @@ class Pages:
 
     def ask(self) -> Any:
         """GET /delete?submission= | problem= | user=: what goes, what stays, and a button."""
-        self._admin()
+        auth.admins_only(g.principal, "this page")
         kind, name = _named(request.args)
         seen = self._cluster.delete_preview(deleting.wanted(kind, name))
         return render_template("delete.html", kind=kind, name=name, seen=seen, back=_BACK[kind])
 
     def delete(self) -> Any:
         """POST /delete: done, or back to the page that says why not, or that there is more."""
-        self._admin()
+        auth.admins_only(g.principal, "this page")
         kind, name = _named(request.form)
         what: DeletionWanted = deleting.wanted(kind, name)
         again = redirect(f"{url_for('delete')}?{urlencode({kind: name})}", 303)
