@@ -119,6 +119,7 @@ class Database:
         """Make the indexes that are missing; raises PyMongoError while there is no primary."""
         await self.tasks.create_indexes(_TASK_INDEXES)
         await self.manifests.create_index("blobs", name="blobs")
+        await self.manifests.create_index("name", name="name")
         await self.problems.create_index("hash", name="hash")
         await self.rejudgings.create_indexes(_REJUDGING_INDEXES)
         await self.sessions.create_indexes(_SESSION_INDEXES)

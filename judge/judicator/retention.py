@@ -187,7 +187,8 @@ class Retention:
     async def _rows(
         self, collection: Collection, key: str, references: Sequence[Reference], after: Any
     ) -> list[Document]:
-        return await (await collection.aggregate(walk(key, references, after, _BATCH))).to_list()
+        steps = walk(key, references, after, _BATCH)
+        return await (await collection.aggregate(steps, comment="retention")).to_list()
 
     async def _judge(self, collection: Collection, rows: list[Document]) -> list[Any]:
         """Mark what has come to be unused, unmark what is used; the ids of what may go."""

@@ -44,6 +44,7 @@ EXCEPT = {
     "recount": "counts and sums over an index alone, for at most a twentieth of the leader's time, and in retention",
     "deleting": "what an admin is told before a deletion, and what is left after: up to 10,000, once in a call",
     "rejudging": "how far a rejudging is, when an admin looks: its own runs",
+    "retention": "a step of its walk: two hundred documents, and one that refers to each",
     "waiting": "how many tasks of a user wait who seems to have as many as may, and for whoami: no more than the cap",
 }
 # More than it returns or changes, a command may look at so many keys or documents.
@@ -81,6 +82,12 @@ def big(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_add
     for number in range(10):
         write(db, waiting(MANY // 10, user="polyglot", needs=f"language{number}"))
     db.rejudgings.insert_one(REJUDGING)
+    now = clock.wall()
+    names = [f"{number:064x}" for number in range(MANY)]
+    db["fs.files"].insert_many({"filename": one, "length": 1, "chunkSize": 1, "uploadDate": now} for one in names)
+    db.manifests.insert_many({"_id": one, "name": f"p{one}", "blobs": [one]} for one in names[: MANY // 2])
+    db.sessions.insert_many({"_id": one, "user": f"user{one}", "begun": now} for one in names)
+    db.usage.insert_many({"_id": f"user{one}", "bytes": 0} for one in names[:200])
     db.create_collection("system.profile", capped=True, size=256 * 1024**2)
     db.command("profile", 2)
     yield world
