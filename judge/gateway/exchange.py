@@ -95,9 +95,10 @@ async def _first(sock: socket.socket) -> tuple[bytes, bool]:
         if not ended.done() and (not piece or len(pieces) >= _PIECE):
             ended.set_result(not piece)
 
-    loop.add_reader(sock, ready)
+    number = sock.fileno()  # asyncio takes its time to look up a socket
+    loop.add_reader(number, ready)
     try:
         whole = await ended
     finally:
-        loop.remove_reader(sock)
+        loop.remove_reader(number)
     return bytes(pieces), whole
