@@ -240,7 +240,7 @@ class SubmissionLimits(Model):
     source_bytes: int = Field(default=128 * 1024, ge=1)
     body_bytes: int = Field(default=16 * 1024**2, ge=1024)
     blob_bytes: int = Field(default=256 * 1024**2, ge=1024)
-    tests: int = Field(default=1000, ge=1)
+    tests: int = Field(default=1000, ge=1, le=10_000)
 
 
 class JudicatorConfig(Daemon):

@@ -28,6 +28,7 @@ REQUESTS = Counter("judge_gateway_requests_total", "HTTP requests by route and s
 SECONDS = Histogram("judge_gateway_request_seconds", "Time to answer an HTTP request, long polls left out", ["route"])
 
 _FORM = 1024**2  # the parser's own buffer counts as well
+_PLAIN_FORM, _FIELDS = "application/x-www-form-urlencoded", 1000
 _SESSION = datetime.timedelta(seconds=LIFETIME)
 _HEADERS = {
     "Content-Security-Policy": (
@@ -79,6 +80,9 @@ def create_app(config: GatewayConfig) -> Flask:
 def _begin() -> None:
     g.started = clock.monotonic()
     trace.begin(request)
+    # The parser of the other kind of form bounds its fields itself.
+    if request.mimetype == _PLAIN_FORM and request.get_data().count(b"&") > _FIELDS:
+        raise UsageError(f"the form has more than {_FIELDS} fields")
 
 
 def _finish(response: Response) -> Response:

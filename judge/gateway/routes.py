@@ -23,6 +23,7 @@ from judge.gateway.cluster import Cluster
 from judge.gateway.notes import Notes
 from judge.gateway.sessions import Sessions
 from judge.rpc import messages as m
+from judge.rpc.faults import check_values, first_fault
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ PREFIX = "/api/v1"
 JSON = "application/json"
 BINARY = "application/octet-stream"
 _PIECE = 256 * 1024
+_VALUES = 300_000  # of the JSON of a body: ten thousand tests have up to 60000
 Role = Literal["none", "user", "admin"]
 B = TypeVar("B", bound=BaseModel)
 
@@ -117,7 +119,7 @@ class Route:
 
 def field_error(exc: ValidationError, what: str) -> UsageError:
     """The first fault that a model found, as one sentence; `what` names the place when no field is to blame."""
-    error = exc.errors(include_url=False, include_context=False)[0]
+    error = first_fault(exc, what, given=True)
     name = ".".join(str(part) for part in error["loc"])
     text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if error["type"] == "json_invalid":
@@ -149,8 +151,10 @@ def parse_body(model: type[B]) -> B:
     if not empty and request.mimetype != JSON:
         msg = f"Content-Type is '{request.mimetype[:80] or 'not set'}'; this call takes {JSON}"
         raise MediaTypeError(msg)
+    body = b"{}" if empty else request.get_data(cache=False)
+    check_values(body, _VALUES, "the body")
     try:
-        return model.model_validate_json(b"{}" if empty else request.get_data(cache=False))
+        return model.model_validate_json(body)
     except ValidationError as exc:
         raise _with_hint(field_error(exc, "the body"), model) from None
 

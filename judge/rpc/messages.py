@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import enum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -18,6 +18,11 @@ TaskId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{24}$")]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$")]
 # One id from the API call to the sandbox; every log line about the task names it. Empty: from before there were any.
 Trace = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$")]
+
+
+# What nobody sends by mistake. Without a bound a few megabytes of JSON become gigabytes of objects, or of faults.
+TESTS: Final = 10_000
+RESULTS: Final = 100_000
 
 
 def _within_ids(moment: datetime.datetime) -> datetime.datetime:
@@ -141,7 +146,7 @@ class Submission(Message):
     command: str | None = Field(default=None, max_length=4096, description="shell command, stdin to stdout")
     stdin: str | None = None
     problem: Identifier | None = None
-    tests: list[Test] = Field(default_factory=list)
+    tests: list[Test] = Field(default_factory=list, max_length=TESTS)
     limits: LimitsOverride = LimitsOverride()
     mode: Literal["lazy", "full"] = Field(
         default="lazy", description="lazy: judging ends where the verdict is decided; full: every test is run"
@@ -223,7 +228,7 @@ class Result(Message):
 
     compile_log: str = ""
     compile: RunUsage | None = None
-    tests: list[TestResult] = Field(default_factory=list)
+    tests: list[TestResult] = Field(default_factory=list, max_length=RESULTS)
     cpu: float = Field(default=0.0, description="the largest of the tests")
     wall: float = 0.0
     memory: int = 0
@@ -237,7 +242,9 @@ class Result(Message):
     weak_sandbox: bool = False
     failed_test: str | None = None
     score: float | None = Field(default=None, description="of a scoring problem")
-    groups: list[GroupScore] = Field(default_factory=list, description="what each group of tests came to")
+    groups: list[GroupScore] = Field(
+        default_factory=list, max_length=RESULTS, description="what each group of tests came to"
+    )
     withheld: bool = Field(default=False, description="as its submitter sees it, judged with secret tests")
 
 
@@ -348,7 +355,9 @@ class ExecutorInfo(Message):
     languages: dict[str, str] = Field(default_factory=dict, description="language to version")
     version: str = ""
     weak_sandbox: bool = False
-    checks: list[str] = Field(default_factory=list, description="findings of the machine check, WARN and FAIL only")
+    checks: list[str] = Field(
+        default_factory=list, max_length=1000, description="findings of the machine check, WARN and FAIL only"
+    )
 
 
 class ReportRequest(Message):
@@ -362,8 +371,8 @@ class ReportRequest(Message):
     sequence: int
     vacant: int = Field(ge=0)
     ahead: int = Field(default=0, ge=0)
-    executing: list[Executing] = Field(default_factory=list)
-    complete: list[Completed] = Field(default_factory=list)
+    executing: list[Executing] = Field(default_factory=list, max_length=10_000)
+    complete: list[Completed] = Field(default_factory=list, max_length=10_000)
     info: ExecutorInfo | None = None
 
 

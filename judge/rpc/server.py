@@ -14,6 +14,7 @@ import re
 import ssl
 import uuid
 import weakref
+from collections import Counter as Counts
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -36,6 +37,7 @@ from judge.errors import (
 )
 from judge.hangup import hang_up
 from judge.rpc.audit import HEADER, By
+from judge.rpc.faults import check_values, first_fault
 from judge.rpc.listener import Listener
 from judge.rpc.messages import ErrorBody, Message
 from judge.rpc.methods import BLOB_ROLES, GATEWAY, METHODS
@@ -46,6 +48,8 @@ log = logging.getLogger(__name__)
 
 # A report carries the results of every slot of an executor, so it may be larger than one person's submission.
 REPORT_BYTES = 64 * 1024**2
+# Of the JSON of a body. A report of 64 MiB has up to about so many.
+_VALUES = 3_000_000
 # At the end the last answers have this many looks, this many seconds apart, to leave.
 _TURNS, _TURN = 50, 0.02
 # Seconds without a request on an open connection, slow heads included.
@@ -54,6 +58,8 @@ _IDLE = 75.0
 _SLOW, _RATE = 20.0, 128 * 1024
 # A gateway has about one per thread, an executor a few.
 _CONNECTIONS_EACH = 1024
+# Bytes of the bodies that one certificate may have on their way; a blob goes on in pieces and is not among them.
+_BODIES_EACH = 4 * REPORT_BYTES
 _OWN_NAME = frozenset({"report", "wait"})
 _SHA = re.compile(r"[0-9a-f]{64}")
 
@@ -113,7 +119,7 @@ def error_response(exc: JudgeError) -> web.Response:
 
 def bad_request(exc: ValidationError) -> UsageError:
     """The first fault of a body as one sentence; FieldError when it lies in a field."""
-    error = exc.errors(include_url=False, include_input=False, include_context=False)[0]
+    error = first_fault(exc, "the body")
     if error["type"] == "json_invalid":
         return UsageError(f"the body is not JSON: {error['msg'].removeprefix('Invalid JSON: ')}; send one JSON object")
     field = ".".join(str(part) for part in error["loc"])
@@ -175,6 +181,7 @@ class _App:
         self.translate = translate
         self.stopping = False
         self._connections: dict[str, weakref.WeakSet[asyncio.Transport]] = {}
+        self._coming: Counts[str] = Counts()
 
     def build(self) -> web.Application:
         app = web.Application(
@@ -185,21 +192,44 @@ class _App:
         app.router.add_put("/blobs/{sha}", self.put_blob)
         return app
 
+    def _room(self, name: str, transport: asyncio.Transport, most: int) -> bool:
+        """Count a connection; False, and it is not counted, when this certificate has `most` others open."""
+        mine = self._connections.setdefault(name, weakref.WeakSet())
+        mine.add(transport)
+        if len(mine) > most:
+            for closed in [one for one in mine if one.is_closing()]:
+                mine.discard(closed)
+        if len(mine) > most:
+            mine.discard(transport)
+            return False
+        return True
+
+    def connected(self, transport: asyncio.Transport) -> None:
+        """Cut off who opens connections and asks for nothing; up to twice as many as are served are told why."""
+        cert = transport.get_extra_info("peercert")
+        name = peer_identity(cert)[0] if cert else ""
+        if not self._room(name, transport, 2 * _CONNECTIONS_EACH):
+            hang_up(transport)
+
     def admit(self, request: web.Request) -> None:
         """UnavailableError, which sends clients elsewhere, when this certificate has too many connections open."""
         peer, transport = _peer(request), request.transport
-        if transport is None:
-            return
-        mine = self._connections.setdefault(peer.name, weakref.WeakSet())
-        mine.add(transport)
-        if len(mine) > _CONNECTIONS_EACH:
-            for closed in [one for one in mine if one.is_closing()]:
-                mine.discard(closed)
-        if len(mine) > _CONNECTIONS_EACH:
-            mine.discard(transport)
+        if transport is not None and not self._room(peer.name, transport, _CONNECTIONS_EACH):
             request.protocol.keep_alive(val=False)
-            log.warning("'%s' has %d connections open, no more are taken", peer.name, len(mine))
+            log.warning("'%s' has %d connections open, no more are taken", peer.name, _CONNECTIONS_EACH)
             raise UnavailableError(f"the certificate of '{peer.name}' has too many connections open; close some")
+
+    @contextlib.contextmanager
+    def _body_of(self, peer: Peer, length: int) -> Iterator[None]:
+        """While a body comes; UnavailableError when this certificate has too much on its way."""
+        if self._coming[peer.name] + length > _BODIES_EACH:
+            raise UnavailableError(f"the certificate of '{peer.name}' has too many large requests under way; wait")
+        self._coming[peer.name] += length
+        try:
+            yield
+        finally:
+            self._coming[peer.name] -= length
+            self._coming += Counts()  # nothing is kept of who has none
 
     @web.middleware
     async def deliver(self, request: web.Request, handler: Callable[..., Awaitable[web.StreamResponse]]) -> Any:
@@ -265,13 +295,16 @@ class _App:
         limit = self._limit(name)
         if (request.content_length or 0) > limit:
             raise TooLargeError(f"the body has {request.content_length} bytes; '{name}' takes at most {limit}")
+        expected = request.content_length if request.content_length is not None else limit
         try:
-            async with asyncio.timeout(_SLOW + (request.content_length or limit) / _RATE):
-                body = await request.read()
+            with self._body_of(peer, expected):
+                async with asyncio.timeout(_SLOW + expected / _RATE):
+                    body = await request.read()
         except TimeoutError:
             raise _too_slow(request) from None
         if len(body) > limit:
             raise TooLargeError(f"the body has {len(body)} bytes; '{name}' takes at most {limit}")
+        check_values(body, _VALUES, "the body")
         try:
             read = method.request.received if name in _OWN_NAME else method.request.model_validate_json
             message: Any = read(body)
@@ -385,6 +418,7 @@ class Server:
             logger=http_log,
         )
         await self._runner.setup()
+        self._count_connections()
         self._listener = Listener(self._runner.server, context)  # type: ignore[arg-type]
         try:
             await self._listener.start(host.strip("[]"), int(port))
@@ -392,6 +426,19 @@ class Server:
             await self._runner.cleanup()
             reason = exc.strerror or str(exc)
             raise RefusedError(f"cannot listen on {listen}: {reason}; choose a free address under 'listen'") from None
+
+    def _count_connections(self) -> None:
+        """Tell the app of each connection as soon as its handshake is over, and not only of its first request."""
+        server = self._runner.server if self._runner is not None else None
+        if server is None:
+            return
+        made = server.connection_made
+
+        def counted(handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+            made(handler, transport)
+            self._app.connected(transport)
+
+        server.connection_made = counted  # type: ignore[method-assign]
 
     def refuse(self) -> None:
         """From now on answer every new request with 503, which sends clients to another judicator."""

@@ -193,3 +193,60 @@ def test_one_certificate_has_its_share_of_connections(world: World, client: RpcC
             return False
 
         wait_for(answered, what="room again")
+
+
+def test_connections_that_ask_for_nothing_count_for_their_certificate(world: World, client: RpcClient, monkeypatch):
+    monkeypatch.setattr(server, "_CONNECTIONS_EACH", 20)
+    monkeypatch.setattr(server, "_IDLE", 60.0)
+    with contextlib.ExitStack() as stack:
+        idle = []
+        for _ in range(60):
+            with contextlib.suppress(OSError):
+                idle.append(stack.enter_context(secured(world, "greedy")))
+        wait_for(lambda: sum(not _ended(one) for one in idle) == 40, what="the end of what is beyond the bound")
+        served(client)
+
+
+def _ended(sock: ssl.SSLSocket) -> bool:
+    """Whether nothing comes any more."""
+    sock.setblocking(False)
+    try:
+        return not sock.recv(1)
+    except (ssl.SSLWantReadError, BlockingIOError):
+        return False
+    except OSError:
+        return True
+
+
+def test_one_certificate_has_its_share_of_bodies_on_their_way(world: World, client: RpcClient, monkeypatch) -> None:
+    monkeypatch.setattr(server, "_BODIES_EACH", 250_000)
+    begin = b"POST /rpc/ping HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(secured(world, "greedy")).sendall(begin)
+
+        def refused() -> bool:
+            one = stack.enter_context(secured(world, "greedy"))
+            one.sendall(begin)
+            one.settimeout(0.5)
+            with contextlib.suppress(TimeoutError):
+                return b"too many large requests under way" in one.recv(65536)
+            return False
+
+        wait_for(refused, what="the refusal of a third body")
+        served(client)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"tests": [%s{}]}' % (b"{}," * 20000), b"tests: List should have at most 10000 items"),
+        (b"{%s}" % b",".join(b'"%d": 1' % one for one in range(5000)), b"has 5000 faults"),
+    ],
+)
+def test_a_message_with_thousands_of_faults_gets_one_sentence(world: World, body: bytes, said: bytes) -> None:
+    with secured(world) as one:
+        one.sendall(b"POST /rpc/add HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        answer = one.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert said in answer

@@ -1,0 +1,37 @@
+"""What is wrong with a message, found at little cost however it was made."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from judge.errors import TooLargeError, UsageError
+
+# More than anybody makes by mistake. A list of all faults takes a thousand times the memory of what was sent.
+MANY: Final = 1000
+# Text in JSON, also one that never ends: so each byte is looked at once.
+_TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
+_MARKS: Final = (b",", b"[", b"{")
+
+
+def check_values(body: bytes, most: int, what: str) -> None:
+    """TooLargeError when JSON has more than `most` values: each takes some hundred bytes, and one of `{}` took three.
+
+    What stands in texts does not count. No other fault is found here.
+    """
+    if _marks(body) > most and _marks(_TEXT.sub(b"", body)) > most:
+        raise TooLargeError(f"{what} has more than {most} values; send fewer")
+
+
+def _marks(body: bytes) -> int:
+    return sum(body.count(mark) for mark in _MARKS)
+
+
+def first_fault(exc: ValidationError, what: str, *, given: bool = False) -> ErrorDetails:
+    """The first fault, with what was given on demand; UsageError about `what` when there are too many to list."""
+    if exc.error_count() > MANY:
+        raise UsageError(f"{what} has {exc.error_count()} faults; it is not what this call takes") from None
+    return exc.errors(include_url=False, include_context=False, include_input=given)[0]

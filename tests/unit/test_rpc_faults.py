@@ -1,0 +1,91 @@
+"""Messages that are made to cost: millions of values, or of faults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import annotated_types
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from judge.errors import TooLargeError, UsageError
+from judge.gateway.api import ROUTES
+from judge.rpc.faults import check_values, first_fault
+from judge.rpc.messages import ReportRequest, Submission
+from judge.rpc.methods import METHODS
+
+_TEXTS = st.text(alphabet=',[]{}"\\:a\n', max_size=200)
+_JSON = st.recursive(
+    st.none() | st.integers() | _TEXTS,
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(_TEXTS, inner, max_size=8),
+    max_leaves=60,
+)
+
+
+def values(value: Any) -> int:
+    """How many values there are in a JSON value, with itself."""
+    if isinstance(value, list):
+        return 1 + sum(map(values, value))
+    return 1 + sum(map(values, value.values())) if isinstance(value, dict) else 1
+
+
+@given(_JSON, st.booleans())
+def test_values_are_counted_whatever_the_texts_hold(value: Any, ascii_only: bool) -> None:
+    body = json.dumps(value, ensure_ascii=ascii_only).encode()
+    check_values(body, 2 * values(value), "it")
+    if isinstance(value, list | dict) and len(value) > 1:
+        with pytest.raises(TooLargeError, match="it has more than 1 values"):
+            check_values(body, 1, "it")
+
+
+@given(st.binary(max_size=300))
+def test_anything_may_be_counted(body: bytes) -> None:
+    check_values(body, 301, "it")
+    check_values(b'"' + body.replace(b'"', b""), 0, "it")
+
+
+def lists(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[tuple[str, bool]]:
+    """Every list of a message and of what it holds, and whether its length has a bound."""
+    if model in seen:
+        return
+    seen.add(model)
+    for name, field in model.model_fields.items():
+        kinds = [field.annotation, *get_args(field.annotation)]
+        if any(getattr(kind, "__origin__", None) is list for kind in kinds):
+            yield f"{model.__name__}.{name}", any(isinstance(one, annotated_types.MaxLen) for one in field.metadata)
+        for kind in [inner for one in kinds for inner in (one, *get_args(one))]:
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from lists(kind, seen)
+
+
+def test_every_list_that_somebody_sends_has_a_bound() -> None:
+    seen: set[type[BaseModel]] = set()
+    bodies = [one.request for one in METHODS.values()] + [one.body for one in ROUTES if one.body is not None]
+    found = dict(entry for body in bodies for entry in lists(body, seen))
+    assert {"Submission.tests", "ReportRequest.complete", "Result.tests"} <= set(found)
+    assert [name for name, bounded in found.items() if not bounded] == []
+
+
+@pytest.mark.parametrize(
+    ("model", "body"),
+    [
+        (Submission, b'{"tests": [%s]}' % b",".join([b"{}"] * 20_000)),
+        (ReportRequest, b'{"executor": "e", "incarnation": "i", "sequence": 1, "vacant": 0, "executing": [%s]}'
+         % b",".join([b"0"] * 20_000)),
+    ],
+)  # fmt: skip
+def test_the_faults_of_a_long_list_are_not_collected(model: type[BaseModel], body: bytes) -> None:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate_json(body)
+    assert caught.value.error_count() == 1
+
+
+def test_many_faults_are_not_listed() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Submission.model_validate({f"no{one}": 1 for one in range(5000)})
+    with pytest.raises(UsageError, match="the body has 5000 faults"):
+        first_fault(caught.value, "the body")
