@@ -274,13 +274,15 @@ class Front:
             contextlib.suppress(JudgeError),
             self._held(caller, _SMALL_ANSWER) as answer,
         ):
-            async with self._turns.turn(caller.key, self._most(caller), self._bounds.turn):
+            async with self._turn(caller):
                 status = _status(await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30))
         self._gate.said(caller.claim or "", status)
 
-    def _most(self, caller: Caller) -> int:
-        """How many turns one of their kind may have at once."""
-        return max(1, self._slots * 3 // 4 if caller.known else self._slots // 4)
+    def _turn(self, caller: Caller) -> contextlib.AbstractAsyncContextManager[None]:
+        """A turn of uWSGI, of which one of their kind has only so many at once."""
+        known = caller.known is not None
+        most = max(1, self._slots * 3 // 4 if known else self._slots // 4)
+        return self._turns.turn(caller.key, most, self._bounds.turn, known=known)
 
     def _held(self, caller: Caller, small: int) -> Held:
         """Where what this caller sends or gets is kept on its way."""
@@ -289,13 +291,17 @@ class Front:
 
     async def _serve(self, client: Client, head: Head, caller: Caller) -> None:
         with contextlib.ExitStack() as stack:
-            body = await self._body(client, head, caller, stack)
-            self._crowd.works(client)
-            answer = stack.enter_context(self._held(caller, _SMALL_ANSWER))
-            async with self._turns.turn(caller.key, self._most(caller), self._bounds.turn):
-                packet = heads.packet(head, caller.address, self._gate.scheme(head, client.peer), self._address)
-                start = await exchange(self._uwsgi, packet, body, answer, HARAKIRI + 30)
-            self._gate.answered(caller, _status(start))
+            self._gate.begins(caller)
+            status = 0
+            try:
+                body = await self._body(client, head, caller, stack)
+                self._crowd.works(client)
+                answer = stack.enter_context(self._held(caller, _SMALL_ANSWER))
+                async with self._turn(caller):
+                    packet = heads.packet(head, caller.address, self._gate.scheme(head, client.peer), self._address)
+                    status = _status(await exchange(self._uwsgi, packet, body, answer, HARAKIRI + 30))
+            finally:
+                self._gate.answered(caller, status)
             self._crowd.waits(client)
             if answer.length > _LARGE:
                 stack.enter_context(self._place(client, caller, "large downloads"))

@@ -41,7 +41,7 @@ class Caller:
     """Who makes a request. `address` is the client's, `key` whose share of the gateway it takes.
 
     `retry_after`: seconds, when it comes too often; else 0. `known` is None for a stranger, and for who has a session
-    that nobody has vouched for lately: `claim` names it. `tries`: a token or a log-in comes with it, right or not.
+    that nobody has vouched for lately: `claim` names it. `tries`: a token or a log-in comes with it that may be wrong.
     """
 
     address: str
@@ -115,7 +115,7 @@ class Gate:
             retry,
             self._body_bytes(head, by_token=bearer is not None, admin=known.admin) if known else SMALL_BODY,
             claim,
-            tries,
+            tries and (known is None or login),
         )
 
     def said(self, claim: str, status: int) -> None:
@@ -132,10 +132,15 @@ class Gate:
         if len(self._said) > _SESSIONS:
             self._said.popitem(last=False)
 
-    def answered(self, caller: Caller, status: int) -> None:
-        """Note what came of it: 401 is a failed log-in, when there was a try."""
-        if status == 401 and caller.tries:
+    def begins(self, caller: Caller) -> None:
+        """Count a try as failed until it is `answered`: else a hundred guesses at once were as free as the first."""
+        if caller.tries:
             self._throttle.failed(group(caller.address), clock.monotonic())
+
+    def answered(self, caller: Caller, status: int) -> None:
+        """Note what came of what has begun: 401 is a failed log-in, when there was a try; 0 is no answer."""
+        if caller.tries and status != 401:
+            self._throttle.forgive(group(caller.address), clock.monotonic())
 
     def _body_bytes(self, head: Head, *, by_token: bool, admin: bool) -> int:
         limits = self._config.limits

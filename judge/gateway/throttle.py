@@ -27,6 +27,10 @@ class Throttle:
         if len(self._debts) > _KEPT:
             self._debts.popitem(last=False)
 
+    def forgive(self, address: str, now: float) -> None:
+        """What was counted as a failure was none."""
+        self._debts[address] = (max(0.0, self._debt(address, now) - 1), now)
+
     def came_in(self, address: str, fingerprint: str) -> None:
         """A token was right."""
         self._known[address, fingerprint] = None

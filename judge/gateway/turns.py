@@ -31,20 +31,23 @@ class Turns:
         return sum(len(queue) for queue in self._waiting.values())
 
     @contextlib.asynccontextmanager
-    async def turn(self, key: str, most: int, seconds: float) -> AsyncIterator[None]:
-        """Hold a slot; one key has at most `most`. UnavailableError after `seconds`, or when too many wait."""
-        await self._take(key, most, seconds)
+    async def turn(self, key: str, most: int, seconds: float, *, known: bool = True) -> AsyncIterator[None]:
+        """Hold a slot; one key has at most `most`. UnavailableError after `seconds`, or when too many wait.
+
+        Who is not `known` is told so when half of the places to wait are taken: the others are kept for those who are.
+        """
+        await self._take(key, most, seconds, known=known)
         try:
             yield
         finally:
             self._give(key)
 
-    async def _take(self, key: str, most: int, seconds: float) -> None:
+    async def _take(self, key: str, most: int, seconds: float, *, known: bool = True) -> None:
         if self._free > 0 and self._held[key] < most:
             self._grant(key)
             return
         own = self._waiting.get(key, ())
-        if len(own) >= self._queue_each or self.waiting >= self._queue:
+        if len(own) >= self._queue_each or self.waiting >= (self._queue if known else self._queue // 2):
             raise UnavailableError("this gateway is busy and too many wait already; try again in a few seconds")
         self._most[key] = most
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -252,7 +252,7 @@ def test_a_session_of_the_pages_is_known_at_the_gate_while_the_app_says_so(confi
     for forged in (cookie[:-2] + "xx", "", "a.b.c", cookie.swapcase()):
         assert (ask(value=forged).known, ask(value=forged).claim) == (None, None)
     for _ in range(30):
-        gate.answered(ask("POST /login"), 401)
+        fail(gate, ask("POST /login"))
     for line, waits in (("POST /login", True), ("POST /submit", False), ("GET /api/v1/whoami", False)):
         assert (ask(line).retry_after > 0) == waits, "a session is no licence to guess the tokens of others"
     write_tokens(config.tokens, [("root", "admin", ADMIN)])
@@ -265,7 +265,7 @@ def test_failures_cost_strangers_time_and_not_their_neighbours(config):
     wrong = parse("GET /api/v1/whoami HTTP/1.1", "Host: x", "Authorization: Bearer wrong")
     assert gate.caller(right, "1.2.3.4").retry_after == 0
     for _ in range(30):
-        gate.answered(gate.caller(wrong, "1.2.3.4"), 401)
+        fail(gate, gate.caller(wrong, "1.2.3.4"))
     assert gate.caller(wrong, "1.2.3.4").retry_after > 0
     assert gate.caller(right, "1.2.3.4").retry_after == 0, "came in from there before"
     other = parse("GET /api/v1/whoami HTTP/1.1", "Host: x", f"Authorization: Bearer {ADMIN}")
@@ -288,8 +288,39 @@ def test_failures_cost_strangers_time_and_not_their_neighbours(config):
     without = parse("GET /api/v1/whoami HTTP/1.1", "Host: x")
     assert gate.caller(without, "1.2.3.4").retry_after == 0, "no token is no guess"
     for _ in range(30):
-        gate.answered(gate.caller(without, "1.2.3.6"), 401)
+        fail(gate, gate.caller(without, "1.2.3.6"))
     assert gate.caller(wrong, "1.2.3.6").retry_after == 0
+
+
+def fail(gate: Gate, caller: Caller) -> None:
+    """A request that came through and is answered with 401, or was refused at once."""
+    if caller.retry_after == 0:
+        gate.begins(caller)
+        gate.answered(caller, 401)
+
+
+@pytest.mark.parametrize("line", ["GET /api/v1/whoami", "POST /login"])
+def test_guesses_at_once_are_as_few_as_one_after_the_other(config, line):
+    """Their answers are all still to come."""
+    gate, free = gate_of(config), 0
+    fields = ["Host: x", *(["Authorization: Bearer wrong"] if "api" in line else [])]
+    for _ in range(200):
+        caller = gate.caller(parse(f"{line} HTTP/1.1", *fields), "1.2.3.4")
+        if caller.retry_after == 0:
+            gate.begins(caller)
+            free += 1
+    assert free == 20
+    assert gate.caller(parse(f"{line} HTTP/1.1", *fields), "1.2.3.5").retry_after == 0
+
+
+@pytest.mark.parametrize("status", [303, 404, 0])
+def test_what_was_no_failure_costs_nothing(config, status):
+    gate = gate_of(config)
+    for _ in range(100):
+        caller = gate.caller(parse("POST /login HTTP/1.1", "Host: x"), "1.2.3.4")
+        assert caller.retry_after == 0
+        gate.begins(caller)
+        gate.answered(caller, status)
 
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.booleans()), max_size=80))
@@ -409,6 +440,26 @@ def test_turns_keep_their_bounds_whoever_gives_up(slots, callers):
                 await task
         assert turns.waiting == 0
         assert turns._free == slots and not turns._held
+
+    asyncio.run(run())
+
+
+def test_places_to_wait_are_kept_for_those_who_are_known():
+    """However many strangers ask, from however many addresses."""
+
+    async def run() -> None:
+        turns, waiting = Turns(1, 10, 4), []
+        async with turns.turn("first", 1, 1):
+            for stranger in range(100):
+                waiting.append(asyncio.create_task(turns._take(f"stranger {stranger}", 1, 10, known=False)))
+                await asyncio.sleep(0)
+            assert turns.waiting == 5
+            waiting.append(asyncio.create_task(turns._take("user ada", 1, 10)))
+            await asyncio.sleep(0)
+            assert turns.waiting == 6
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
 
     asyncio.run(run())
 
