@@ -178,6 +178,9 @@ class Service:
                 failpoint.hit("add-stored")
             except JudgeError:
                 await self.blobs.let_go(texts)
+                # Its texts stay on the disk until retention takes them, so they count until the recount: who hands in
+                # big ones that come to be refused would else fill the disk beyond any limit.
+                taken.kept = bool(texts)
                 raise
             taken.kept = created
         return m.AddReply(task=documents.to_task(doc), created=created)

@@ -38,7 +38,7 @@ def output_of(submission: Submission) -> int:
 
 
 class Taken:
-    """A reservation; `kept` says that the task which it is for is stored."""
+    """A reservation; `kept` says that what it is for is stored: the task, or at least its blobs."""
 
     kept = False
 

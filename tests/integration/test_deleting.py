@@ -530,6 +530,31 @@ def test_what_is_refused_leaves_nothing_big_behind(world: World) -> None:
     overdue(world)
     clean(running)
     assert blobs(world) == {kept}, "what was stored before the refusal goes soon"
+    clean(running)
+    assert stored(running, "ann") == real(world, "ann")
+
+
+def test_what_is_refused_late_counts_until_it_is_gone(world: World) -> None:
+    """One key with many contents at once: all but one are refused, some when their tests are on the disk already."""
+    running = limited(world, 10_000_000)
+    clients = [world.client(timeout=30.0) for _ in range(4)]
+
+    def one(n: int) -> bool:
+        tests = [m.Test(name="1", input=chr(ord("a") + n) * 700_000, answer="")]
+        try:
+            clients[n % 4].call("add", source(tests=tests, idempotency_key="k"), m.AddReply)
+        except (ConflictError, LimitError):
+            return False
+        return True
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(one, range(16))) == 1
+    assert len(blobs(world)) > 1, "none was refused late"
+    assert stored(running, "ann") >= sum(doc["length"] for doc in world.db["fs.files"].find())
+    overdue(world)
+    for _ in range(2):
+        clean(running)
+    assert len(blobs(world)) == 1
     assert stored(running, "ann") == real(world, "ann")
 
 
