@@ -48,8 +48,8 @@ log = logging.getLogger(__name__)
 
 # A report carries the results of every slot of an executor, so it may be larger than one person's submission.
 REPORT_BYTES = 64 * 1024**2
-# Of the JSON of a body. A report of 64 MiB has up to about so many.
-_VALUES = 3_000_000
+# Values in the JSON of a body; a report of 64 MiB has up to five million.
+_VALUES, _REPORT_VALUES = 1_000_000, 6_000_000
 # At the end the last answers have this many looks, this many seconds apart, to leave.
 _TURNS, _TURN = 50, 0.02
 # Seconds without a request on an open connection, slow heads included.
@@ -304,7 +304,7 @@ class _App:
             raise _too_slow(request) from None
         if len(body) > limit:
             raise TooLargeError(f"the body has {len(body)} bytes; '{name}' takes at most {limit}")
-        check_values(body, _VALUES, "the body")
+        check_values(body, _REPORT_VALUES if name == "report" else _VALUES, "the body")
         try:
             read = method.request.received if name in _OWN_NAME else method.request.model_validate_json
             message: Any = read(body)
