@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 
 from judge.allowance import UNLIMITED, Allowance
+from judge.gateway import routes
 from judge.gateway.api import ROUTES
 from judge.gateway.routes import PREFIX
 from judge.rpc import messages as m
@@ -226,6 +227,21 @@ def test_submissions_that_are_refused(ada, body, status, code, field, text):
 )
 def test_bodies_that_are_no_submission(ada, data, kind, status, code, text):
     error(ada("POST", "/submissions", data=data, content_type=kind), status, code, text)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [
+        (b'{"command": "true", "tests": [%s{}]}' % (b"{}," * 20_000), 400, "at most 10000 items"),
+        (b'{"command": "true", "tests": [%s{}]}' % (b"{}," * 60_000), 413, "the body has more than 100000 values"),
+        (b"{%s}" % b",".join(b'"no%d":1' % one for one in range(2_000)), 400, "the body has 2000 faults"),
+    ],
+)
+def test_bodies_of_very_many_parts_get_one_sentence(ada, monkeypatch, body, status, text):
+    monkeypatch.setattr(routes, "_VALUES", 100_000)
+    answer = ada("POST", "/submissions", data=body, content_type="application/json")
+    assert answer.status_code == status
+    assert text in answer.json["error"]
 
 
 def test_an_empty_body_is_an_empty_submission(ada):

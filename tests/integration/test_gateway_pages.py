@@ -167,6 +167,11 @@ def test_forms_of_other_sites_do_nothing(admin, prepared, action):
     assert admin.get("/").status_code == 200
 
 
+def test_a_form_of_very_many_fields_is_not_read(admin):
+    answer = admin.client.post("/submit", data="a=1&" * 2_000, content_type="application/x-www-form-urlencoded")
+    assert answer.status_code == 400 and "more than 1000 fields" in answer.text
+
+
 # --- every page ------------------------------------------------------------------------------------------------
 
 
