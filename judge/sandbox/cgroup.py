@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import logging
 import os
 import re
 import signal
@@ -20,8 +21,12 @@ from typing import Protocol
 from judge import clock
 from judge.errors import SandboxError
 
+log = logging.getLogger(__name__)
+
 _OWNED = re.compile(r"^.+\.(\d+)\.(\d+)$")
 _CLEAN_SECONDS = 5.0
+# The same for what a dead pool has left: its processes may take long to end, and nobody needs it to be gone.
+_STALE_SECONDS = 0.5
 # How long to wait for memory of the kernel's that may as well be its cache of names, which stays.
 _FREE_SECONDS = 0.25
 # The kernel's counters lag behind by some pages per processor.
@@ -123,6 +128,15 @@ def owned_name(name: str) -> str:
     return f"{name}.{os.getpid()}.{start_time(os.getpid())}"
 
 
+def remove_abandoned(root: Path) -> None:
+    """Kill what is left of dead pools below `root` and remove their trees; the next pool tries again what stays."""
+    for stale in abandoned(root):
+        try:
+            remove(stale, _STALE_SECONDS)
+        except SandboxError as exc:
+            log.warning("%s; the next sandbox pool removes it", exc)
+
+
 def abandoned(directory: Path) -> Iterator[Path]:
     """Trees below `directory` whose process is dead."""
     with contextlib.suppress(FileNotFoundError):
@@ -132,12 +146,12 @@ def abandoned(directory: Path) -> Iterator[Path]:
                 yield path
 
 
-def remove(directory: Path) -> None:
-    """Kill every process at and below a cgroup directory and remove it; SandboxError when it will not go."""
+def remove(directory: Path, seconds: float = _CLEAN_SECONDS) -> None:
+    """Kill every process at and below a cgroup directory and remove it; SandboxError when it will not go in time."""
     with contextlib.suppress(OSError):
         directory.rmdir()  # nearly always empty
         return
-    deadline = clock.Deadline(_CLEAN_SECONDS)
+    deadline = clock.Deadline(seconds)
     while directory.is_dir():
         # os.walk passes over what goes away meanwhile: several slots that start together remove the same tree
         for group, _, _ in os.walk(directory, topdown=False):
@@ -148,7 +162,7 @@ def remove(directory: Path) -> None:
                 Path(group).rmdir()
         if directory.is_dir():
             if deadline.over:
-                msg = f"cgroup {directory} could not be removed within {_CLEAN_SECONDS:g} s: it still has processes"
+                msg = f"cgroup {directory} could not be removed within {seconds:g} s: it still has processes"
                 raise SandboxError(msg)
             clock.sleep(0.002)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from judge.errors import SandboxError
 from judge.sandbox.cgroup import (
     Usage,
-    abandoned,
     cache,
     field,
     freed,
@@ -19,6 +18,7 @@ from judge.sandbox.cgroup import (
     programs,
     read,
     remove,
+    remove_abandoned,
     write,
 )
 
@@ -60,8 +60,7 @@ class TreeV1:
         self._count = 0
         try:
             for key, root in roots.items():
-                for stale in abandoned(root):
-                    remove(stale)
+                remove_abandoned(root)
                 make(self._dirs[key])
         except OSError as exc:
             msg = f"cgroup {exc.filename or root} cannot be used: {exc.strerror}; run as root or delegate it"

@@ -9,7 +9,6 @@ from pathlib import Path
 from judge.errors import SandboxError
 from judge.sandbox.cgroup import (
     Usage,
-    abandoned,
     cache,
     field,
     freed,
@@ -19,6 +18,7 @@ from judge.sandbox.cgroup import (
     programs,
     read,
     remove,
+    remove_abandoned,
     write,
 )
 
@@ -90,8 +90,7 @@ class TreeV2:
         self._base = base
         self._dir = base / owned_name(name)
         self._count = 0
-        for stale in abandoned(base):
-            remove(stale)
+        remove_abandoned(base)
         make(self._dir / "agent")
         _control(base)
         _control(self._dir)
