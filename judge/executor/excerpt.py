@@ -16,8 +16,9 @@ EXCERPT = 1024
 LOG = 24 * 1024
 MESSAGE = 1024
 INLINE = 64 * 1024
-# Bytes of JSON that the excerpts of passing tests may take in one result; a failing test always gets its own.
-BUDGET = 640 * 1024
+# Bytes of JSON that the excerpts of passing and of failing tests may take in one result. There may be thousands of
+# either, and a result that no report can carry would stand in the way of all others.
+BUDGET, FAILING = 640 * 1024, 4 * 1024**2
 
 _PIECE = 1 << 20
 
@@ -38,20 +39,19 @@ def json_size(value: str) -> int:
 
 
 class Budget:
-    """The excerpts of one result, within BUDGET together."""
+    """The excerpts of one result, within BUDGET and FAILING together."""
 
-    def __init__(self, total: int = BUDGET) -> None:
-        """Start with `total` bytes."""
-        self._left = total
+    def __init__(self, passing: int = BUDGET, failing: int = FAILING) -> None:
+        """Start with so many bytes."""
+        self._left = {True: passing, False: failing}
 
     def trim(self, test: TestResult) -> None:
-        """Leave away what there is no room for; a failing test keeps everything. Called in the order of judging."""
-        if test.verdict is not Verdict.AC:
-            return
+        """Leave away what there is no room for; passing tests take none from others. Called in the order of judging."""
+        kind = test.verdict is Verdict.AC
         for names in (("output", "error"), ("message",), ("feedback",)):
             need = sum(json_size(getattr(test, name)) for name in names)
-            if need <= self._left:
-                self._left -= need
+            if need <= self._left[kind]:
+                self._left[kind] -= need
                 continue
             for name in names:
                 setattr(test, name, "")

@@ -70,6 +70,7 @@ class Slot:
     claim: str | None = None
     helps: str | None = None
     recalled: bool = False
+    cancelled: bool = False
     process: subprocess.Popen[bytes] | None = None
     sock: socket.socket | None = None
     reader: Reader | None = None
@@ -177,6 +178,7 @@ class Slot:
     def cancel(self, claim: str, now: float) -> None:
         """Ask a busy slot to kill what it runs (seed: `tasks.t.proc.kill()`)."""
         if self.state is SlotState.BUSY and self.claim == claim and self.sock is not None:
+            self.cancelled = True
             self.deadline = min(self.deadline, now + CANCEL_GRACE)
             self.silence = 0.0
             with contextlib.suppress(OSError):  # it is gone, and read() will say so
@@ -197,6 +199,7 @@ class Slot:
                 self.silence = 0.0
                 self.state = SlotState.IDLE
                 self.claim = None
+                self.cancelled = False
                 self.failures = 0
                 self.deadline = float("inf")
             elif isinstance(event, Helped):
@@ -224,10 +227,12 @@ class Slot:
             self.sock.close()
         self.process = self.sock = self.reader = None
         self.unsent.clear()
-        self.helps, self.recalled = None, False
+        # What a submission does may take long to end: nobody can keep slots away by having such jobs cancelled.
+        failed = not (self.cancelled or self.recalled)
+        self.helps, self.recalled, self.cancelled = None, False, False
         self.state = SlotState.DOWN
-        delay = min(RESTART_MAX, RESTART_MIN * 2 ** (self.failures - 1)) if self.failures else 0.0
-        self.failures += 1
+        delay = min(RESTART_MAX, RESTART_MIN * 2 ** (self.failures - 1)) if failed and self.failures else 0.0
+        self.failures += failed
         self.start_at = now + delay
         self.deadline = float("inf")
         self.last_reason = reason

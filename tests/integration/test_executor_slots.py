@@ -13,7 +13,7 @@ import pytest
 
 from judge import clock
 from judge.executor import slots as slots_module
-from judge.executor.channel import Broken, Finished, Job, Progress, Ready, Settings
+from judge.executor.channel import Broken, Finished, Help, Job, Progress, Ready, Settings
 from judge.executor.slots import RESTART_MAX, RESTART_MIN, Event, Slots, SlotState
 from judge.rpc.messages import Assignment, Submission, Verdict
 from tests.support.servers import wait_for
@@ -112,6 +112,22 @@ def test_a_cancelled_job_that_does_not_end_is_killed_with_its_slot(slots):
     wait_for(lambda: not slot.read(clock.monotonic())[1], what="the end of the slot")
     assert slot.state is SlotState.DOWN
     assert slot.last_reason == "it was killed by SIGKILL"
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_who_has_jobs_cancelled_that_end_late_keeps_no_slot_away(slots, busy, work):
+    now = 1000.0
+    for _ in range(9):
+        slot = ready(slots)
+        if busy:
+            slot.give(job(command="sleep 60", limits={"wall": 90}), now)
+            slot.cancel("c1", now)
+        else:
+            slot.help(Help(job=job(command="sleep 60"), directory=work), now)
+            slot.recall(now)
+        slot.ended("killed", now)
+        assert slot.start_at == now
+    assert slot.failures == 0
 
 
 def test_back_off(slots):
