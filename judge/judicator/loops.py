@@ -133,7 +133,5 @@ class Loops:
 
 async def known_faults(database: Database) -> list[str]:
     """What the loops of all judicators fail in now, one sentence each; for the status."""
-    told = {"_id": {"$gte": _KEY, "$lt": _KEY + "\uffff"}}
-    fresh = clock.wall() - _FRESH
-    docs = await database.meta.find(told, limit=50).to_list()
-    return [doc["text"] for doc in docs if doc["at"] > fresh]
+    told = {"_id": {"$gte": _KEY, "$lt": _KEY + "\uffff"}, "at": {"$gt": clock.wall() - _FRESH}}
+    return [doc["text"] for doc in await database.meta.find(told, limit=50).to_list()]

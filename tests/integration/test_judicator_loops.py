@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 from typing import Any
 
@@ -28,6 +29,9 @@ def test_a_rejudging_that_cannot_be_advanced_keeps_no_other_from_its_end(
     running = world.judicator("j1", **PATIENT)
     people, executor = world.client(timeout=30.0), world.executor(slots=8)
     ids = judge(people, executor, "WA", "WA")
+    long_ago = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    old = {"text": "judicator 'gone' fails in sweep of something", "at": long_ago}
+    world.db.meta.insert_many([{"_id": f"fault:gone:sweep:{number}", **old} for number in range(60)])
     rejudgings = running.judicator.rejudgings
     advance, broken = rejudgings.advance, True
 
