@@ -23,7 +23,7 @@ from judge.gateway.cluster import Cluster
 from judge.gateway.notes import Notes
 from judge.gateway.sessions import Sessions
 from judge.rpc import messages as m
-from judge.rpc.faults import check_values, first_fault
+from judge.rpc.faults import check_values, first_fault, place
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class Route:
 def field_error(exc: ValidationError, what: str) -> UsageError:
     """The first fault that a model found, as one sentence; `what` names the place when no field is to blame."""
     error = first_fault(exc, what, given=True)
-    name = ".".join(str(part) for part in error["loc"])
+    name = place(error)
     text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if error["type"] == "json_invalid":
         return UsageError(f"{what} is not JSON: {text.removeprefix('Invalid JSON: ')}")

@@ -12,6 +12,7 @@ from judge.errors import TooLargeError, UsageError
 
 # More than anybody makes by mistake. A list of all faults takes a thousand times the memory of what was sent.
 MANY: Final = 1000
+_NAME: Final = 100
 # Text in JSON, also one that never ends: so each byte is looked at once.
 _TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
 _MARKS: Final = (b",", b"[", b"{")
@@ -35,3 +36,8 @@ def first_fault(exc: ValidationError, what: str, *, given: bool = False) -> Erro
     if exc.error_count() > MANY:
         raise UsageError(f"{what} has {exc.error_count()} faults; it is not what this call takes") from None
     return exc.errors(include_url=False, include_context=False, include_input=given)[0]
+
+
+def place(fault: ErrorDetails) -> str:
+    """The dotted name of the field at fault. It may be a name of the sender's own, of any length: that is cut."""
+    return ".".join(str(part)[:_NAME] for part in fault["loc"])

@@ -37,7 +37,7 @@ from judge.errors import (
 )
 from judge.hangup import hang_up
 from judge.rpc.audit import HEADER, By
-from judge.rpc.faults import check_values, first_fault
+from judge.rpc.faults import check_values, first_fault, place
 from judge.rpc.listener import Listener
 from judge.rpc.messages import ErrorBody, Message
 from judge.rpc.methods import BLOB_ROLES, GATEWAY, METHODS
@@ -122,7 +122,7 @@ def bad_request(exc: ValidationError) -> UsageError:
     error = first_fault(exc, "the body")
     if error["type"] == "json_invalid":
         return UsageError(f"the body is not JSON: {error['msg'].removeprefix('Invalid JSON: ')}; send one JSON object")
-    field = ".".join(str(part) for part in error["loc"])
+    field = place(error)
     if not field:
         return UsageError(f"the body is not what this method takes: {error['msg']}")
     if error["type"] == "extra_forbidden":

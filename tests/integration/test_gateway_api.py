@@ -235,6 +235,7 @@ def test_bodies_that_are_no_submission(ada, data, kind, status, code, text):
         (b'{"command": "true", "tests": [%s{}]}' % (b"{}," * 20_000), 400, "at most 10000 items"),
         (b'{"command": "true", "tests": [%s{}]}' % (b"{}," * 60_000), 413, "the body has more than 100000 values"),
         (b"{%s}" % b",".join(b'"no%d":1' % one for one in range(2_000)), 400, "the body has 2000 faults"),
+        (b'{"%s": 1}' % (b"n" * 200_000), 400, "nnn: is not a known field"),
     ],
 )
 def test_bodies_of_very_many_parts_get_one_sentence(ada, monkeypatch, body, status, text):
@@ -242,6 +243,7 @@ def test_bodies_of_very_many_parts_get_one_sentence(ada, monkeypatch, body, stat
     answer = ada("POST", "/submissions", data=body, content_type="application/json")
     assert answer.status_code == status
     assert text in answer.json["error"]
+    assert len(answer.data) < 1000
 
 
 def test_an_empty_body_is_an_empty_submission(ada):
