@@ -23,6 +23,8 @@ Trace = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0
 # What nobody sends by mistake. Without a bound a few megabytes of JSON become gigabytes of objects, or of faults.
 TESTS: Final = 10_000
 RESULTS: Final = 100_000
+# Of one executor, by its own word: shares are parts of all slots, and a report gets as many tasks as it asks for.
+SLOTS: Final = 4096
 
 
 def _within_ids(moment: datetime.datetime) -> datetime.datetime:
@@ -351,7 +353,7 @@ class Completed(Message):
 class ExecutorInfo(Message):
     """What an executor tells about itself."""
 
-    slots: int
+    slots: int = Field(ge=0, le=SLOTS)
     languages: dict[str, str] = Field(default_factory=dict, description="language to version")
     version: str = ""
     weak_sandbox: bool = False
@@ -369,8 +371,8 @@ class ReportRequest(Message):
     executor: Identifier
     incarnation: str
     sequence: int
-    vacant: int = Field(ge=0)
-    ahead: int = Field(default=0, ge=0)
+    vacant: int = Field(ge=0, le=SLOTS)
+    ahead: int = Field(default=0, ge=0, le=SLOTS)
     executing: list[Executing] = Field(default_factory=list, max_length=10_000)
     complete: list[Completed] = Field(default_factory=list, max_length=10_000)
     info: ExecutorInfo | None = None

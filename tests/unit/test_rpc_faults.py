@@ -89,3 +89,20 @@ def test_many_faults_are_not_listed() -> None:
         Submission.model_validate({f"no{one}": 1 for one in range(5000)})
     with pytest.raises(UsageError, match="the body has 5000 faults"):
         first_fault(caught.value, "the body")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"vacant": 10**9},
+        {"vacant": 1, "ahead": 10**9},
+        {"vacant": 1, "info": {"slots": 10**9}},
+        {"vacant": 1, "info": {"slots": -(10**9)}},
+    ],
+)
+def test_an_executor_has_no_more_slots_than_a_host_can(said: dict[str, Any]) -> None:
+    """By its word it would else empty the queue, or move everybody's share."""
+    report = {"executor": "e1", "incarnation": "i", "sequence": 1}
+    assert ReportRequest.received(json.dumps({**report, "vacant": 8, "info": {"slots": 8}}).encode()).vacant == 8
+    with pytest.raises(ValidationError):
+        ReportRequest.received(json.dumps({**report, **said}).encode())
