@@ -108,6 +108,8 @@ class Front:
         self._uwsgi = f"/proc/self/fd/{self._directory}/{socket_name(config)}"
         self._crowd: Crowd[Client] = Crowd(0, 0)
         self._turns = Turns(self._slots, bounds.queue, bounds.queue_each)
+        # A large body that is no blob is several times as large in uWSGI as on its way.
+        self._heavy = Turns(max(1, bounds.large // 2), bounds.queue, bounds.queue_each)
         self._places = Places(bounds.large, bounds.large_each, bounds.large_address, bounds.large_patience)
         limits = config.limits
         # Who stores blobs may have as many on their way as there are places for one person.
@@ -284,6 +286,11 @@ class Front:
         most = max(1, self._slots * 3 // 4 if known else self._slots // 4)
         return self._turns.turn(caller.key, most, self._bounds.turn, known=known)
 
+    def _heavy_turn(self, caller: Caller) -> contextlib.AbstractAsyncContextManager[None]:
+        """One of the few turns of uWSGI with a large body."""
+        bounds = self._bounds
+        return self._heavy.turn(caller.key, max(1, bounds.large_each // 2), bounds.turn, known=caller.known is not None)
+
     def _held(self, caller: Caller, small: int) -> Held:
         """Where what this caller sends or gets is kept on its way."""
         share = self._shares[caller.known is not None and caller.known.admin]
@@ -297,7 +304,8 @@ class Front:
                 body = await self._body(client, head, caller, stack)
                 self._crowd.works(client)
                 answer = stack.enter_context(self._held(caller, _SMALL_ANSWER))
-                async with self._turn(caller):
+                large = body is not None and body.length > _LARGE and head.method == "POST"
+                async with self._heavy_turn(caller) if large else contextlib.nullcontext(), self._turn(caller):
                     packet = heads.packet(head, caller.address, self._gate.scheme(head, client.peer), self._address)
                     status = _status(await exchange(self._uwsgi, packet, body, answer, HARAKIRI + 30))
             finally:

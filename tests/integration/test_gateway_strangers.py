@@ -258,6 +258,25 @@ def test_slow_uploads_cannot_keep_all_places(settings, base):
         assert not begun(slow[1])
 
 
+def test_few_large_bodies_are_in_uwsgi_at_once(settings, base):
+    """Others wait for their turn, and nothing but them does."""
+    with another_front(settings, large=2, turn=1.0) as (front, address):
+        url = f"http://127.0.0.1:{address[1]}/api/v1"
+        headers = {"Authorization": f"Bearer {USER}", "Content-Type": "application/json"}
+
+        def post(spaces):
+            text = b" " * spaces + b'{"odd": 1}'
+            return httpx.post(f"{url}/submissions", content=text, headers=headers, timeout=60, trust_env=False)
+
+        assert post(1_900_000).status_code == 400
+        front._loop.call_soon_threadsafe(front._heavy._grant, "user bob")
+        assert post(1_900_000).status_code == 503
+        assert post(100_000).status_code == 400
+        assert httpx.get(f"{url}/whoami", headers=headers, trust_env=False).status_code == 200
+        front._loop.call_soon_threadsafe(front._heavy._give, "user bob")
+        assert post(1_900_000).status_code == 400
+
+
 def admin():
     return {"Authorization": f"Bearer {ADMIN}"}
 
