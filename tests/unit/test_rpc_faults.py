@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from judge.errors import TooLargeError, UsageError
 from judge.gateway.api import ROUTES
+from judge.rpc import faults
 from judge.rpc.faults import check_values, first_fault
 from judge.rpc.messages import ReportRequest, Submission
 from judge.rpc.methods import METHODS
@@ -33,9 +34,15 @@ def values(value: Any) -> int:
     return 1 + sum(map(values, value.values())) if isinstance(value, dict) else 1
 
 
-@given(_JSON, st.booleans())
-def test_values_are_counted_whatever_the_texts_hold(value: Any, ascii_only: bool) -> None:
-    body = json.dumps(value, ensure_ascii=ascii_only).encode()
+@pytest.mark.parametrize("piece", [1, 7, 1024 * 1024])
+@given(value=_JSON, ascii_only=st.booleans())
+def test_values_are_counted_whatever_the_texts_hold(piece: int, value: Any, ascii_only: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(faults, "_PIECE", piece)
+        _count(value, json.dumps(value, ensure_ascii=ascii_only).encode())
+
+
+def _count(value: Any, body: bytes) -> None:
     check_values(body, 2 * values(value), "it")
     if isinstance(value, list | dict) and len(value) > 1:
         with pytest.raises(TooLargeError, match="it has more than 1 values"):
