@@ -21,7 +21,7 @@
 
 #include "agent.h"
 
-enum { COLLECT_MS = 1000, TICKS_MS = 25 }; /* see forget_sockets; the longest tick is 10 ms */
+enum { COLLECT_MS = 1000, TICKS_MS = 100 }; /* see forget_sockets; a tick is 10 ms at most, on a core that is free */
 
 /* Descriptors: the namespace, and its count of sockets. */
 struct network {
