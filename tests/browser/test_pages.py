@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 
 from judge.rpc import messages as m
@@ -110,6 +111,14 @@ def test_lists_follow_what_happens(chrome, executor):
     assert browser.complaints() == []
 
 
+def listed(browser) -> list[str]:
+    """The submissions in the list; none while the page is being replaced."""
+    try:
+        return [link.get_attribute("title") for link in browser.driver.find_elements(By.CSS_SELECTOR, "a.id")]
+    except WebDriverException:
+        return []
+
+
 def test_search_and_pages(chrome, executor):
     browser = chrome()
     browser.login(USER)
@@ -120,16 +129,14 @@ def test_search_and_pages(chrome, executor):
     browser.go("/submissions")
     browser.fill(verdict="WA")
     browser.press("Search")
-    found = [link.get_attribute("title") for link in browser.driver.find_elements(By.CSS_SELECTOR, "a.id")]
-    assert one in found and two not in found
+    wait_for(lambda: one in listed(browser) and two not in listed(browser), what="the page of those found")
     browser.fill(problem="nothing-of-this-name")
     browser.press("Search")
     browser.sees("No submission matches")
     browser.go("/submissions?limit=1")
     browser.driver.find_element(By.LINK_TEXT, "Older").click()
     browser.sees("Newest")
-    found = [link.get_attribute("title") for link in browser.driver.find_elements(By.CSS_SELECTOR, "a.id")]
-    assert found == [one]
+    wait_for(lambda: listed(browser) == [one], what="the older one")
 
 
 def test_cancel(chrome):
@@ -163,7 +170,7 @@ def test_a_file_that_is_no_source_loses_nothing(chrome, tmp_path):
     browser.one("details summary").click()
     browser.fill(language="python3", source="typed before", stdin="1 2", cpu="1.5", file=str(tmp_path / "prog.c"))
     browser.press("Submit")
-    assert "The source is a binary file" in browser.text(".field.wrong")
+    browser.sees("The source is a binary file", ".field.wrong")
     assert browser.one("[name=source]").get_attribute("value") == "typed before"
     assert browser.one("[name=stdin]").get_attribute("value") == "1 2"
     assert browser.one("[name=cpu]").get_attribute("value") == "1.5"

@@ -32,7 +32,7 @@ def client(*endpoints, timeout=3.0, prefix=None, tls=None):
 
 @pytest.fixture
 def etcd(etcd_endpoint):
-    with client(etcd_endpoint) as made:
+    with client(etcd_endpoint, timeout=10.0) as made:  # a busy disk holds up a write of the members
         yield made
 
 

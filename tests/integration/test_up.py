@@ -129,6 +129,7 @@ def test_an_executor_s_certificate_opens_neither_database_nor_etcd(cluster):
         with client, pytest.raises(OperationFailure, match="requires authentication"):
             client.judge.tasks.count_documents({})
         with Etcd(config.etcd) as etcd:
+            wait_for(lambda etcd=etcd: judicators(etcd), what="the judicator's registration")
             assert [one.name for one in judicators(etcd)] == ["judicator"]
             for refused in (
                 lambda etcd=etcd: etcd.list(""),
