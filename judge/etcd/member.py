@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import signal
 import threading
 from pathlib import Path
 
@@ -37,6 +36,7 @@ from judge.etcd.proxy import ProxyDaemon
 from judge.failpoint import hit
 from judge.notify import notify
 from judge.process import ChildProcess
+from judge.stopping import on_signals
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +50,7 @@ _HOW: dict[type[Step], str] = {
 
 def run(config: EtcdConfig) -> int:
     """Run the member or the proxy until SIGTERM or SIGINT, or until its server ends; returns the exit code."""
-    stop = threading.Event()
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+    stop = on_signals()
     try:
         metrics.serve(config.metrics)
         check_urls(config)

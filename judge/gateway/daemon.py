@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import shutil
-import signal
 import socket
 import sys
 import threading
@@ -25,6 +24,7 @@ from judge.gateway.gate import Gate
 from judge.gateway.notes import TokenWatch
 from judge.notify import notify
 from judge.process import ChildProcess, find_binary
+from judge.stopping import on_signals
 
 log = logging.getLogger(__name__)
 
@@ -159,9 +159,7 @@ def run(config: GatewayConfig) -> int:
     Raises ConfigError for tokens or a session key that cannot be used and RefusedError for a port in use; boot and
     systemd start it again after any other end.
     """
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = on_signals()
     tokens, key = auth.Tokens(config.tokens), auth.read_session_key(config.session_key)
     binary = find_uwsgi(config.binary)
     with contextlib.ExitStack() as stack:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import threading
-from types import FrameType
 
 from prometheus_client import Counter, Gauge
 
@@ -29,6 +27,7 @@ from judge.mongodb.replica import Replica, blocking_entry, credentials
 from judge.mongodb.server import packaged_binary
 from judge.notify import notify
 from judge.process import ChildProcess
+from judge.stopping import on_signals
 
 __all__ = ["packaged_binary", "run"]
 
@@ -391,13 +390,7 @@ def run(config: MongodbConfig) -> int:
     restarts would copy its data anew every time. `leave_on_stop` withdraws it.
     """
     logs.setup(config.log_level, journal="JOURNAL_STREAM" in os.environ)
-    stop = threading.Event()
-
-    def ask_to_stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  the signature is signal's
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, ask_to_stop)
+    stop = on_signals()
     try:
         metrics.serve(config.metrics)
         with Etcd(config.etcd) as etcd:
