@@ -108,6 +108,7 @@ def etcd_server(directory: Path) -> Iterator[str]:
     directory.mkdir(parents=True, exist_ok=True)
     with _running(command, directory / "etcd.log", client):
         yield f"127.0.0.1:{client}"
+    shutil.rmtree(directory / "etcd")  # a run of all tests would keep 40 GB of servers' data otherwise
 
 
 @contextlib.contextmanager
@@ -127,3 +128,4 @@ def mongod_server(directory: Path, replica_set: str = "judge") -> Iterator[str]:
             )
             wait_for(lambda: client.admin.command("hello").get("isWritablePrimary"), what="a primary")
         yield f"127.0.0.1:{port}"
+    shutil.rmtree(data)
