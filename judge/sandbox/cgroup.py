@@ -29,6 +29,8 @@ _CLEAN_SECONDS = 5.0
 _STALE_SECONDS = 0.5
 # How long to wait for memory of the kernel's that may as well be its cache of names, which stays.
 _FREE_SECONDS = 0.25
+# So much of it is not waited for: runs of a few milliseconds, one right after the other, always have some on its way.
+_LAG = 2 * 1024**2
 # The kernel's counters lag behind by some pages per processor.
 _DUST = 1024**2
 # The most that the kernel charges at once, a huge page and some more: it makes room when so much is missing.
@@ -233,9 +235,9 @@ def freed(kernel: Callable[[], int], stays: int) -> int:
     what was there before, and what this returns for the next call: names of files, too, are kept for a group.
     """
     deadline = clock.Deadline(_FREE_SECONDS)
-    while (there := kernel()) > stays + _DUST and not deadline.over:
+    while (there := kernel()) > stays + _LAG and not deadline.over:
         clock.sleep(0.001)
-    return min(stays, there) if there <= stays + _DUST else there
+    return min(stays, there) if there <= stays + _LAG else there
 
 
 def programs(peak: int, limit: int, files: int, cached: tuple[int, int]) -> int:
