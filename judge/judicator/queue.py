@@ -33,6 +33,8 @@ FRONT: Final = "front"
 BEHIND: Final = "behind"
 RUN: Final = "run"
 OWN: Final = [BEHIND, FRONT]
+_READY: Final[Document] = {"waits": {"$in": [FRONT, RUN]}}
+_FAILED: Final[Document] = {"tried": {"$gt": ""}}
 
 # A lane's front is filled up to the first figure when it has no more than the second.
 ROOM: Final = 16
@@ -177,34 +179,32 @@ class Queue:
     # --- handing out -------------------------------------------------------------------------------------------
 
     async def candidates(self, taker: Taker, limit: int, capacity: Capacity, full: set[str]) -> list[Document]:
-        """Up to `limit` waiting tasks for an executor in order, none of the users in `full`; runs come last."""
-        found = await self._candidates(FRONT, taker, limit, capacity, full)
-        if len(found) < limit:
-            found += await self._candidates(RUN, taker, limit - len(found), capacity, set())
-        return found
+        """Up to `limit` waiting tasks for an executor in order, none of the users in `full`; runs come last.
 
-    async def _candidates(
-        self, waits: str, taker: Taker, limit: int, capacity: Capacity, full: set[str]
-    ) -> list[Document]:
+        What nobody has failed, and whether there is anything else, is one question to the database.
+        """
         others = {name: has for name, has in capacity.executors.items() if name != taker.name}
         needs = ["", *sorted(taker.languages)]
-        query: Document = {"waits": waits, **({"user": {"$nin": sorted(full)}} if full else {})}
+        # Of the rejudgings, which nobody's share bounds, those of full users too. Their ranks are after all others.
+        free: Document = {**_READY, "$nor": [{"waits": FRONT, "user": {"$in": sorted(full)}}]} if full else _READY
 
-        async def first(tried: str) -> list[Document]:
+        def first(tried: str) -> list[Document]:
             able = [one for one in needs if may_take(taker.name, one, tried.split(","), others)]
-            if not able:
-                return []
-            some = self._tasks.find({**query, "tried": tried, "needs": {"$in": able}}, _FIELDS)
-            return await some.sort(QUEUE).limit(limit).to_list()
+            match = {"$match": {**free, "tried": tried, "needs": {"$in": able}}}
+            return [match, {"$sort": dict(QUEUE)}, {"$limit": limit}, {"$project": _FIELDS}]
 
-        found, failed = await asyncio.gather(
-            first(""), self._tasks.distinct("tried", {"waits": waits, "tried": {"$gt": ""}})
-        )
-        for tried in failed:
-            found += await first(tried)
+        any_failed = [{"$match": _READY | _FAILED}, {"$limit": 1}, {"$project": {"_id": 0, "tried": 1}}]
+        both = [*first(""), {"$unionWith": {"coll": self._tasks.name, "pipeline": any_failed}}]
+        rows = await (await self._tasks.aggregate(both)).to_list()
+        found = [row for row in rows if "_id" in row]
+        if len(found) < len(rows):
+            for tried in await self._tasks.distinct("tried", _READY | _FAILED):
+                found += await (await self._tasks.aggregate(first(tried))).to_list()
         # With others about, what this very executor failed comes last: anything else is more likely to go well here.
         mine = taker.name if others else None
-        found.sort(key=lambda one: (mine in one["tried"].split(","), *(one[key] for key, _ in QUEUE)))
+        found.sort(
+            key=lambda one: (yields(one["rank"]), mine in one["tried"].split(","), *(one[key] for key, _ in QUEUE))
+        )
         return found[:limit]
 
     async def seated(

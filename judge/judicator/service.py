@@ -132,9 +132,16 @@ class Service:
         # The key's digest is over what was handed in: two tries may differ in what is stored as blobs.
         documents.check_text(submission)
         digest = documents.digest(submission)
-        known = await self.tasks.known(submission, digest)
-        if known is not None:
-            return m.AddReply(task=documents.to_task(known), created=False)
+        try:
+            return await self._add(submission, digest)
+        except JudgeError:
+            # What is refused now may be stored since an earlier try, whose answer was lost.
+            known = await self.tasks.known(submission, digest)
+            if known is None:
+                raise
+        return m.AddReply(task=documents.to_task(known), created=False)
+
+    async def _add(self, submission: m.Submission, digest: str) -> m.AddReply:
         problem, source_bytes, allowed = None, _NO_SOURCE_LIMIT, []
         if submission.problem is not None:
             doc = await self.problems.get(submission.problem)
@@ -157,8 +164,7 @@ class Service:
         allowance = self._config.allowances.of(stored.role)
         cap = allowance.waiting
         # Nothing big is stored for what will be refused; `tasks.add` looks again.
-        full = texts and cap is not None and await self.tasks.queue.full(stored.user, cap)
-        if full and cap is not None and await self.tasks.known(submission, digest, newest=True) is None:
+        if texts and cap is not None and await self.tasks.queue.full(stored.user, cap):
             raise too_many(stored.user, cap)
         usage = self.tasks.usage
         size = await usage.of_submission(stored, named) + sum(map(len, texts.values()))

@@ -73,13 +73,12 @@ class Tasks:
 
     # --- people ------------------------------------------------------------------------------------------------
 
-    async def known(self, submission: Submission, digest: str, *, newest: bool = False) -> Document | None:
-        """The task that this idempotency key made before; ConflictError when it was made from other content."""
+    async def known(self, submission: Submission, digest: str) -> Document | None:
+        """The task that this idempotency key made before, be it a moment ago; ConflictError: from other content."""
         key = documents.key_of(submission)
         if key is None:
             return None
-        query = {"key": key}
-        doc = await (self._db.latest(self._tasks, query) if newest else self._tasks.find_one(query))
+        doc = await self._db.latest(self._tasks, {"key": key})
         if doc is not None and doc["digest"] != digest:
             raise ConflictError(
                 f"the idempotency key '{submission.idempotency_key}' was used for another submission "
@@ -115,12 +114,16 @@ class Tasks:
                 full = functools.partial(self.queue.full, submission.user, cap or 0)
                 async with self._adding.admitted(submission.user, one, cap, look=look, full=full) as place:
                     if place is None:
-                        return await self._refused(submission, digest, cap or 0), False
+                        log.info(
+                            "user '%s' is refused another task: %d wait, the most for role '%s'",
+                            *(submission.user, cap, submission.role),
+                        )
+                        raise too_many(submission.user, cap or 0)
                     doc["order"] = self._adding.settle(submission.user, one, place.now, place.mine, place.last)
                     doc["waits"] = BEHIND if place.behind else FRONT
                     await self._tasks.insert_one(doc)
         except DuplicateKeyError:
-            known = await self.known(submission, digest, newest=True)
+            known = await self.known(submission, digest)
             if known is None:
                 raise
             return known, False
@@ -134,17 +137,6 @@ class Tasks:
         else:
             await self.queue.added(lane_of(doc))
         return doc, True
-
-    async def _refused(self, submission: Submission, digest: str, cap: int) -> Document:
-        """The task that this very call, made twice at the same moment, has stored; else LimitError."""
-        known = await self.known(submission, digest, newest=True)
-        if known is None:
-            log.info(
-                "user '%s' is refused another task: %d wait, the most for role '%s'",
-                *(submission.user, cap, submission.role),
-            )
-            raise too_many(submission.user, cap)
-        return known
 
     async def get(self, task: ObjectId, version: int = 0) -> Document:
         """One task (seed: Get), not older than `version`, with the verdict that is in force; NotFoundError."""
@@ -456,7 +448,7 @@ class Tasks:
         if after is not None:
             self._listener.changed(after["_id"])
             failpoint.hit("task-ended")
-            await self.usage.add(one.user, more)
+            self.usage.later(one.user, more)
             if one.seat is not None:
                 await self.queue.freed(one.user)
         return after

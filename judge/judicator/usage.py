@@ -7,13 +7,14 @@ counter is kept with one small write beside the task's, so it may be a little wr
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import bson
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import DuplicateKeyError, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
@@ -54,6 +55,8 @@ class Usage:
         self._col: Collection = database.usage.with_options(
             write_concern=WriteConcern(w=1, j=False), read_concern=ReadConcern("local")
         )
+        self._owed: dict[str, int] = {}
+        self._paying: asyncio.Task[None] | None = None
 
     async def weigh(self, document: Mapping[str, Any], blobs: Iterable[str]) -> int:
         """Bytes of a document and of blobs; a blob that others have, too, counts in full."""
@@ -83,7 +86,7 @@ class Usage:
         both = size + output
         if most is None:
             await self.add(user, both)
-        elif not await self._reserve(user, both, most):
+        elif not (await self._reserve(user, both, most) or await self._reserve_again(user, both, most)):
             its = f", {output} of them for its output" if output else ""
             less = ", ask for a smaller limits.output" if output else ""
             raise LimitError(
@@ -109,10 +112,34 @@ class Usage:
             return bool((await self._col.update_one(room, more)).matched_count)
         return True
 
+    async def _reserve_again(self, user: str, size: int, most: int) -> bool:
+        """Once more when what was judged a moment ago is counted."""
+        if self._paying is None:
+            return False
+        await asyncio.shield(self._paying)
+        return await self._reserve(user, size, most)
+
     async def add(self, user: str, size: int) -> None:
         """Count `size` bytes more, or less."""
         if size:
             await self._col.update_one({"_id": user}, {"$inc": {"bytes": size}}, upsert=True)
+
+    def later(self, user: str, size: int) -> None:
+        """The same beside the answer that it belongs to, which need not wait; all that come meanwhile are one write."""
+        self._owed[user] = self._owed.get(user, 0) + size
+        if self._paying is None:
+            self._paying = asyncio.create_task(self._pay())
+
+    async def _pay(self) -> None:
+        try:
+            while self._owed:
+                user, size = self._owed.popitem()
+                try:
+                    await self.add(user, size)
+                except PyMongoError as exc:
+                    log.warning("the bytes of user '%s' are counted later, the database said: %s", user, str(exc)[:200])
+        finally:
+            self._paying = None
 
     async def gone(self, docs: Iterable[Mapping[str, Any]]) -> int:
         """Count what has been deleted: task documents with `user` and `bytes`; the sum of bytes."""
