@@ -424,12 +424,12 @@ static void not_started(int error) {
     strncpy(shared->stage, "clone", sizeof shared->stage - 1);
 }
 
-void signal_event(int fd) {
+static void signal_event(int fd) {
     uint64_t one = 1;
     if (write(fd, &one, sizeof one) != sizeof one) die("eventfd");
 }
 
-void wait_event(int fd) {
+static void wait_event(int fd) {
     uint64_t count;
     if (read(fd, &count, sizeof count) != sizeof count) die("eventfd");
 }
@@ -521,12 +521,9 @@ static pid_t start_by(struct parent *parent, ssize_t size, const int *fds) {
         signal_event(parent->done);
         return shared->pid;
     }
-    int elsewhere = has_maker();
-    stop_maker();
     kill(-1, SIGKILL); /* its child too, whatever user that is by now; so all helpers are made again */
     reap(0, &ignored, __WALL);
     rewind_pids(PROCESS_1);
-    if (elsewhere) start_maker(made_on, sizeof made_on);
     struct parent *const both[] = {&build_parent, &run_parent};
     for (int i = 0; i < 2; i++) {
         close(both[i]->go);
@@ -567,7 +564,6 @@ static void run(ssize_t size, const int *fds) {
     set_box_writable(writable);
     rewind_pids(LAST_HELPER);
     shared->network = network();
-    order_network();
     shared->error = 0;
     memset(shared->stage, 0, sizeof shared->stage);
     if (run_cgroup.count > 0) {
@@ -598,7 +594,6 @@ static void settle(const char *cpu) {
     if (strcmp(cpu, "any") == 0) return;
     CPU_ZERO_S(sizeof one, one);
     CPU_SET_S((size_t)number(cpu), sizeof one, one);
-    if (run_uid != 0 && !CPU_ISSET_S((size_t)number(cpu), sizeof made_on, made_on)) start_maker(made_on, sizeof made_on);
     move_to(one);
 }
 

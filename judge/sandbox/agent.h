@@ -2,17 +2,11 @@
 #ifndef JUDGE_AGENT_H
 #define JUDGE_AGENT_H
 
-#include <sched.h>
-
 /* Says what failed, with errno, on stderr (which the slot keeps) and ends the process. */
 __attribute__((noreturn)) void die(const char *what);
 
 /* A command line's number, not below 0; anything else ends the process. */
 int number(const char *text);
-
-/* An eventfd's count goes up by one; and is waited for and taken. */
-void signal_event(int fd);
-void wait_event(int fd);
 
 /* The launcher: argv as for main, from the word "launch" on. Returns an exit code when it could not execute. */
 int launch(int argc, char **argv);
@@ -31,27 +25,15 @@ int open_proc(const char *path, int flags);
 /* The next process gets the first free pid above `last`, a digit. */
 void rewind_pids(char last);
 
-/* network.c: a network namespace for each run. Call cover_proc first. */
+/* network.c: the runs' network namespace. Call cover_proc first. */
 
 /* The first run's; processes that are cloned later are in it. */
 void first_network(void);
 
-/* Has another process, on these cores (`size`: bytes of the set), make the others. */
-void start_maker(const cpu_set_t *cpus, size_t size);
-
-/* Whether there is such a process. */
-int has_maker(void);
-
-/* What the next renew_network gives may be made from now on. */
-void order_network(void);
-
-/* Frees what the dead run left in its namespace, and that; another one is there for the next run. */
+/* Frees what the dead run left in its namespace, or replaces that: what the next run enters has no socket in it. */
 void renew_network(void);
 
 /* The descriptor of the namespace that the next run is to enter. */
 int network(void);
-
-/* Nothing is under way in the other process any more, which the caller kills. */
-void stop_maker(void);
 
 #endif

@@ -29,8 +29,10 @@ _CLEAN_SECONDS = 5.0
 _STALE_SECONDS = 0.5
 # How long to wait for memory of the kernel's that may as well be its cache of names, which stays.
 _FREE_SECONDS = 0.25
-# So much of it is not waited for: runs of a few milliseconds, one right after the other, always have some on its way.
+# So much of it is not waited for, or that part of the memory limit: runs of a few milliseconds, one right after the
+# other, always have some on its way, 0.1 MiB each for some 30 ms.
 _LAG = 2 * 1024**2
+_LAG_PART = 64
 # The kernel's counters lag behind by some pages per processor.
 _DUST = 1024**2
 # The most that the kernel charges at once, a huge page and some more: it makes room when so much is missing.
@@ -228,16 +230,18 @@ def kept(stat: int, *, keeps: bool) -> tuple[int, int]:
     return 0, cache(text)
 
 
-def freed(kernel: Callable[[], int], stays: int) -> int:
+def freed(kernel: Callable[[], int], stays: int, limit: int) -> int:
     """Wait until the kernel's own memory for dead runs (messages, stacks, sockets) is given back.
 
-    That happens a little later, and would count for the next run. `kernel` says how many bytes there are, `stays` is
-    what was there before, and what this returns for the next call: names of files, too, are kept for a group.
+    That happens a little later, and would count for the next run, which may use `limit` bytes. `kernel` says how many
+    there are, `stays` is what was there before, and what this returns for the next call: names of files, too, are kept
+    for a group.
     """
+    most = stays + max(_LAG, limit // _LAG_PART)
     deadline = clock.Deadline(_FREE_SECONDS)
-    while (there := kernel()) > stays + _LAG and not deadline.over:
+    while (there := kernel()) > most and not deadline.over:
         clock.sleep(0.001)
-    return min(stays, there) if there <= stays + _LAG else there
+    return min(stays, there) if there <= most else there
 
 
 def programs(peak: int, limit: int, files: int, cached: tuple[int, int]) -> int:

@@ -151,7 +151,7 @@ class GroupV1:
         Page cache does not: the kernel gives it up before the limit strikes.
         """
         if (kernel := self._kernel) is not None:
-            self._stays = freed(lambda: int(read(kernel)), self._stays)
+            self._stays = freed(lambda: int(read(kernel)), self._stays, memory)
         self._files, self._cached = kept(self._stat, keeps=self._keeps)
         limit = memory + self._files
         if (limit, processes) != self._limits:

@@ -230,7 +230,7 @@ class Leaf:
     def begin(self, memory: int, processes: int) -> None:
         """Set what changed, note where the counters stand."""
         if not self._keeps:
-            self._stays = freed(self._kernel, self._stays)
+            self._stays = freed(self._kernel, self._stays, memory)
         self._files, self._cached = kept(self._stat, keeps=self._keeps)
         limits = (memory + self._files, processes)
         if limits[0] != self._limits[0]:

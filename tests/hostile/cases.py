@@ -325,7 +325,7 @@ CASES: list[Case] = [
     _program("51_leftovers.c", "leaves files, IPC objects and a daemon for the next run", "AC",
              SCRATCH + "; a new IPC namespace", tests=[(b"leave", b"left\n"), (b"look", b"clean\n")]),
     _program("51_counters.c", "pids, sockets, names, counters and terminals for the next run to count", "AC",
-             "a new network namespace and the same pids for each run; a new IPC namespace; no terminals",
+             "no socket left in the network namespace; each run has the same pids, a new IPC namespace, no terminals",
              tests=[(b"leave" + PIDS, b"left\n"), (b"see" + PIDS, b"clean\n")] * 3),
     _program("51_clocks.c", "makes much work for who tidies up, so that the next run sees it on that one's clock", "AC",
              "system call filter: the clocks of the agent's processes",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
-import itertools
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,6 @@ from tests.support.sandbox import MIB, need_sandbox, pool, run_c, shell, text
 
 pytestmark = pytest.mark.root
 ROOT = Path(__file__).resolve().parents[2]
-# Cores that the pools of these tests are not pinned to; asked before the first is.
-OTHERS = sorted(os.sched_getaffinity(0))[1:]
 
 
 @pytest.fixture(scope="module")
@@ -235,28 +234,102 @@ def _helpers(box: Sandbox) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["on the slot's core", "on another core"])
-def test_each_run_has_a_network_namespace_of_its_own(elsewhere):
-    if elsewhere and not OTHERS:
-        pytest.skip("one core: there is no other to make it on")
-    command = Command(["/usr/bin/readlink", "/proc/self/ns/net"], Limits(cpu=20))
-    with pool("network", makers=OTHERS if elsewhere else ()) as made, made.take() as box:
-        seen = [str(Path("/proc/self/ns/net").readlink())]
-        seen += [text(box.run(replace(command, writable=number % 3 == 0))).strip() for number in range(12)]
+# Every kind of socket that a run can make, each left in another state.
+SOCKETS = """
+import array, os, socket
+keep = []
+for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+    for name in ("", "\\0name", "/scratch/path"):
+        one = socket.socket(socket.AF_UNIX, kind)
+        if name == "" :
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # binds it to a name of the kernel's choice
+        else:
+            one.bind(name + str(int(kind)))
+        keep.append(one)
+        if kind != socket.SOCK_DGRAM and name:
+            one.listen(8)
+            pending = socket.socket(socket.AF_UNIX, kind)
+            pending.connect(name + str(int(kind)))
+            pending.send(b"never read")
+            keep.append(pending)
+    left, right = socket.socketpair(socket.AF_UNIX, kind)
+    right.send(b"never read")
+    left.setsockopt(socket.SOL_SOCKET, 29, 1)  # SO_TIMESTAMP
+    left.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    keep += [left, right]
+    if CYCLES:
+        for _ in range(20):
+            left, right = socket.socketpair(socket.AF_UNIX, kind)
+            both = array.array("i", [left.fileno(), right.fileno()])
+            left.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, both)])
+            right.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, both)])
+if os.fork() == 0:
+    os.setsid()
+    os.read(os.pipe()[0], 1)
+"""
+# What a run can read of its network namespace. Two files are about the host's packets, in every namespace alike.
+NETWORK = """
+import os
+for root, _, names in sorted(os.walk("/proc/self/net")):
+    for name in sorted(names):
+        if name in ("softnet_stat", "ptype"):
+            continue
+        try:
+            text = open(root + "/" + name).read()
+        except OSError as error:
+            text = str(error)
+        print(root, name, text)
+"""
+
+
+@pytest.mark.parametrize("cycles", [False, True], ids=["gone at once", "under way in each other"])
+def test_no_run_meets_a_socket_of_another(cycles):
+    def python(code: str, *, writable: bool = False) -> Command:
+        return Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20), writable=writable)
+
+    with pool("network") as made, made.take() as box:
         waiting = _helpers(box)
+        before = text(box.run(python(NETWORK)))
+        assert "sockets: used 0" in before
+        for writable in (False, True, False):
+            assert box.run(python(f"CYCLES = {cycles}\n{SOCKETS}", writable=writable)).exit_code == 0
+            assert text(box.run(python(NETWORK))) == before
         for pid in waiting:  # as the kernel does for want of memory; they are made again, all of them
             os.kill(pid, signal.SIGKILL)
-        run = box.start(command)
+        run = box.start(python(NETWORK))
         run.wait(None)
         lost = box._container.expect(EXITED, 5)
         run.close()
         assert (lost.stage, lost.error) == (("clone", errno.ENOMEM) if waiting else ("", 0))
-        later = [text(box.run(replace(command, writable=writable))).strip() for writable in (True, False)]
-    assert all(one.startswith("net:[") for one in seen + later)
-    # The number of one that is gone may be that of the next but one.
-    for numbers in (seen, later):
-        assert all(one != next_one for one, next_one in itertools.pairwise(numbers)), numbers
-    assert seen[0] not in seen[1:] + later
+        assert text(box.run(python(NETWORK, writable=True))) == before
+    assert str(Path("/proc/self/ns/net").readlink()) not in before
+
+
+def test_a_namespace_with_a_socket_in_it_is_not_used_again():
+    """One that somebody else holds, as the kernel's collector would if it were late: another one is there instead."""
+    command = Command(["/usr/bin/readlink", "/proc/self/ns/net"], Limits(cpu=20))
+    with pool("network") as made, made.take() as box:
+        seen = [text(box.run(command)), text(box.run(command))]
+        bwrap = box._container.pid
+        with _socket_in(int(Path(f"/proc/{bwrap}/task/{bwrap}/children").read_text())):
+            box.run(command).close()
+            seen += [text(box.run(command)), text(box.run(command))]
+    assert seen[0] == seen[1] != seen[2] == seen[3], seen
+    assert all(one.startswith("net:[") for one in seen)
+
+
+@contextlib.contextmanager
+def _socket_in(pid: int) -> Iterator[None]:
+    """A socket of this process in the network namespace of another."""
+    with ThreadPoolExecutor(1) as other:  # a thread of its own enters, and ends there
+
+        def enter() -> socket.socket:
+            with Path(f"/proc/{pid}/ns/net").open() as entry:
+                assert ctypes.CDLL(None, use_errno=True).setns(entry.fileno(), 0x40000000) == 0
+            return socket.socket(socket.AF_UNIX)
+
+        with other.submit(enter).result():
+            yield
 
 
 def test_abstract_sockets_of_the_host_are_out_of_reach(sandbox):
