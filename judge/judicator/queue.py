@@ -24,7 +24,7 @@ from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from judge.allowance import Allowances
-from judge.judicator.database import LANE, QUEUE, Database, Document
+from judge.judicator.database import LANE, QUEUE, Collection, Database, Document
 from judge.judicator.order import LIVE, Capacity, may_take, most_slots, round_of, yields
 
 log = logging.getLogger(__name__)
@@ -33,8 +33,8 @@ FRONT: Final = "front"
 BEHIND: Final = "behind"
 RUN: Final = "run"
 OWN: Final = [BEHIND, FRONT]
-_READY: Final[Document] = {"waits": {"$in": [FRONT, RUN]}}
-_FAILED: Final[Document] = {"tried": {"$gt": ""}}
+_RUNS: Final[Document] = {"waits": RUN}
+_FAILED: Final[Document] = {"waits": {"$in": [FRONT, RUN]}, "tried": {"$gt": ""}}
 
 # A lane's front is filled up to the first figure when it has no more than the second.
 ROOM: Final = 16
@@ -138,9 +138,7 @@ class Queue:
 
     async def _ask(self, parts: list[list[Document]]) -> dict[str, int]:
         """What `_end` and `_number` ask, all in one command, as the newest writes left it."""
-        more = [{"$unionWith": {"coll": self._newest.name, "pipeline": part}} for part in parts[1:]]
-        rows = await self._newest.aggregate([*parts[0], *more])
-        return {row["what"]: int(row["n"]) async for row in rows}
+        return {row["what"]: int(row["n"]) for row in await _union(self._newest, parts)}
 
     async def _in_front(self, lane: Lane) -> int:
         return await self._tasks.count_documents({**_lane(lane), "waits": FRONT}, limit=ROOM, hint=LANE)
@@ -185,21 +183,19 @@ class Queue:
         """
         others = {name: has for name, has in capacity.executors.items() if name != taker.name}
         needs = ["", *sorted(taker.languages)]
-        # Of the rejudgings, which nobody's share bounds, those of full users too. Their ranks are after all others.
-        free: Document = {**_READY, "$nor": [{"waits": FRONT, "user": {"$in": sorted(full)}}]} if full else _READY
+        front: Document = {"waits": FRONT, **({"user": {"$nin": sorted(full)}} if full else {})}
 
-        def first(tried: str) -> list[Document]:
+        def first(where: Document, tried: str) -> list[Document]:
             able = [one for one in needs if may_take(taker.name, one, tried.split(","), others)]
-            match = {"$match": {**free, "tried": tried, "needs": {"$in": able}}}
+            match = {"$match": {**where, "tried": tried, "needs": {"$in": able}}}
             return [match, {"$sort": dict(QUEUE)}, {"$limit": limit}, {"$project": _FIELDS}]
 
-        any_failed = [{"$match": _READY | _FAILED}, {"$limit": 1}, {"$project": {"_id": 0, "tried": 1}}]
-        both = [*first(""), {"$unionWith": {"coll": self._tasks.name, "pipeline": any_failed}}]
-        rows = await (await self._tasks.aggregate(both)).to_list()
+        any_failed: list[Document] = [{"$match": _FAILED}, {"$limit": 1}, {"$project": {"_id": 0, "tried": 1}}]
+        rows = await _union(self._tasks, [first(front, ""), first(_RUNS, ""), any_failed])
         found = [row for row in rows if "_id" in row]
         if len(found) < len(rows):
-            for tried in await self._tasks.distinct("tried", _READY | _FAILED):
-                found += await (await self._tasks.aggregate(first(tried))).to_list()
+            for tried in await self._tasks.distinct("tried", _FAILED):
+                found += await _union(self._tasks, [first(front, tried), first(_RUNS, tried)])
         # With others about, what this very executor failed comes last: anything else is more likely to go well here.
         mine = taker.name if others else None
         found.sort(
@@ -301,6 +297,12 @@ class Queue:
             lane = (docs[0]["user"], docs[0]["rank"], docs[0]["needs"])
             await self.added(lane)
             last = self._mended = (BEHIND, *lane, MaxKey())
+
+
+async def _union(tasks: Collection, parts: list[list[Document]]) -> list[Document]:
+    """What several pipelines find, as one command."""
+    more = [{"$unionWith": {"coll": tasks.name, "pipeline": part}} for part in parts[1:]]
+    return await (await tasks.aggregate([*parts[0], *more])).to_list()
 
 
 def _bound(keys: Sequence[str], values: Sequence[Any]) -> list[tuple[str, Any]]:

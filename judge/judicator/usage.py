@@ -73,6 +73,7 @@ class Usage:
 
     async def stored(self, user: str) -> int:
         """Bytes that a user's submissions and results take now."""
+        await self._paid()
         doc = await self._col.find_one({"_id": user})
         return max(0, int(doc["bytes"])) if doc is not None else 0
 
@@ -86,7 +87,9 @@ class Usage:
         both = size + output
         if most is None:
             await self.add(user, both)
-        elif not (await self._reserve(user, both, most) or await self._reserve_again(user, both, most)):
+        elif not (
+            await self._reserve(user, both, most) or (await self._paid() and await self._reserve(user, both, most))
+        ):
             its = f", {output} of them for its output" if output else ""
             less = ", ask for a smaller limits.output" if output else ""
             raise LimitError(
@@ -112,13 +115,6 @@ class Usage:
             return bool((await self._col.update_one(room, more)).matched_count)
         return True
 
-    async def _reserve_again(self, user: str, size: int, most: int) -> bool:
-        """Once more when what was judged a moment ago is counted."""
-        if self._paying is None:
-            return False
-        await asyncio.shield(self._paying)
-        return await self._reserve(user, size, most)
-
     async def add(self, user: str, size: int) -> None:
         """Count `size` bytes more, or less."""
         if size:
@@ -129,6 +125,13 @@ class Usage:
         self._owed[user] = self._owed.get(user, 0) + size
         if self._paying is None:
             self._paying = asyncio.create_task(self._pay())
+
+    async def _paid(self) -> bool:
+        """Wait until what was judged a moment ago is counted; whether there was anything."""
+        paying = self._paying
+        if paying is not None:
+            await asyncio.shield(paying)
+        return paying is not None
 
     async def _pay(self) -> None:
         try:
