@@ -51,6 +51,7 @@ lab-down: $(VENV)/.lab  ## take them away
 lint: setup-test  ## format, style, roles, shell
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache | sed -n '/^Contracts/,$$p'
 	$(BIN)/yamllint --strict .
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/ansible-lint --offline
 	shellcheck $(SHELL_SCRIPTS)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from judge import clock
 from judge.ctl.context import Context
 from judge.errors import ConfigError, JudgeError, NotFoundError, UnavailableError, all_errors
-from judge.rpc import messages as m
+from judge.model import messages as m
 
 M = TypeVar("M", bound=m.Message)
 _PAUSE = 0.3

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from judge import endpoint
 from judge.config import Model, Url, parse_text
-from judge.ctl import inventory_files
-from judge.ctl.inventory import Host
+from judge.ctl.fleet import inventory_files
+from judge.ctl.fleet.inventory import Host
 from judge.errors import ConfigError, UsageError
 from judge.text import one_line
 

@@ -12,7 +12,7 @@ from judge.ctl import show
 from judge.ctl.api import Api
 from judge.ctl.options import Output
 from judge.errors import ConflictError, NotFoundError, UsageError
-from judge.rpc.deleting import Deleted, DeletionPreview, Purged
+from judge.model.deleting import Deleted, DeletionPreview, Purged
 
 TABLE = show.Output.TABLE
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

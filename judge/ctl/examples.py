@@ -13,10 +13,10 @@ from rich.text import Text
 
 from judge.ctl import show, submit
 from judge.ctl.api import Api
+from judge.model import messages as m
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.problems.examples import Example, load_examples
 from judge.problems.package import Package, manifest_bytes, read_package
-from judge.rpc import messages as m
-from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 
 
 @dataclass

@@ -14,14 +14,15 @@ import typer
 from judge import __version__
 from judge.boot import holds
 from judge.ctl import context as contexts
-from judge.ctl import deleting, fleet_commands, problem_commands, rejudge, show, submit, trail
+from judge.ctl import deleting, problem_commands, rejudge, show, submit, trail
 from judge.ctl import examples as example_set
 from judge.ctl.api import Api
+from judge.ctl.fleet import commands as fleet_commands
 from judge.ctl.options import Options, Output
 from judge.ctl.text import duration
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
-from judge.rpc import messages as m
-from judge.rpc.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami
+from judge.model import messages as m
+from judge.model.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami
 
 app = typer.Typer(
     help="Talk to a Judge cluster: hand in programs, follow verdicts, look after the cluster.",

@@ -12,7 +12,7 @@ from judge.ctl import examples, problems, show
 from judge.ctl.api import Api
 from judge.ctl.options import Output
 from judge.errors import EXIT_FAILED, UsageError
-from judge.rpc.problem import ProblemInfo, ProblemsReply
+from judge.model.problem import ProblemInfo, ProblemsReply
 
 app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help=True)
 TABLE = show.Output.TABLE

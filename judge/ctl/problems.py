@@ -18,11 +18,11 @@ from rich.text import Text
 from judge.ctl import examples, show, submit
 from judge.ctl.api import Api
 from judge.errors import ConflictError, NotFoundError, PackageError, UnavailableError, UsageError
+from judge.languages.table import Language, load_table
+from judge.model import messages as m
+from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest, ProblemsReply
 from judge.problems import expectations
-from judge.problems.languages import Language, load_table
 from judge.problems.package import Package, read_package
-from judge.rpc import messages as m
-from judge.rpc.problem import FileIndex, ProblemInfo, ProblemManifest, ProblemsReply
 
 # A ZIP archive's oldest date: archives of the same package are the same bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)

@@ -16,8 +16,8 @@ from judge import clock
 from judge.ctl import rejudge_show, show
 from judge.ctl.api import Api
 from judge.errors import EmptyError, FieldError, UsageError
-from judge.rpc import messages as m
-from judge.rpc.rejudging import (
+from judge.model import messages as m
+from judge.model.rejudging import (
     RejudgeDiff,
     RejudgeFilter,
     RejudgePreview,

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from judge.ctl import show
-from judge.rpc.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgePreview, RejudgeState, Rejudging
+from judge.model.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgePreview, RejudgeState, Rejudging
 
 _STYLES = {"finished": "bold yellow", "applied": "bold green", "cancelled": "dim"}
 

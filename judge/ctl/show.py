@@ -14,8 +14,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from judge.rpc.messages import Result, Status, Task, TestResult, Verdict
-from judge.rpc.overview import ExecutorState, StatusReply, Whoami
+from judge.model.messages import Result, Status, Task, TestResult, Verdict
+from judge.model.overview import ExecutorState, StatusReply, Whoami
 from judge.text import one_line
 
 # Where there is no terminal to ask, tables may be this wide.

@@ -14,8 +14,8 @@ from rich.text import Text
 from judge.ctl import show
 from judge.ctl.api import Api
 from judge.errors import FieldError, UsageError
-from judge.problems import languages
-from judge.rpc.messages import Submission, Task, Verdict
+from judge.languages import table as languages
+from judge.model.messages import Submission, Task, Verdict
 
 # What `judgectl submit` ends with; 1 and 2 are every command's own failure and bad usage.
 EXIT_CODES = {

@@ -14,7 +14,7 @@ from judge.ctl.api import Api
 from judge.ctl.options import Output
 from judge.ctl.rejudge import moment
 from judge.errors import JudgeError
-from judge.rpc.audit import AuditEntry, AuditReply, folded
+from judge.model.audit import AuditEntry, AuditReply, folded
 
 if TYPE_CHECKING:
     from rich.table import Table

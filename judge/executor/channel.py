@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from judge.errors import SandboxError
-from judge.rpc.messages import Assignment, Completed, Limits, Message, Status
-from judge.rpc.problem import ProblemManifest
+from judge.model.messages import Assignment, Completed, Limits, Message, Status
+from judge.model.problem import ProblemManifest
 
 _LENGTH = struct.Struct("!I")
 # A submission travels whole (16 MiB by default at the gateway), and its inline tests with it.

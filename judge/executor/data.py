@@ -15,12 +15,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from judge.errors import PackageError, UnavailableError
+from judge.executor.blobs import BlobCache
 from judge.executor.channel import Data, Job
 from judge.executor.machine import for_want_of_space
-from judge.problems.blobs import BlobCache
+from judge.model.messages import Assignment
+from judge.model.problem import ProblemManifest
 from judge.rpc.client import RpcClient
-from judge.rpc.messages import Assignment
-from judge.rpc.problem import ProblemManifest
 
 # How often a task's data is asked for while no judicator answers, before the task is given back.
 TRIES = 3

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from judge.executor.channel import Help, Helped, Job
-from judge.executor.sheet import Sharing
+from judge.executor.slot.parallel.sheet import Sharing
 from judge.executor.slots import CANCEL_GRACE, Slot, Slots, SlotState
 
 log = logging.getLogger(__name__)

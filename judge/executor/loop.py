@@ -26,8 +26,8 @@ from judge.executor.parts import Parts
 from judge.executor.slots import Event, Slot, SlotState
 from judge.executor.state import given_back
 from judge.executor.workers import Answered, Done, Failed, Mail, Unanswered
+from judge.model.messages import Assignment, Completed, ExecutorInfo, ReportReply
 from judge.notify import notify
-from judge.rpc.messages import Assignment, Completed, ExecutorInfo, ReportReply
 
 log = logging.getLogger(__name__)
 

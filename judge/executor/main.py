@@ -16,7 +16,7 @@ from judge import log as logs
 from judge.config import ExecutorConfig
 from judge.errors import ConfigError, RefusedError
 from judge.etcd.client import Etcd
-from judge.executor import builds, sheet
+from judge.executor.blobs import BlobCache
 from judge.executor.calibration import calibrate
 from judge.executor.channel import Settings
 from judge.executor.data import Depot
@@ -31,12 +31,13 @@ from judge.executor.machine import (
     usable_cores,
 )
 from judge.executor.parts import Parts
+from judge.executor.slot import builds
+from judge.executor.slot.parallel import sheet
 from judge.executor.slots import Slots
 from judge.executor.spool import Spool
 from judge.executor.state import Board
 from judge.executor.workers import Crew, Mailbox, Reporter
-from judge.problems.blobs import BlobCache
-from judge.problems.languages import detect, load_table
+from judge.languages.table import detect, load_table
 from judge.problems.package import DEFAULT_MEMORY
 from judge.rpc.client import RpcClient, etcd_endpoints
 from judge.sandbox import Finding, Level, check_machine

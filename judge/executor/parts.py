@@ -8,7 +8,7 @@ from pathlib import Path
 from judge.config import ExecutorConfig
 from judge.executor.data import Depot
 from judge.executor.machine import Disk
-from judge.executor.sheet import Sharing
+from judge.executor.slot.parallel.sheet import Sharing
 from judge.executor.slots import Slots
 from judge.executor.spool import Spool
 from judge.executor.state import Board

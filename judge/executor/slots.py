@@ -30,8 +30,8 @@ from judge.executor.channel import (
     frame,
     limits_of,
 )
-from judge.executor.program import COMPILE_LIMITS
-from judge.rpc.messages import Message
+from judge.executor.slot.program import COMPILE_LIMITS
+from judge.model.messages import Message
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,8 @@ class Slot:
             self.process = subprocess.Popen(
                 [
                     "setpriv", "--pdeathsig", "KILL", "--",
-                    sys.executable, "-m", "judge.executor.slot", str(theirs.fileno()), self.settings.model_dump_json(),
+                    sys.executable, "-m", "judge.executor.slot.main",
+                    str(theirs.fileno()), self.settings.model_dump_json(),
                 ],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],

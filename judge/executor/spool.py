@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from judge.rpc.messages import Completed, Message
+from judge.model.messages import Completed, Message
 
 log = logging.getLogger(__name__)
 

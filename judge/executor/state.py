@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from judge.rpc.messages import (
+from judge.model.messages import (
     Assignment,
     Completed,
     Executing,

@@ -20,7 +20,7 @@ import signal
 from collections.abc import Callable
 from typing import Protocol
 
-from judge.rpc.messages import Limits, RunUsage, Status, Verdict
+from judge.model.messages import Limits, RunUsage, Status, Verdict
 from judge.sandbox.types import Killed
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from judge.errors import JudgeError, UnavailableError
+from judge.model.messages import ReportReply, ReportRequest, WaitReply, WaitRequest
 from judge.rpc.client import RpcClient
-from judge.rpc.messages import ReportReply, ReportRequest, WaitReply, WaitRequest
 
 log = logging.getLogger(__name__)
 

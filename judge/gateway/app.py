@@ -13,11 +13,15 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from judge import clock
 from judge.config import GatewayConfig
 from judge.errors import JudgeError, NotFoundError, TooLargeError, UsageError
-from judge.gateway import api, pages, routes, trace, views
+from judge.gateway import trace
+from judge.gateway.api import handlers as api
+from judge.gateway.api import routes
 from judge.gateway.auth import Tokens, read_session_key
 from judge.gateway.cluster import Cluster
-from judge.gateway.gate import cookie_name
+from judge.gateway.front.gate import cookie_name
 from judge.gateway.notes import Notes
+from judge.gateway.pages import people as pages
+from judge.gateway.pages import views
 from judge.gateway.sessions import Sessions
 from judge.gateway.submit import size
 from judge.rpc.session import LIFETIME

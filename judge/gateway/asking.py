@@ -1,4 +1,4 @@
-"""For whom, and from where, the gateway makes its calls: it goes along with each of them (judge.rpc.audit.By)."""
+"""For whom, and from where, the gateway makes its calls: it goes along with each of them (judge.model.audit.By)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flask import Request, g, has_request_context
 
 from judge.gateway import trace
 from judge.gateway.auth import Principal
-from judge.rpc.audit import By
+from judge.model.audit import By
 
 
 def begin(request: Request, principal: Principal) -> None:

@@ -18,7 +18,7 @@ from pydantic import Field, StringConstraints
 from judge.allowance import Role
 from judge.config import Model, parse_text
 from judge.errors import ConfigError, ForbiddenError, UnauthorizedError
-from judge.rpc.messages import Sha256
+from judge.model.messages import Sha256
 
 log = logging.getLogger(__name__)
 

@@ -18,13 +18,12 @@ from judge.config import GatewayConfig
 from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.etcd.client import Etcd
 from judge.gateway import asking
-from judge.rpc import messages as m
-from judge.rpc.audit import AuditQuery, AuditReply, Note, TokensSeen
-from judge.rpc.client import RpcClient, etcd_endpoints
-from judge.rpc.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
-from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
-from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply
-from judge.rpc.rejudging import (
+from judge.model import messages as m
+from judge.model.audit import AuditQuery, AuditReply, Note, TokensSeen
+from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
+from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply
+from judge.model.rejudging import (
     RejudgeAct,
     RejudgeDiff,
     RejudgeDiffRequest,
@@ -36,6 +35,7 @@ from judge.rpc.rejudging import (
     RejudgingsReply,
     RejudgingsRequest,
 )
+from judge.rpc.client import RpcClient, etcd_endpoints
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 log = logging.getLogger(__name__)

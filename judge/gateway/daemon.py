@@ -17,10 +17,11 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from judge import clock, config, metrics
 from judge.config import Check, GatewayConfig
 from judge.errors import ConfigError, JudgeError, RefusedError
-from judge.gateway import auth, head, uwsgi
+from judge.gateway import auth, uwsgi
 from judge.gateway.files import write_atomically
-from judge.gateway.front import ALIVE, Front
-from judge.gateway.gate import Gate
+from judge.gateway.front import head
+from judge.gateway.front.gate import Gate
+from judge.gateway.front.server import ALIVE, Front
 from judge.gateway.notes import TokenWatch
 from judge.notify import notify
 from judge.process import ChildProcess, find_binary

@@ -1,7 +1,8 @@
 """What a submitter may see of how their submission was judged: the one place that decides it, for every way out.
 
 A field reaches people without role admin only when it is listed here; a field that somebody adds to a message is
-withheld until it is. Pure functions; `judge.gateway.api` and the pages show nothing that has not been through them.
+withheld until it is. Pure functions; `judge.gateway.api.handlers` and the pages show nothing that has not been through
+them.
 
 A problem's tests are secret but for its samples. What was judged without a problem was judged with what the submitter
 brought along, and is shown as it is.
@@ -16,8 +17,8 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel
 
 from judge.allowance import TOTAL_TIME
-from judge.rpc import messages as m
-from judge.rpc.overview import ExecutorState, StatusReply
+from judge.model import messages as m
+from judge.model.overview import ExecutorState, StatusReply
 
 M = TypeVar("M", bound=BaseModel)
 

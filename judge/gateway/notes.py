@@ -13,7 +13,7 @@ from judge.config import GatewayConfig
 from judge.errors import JudgeError
 from judge.gateway.auth import Tokens
 from judge.gateway.cluster import Cluster
-from judge.rpc.audit import Note, TokenSeen, TokensSeen
+from judge.model.audit import Note, TokenSeen, TokensSeen
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, TooLargeError
 from judge.gateway.auth import Principal
-from judge.rpc import messages as m
+from judge.model import messages as m
 
 
 def size(count: int) -> str:

@@ -22,8 +22,8 @@ from judge import clock
 from judge.errors import JudgeError
 from judge.judicator import documents
 from judge.judicator.database import Database, Document
-from judge.rpc import messages as m
-from judge.rpc.audit import AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
+from judge.model import messages as m
+from judge.model.audit import AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
 from judge.rpc.server import Peer
 from judge.text import one_line
 

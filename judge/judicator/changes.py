@@ -10,7 +10,7 @@ from pymongo.errors import PyMongoError
 
 from judge.judicator.database import Database, Document
 from judge.judicator.hub import Hub
-from judge.judicator.queue import BEHIND, FRONT, Queue
+from judge.judicator.queue.waiting import BEHIND, FRONT, Queue
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from judge.judicator.audit import Act, Describe, of
 from judge.judicator.blobs import SOON, Blobs, mark
 from judge.judicator.database import Database, Document
 from judge.judicator.tasks import Tasks
-from judge.rpc.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
-from judge.rpc.messages import TaskRef
+from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
+from judge.model.messages import TaskRef
 from judge.rpc.server import Handler, Peer
 
 log = logging.getLogger(__name__)

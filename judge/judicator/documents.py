@@ -14,7 +14,7 @@ from bson import ObjectId
 
 from judge.allowance import Allowances
 from judge.errors import FieldError
-from judge.rpc.messages import Assignment, Completed, ProblemRef, Result, Status, Submission, Task, Verdict
+from judge.model.messages import Assignment, Completed, ProblemRef, Result, Status, Submission, Task, Verdict
 
 Document = dict[str, Any]
 

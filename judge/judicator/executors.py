@@ -12,9 +12,9 @@ from pymongo.errors import DuplicateKeyError
 from judge import clock
 from judge.errors import NotFoundError, StaleError
 from judge.judicator.database import Database, Document
-from judge.judicator.order import Capacity
-from judge.rpc.messages import ExecutorInfo, ReportRequest
-from judge.rpc.overview import ExecutorState
+from judge.judicator.queue.order import Capacity
+from judge.model.messages import ExecutorInfo, ReportRequest
+from judge.model.overview import ExecutorState
 
 log = logging.getLogger(__name__)
 

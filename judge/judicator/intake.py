@@ -9,7 +9,7 @@ from typing import Final
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, TooLargeError
 from judge.judicator.documents import check_text
-from judge.rpc.messages import LimitsOverride, Submission, Test
+from judge.model.messages import LimitsOverride, Submission, Test
 
 # A document holds a submission's texts up to the first figure; above it, each text over the second becomes a blob.
 INLINE_BYTES: Final = 256 * 1024

@@ -23,17 +23,17 @@ from judge.judicator.database import Database
 from judge.judicator.deleting import Deleting
 from judge.judicator.executors import Executors
 from judge.judicator.hub import Hub
-from judge.judicator.lead import Lead
+from judge.judicator.leader.lead import Lead
+from judge.judicator.leader.retention import Retention
 from judge.judicator.loops import Loops
 from judge.judicator.problems import Problems
+from judge.judicator.queue.tally import Tally
 from judge.judicator.register import Register
-from judge.judicator.rejudge import Rejudgings
-from judge.judicator.reruns import Reruns
-from judge.judicator.retention import Retention
+from judge.judicator.rejudging.rejudge import Rejudgings
+from judge.judicator.rejudging.reruns import Reruns
 from judge.judicator.service import Service
 from judge.judicator.sessions import Sessions
 from judge.judicator.status import StatusReader
-from judge.judicator.tally import Tally
 from judge.judicator.tasks import Tasks
 from judge.mongodb.store import connect, translate
 from judge.notify import notify

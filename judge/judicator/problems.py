@@ -12,8 +12,8 @@ from judge import clock, failpoint
 from judge.errors import FieldError, NotFoundError, PackageError, TooLargeError
 from judge.judicator.blobs import Blobs, unmark
 from judge.judicator.database import Database, Document
-from judge.rpc.messages import Limits
-from judge.rpc.problem import FileIndex, ProblemInfo, ProblemManifest
+from judge.model.messages import Limits
+from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest
 
 log = logging.getLogger(__name__)
 

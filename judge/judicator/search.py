@@ -9,9 +9,10 @@ from bson import ObjectId
 from pymongo.errors import ExecutionTimeout, NetworkTimeout
 
 from judge.errors import UsageError
-from judge.judicator import documents, verdicts
+from judge.judicator import documents
 from judge.judicator.database import Database, Document
-from judge.rpc.messages import SearchRequest
+from judge.judicator.rejudging import verdicts
+from judge.model.messages import SearchRequest
 
 # A search looks again when the verdicts in force were switched meanwhile; more often than this in a row they are not.
 _LOOKS: Final = 5

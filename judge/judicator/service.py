@@ -16,24 +16,24 @@ from judge import clock, failpoint
 from judge.config import JudicatorConfig
 from judge.errors import FieldError, JudgeError, UnavailableError
 from judge.judicator import documents, intake
-from judge.judicator.adding import too_many
 from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, problem_import, rejudge_start
 from judge.judicator.blobs import Blobs
 from judge.judicator.deleting import Deleting
 from judge.judicator.documents import Held
 from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.hub import Hub
-from judge.judicator.lead import Lead
-from judge.judicator.order import LIGHT, NO_STRIKE, STRIKE, blame
+from judge.judicator.leader.lead import Lead
 from judge.judicator.problems import Problems
-from judge.judicator.queue import Taker
+from judge.judicator.queue.adding import too_many
+from judge.judicator.queue.order import LIGHT, NO_STRIKE, STRIKE, blame
+from judge.judicator.queue.usage import output_of
+from judge.judicator.queue.waiting import Taker
 from judge.judicator.status import StatusReader
 from judge.judicator.tasks import STALE, Tasks
-from judge.judicator.usage import output_of
-from judge.problems.languages import load_table
-from judge.rpc import messages as m
-from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
-from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.languages.table import load_table
+from judge.model import messages as m
+from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc.server import Handler, Peer, unhurried
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any
 
 from judge import clock
 from judge.judicator.database import Database
-from judge.rpc.messages import Empty, Message
+from judge.model.messages import Empty, Message
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 log = logging.getLogger(__name__)

@@ -19,10 +19,10 @@ from judge.etcd.election import read_holder
 from judge.etcd.registry import ServiceEntry, judicators
 from judge.judicator.database import Database, Document
 from judge.judicator.executors import Executors, languages, to_state
-from judge.judicator.lead import EPOCH, LEADER_KEY
+from judge.judicator.leader.lead import EPOCH, LEADER_KEY
 from judge.judicator.loops import known_faults
-from judge.judicator.tally import Tally, Work
-from judge.rpc.overview import ExecutorState, JudicatorState, MemberState, StatusReply
+from judge.judicator.queue.tally import Tally, Work
+from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
 
 log = logging.getLogger(__name__)
 

@@ -21,15 +21,16 @@ from pymongo.errors import DuplicateKeyError
 from judge import clock, failpoint
 from judge.allowance import Allowances
 from judge.errors import ConflictError, NotFoundError
-from judge.judicator import documents, verdicts
-from judge.judicator.adding import Adding, too_many
+from judge.judicator import documents
 from judge.judicator.database import Database, Document
 from judge.judicator.documents import HELD_FIELDS, Held
-from judge.judicator.order import RANKS, STRIKE, Capacity, back_rank, yields
-from judge.judicator.queue import BEHIND, FRONT, RUN, Queue, Taker, Waker, lane_of
+from judge.judicator.queue.adding import Adding, too_many
+from judge.judicator.queue.order import RANKS, STRIKE, Capacity, back_rank, yields
+from judge.judicator.queue.usage import Usage
+from judge.judicator.queue.waiting import BEHIND, FRONT, RUN, Queue, Taker, Waker, lane_of
+from judge.judicator.rejudging import verdicts
 from judge.judicator.search import search
-from judge.judicator.usage import Usage
-from judge.rpc.messages import Assignment, Completed, Executing, ProblemRef, SearchRequest, Status, Submission
+from judge.model.messages import Assignment, Completed, Executing, ProblemRef, SearchRequest, Status, Submission
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from pydantic import Field
 
 from judge import config
 from judge.errors import PackageError, UsageError
-from judge.problems.languages import Language, load_table
+from judge.languages.table import Language, load_table
+from judge.model.messages import Submission, Verdict
 from judge.problems.package import Package, list_submissions, read_package
-from judge.rpc.messages import Submission, Verdict
 
 COMMAND = "command"
 

@@ -17,11 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, f
 
 from judge import yamltext
 from judge.errors import PackageError
+from judge.languages.table import Language, guess
+from judge.model.messages import Result, Verdict
 from judge.problems import metadata
-from judge.problems.languages import Language, guess
 from judge.problems.package import Package
 from judge.problems.tree import clean
-from judge.rpc.messages import Result, Verdict
 
 WORDS = ("AC", "WA", "TLE", "RTE")
 _FILED: Mapping[Verdict, frozenset[str]] = {

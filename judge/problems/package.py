@@ -21,14 +21,14 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from judge.errors import PackageError
+from judge.languages.table import Language, guess, load_table
+from judge.model.messages import Limits, Verdict
+from judge.model.problem import FileIndex, ProblemManifest, ProblemProgram
 from judge.problems import metadata
-from judge.problems.languages import Language, guess, load_table
 from judge.problems.programs import find_include, find_validator, substitute
 from judge.problems.testdata import TestData, read_tests
 from judge.problems.tree import TIME_LIMIT_FILE, Tree, clean, open_tree
 from judge.problems.validator import parse_flags
-from judge.rpc.messages import Limits, Verdict
-from judge.rpc.problem import FileIndex, ProblemManifest, ProblemProgram
 
 MIB = 1024**2
 MAX_SOURCE_BYTES = 16 * MIB

@@ -1,6 +1,6 @@
 """Finds the programs of a package that judging needs: the output validator, and files that go with submissions.
 
-Programs are described, not built: executors compile them in a sandbox (judge.executor.program).
+Programs are described, not built: executors compile them in a sandbox (judge.executor.slot.program).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from judge.errors import PackageError
-from judge.problems.languages import Language, guess
+from judge.languages.table import Language, guess
 from judge.problems.tree import Tree
 
 MAX_PROGRAM_BYTES = 16 * 1024**2
@@ -19,7 +19,7 @@ MAX_PROGRAM_FILES = 200
 C_LANGUAGES = ("c", "cpp")
 PYTHON = "python3"
 _OWN = ("build", "run")
-# What a validator is given lies under these names beside its files (judge.executor.validation).
+# What a validator is given lies under these names beside its files (judge.executor.slot.validation).
 GIVEN = ("judge", "feedback")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _CONSTANT = re.compile(r"\{\{([a-zA-Z_][a-zA-Z0-9_]*)\}\}")

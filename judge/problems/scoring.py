@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judge.rpc.messages import GroupScore, Verdict
-from judge.rpc.problem import LegacyGroup, ProblemManifest, TestGroup
+from judge.model.messages import GroupScore, Verdict
+from judge.model.problem import LegacyGroup, ProblemManifest, TestGroup
 
 ROOT = ""
 SAMPLE, SECRET = "sample", "secret"

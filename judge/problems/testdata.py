@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from judge.errors import PackageError
+from judge.model.problem import LegacyGroup, ProblemTest, TestGroup
 from judge.problems import metadata
 from judge.problems.programs import substitute
 from judge.problems.tree import Tree
-from judge.rpc.problem import LegacyGroup, ProblemTest, TestGroup
 
 MAX_TESTS = 5000
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

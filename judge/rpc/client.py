@@ -35,8 +35,8 @@ from judge.errors import (
 )
 from judge.etcd.client import Etcd
 from judge.etcd.registry import judicators
-from judge.rpc.audit import HEADER, By
-from judge.rpc.messages import ErrorBody, Message, Submission
+from judge.model.audit import HEADER, By
+from judge.model.messages import ErrorBody, Message, Submission
 from judge.rpc.methods import JUDICATOR
 from judge.rpc.pki import client_context, peer_identity
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from judge.rpc import messages as m
-from judge.rpc.audit import AuditQuery, AuditReply, Note, TokensSeen
-from judge.rpc.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
-from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
-from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
-from judge.rpc.rejudging import (
+from judge.model import messages as m
+from judge.model.audit import AuditQuery, AuditReply, Note, TokensSeen
+from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
+from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.model.rejudging import (
     RejudgeAct,
     RejudgeDiff,
     RejudgeDiffRequest,

@@ -36,10 +36,10 @@ from judge.errors import (
     UsageError,
 )
 from judge.hangup import hang_up
-from judge.rpc.audit import HEADER, By
+from judge.model.audit import HEADER, By
+from judge.model.messages import ErrorBody, Message
 from judge.rpc.faults import check_values, first_fault, place
 from judge.rpc.listener import Listener
-from judge.rpc.messages import ErrorBody, Message
 from judge.rpc.methods import BLOB_ROLES, GATEWAY, METHODS
 from judge.rpc.pki import peer_identity
 from judge.text import one_line

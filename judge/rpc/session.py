@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from judge.rpc.messages import Message, Sha256
+from judge.model.messages import Message, Sha256
 
 # A session that nobody ends is over after so many seconds, on the cookie and in the database.
 LIFETIME = 7 * 86400

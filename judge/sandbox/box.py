@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from judge import clock, memoryfile
 from judge.errors import SandboxError, UsageError
-from judge.rpc.messages import Limits
+from judge.model.messages import Limits
 from judge.sandbox.agent import EXITED, FETCHED, INTO_CGROUP, SAW_SIGSYS, STORED, WRITABLE, Answer, Rlimits
 from judge.sandbox.cgroup import Group, Usage
 from judge.sandbox.container import START_SECONDS, Container

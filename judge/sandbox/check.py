@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judge.errors import SandboxError
-from judge.rpc.messages import Limits
+from judge.model.messages import Limits
 from judge.sandbox import drivers
 from judge.sandbox.agent import BINARY
 from judge.sandbox.pool import SandboxPool

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judge.rpc.messages import Limits
+from judge.model.messages import Limits
 
 
 class Killed(enum.StrEnum):

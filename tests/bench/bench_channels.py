@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from judge.rpc.messages import Limits
+from judge.model.messages import Limits
 from judge.sandbox import Command, Sandbox, SandboxPool
 from tests.bench.ledger import Ledger
 

@@ -17,10 +17,10 @@ from judge.config import MongodbClient
 from judge.ctl.api import Api
 from judge.ctl.examples import import_package
 from judge.ctl.problems import read_checked
+from judge.model import messages as m
+from judge.model.overview import ExecutorsReply
+from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from judge.mongodb.store import connect
-from judge.rpc import messages as m
-from judge.rpc.overview import ExecutorsReply
-from judge.rpc.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from tests.bench.ledger import Ledger, percentile, spread, timed
 from tests.support.cluster import Cluster, running
 from tests.support.servers import wait_for

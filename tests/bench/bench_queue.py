@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from judge.allowance import Allowance, Allowances
-from judge.rpc import messages as m
-from judge.rpc.overview import StatusReply
+from judge.model import messages as m
+from judge.model.overview import StatusReply
 from tests.bench.ledger import Ledger, percentile, timed
 from tests.support.judicators import World, accepted, source
 from tests.support.queues import waiting, write

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from judge.rpc.messages import Limits
+from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox, SandboxPool
 from tests.bench.ledger import Ledger, percentile
 

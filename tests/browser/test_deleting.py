@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.rpc import messages as m
+from judge.model import messages as m
 from tests.support.gateway import ADMIN, USER
 from tests.support.judicators import accepted, source
 from tests.support.problems import imported

@@ -6,7 +6,7 @@ import pytest
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 
-from judge.rpc import messages as m
+from judge.model import messages as m
 from tests.support.gateway import ADMIN, USER
 from tests.support.judicators import accepted
 from tests.support.servers import wait_for

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from judge.rpc import messages as m
+from judge.model import messages as m
 from tests.support.capable import no_lab
 from tests.support.deployed import Site
 from tests.support.servers import wait_for

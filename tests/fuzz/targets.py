@@ -11,21 +11,21 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from judge import config
-from judge.boot.embedded import ClusterFile
-from judge.ctl import inventory_files
 from judge.ctl.context import ClientConfig
+from judge.ctl.fleet import inventory_files
+from judge.embedded.cluster import ClusterFile
 from judge.errors import ConfigError, JudgeError, PackageError, UsageError
 from judge.executor.data import read_manifest
 from judge.gateway.auth import TokenFile
 from judge.judicator.documents import fit
+from judge.languages.entry import find_entry
+from judge.languages.table import guess, load_table
+from judge.model.messages import Completed, Result, Verdict
+from judge.model.problem import ProblemManifest
 from judge.problems import expectations
-from judge.problems.entry import find_entry
-from judge.problems.languages import guess, load_table
 from judge.problems.package import Package, list_submissions, manifest_bytes, read_package
 from judge.problems.scoring import Judged, standing
 from judge.problems.validator import number, validate
-from judge.rpc.messages import Completed, Result, Verdict
-from judge.rpc.problem import ProblemManifest
 from tests.fuzz import agent
 
 CORPUS = Path(__file__).with_name("corpus")

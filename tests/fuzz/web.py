@@ -23,7 +23,7 @@ from pydantic.json_schema import models_json_schema
 
 from judge.config import Tls
 from judge.gateway.auth import token_digest
-from judge.rpc.messages import ErrorBody
+from judge.model.messages import ErrorBody
 from judge.rpc.methods import METHODS
 from tests.support.cluster import Cluster, processes_of
 from tests.support.judicators import World

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from judge.rpc.messages import Limits
+from judge.model.messages import Limits
 from tests.support.machine import fork_cost, no_32_bit_calls
 
 MIB = 1024**2

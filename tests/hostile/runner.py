@@ -18,10 +18,10 @@ from unittest.mock import patch
 
 from judge.errors import SandboxError
 from judge.executor.channel import Data, Finished, Job
-from judge.executor.pipeline import Pipeline
-from judge.problems.languages import extra_paths, load_table
-from judge.rpc.messages import Assignment, Submission
-from judge.rpc.problem import ProblemManifest, ProblemTest
+from judge.executor.slot.pipeline import Pipeline
+from judge.languages.table import extra_paths, load_table
+from judge.model.messages import Assignment, Submission
+from judge.model.problem import ProblemManifest, ProblemTest
 from judge.sandbox import Sandbox, SandboxPool
 from judge.sandbox.container import uid_window
 from tests.hostile.cases import BY_NAME, Case
@@ -128,7 +128,7 @@ class Judge:
     def run(self, name: str) -> Report:
         """Judge one program; a sandbox that fails is a verdict of its own here, which no table expects."""
         case = BY_NAME[name]
-        with patch("judge.executor.builds.COMPILE_LIMITS", case.build):
+        with patch("judge.executor.slot.builds.COMPILE_LIMITS", case.build):
             try:
                 finished = self._pipeline.execute(self.job(case))
             except SandboxError as exc:

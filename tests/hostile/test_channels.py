@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.rpc.messages import Limits
+from judge.model.messages import Limits
 from judge.sandbox import Command, Sandbox
 from tests.support.sandbox import need_sandbox, pool, program, run_c, text
 

@@ -15,9 +15,9 @@ from judge.config import SubmissionLimits
 from judge.errors import FieldError, PackageError, TooLargeError
 from judge.gateway.submit import Upload, check_source, decode_source
 from judge.judicator.intake import check
+from judge.model.messages import Submission
 from judge.problems import tree
 from judge.problems.package import read_package
-from judge.rpc.messages import Submission
 
 LIMITS = SubmissionLimits()
 PACKAGE = {

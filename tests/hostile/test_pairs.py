@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from judge.executor.channel import Job
-from judge.executor.pipeline import Pipeline
-from judge.problems.languages import extra_paths, load_table
-from judge.rpc.messages import Result
+from judge.executor.slot.pipeline import Pipeline
+from judge.languages.table import extra_paths, load_table
+from judge.model.messages import Result
 from judge.sandbox import SandboxPool
 from tests.hostile.cases import PIDS
 from tests.hostile.runner import PROGRAMS

@@ -15,9 +15,9 @@ from bson import ObjectId
 from judge.errors import JudgeError
 from judge.gateway.app import create_app
 from judge.gateway.notes import BURST, TokenWatch
-from judge.rpc import messages as m
-from judge.rpc.audit import HEADER, AuditEntry, AuditQuery, AuditReply, By, Note, TokenSeen, TokensSeen
-from judge.rpc.overview import DrainRequest, ExecutorState
+from judge.model import messages as m
+from judge.model.audit import HEADER, AuditEntry, AuditQuery, AuditReply, By, Note, TokenSeen, TokensSeen
+from judge.model.overview import DrainRequest, ExecutorState
 from judge.rpc.pki import client_context
 from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway, write_tokens
 from tests.support.judicators import World

@@ -20,10 +20,12 @@ import yaml
 from typer.testing import CliRunner
 
 from judge import clock
-from judge.ctl import fleet_commands, inventory_files, main
-from judge.ctl.fleet import Fleet, refused
+from judge.ctl import main
+from judge.ctl.fleet import commands as fleet_commands
+from judge.ctl.fleet import inventory_files
+from judge.ctl.fleet.machines import Fleet, refused
+from judge.ctl.fleet.ssh import MOST, Answer
 from judge.ctl.options import Options
-from judge.ctl.ssh import MOST, Answer
 from tests.support.servers import wait_for
 from tests.support.ssh_server import SshServer, ssh_server
 

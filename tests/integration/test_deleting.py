@@ -17,10 +17,10 @@ from bson import ObjectId
 
 from judge.config import dump
 from judge.errors import ConflictError, JudgeError, LimitError, NotFoundError, UnavailableError
-from judge.rpc import messages as m
-from judge.rpc.audit import AuditQuery, AuditReply, By
+from judge.model import messages as m
+from judge.model.audit import AuditQuery, AuditReply, By
+from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.rpc.client import RpcClient
-from judge.rpc.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.rpc.session import SessionBegin
 from tests.support.judicators import World, accepted, source
 from tests.support.problems import imported

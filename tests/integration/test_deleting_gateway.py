@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from judge.gateway.app import create_app
-from judge.rpc.audit import AuditEntry, folded
+from judge.model.audit import AuditEntry, folded
 from tests.support.cluster import BIN
 from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway
 from tests.support.judicators import patient_world

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from judge.executor import builds
-from judge.rpc.messages import Limits
+from judge.executor.slot import builds
+from judge.model.messages import Limits
 from judge.sandbox import Command, Sandbox, SandboxPool
 from tests.support.sandbox import need_sandbox, pool
 

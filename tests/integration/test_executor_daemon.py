@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from judge.executor.spool import Spool, Spooled
-from judge.rpc.messages import Completed, Result, Status, Test, Verdict
-from judge.rpc.problem import ProblemManifest, ProblemTest
+from judge.model.messages import Completed, Result, Status, Test, Verdict
+from judge.model.problem import ProblemManifest, ProblemTest
 from tests.support.executor import Cluster, Daemon, alive, started
 from tests.support.servers import free_port, wait_for
 

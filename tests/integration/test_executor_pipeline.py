@@ -9,13 +9,13 @@ import socket
 
 import pytest
 
-from judge.executor import excerpt
 from judge.executor.channel import Data, Job
-from judge.executor.pipeline import Pipeline
-from judge.executor.testing import cases
-from judge.problems.languages import detect, extra_paths, load_table
-from judge.rpc.messages import Assignment, Limits, LimitsOverride, Status, Submission, Test, Verdict
-from judge.rpc.problem import ProblemManifest, ProblemTest
+from judge.executor.slot import excerpt
+from judge.executor.slot.pipeline import Pipeline
+from judge.executor.slot.testing import cases
+from judge.languages.table import detect, extra_paths, load_table
+from judge.model.messages import Assignment, Limits, LimitsOverride, Status, Submission, Test, Verdict
+from judge.model.problem import ProblemManifest, ProblemTest
 from judge.sandbox import SandboxPool
 
 pytestmark = [
@@ -180,7 +180,7 @@ def test_plain_command_failures(pipeline, fields, verdict):
 
 
 def test_compile_limits(pipeline, monkeypatch):
-    monkeypatch.setattr("judge.executor.builds.COMPILE_LIMITS", Limits(cpu=0.3, wall=2.0, memory=64 * MIB))
+    monkeypatch.setattr("judge.executor.slot.builds.COMPILE_LIMITS", Limits(cpu=0.3, wall=2.0, memory=64 * MIB))
     for source, words in (
         ('#include "/dev/zero"\n', "limit exceeded"),
         ('#include "/dev/random"\n', "limit exceeded"),

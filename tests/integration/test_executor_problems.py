@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from judge.executor.pipeline import Pipeline
+from judge.executor.slot.pipeline import Pipeline
+from judge.languages.table import extra_paths, load_table
+from judge.model.messages import Status, Verdict
 from judge.problems.expectations import candidates, check
-from judge.problems.languages import extra_paths, load_table
 from judge.problems.package import read_package
-from judge.rpc.messages import Status, Verdict
 from judge.sandbox import SandboxPool
 from tests.support import packages
 

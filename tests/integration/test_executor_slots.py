@@ -15,7 +15,7 @@ from judge import clock
 from judge.executor import slots as slots_module
 from judge.executor.channel import Broken, Finished, Help, Job, Progress, Ready, Settings
 from judge.executor.slots import RESTART_MAX, RESTART_MIN, Event, Slots, SlotState
-from judge.rpc.messages import Assignment, Submission, Verdict
+from judge.model.messages import Assignment, Submission, Verdict
 from tests.support.servers import wait_for
 
 pytestmark = [
@@ -202,6 +202,8 @@ def test_a_weak_sandbox_says_so_in_every_result(work):
 
 
 def test_usage():
-    done = subprocess.run([sys.executable, "-m", "judge.executor.slot"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "judge.executor.slot.main"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2
     assert "started by the executor" in done.stderr

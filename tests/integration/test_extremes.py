@@ -19,7 +19,7 @@ import pytest
 from judge import clock
 from judge.errors import UsageError
 from judge.judicator import search
-from judge.rpc import messages as m
+from judge.model import messages as m
 from judge.rpc.methods import METHODS
 from judge.rpc.pki import client_context
 from tests.support.judicators import World, accepted, patient_world, source

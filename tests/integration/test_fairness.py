@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from judge.allowance import Allowance, Allowances
-from judge.rpc import messages as m
+from judge.model import messages as m
 from judge.rpc.client import RpcClient
 from tests.support.judicators import Executor, World, accepted, source
 from tests.support.servers import wait_for

@@ -13,11 +13,11 @@ import jsonschema
 import pytest
 
 from judge.allowance import UNLIMITED, Allowance
-from judge.gateway import routes
-from judge.gateway.api import ROUTES
-from judge.gateway.routes import PREFIX
-from judge.rpc import messages as m
-from judge.rpc.problem import ProblemManifest, ProblemTest
+from judge.gateway.api import routes
+from judge.gateway.api.handlers import ROUTES
+from judge.gateway.api.routes import PREFIX
+from judge.model import messages as m
+from judge.model.problem import ProblemManifest, ProblemTest
 from tests.support.gateway import ADMIN, DOCUMENT, ID, USER, Person, check, make_config, serving_app
 from tests.support.judicators import World, accepted, patient_world
 from tests.support.servers import wait_for

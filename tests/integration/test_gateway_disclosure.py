@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judge.allowance import Allowance
-from judge.gateway import disclosure, views
-from judge.gateway.api import ROUTES
-from judge.rpc import messages as m
-from judge.rpc.overview import ExecutorsReply, ExecutorState, JudicatorState, MemberState, StatusReply, UsageReply
-from judge.rpc.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
+from judge.gateway import disclosure
+from judge.gateway.api.handlers import ROUTES
+from judge.gateway.pages import views
+from judge.model import messages as m
+from judge.model.overview import ExecutorsReply, ExecutorState, JudicatorState, MemberState, StatusReply, UsageReply
+from judge.model.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
 from tests.support.gateway import ADMIN, ID, USER, Browser, Person, Prepared, make_config, serving_app
 from tests.support.marked import Marks
 

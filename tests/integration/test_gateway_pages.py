@@ -10,10 +10,11 @@ import pytest
 
 from judge.allowance import Allowance
 from judge.errors import ConflictError, FieldError, UnavailableError
-from judge.gateway import sessions, views
-from judge.rpc import messages as m
-from judge.rpc.overview import DrainRequest, ExecutorsReply, UsageReply
-from judge.rpc.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
+from judge.gateway import sessions
+from judge.gateway.pages import views
+from judge.model import messages as m
+from judge.model.overview import DrainRequest, ExecutorsReply, UsageReply
+from judge.model.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
 from tests.support.gateway import (
     ADMIN,
     ID,

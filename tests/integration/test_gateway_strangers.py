@@ -18,10 +18,10 @@ from judge import clock
 from judge.allowance import Allowance
 from judge.config import Check
 from judge.gateway.auth import Tokens
-from judge.gateway.front import Bounds, Front
-from judge.gateway.gate import Gate
-from judge.rpc import messages as m
-from judge.rpc.overview import UsageReply
+from judge.gateway.front.gate import Gate
+from judge.gateway.front.server import Bounds, Front
+from judge.model import messages as m
+from judge.model.overview import UsageReply
 from tests.support.gateway import ADMIN, ID, OTHER, USER, Prepared, healthy, make_config, make_task, running_gateway
 from tests.support.servers import free_port, wait_for
 from tests.support.strangers import connect, crowd, ended, slowest

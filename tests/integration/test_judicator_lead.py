@@ -8,10 +8,10 @@ from pathlib import Path
 
 from judge.config import EtcdClient
 from judge.etcd.client import Etcd
-from judge.judicator.lead import LEADER_KEY
-from judge.rpc import messages as m
+from judge.judicator.leader.lead import LEADER_KEY
+from judge.model import messages as m
+from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
 from judge.rpc.client import RpcClient, etcd_endpoints
-from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
 from tests.support.judicators import FAST, Executor, Running, World, accepted, source
 from tests.support.servers import etcd_server, wait_for
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from judge.judicator import loops
-from judge.rpc import messages as m
-from judge.rpc.overview import ExecutorsReply, StatusReply
+from judge.model import messages as m
+from judge.model.overview import ExecutorsReply, StatusReply
 from tests.support.judicators import FAST, World, source
 from tests.support.rejudging import judge, rejudge, show, sources, start
 from tests.support.servers import wait_for
@@ -86,9 +86,9 @@ def test_a_loop_that_breaks_begins_again(world: World, loop: str, monkeypatch: p
     from judge.etcd.registry import Registration
     from judge.judicator.changes import Follower
     from judge.judicator.database import Database
-    from judge.judicator.lead import Lead
-    from judge.judicator.rejudge import Rejudgings
-    from judge.judicator.retention import Retention
+    from judge.judicator.leader.lead import Lead
+    from judge.judicator.leader.retention import Retention
+    from judge.judicator.rejudging.rejudge import Rejudgings
 
     owner, name = {
         "elect": (Election, "step"),
@@ -121,10 +121,10 @@ def test_a_call_that_the_database_refuses_is_told_as_a_fault(
     world: World, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It will be refused for ever, so it is no outage that passes."""
-    from judge.judicator.lead import Lead
-    from judge.judicator.rejudge import Rejudgings
-    from judge.judicator.retention import Retention
-    from judge.judicator.tally import Tally
+    from judge.judicator.leader.lead import Lead
+    from judge.judicator.leader.retention import Retention
+    from judge.judicator.queue.tally import Tally
+    from judge.judicator.rejudging.rejudge import Rejudgings
 
     owner, name = {
         "epoch": (Lead, "_take_epoch"),

@@ -13,7 +13,7 @@ import pytest
 
 from judge.config import JudicatorConfig, MongodbClient, dump
 from judge.judicator import main
-from judge.rpc import messages as m
+from judge.model import messages as m
 from tests.support.judicators import World
 from tests.support.servers import free_port, port_open, wait_for
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from judge.errors import ConflictError, FieldError, JudgeError, NotFoundError, PackageError, TooLargeError
-from judge.rpc import messages as m
+from judge.model import messages as m
+from judge.model.overview import ExecutorsReply, StatusReply
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc.client import RpcClient
-from judge.rpc.overview import ExecutorsReply, StatusReply
-from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 from tests.support.judicators import World, accepted, source
 from tests.support.problems import manifest, upload
 from tests.support.servers import wait_for

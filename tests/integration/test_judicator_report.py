@@ -11,9 +11,9 @@ from bson import ObjectId
 from prometheus_client import REGISTRY
 
 from judge.errors import ConflictError, NotFoundError, StaleError
-from judge.rpc import messages as m
+from judge.model import messages as m
+from judge.model.overview import DrainRequest, ExecutorState, StatusReply
 from judge.rpc.client import RpcClient
-from judge.rpc.overview import DrainRequest, ExecutorState, StatusReply
 from tests.support.judicators import World, accepted, source
 
 

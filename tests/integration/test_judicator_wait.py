@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 from pymongo.errors import PyMongoError
 
-from judge.rpc import messages as m
+from judge.model import messages as m
+from judge.model.overview import StatusReply
 from judge.rpc.client import RpcClient
-from judge.rpc.overview import StatusReply
 from tests.support.judicators import Executor, Running, World, accepted, source
 from tests.support.servers import wait_for
 

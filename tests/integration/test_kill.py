@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from judge.errors import UnavailableError
-from judge.rpc import messages as m
-from judge.rpc.overview import StatusReply
+from judge.model import messages as m
+from judge.model.overview import StatusReply
 from tests.support.cluster import Cluster, processes_of
 from tests.support.servers import wait_for
 
@@ -36,7 +36,7 @@ KINDS: dict[str, Callable[[str], bool]] = {
     "mongod": lambda c: "mongod " in c and "--replSet" in c,
     "judicator": lambda c: "judge.cli judicator " in c,
     "executor": lambda c: "judge.cli executor " in c,
-    "slot": lambda c: "judge.executor.slot" in c,
+    "slot": lambda c: "judge.executor.slot.main" in c,
     "gateway daemon": lambda c: "judge.cli gateway " in c,
     "uwsgi": lambda c: "uwsgi" in c and "judge.cli" not in c,
 }

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from judge.executor.channel import Job
-from judge.executor.pipeline import Pipeline
-from judge.problems.languages import Survey, extra_paths, load_table, survey
-from judge.rpc.messages import Assignment, Completed, LimitsOverride, Submission, Test, Verdict
+from judge.executor.slot.pipeline import Pipeline
+from judge.languages.table import Survey, extra_paths, load_table, survey
+from judge.model.messages import Assignment, Completed, LimitsOverride, Submission, Test, Verdict
 from judge.sandbox import SandboxPool
 from tests.support.language_programs import BIG, PROGRAMS, SMALL
 

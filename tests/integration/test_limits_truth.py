@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from judge.executor.verdict import run_verdict
-from judge.rpc.messages import Limits, Verdict
+from judge.model.messages import Limits, Verdict
 from judge.sandbox import Outcome, Sandbox
 from tests.support.machine import fork_cost
 from tests.support.sandbox import MIB, need_sandbox, pool, run_c

@@ -22,7 +22,7 @@ import pytest
 from pymongo.errors import PyMongoError
 
 from judge.errors import DeadlineError, OutcomeUnknownError, StaleError, UnavailableError
-from judge.rpc import messages as m
+from judge.model import messages as m
 from judge.rpc.client import RpcClient
 from tests.support.judicators import Executor, World, accepted, source
 from tests.support.ledger import Final, Ledger, faults

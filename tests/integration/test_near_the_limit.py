@@ -17,12 +17,12 @@ import pytest
 from judge import clock
 from judge.allowance import Allowance
 from judge.executor.channel import Finished, Job, Progress, Ready, Settings
-from judge.executor.pipeline import Pipeline
-from judge.executor.quiet import Quiet
+from judge.executor.slot.pipeline import Pipeline
+from judge.executor.slot.quiet import Quiet
 from judge.executor.slots import Slots
 from judge.executor.verdict import GRACE
-from judge.problems.languages import extra_paths, load_table
-from judge.rpc.messages import Assignment, Limits, LimitsOverride, Submission, Test, TestResult, Verdict
+from judge.languages.table import extra_paths, load_table
+from judge.model.messages import Assignment, Limits, LimitsOverride, Submission, Test, TestResult, Verdict
 from judge.sandbox import Command, Killed, Sandbox, SandboxPool
 from tests.support import packages
 from tests.support.sandbox import need_sandbox, pool, run_c

@@ -17,14 +17,12 @@ import pytest
 from judge import clock
 from judge.allowance import Allowance, Allowances
 from judge.errors import ConflictError, LimitError
-from judge.judicator.queue import Taker
-from judge.rpc import messages as m
-from judge.rpc.audit import AuditQuery, By, Note, TokensSeen
-from judge.rpc.client import RpcClient
-from judge.rpc.deleting import DeletionWanted, ProblemName, PurgeRequest
-from judge.rpc.methods import METHODS
-from judge.rpc.overview import DrainRequest, ExecutorsReply, StatusReply, UsageRequest
-from judge.rpc.rejudging import (
+from judge.judicator.queue.waiting import Taker
+from judge.model import messages as m
+from judge.model.audit import AuditQuery, By, Note, TokensSeen
+from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
+from judge.model.overview import DrainRequest, ExecutorsReply, StatusReply, UsageRequest
+from judge.model.rejudging import (
     RejudgeAct,
     RejudgeDiffRequest,
     RejudgeFilter,
@@ -34,6 +32,8 @@ from judge.rpc.rejudging import (
     RejudgingRef,
     RejudgingsRequest,
 )
+from judge.rpc.client import RpcClient
+from judge.rpc.methods import METHODS
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef
 from tests.support.judicators import World, accepted, source
 from tests.support.problems import imported

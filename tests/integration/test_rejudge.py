@@ -9,11 +9,10 @@ import time
 import pytest
 
 from judge.errors import ConflictError, EmptyError, FieldError, JudgeError, NotFoundError
-from judge.judicator import verdicts as verdicts_in_force
-from judge.rpc import messages as m
-from judge.rpc.client import RpcClient
-from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest
-from judge.rpc.rejudging import (
+from judge.judicator.rejudging import verdicts as verdicts_in_force
+from judge.model import messages as m
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest
+from judge.model.rejudging import (
     RejudgeFilter,
     RejudgePreview,
     RejudgeStart,
@@ -21,6 +20,7 @@ from judge.rpc.rejudging import (
     RejudgingsReply,
     RejudgingsRequest,
 )
+from judge.rpc.client import RpcClient
 from tests.support.judicators import Executor, World, accepted, source
 from tests.support.rejudging import act, completed, diff, get, judge, rejudge, settled, show, sources, start
 from tests.support.servers import wait_for

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from judge.rpc import messages as m
-from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest
+from judge.model import messages as m
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest
 from tests.support.cluster import BIN, Cluster, processes_of, running
 from tests.support.servers import wait_for
 

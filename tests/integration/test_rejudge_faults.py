@@ -14,10 +14,10 @@ import pytest
 
 from judge.config import dump
 from judge.errors import JudgeError, UnavailableError
-from judge.judicator import reruns
-from judge.rpc import messages as m
+from judge.judicator.rejudging import reruns
+from judge.model import messages as m
+from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from judge.rpc.client import RpcClient
-from judge.rpc.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from tests.support.judicators import World
 from tests.support.rejudging import act, get, judge, rejudge, settled, show, sources, start
 from tests.support.servers import wait_for

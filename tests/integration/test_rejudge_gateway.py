@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from judge.rpc import messages as m
+from judge.model import messages as m
 from tests.support.gateway import ADMIN, USER, Browser, check, make_config, serving_app
 from tests.support.judicators import patient_world
 from tests.support.rejudging import completed

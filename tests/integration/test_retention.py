@@ -11,11 +11,11 @@ import pytest
 from bson import ObjectId
 
 from judge.errors import FieldError, NotFoundError
-from judge.judicator import retention
-from judge.rpc import messages as m
+from judge.judicator.leader import retention
+from judge.model import messages as m
+from judge.model.overview import ExecutorsReply
+from judge.model.problem import ProblemInfo, ProblemsReply
 from judge.rpc.client import RpcClient
-from judge.rpc.overview import ExecutorsReply
-from judge.rpc.problem import ProblemInfo, ProblemsReply
 from tests.support.judicators import FAST, Running, World, accepted, source
 from tests.support.problems import imported, manifest, upload
 from tests.support.rejudging import rejudge, start
@@ -123,7 +123,7 @@ def test_retention_is_idle_when_clocks_disagree(world: World, monkeypatch: pytes
     executor.report()
     executor.report(accepted(executor.work[task]))
     skewed = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=400)
-    monkeypatch.setattr("judge.judicator.retention.clock.wall", lambda: skewed)
+    monkeypatch.setattr("judge.judicator.leader.retention.clock.wall", lambda: skewed)
     assert not running.do(running.judicator.retention.once(lambda: True))
     assert world.db.tasks.count_documents({}) == 1
 

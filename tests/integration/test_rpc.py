@@ -31,11 +31,11 @@ from judge.errors import (
     TooLargeError,
     UnavailableError,
 )
-from judge.rpc import messages as m
+from judge.model import messages as m
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc import pki
 from judge.rpc.client import RpcClient, error_from
 from judge.rpc.methods import BLOB_ROLES, METHODS
-from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc.server import Server, unhurried
 from tests.support.judicators import World, accepted, source
 from tests.support.roles import ROLES

@@ -15,7 +15,7 @@ from judge.config import EtcdClient, Tls
 from judge.errors import UnavailableError
 from judge.etcd.client import Etcd
 from judge.etcd.registry import Registration, entry_value
-from judge.rpc import messages as m
+from judge.model import messages as m
 from judge.rpc import pki
 from judge.rpc.client import RpcClient, etcd_endpoints
 

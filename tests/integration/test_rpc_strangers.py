@@ -13,8 +13,8 @@ import pytest
 
 from judge.config import SubmissionLimits
 from judge.errors import UnavailableError
+from judge.model import messages as m
 from judge.rpc import listener, pki, server
-from judge.rpc import messages as m
 from judge.rpc.client import RpcClient
 from tests.support.judicators import World
 from tests.support.servers import wait_for

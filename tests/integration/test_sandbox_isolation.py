@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from judge.errors import SandboxError, UsageError
-from judge.rpc.messages import Limits
+from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox
 from judge.sandbox.agent import EXITED
 from judge.sandbox.cgroup_v1 import GroupV1
@@ -571,8 +571,8 @@ int main(void) {
 STRICT = """
 import os, sys
 from pathlib import Path
-from judge.executor.excerpt import sealed
-from judge.rpc.messages import Limits
+from judge.executor.slot.excerpt import sealed
+from judge.model.messages import Limits
 from judge.sandbox import Command
 from tests.support.sandbox import pool
 Path("/proc/sys/vm/memfd_noexec").write_text(sys.argv[1])

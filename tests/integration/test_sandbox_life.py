@@ -17,7 +17,7 @@ import pytest
 
 from judge import clock
 from judge.errors import SandboxError
-from judge.rpc.messages import Limits
+from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, SandboxPool, available, check_machine, drivers
 from judge.sandbox.box import KILL_SECONDS
 from judge.sandbox.cgroup import remove
@@ -128,7 +128,7 @@ def test_the_cgroups_root_goes_with_its_last_pool():
 
 OWNER = f"""
 import os, sys
-from judge.rpc.messages import (Limits)
+from judge.model.messages import (Limits)
 from judge.sandbox import Command, SandboxPool
 pool = SandboxPool("owner", "{CGROUP}")
 box = pool.take()

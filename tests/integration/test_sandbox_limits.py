@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from judge.errors import UsageError
-from judge.rpc.messages import Limits
+from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox
 from tests.support.machine import slowness
 from tests.support.sandbox import MIB, need_sandbox, pool, run_c, shell, text

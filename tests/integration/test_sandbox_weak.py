@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from judge.errors import SandboxError
-from judge.rpc.messages import Limits
+from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox, SandboxPool, available, drivers
 from tests.support.sandbox import MIB, cgroups, need_sandbox, pool, run_c, shell, text
 
@@ -84,7 +84,7 @@ def test_a_full_sandbox_is_refused_with_the_reason(monkeypatch):
 
 
 USER = """
-from judge.rpc.messages import (Limits)
+from judge.model.messages import (Limits)
 from judge.sandbox import Command, SandboxPool
 with SandboxPool("user", weak=True) as pool, pool.take() as box:
     box.put("main.c", b"int main(){return 42;}")

@@ -14,11 +14,11 @@ import pytest
 
 from judge import clock
 from judge.allowance import Allowance
-from judge.executor import sheet
 from judge.executor.channel import Finished, Help, Helped, Job, Progress, Settings
-from judge.executor.quiet import BURST
+from judge.executor.slot.parallel import sheet
+from judge.executor.slot.quiet import BURST
 from judge.executor.slots import Slot, Slots, SlotState
-from judge.rpc.messages import Assignment, LimitsOverride, Result, Submission, Test, Verdict
+from judge.model.messages import Assignment, LimitsOverride, Result, Submission, Test, Verdict
 from tests.support import packages
 from tests.support.servers import wait_for
 

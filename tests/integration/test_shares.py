@@ -11,11 +11,11 @@ import pytest
 
 from judge.allowance import UNLIMITED, Allowance, Allowances
 from judge.errors import LimitError
-from judge.judicator.queue import ROOM, Load
-from judge.rpc import messages as m
+from judge.judicator.queue.waiting import ROOM, Load
+from judge.model import messages as m
+from judge.model.overview import StatusReply
+from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from judge.rpc.client import RpcClient
-from judge.rpc.overview import StatusReply
-from judge.rpc.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from tests.support.judicators import Executor, World, accepted, source
 from tests.support.queues import waiting, write
 from tests.support.servers import wait_for

@@ -13,9 +13,9 @@ import pytest
 from judge import clock
 from judge.allowance import Allowance
 from judge.executor.channel import Job
-from judge.executor.pipeline import Pipeline
-from judge.problems.languages import extra_paths, load_table
-from judge.rpc.messages import Assignment, Completed, LimitsOverride, Submission, Test, Verdict
+from judge.executor.slot.pipeline import Pipeline
+from judge.languages.table import extra_paths, load_table
+from judge.model.messages import Assignment, Completed, LimitsOverride, Submission, Test, Verdict
 from judge.sandbox import SandboxPool
 from tests.support import packages
 from tests.support.sandbox import need_sandbox

@@ -13,8 +13,8 @@ import pytest
 from judge import clock
 from judge.allowance import Allowance
 from judge.executor.channel import Finished, Job
-from judge.executor.quiet import SHARE, Quiet
-from judge.rpc.messages import Assignment, LimitsOverride, Submission, Test, Verdict
+from judge.executor.slot.quiet import SHARE, Quiet
+from judge.model.messages import Assignment, LimitsOverride, Submission, Test, Verdict
 from tests.integration.test_shared_tests import Executor
 from tests.support import packages
 from tests.support.servers import wait_for

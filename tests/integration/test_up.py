@@ -18,8 +18,8 @@ from judge.boot import status
 from judge.config import ExecutorConfig, GatewayConfig
 from judge.etcd.client import Etcd, RejectedError
 from judge.etcd.registry import judicators
+from judge.model import messages as m
 from judge.mongodb import store
-from judge.rpc import messages as m
 from tests.support.cluster import BIN, Cluster, processes_of
 from tests.support.servers import wait_for
 

@@ -16,7 +16,7 @@ import yaml
 from judge.ctl.api import Api
 from judge.ctl.context import from_file
 from judge.errors import JudgeError
-from judge.rpc.overview import StatusReply
+from judge.model.overview import StatusReply
 from lab import network
 from lab.cluster import Lab
 from tests.support.deployment import Deployment, Run, bare_hosts, bundle

@@ -16,11 +16,11 @@ from typing import Any
 
 import yaml
 
+from judge.model.messages import AddReply, Empty, GetRequest, Submission, Task, TaskRef
+from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState
+from judge.model.problem import ProblemImport, ProblemInfo
 from judge.rpc.client import RpcClient
-from judge.rpc.messages import AddReply, Empty, GetRequest, Submission, Task, TaskRef
-from judge.rpc.overview import DrainRequest, ExecutorsReply, ExecutorState
 from judge.rpc.pki import issue, make_ca
-from judge.rpc.problem import ProblemImport, ProblemInfo
 from tests.support.servers import free_port, port_open, wait_for
 
 

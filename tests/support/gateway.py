@@ -32,14 +32,14 @@ from judge.config import EtcdClient, GatewayConfig, Tls
 from judge.errors import NotFoundError, UnavailableError
 from judge.etcd.client import Etcd
 from judge.etcd.registry import Registration, entry_value
-from judge.gateway import openapi
-from judge.gateway.api import ROUTES
+from judge.gateway.api import openapi
+from judge.gateway.api.handlers import ROUTES
 from judge.gateway.app import create_app
 from judge.gateway.auth import token_digest
-from judge.rpc import messages as m
+from judge.model import messages as m
+from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
 from judge.rpc import pki
 from judge.rpc.methods import METHODS
-from judge.rpc.overview import ExecutorState, JudicatorState, MemberState, StatusReply
 from judge.rpc.server import Server
 from judge.rpc.session import SessionBegin, SessionEnd, SessionState
 from tests.support.servers import free_port, wait_for

@@ -15,7 +15,7 @@ import pymongo
 from judge.allowance import Allowance, Allowances
 from judge.config import EtcdClient, JudicatorConfig, MongodbClient, Tls
 from judge.judicator.main import Judicator
-from judge.rpc import messages as m
+from judge.model import messages as m
 from judge.rpc import pki
 from judge.rpc.client import RpcClient
 from tests.support.servers import free_port, wait_for

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from judge.rpc import messages as m
+from judge.model import messages as m
 
 JUDGED = "judged: "  # what the history of a task says of the attempt whose verdict was committed
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from judge.executor.channel import Data, Job
+from judge.model.messages import Assignment, Submission
+from judge.model.problem import ProblemManifest
 from judge.problems.package import Package, manifest_bytes, read_package
-from judge.rpc.messages import Assignment, Submission
-from judge.rpc.problem import ProblemManifest
 
 Files = Mapping[str, bytes | str]
 

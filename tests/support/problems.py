@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest
 from judge.rpc.client import RpcClient
-from judge.rpc.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest
 
 
 def manifest(people: RpcClient, name: str = "hello", tests: int = 2, **fields: object) -> ProblemManifest:

@@ -14,9 +14,9 @@ from pymongo.write_concern import WriteConcern
 
 from judge import clock
 from judge.judicator import documents
-from judge.judicator.order import RANKS
-from judge.judicator.queue import BEHIND, FRONT, ROOM, RUN
-from judge.rpc.messages import ProblemRef, Submission
+from judge.judicator.queue.order import RANKS
+from judge.judicator.queue.waiting import BEHIND, FRONT, ROOM, RUN
+from judge.model.messages import ProblemRef, Submission
 
 _BATCH = 5000
 _COUNT = itertools.count(1)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from judge.rpc import messages as m
-from judge.rpc.client import RpcClient
-from judge.rpc.rejudging import (
+from judge.model import messages as m
+from judge.model.rejudging import (
     RejudgeAct,
     RejudgeDiff,
     RejudgeDiffRequest,
@@ -16,6 +15,7 @@ from judge.rpc.rejudging import (
     Rejudging,
     RejudgingRef,
 )
+from judge.rpc.client import RpcClient
 from tests.support.judicators import Executor, accepted, source
 from tests.support.servers import wait_for
 

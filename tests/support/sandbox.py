@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.rpc.messages import Limits
+from judge.model.messages import Limits
 from judge.sandbox import Command, Outcome, Sandbox, SandboxPool, drivers
 from tests.support.machine import program
 

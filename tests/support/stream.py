@@ -18,7 +18,7 @@ from typing import Any
 
 from judge.ctl.api import Api
 from judge.errors import JudgeError
-from judge.rpc import messages as m
+from judge.model import messages as m
 from tests.support.ledger import Final, Ledger, faults
 from tests.support.servers import wait_for
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from judge.ctl import api, context, examples, main, show, submit
 from judge.errors import ConfigError, FieldError, UnavailableError, UsageError
+from judge.model import messages as m
 from judge.problems.examples import load_examples
-from judge.rpc import messages as m
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from judge.ctl import hosts, logs, ssh_target, units
-from judge.ctl.fleet import Member
-from judge.ctl.inventory import Host, Value
-from judge.ctl.logs import Entry
-from judge.ctl.ssh import Answer
+from judge.ctl.fleet import hosts, logs, ssh_target, units
+from judge.ctl.fleet.inventory import Host, Value
+from judge.ctl.fleet.logs import Entry
+from judge.ctl.fleet.machines import Member
+from judge.ctl.fleet.ssh import Answer
 from judge.ctl.text import age, duration
 from judge.errors import ConfigError, UnavailableError, UsageError
 from judge.text import lines, one_line

@@ -13,8 +13,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.ctl import inventory_files
-from judge.ctl.inventory import Opaque, natural
+from judge.ctl.fleet import inventory_files
+from judge.ctl.fleet.inventory import Opaque, natural
 from judge.errors import ConfigError, UsageError
 from lab import inventory as lab_inventory
 from lab.state import Record

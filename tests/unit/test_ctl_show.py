@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from judge.allowance import Allowance
 from judge.ctl import show
-from judge.rpc import messages as m
-from judge.rpc.overview import Whoami
+from judge.model import messages as m
+from judge.model.overview import Whoami
 
 
 def screen(width: int = 80) -> show.Screen:

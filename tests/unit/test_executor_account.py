@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.allowance import UNLIMITED, Allowance
-from judge.executor.account import Account
+from judge.executor.slot.account import Account
 
 SECONDS = st.floats(0, 100)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.executor import builds
+from judge.executor.slot import builds
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from judge.executor.channel import (
     limits_of,
     send,
 )
-from judge.rpc.messages import Assignment, Limits, LimitsOverride, Status, Submission
-from judge.rpc.problem import ProblemManifest
+from judge.model.messages import Assignment, Limits, LimitsOverride, Status, Submission
+from judge.model.problem import ProblemManifest
 
 
 @pytest.fixture

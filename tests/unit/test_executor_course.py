@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judge.executor.course import Course
+from judge.executor.slot.parallel.course import Course
+from judge.model.messages import Verdict
+from judge.model.problem import LegacyGroup, ProblemManifest, ProblemTest, TestGroup
 from judge.problems.scoring import Judged, Standing, standing
-from judge.rpc.messages import Verdict
-from judge.rpc.problem import LegacyGroup, ProblemManifest, ProblemTest, TestGroup
 from tests.support.examples import at_least
 
 SHA = "0" * 64

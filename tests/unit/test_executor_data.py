@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from judge.errors import NotFoundError, PackageError, UnavailableError
+from judge.executor.blobs import BlobCache
 from judge.executor.data import TRIES, Depot
-from judge.problems.blobs import BlobCache
-from judge.rpc.messages import Assignment, ProblemRef, Submission, Test
-from judge.rpc.problem import ProblemManifest, ProblemTest
+from judge.model.messages import Assignment, ProblemRef, Submission, Test
+from judge.model.problem import ProblemManifest, ProblemTest
 
 
 class Store:

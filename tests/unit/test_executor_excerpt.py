@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.executor import excerpt
+from judge.executor.slot import excerpt
 from judge.executor.state import REPORT_BYTES
-from judge.rpc.messages import TestResult, Verdict
+from judge.model.messages import TestResult, Verdict
 from judge.sandbox.types import Killed, Outcome
 
 

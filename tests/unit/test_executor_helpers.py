@@ -11,9 +11,9 @@ import pytest
 
 from judge.executor.channel import Cancel, Finished, Help, Helped, Job, Progress, Reader, Settings, send
 from judge.executor.helpers import Helpers
-from judge.executor.sheet import Sharing, clear
+from judge.executor.slot.parallel.sheet import Sharing, clear
 from judge.executor.slots import CANCEL_GRACE, Slots, SlotState
-from judge.rpc.messages import Assignment, Status, Submission
+from judge.model.messages import Assignment, Status, Submission
 
 COUNT = 4
 

@@ -19,6 +19,7 @@ from judge import clock
 from judge.config import ExecutorConfig
 from judge.errors import EXIT_FAILED, ConfigError, RefusedError, StaleError, TooLargeError, UnavailableError
 from judge.executor import main
+from judge.executor.blobs import BlobCache
 from judge.executor.channel import Broken, Finished, Job, Progress, Reader, Ready, Settings, send
 from judge.executor.data import Depot
 from judge.executor.loop import BACKOFF_MAX, FIRST_WORD, STALE_REPORTS, Loop
@@ -28,9 +29,7 @@ from judge.executor.slots import SEND_TIMEOUT, Slots, SlotState
 from judge.executor.spool import Spool, Spooled
 from judge.executor.state import NEARLY, Board
 from judge.executor.workers import Answered, Crew, Mailbox, Reporter, Unanswered, Woken
-from judge.problems.blobs import BlobCache
-from judge.rpc.client import RpcClient
-from judge.rpc.messages import (
+from judge.model.messages import (
     Assignment,
     ClaimRef,
     Completed,
@@ -41,6 +40,7 @@ from judge.rpc.messages import (
     Submission,
     Verdict,
 )
+from judge.rpc.client import RpcClient
 from judge.rpc.pki import issue, make_ca
 from judge.sandbox import Finding, Level
 from tests.support.servers import wait_for

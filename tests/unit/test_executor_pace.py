@@ -7,10 +7,10 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.executor import pace
 from judge.executor.channel import Job
-from judge.executor.pace import Pace, kind_of
-from judge.rpc.messages import Assignment, ProblemRef, Submission, Test
+from judge.executor.slot import pace
+from judge.executor.slot.pace import Pace, kind_of
+from judge.model.messages import Assignment, ProblemRef, Submission, Test
 
 DURATIONS = st.lists(st.floats(0.001, 600), min_size=1, max_size=30)
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.executor.quiet import BURST, SHARE, Quiet, allowed
+from judge.executor.slot.quiet import BURST, SHARE, Quiet, allowed
 from tests.support.servers import wait_for
 
 
@@ -128,7 +128,7 @@ def test_time_with_the_gate_closed_is_paid_for_and_grows_back(another, work):
 def test_who_may_not_close_the_gate_soon_does_without(another, work, monkeypatch):
     """Others have used it up: the repetition is made beside them, and nobody is held up."""
     quiet, other = another(patience=0.2), another()
-    monkeypatch.setattr("judge.executor.quiet.allowed", lambda *_: 1.0)
+    monkeypatch.setattr("judge.executor.slot.quiet.allowed", lambda *_: 1.0)
     (work / "quiet" / "turn").write_bytes(struct.pack("=dd", 1.0, 0.0))
     waits: list[float] = []
 
@@ -194,7 +194,7 @@ def test_without_a_directory_there_is_nobody_to_wait_for():
 @pytest.mark.parametrize("how", ["alone", "beside"])
 def test_the_kernel_lets_go_for_a_slot_that_dies(another, work, how):
     script = (
-        "import sys, time\nfrom pathlib import Path\nfrom judge.executor.quiet import Quiet\n"
+        "import sys, time\nfrom pathlib import Path\nfrom judge.executor.slot.quiet import Quiet\n"
         f"with Quiet(Path(sys.argv[1])).{how}(time.sleep):\n    print('in', flush=True)\n    time.sleep(600)\n"
     )
     quiet = another()

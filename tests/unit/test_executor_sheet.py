@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from judge.executor.course import Course
-from judge.executor.leading import Lead, SupersededError
-from judge.executor.sheet import Found, HelperSheet, LeaderSheet, Sharing, clear
-from judge.rpc.messages import TestResult, Verdict
+from judge.executor.slot.parallel.course import Course
+from judge.executor.slot.parallel.leading import Lead, SupersededError
+from judge.executor.slot.parallel.sheet import Found, HelperSheet, LeaderSheet, Sharing, clear
+from judge.model.messages import TestResult, Verdict
 from tests.support.servers import wait_for
 
 SPAWN = multiprocessing.get_context("fork")

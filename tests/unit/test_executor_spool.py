@@ -8,7 +8,7 @@ import os
 import pytest
 
 from judge.executor.spool import Spool, Spooled
-from judge.rpc.messages import Completed, Result, Status, Verdict
+from judge.model.messages import Completed, Result, Status, Verdict
 
 
 def entry(claim: str, reason: str = "", upload: str | None = None) -> Spooled:

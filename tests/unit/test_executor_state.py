@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from judge.executor import state
 from judge.executor.state import NEARLY, Board, Phase, given_back
-from judge.rpc.messages import Assignment, ClaimRef, Completed, ReportReply, Result, Status, Submission, Verdict
+from judge.model.messages import Assignment, ClaimRef, Completed, ReportReply, Result, Status, Submission, Verdict
 from tests.support.examples import at_least
 
 

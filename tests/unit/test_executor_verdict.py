@@ -22,7 +22,7 @@ from judge.executor.verdict import (
     usage,
     validator_fault,
 )
-from judge.rpc.messages import Limits, Status, Verdict
+from judge.model.messages import Limits, Status, Verdict
 from judge.sandbox.types import Killed
 
 LIMITS = Limits(cpu=1, wall=3, memory=64 * 1024**2, output=1024)

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from judge.errors import UsageError
 from judge.executor.channel import Data, Job
-from judge.executor.fitting import LEAST, fit
-from judge.executor.program import COMPILE_LIMITS
-from judge.problems.languages import MIB, load_table
-from judge.rpc.messages import Assignment, Limits, Submission
-from judge.rpc.problem import VALIDATION, ProblemManifest, ProblemProgram
+from judge.executor.slot.fitting import LEAST, fit
+from judge.executor.slot.program import COMPILE_LIMITS
+from judge.languages.table import MIB, load_table
+from judge.model.messages import Assignment, Limits, Submission
+from judge.model.problem import VALIDATION, ProblemManifest, ProblemProgram
 
 GIB = 1024 * MIB
 TABLE = load_table()

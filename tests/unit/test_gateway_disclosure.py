@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from judge.allowance import Allowance
-from judge.executor.account import Account
+from judge.executor.slot.account import Account
 from judge.gateway import disclosure
-from judge.rpc import messages as m
+from judge.model import messages as m
 from tests.support.gateway import make_task
 from tests.support.marked import Marks
 

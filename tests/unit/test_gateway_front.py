@@ -15,14 +15,14 @@ from judge import clock
 from judge.config import EtcdClient, Tls
 from judge.crowd import Crowd, group
 from judge.errors import LimitError, UnavailableError, UsageError
-from judge.gateway import head as heads
 from judge.gateway.app import create_app
 from judge.gateway.auth import Tokens
-from judge.gateway.gate import SMALL_BODY, Caller, Gate
-from judge.gateway.head import HeadTooLargeError
-from judge.gateway.room import Held, Room
+from judge.gateway.front import head as heads
+from judge.gateway.front.gate import SMALL_BODY, Caller, Gate
+from judge.gateway.front.head import HeadTooLargeError
+from judge.gateway.front.room import Held, Room
+from judge.gateway.front.turns import Pace, Places, Turns
 from judge.gateway.throttle import Throttle
-from judge.gateway.turns import Pace, Places, Turns
 from tests.support.gateway import ADMIN, USER, make_config, write_tokens
 
 # --- heads -----------------------------------------------------------------------------------------------------

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from judge.config import EtcdClient, SubmissionLimits, Tls
 from judge.errors import ConfigError, FieldError, ForbiddenError, JudgeError, TooLargeError
-from judge.gateway import auth, files, forms, pages, submit, uwsgi
+from judge.gateway import auth, files, submit, uwsgi
 from judge.gateway.auth import Principal
-from judge.rpc import messages as m
+from judge.gateway.pages import forms
+from judge.gateway.pages import people as pages
+from judge.model import messages as m
 from tests.support.gateway import ADMIN, PEOPLE, USER, make_config, write_tokens
 
 LIMITS = SubmissionLimits(source_bytes=100)
@@ -47,7 +49,11 @@ def test_ini(config):
 @pytest.mark.parametrize(
     ("line", "level", "text"),
     [
-        ("2026-01-31T12:00:05.123Z WARNING judge.gateway.api: oh", logging.WARNING, "judge.gateway.api: oh"),
+        (
+            "2026-01-31T12:00:05.123Z WARNING judge.gateway.api.handlers: oh",
+            logging.WARNING,
+            "judge.gateway.api.handlers: oh",
+        ),
         ("2026-01-31T12:00:05.123Z INFO judge: an error in a name", logging.INFO, "judge: an error in a name"),
         ("*** Starting uWSGI 2.0.30 (64bit) on [x] ***", logging.DEBUG, "*** Starting uWSGI 2.0.30 (64bit) on [x] ***"),
         ("uWSGI running as root, you can use --uid", logging.DEBUG, "uWSGI running as root, you can use --uid"),

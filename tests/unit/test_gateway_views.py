@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.gateway import views
-from judge.rpc.messages import Status, TestResult, Verdict
+from judge.gateway.pages import views
+from judge.model.messages import Status, TestResult, Verdict
 from tests.support.gateway import make_task
 
 NOW = datetime.datetime(2026, 1, 31, 12, 0, 5, tzinfo=datetime.UTC)

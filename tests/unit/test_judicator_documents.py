@@ -10,7 +10,7 @@ import pytest
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, JudgeError, TooLargeError
 from judge.judicator import documents, intake
-from judge.rpc import messages as m
+from judge.model import messages as m
 
 LIMITS = SubmissionLimits()
 SHA = "0" * 64

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judge.judicator.adding import Add, Adding
-from judge.judicator.order import fair_order, most_slots, round_of
+from judge.judicator.queue.adding import Add, Adding
+from judge.judicator.queue.order import fair_order, most_slots, round_of
 
 # Every job takes so many ticks, or fewer.
 JOB = 6

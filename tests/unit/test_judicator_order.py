@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.judicator.order import fair_order, may_take
+from judge.judicator.queue.order import fair_order, may_take
 
 
 @given(st.integers(1, 100), st.integers(1, 30))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.judicator.documents import Held
-from judge.judicator.sweep import Decision, Limits, Notes, Seen, decide, observed
+from judge.judicator.leader.sweep import Decision, Limits, Notes, Seen, decide, observed
 
 LIMITS = Limits(task_expiry=8.0, executor_expiry=6.0, executor_forget=100.0)
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from judge.gateway.notes import BURST, EVERY, Throttle
 from judge.judicator import audit, loops
-from judge.judicator.usage import correction
-from judge.rpc.audit import AuditQuery
+from judge.judicator.queue.usage import correction
+from judge.model.audit import AuditQuery
 
 
 @given(st.integers(), st.integers())

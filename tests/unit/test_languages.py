@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judge.errors import ConfigError
-from judge.problems.entry import find_entry
-from judge.problems.languages import Language, Survey, detect, extra_paths, guess, load_table, survey
-from judge.rpc.messages import Limits
+from judge.languages.entry import find_entry
+from judge.languages.table import Language, Survey, detect, extra_paths, guess, load_table, survey
+from judge.model.messages import Limits
 from tests.support.examples import at_least
 
 MIB = 1024**2

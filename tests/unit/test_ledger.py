@@ -7,7 +7,7 @@ import dataclasses
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from judge.rpc import messages as m
+from judge.model import messages as m
 from tests.support.ledger import Final, Ledger, faults, longest_gap, outage
 from tests.support.stream import CASES
 

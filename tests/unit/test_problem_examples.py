@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from judge.errors import ConfigError, PackageError, UsageError
+from judge.model.messages import Verdict
 from judge.problems.examples import ExampleSet, load_examples
 from judge.problems.package import Package
 from judge.problems.validator import validate
-from judge.rpc.messages import Verdict
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judge.errors import PackageError
+from judge.model.messages import Verdict
 from judge.problems import package as package_module
 from judge.problems import testdata
 from judge.problems import tree as tree_module
 from judge.problems.package import Package, list_submissions, read_package
-from judge.rpc.messages import Verdict
 from tests.support.examples import at_least
 
 Files = dict[str, bytes]

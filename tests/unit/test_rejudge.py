@@ -14,14 +14,16 @@ from pydantic import ValidationError
 from judge.ctl import rejudge as ctl
 from judge.ctl import rejudge_show
 from judge.errors import FieldError, NotFoundError, UsageError
-from judge.gateway import rejudge_pages
-from judge.gateway.rejudge import number_of
+from judge.gateway.api.rejudge import number_of
+from judge.gateway.pages import rejudge as rejudge_pages
 from judge.gateway.trace import trace_of
-from judge.judicator import documents, rejudge_views, reruns, verdicts
-from judge.judicator.order import RANKS, back_rank, yields
+from judge.judicator import documents
+from judge.judicator.queue.order import RANKS, back_rank, yields
+from judge.judicator.rejudging import reruns, verdicts
+from judge.judicator.rejudging import views as rejudge_views
 from judge.judicator.search import search_query
-from judge.rpc import messages as m
-from judge.rpc.rejudging import RejudgeFilter
+from judge.model import messages as m
+from judge.model.rejudging import RejudgeFilter
 
 NOW = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
 LIVE = st.sampled_from(["high", "normal", "low"])

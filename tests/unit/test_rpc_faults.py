@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from judge.errors import TooLargeError, UsageError
-from judge.gateway.api import ROUTES
+from judge.gateway.api.handlers import ROUTES
+from judge.model.messages import ReportRequest, Submission
 from judge.rpc import faults
 from judge.rpc.faults import check_values, first_fault
-from judge.rpc.messages import ReportRequest, Submission
 from judge.rpc.methods import METHODS
 
 _TEXTS = st.text(alphabet=',[]{}"\\:a\n', max_size=200)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.model.messages import Verdict
+from judge.model.problem import LegacyGroup, ProblemManifest, ProblemTest, TestGroup
 from judge.problems.scoring import Judged, standing
-from judge.rpc.messages import Verdict
-from judge.rpc.problem import LegacyGroup, ProblemManifest, ProblemTest, TestGroup
 
 SHA = "0" * 64
 AC, WA, TLE, RTE, JE = (

@@ -10,11 +10,13 @@ import pytest
 import yaml
 from rich.console import Console
 
-from judge import config, up
-from judge.boot import embedded, files, render
+from judge import config
+from judge.boot import files, render
 from judge.boot.backend import Unit
 from judge.boot.plan import Phase
 from judge.boot.status import BootStatus, ServiceStatus
+from judge.embedded import cluster as embedded
+from judge.embedded import up
 from judge.errors import ConfigError, RefusedError, UsageError
 
 

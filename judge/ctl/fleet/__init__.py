@@ -1,0 +1,1 @@
+"""judgectl's commands for hosts: inventories, SSH, units, logs."""

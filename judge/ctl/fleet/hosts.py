@@ -1,0 +1,157 @@
+"""`judgectl hosts`: what each machine is and how it fares. The script that asks, what its answer means, the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from judge.ctl import show
+from judge.ctl.fleet.machines import Member, Reply
+from judge.ctl.text import age
+from judge.errors import JudgeError
+from judge.text import one_line
+
+# Needs no root and changes nothing; a host without a release, or without the data directory, answers too.
+SCRIPT = r"""
+LC_ALL=C; export LC_ALL
+sed -n 's/^PRETTY_NAME=/os=/p' /etc/os-release
+printf 'kernel='; uname -r
+printf 'uptime='; cat /proc/uptime
+printf 'load='; cat /proc/loadavg
+printf 'cpus='; getconf _NPROCESSORS_ONLN
+data=/var/lib/judge; [ -d $data ] || data=/var/lib
+printf 'disk='; df -Pk $data | tail -n 1
+printf 'release='; readlink /opt/judge/current || echo
+systemctl show judge-boot.service --property=LoadState,ActiveState,SubState,StatusText
+exit 0
+"""
+LOW_DISK = 5  # percent free below which it is marked
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One host's row. Sizes in bytes, times in seconds; None is what the host did not tell."""
+
+    name: str
+    groups: tuple[str, ...]
+    address: str
+    reachable: bool
+    reason: str = ""
+    os: str = ""
+    kernel: str = ""
+    uptime: float | None = None
+    load: tuple[float, ...] = field(default_factory=tuple)
+    cpus: int | None = None
+    disk_free: int | None = None
+    disk_size: int | None = None
+    release: str = ""
+    boot: str = ""
+    boot_status: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The row for programs."""
+        return asdict(self)
+
+
+def machine(member: Member, reply: Reply) -> Machine:
+    """What a host's answer to SCRIPT says."""
+    base = (member.name, member.host.groups, member.target.address)
+    if isinstance(reply, JudgeError):
+        return Machine(*base, reachable=False, reason=one_line(str(reply)))
+    if reply.code != 0:
+        said = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
+        return Machine(*base, reachable=False, reason=f"it cannot be asked: {said}")
+    return parse(reply.out, *base)
+
+
+def parse(text: str, name: str, groups: tuple[str, ...], address: str) -> Machine:
+    """The lines KEY=VALUE that SCRIPT prints; what is missing or odd stays unknown."""
+    said: dict[str, str] = {}
+    for line in text.split("\n"):
+        key, equals, value = line.partition("=")
+        if equals:
+            said.setdefault(key, one_line(value.strip()))
+    uptime = _numbers(said.get("uptime", ""))
+    disk = [int(number) for number in _numbers(said.get("disk", ""), skip=1)]
+    cpus = _numbers(said.get("cpus", ""))
+    release = PurePosixPath(said.get("release", "")).name
+    return Machine(
+        name,
+        groups,
+        address,
+        reachable=True,
+        os=said.get("os", "").strip("\"'"),
+        kernel=said.get("kernel", ""),
+        uptime=uptime[0] if uptime else None,
+        load=tuple(_numbers(said.get("load", ""))[:3]),
+        cpus=int(cpus[0]) if cpus else None,
+        disk_size=disk[0] * 1024 if len(disk) > 2 else None,
+        disk_free=disk[2] * 1024 if len(disk) > 2 else None,
+        release=release,
+        boot=_boot(said),
+        boot_status=said.get("StatusText", ""),
+    )
+
+
+def _numbers(text: str, skip: int = 0) -> list[float]:
+    """The numbers that a line begins with, after some words."""
+    found = []
+    for word in text.split()[skip:]:
+        if not word.replace(".", "", 1).isdecimal() or not word.isascii() or len(word) > 18:
+            break
+        found.append(float(word))
+    return found
+
+
+def _boot(said: Mapping[str, str]) -> str:
+    if said.get("LoadState") == "not-found":
+        return "not installed"
+    active, sub = said.get("ActiveState", ""), said.get("SubState", "")
+    return active if active in {"active", ""} else f"{active} ({sub})" if sub and sub != active else active
+
+
+def table(machines: Sequence[Machine]) -> Table:
+    """Host, groups, address, state, system, uptime, load, free disk, release, boot."""
+    grid = show.grid("host", "groups", "address", "state", "system", "up>", "load>", "disk free>", "release", "boot")
+    releases = {one.release for one in machines if one.reachable}
+    for one in machines:
+        if not one.reachable:
+            grid.add_row(one.name, ", ".join(one.groups), one.address, Text("unreachable", style="bold red"))
+            continue
+        grid.add_row(
+            one.name,
+            ", ".join(one.groups),
+            one.address,
+            Text("up", style="green"),
+            Text(one.os or one.kernel),
+            age(one.uptime),
+            _load(one),
+            _disk(one),
+            Text(one.release or "none", style="" if one.release and len(releases) == 1 else "yellow"),
+            Text(one.boot, style="green" if one.boot == "active" else "bold red" if "failed" in one.boot else "yellow"),
+        )
+    return grid
+
+
+def reasons(machines: Iterable[Machine]) -> Iterable[str]:
+    """One sentence for each host that did not answer."""
+    return (f"{one.name}: {one.reason}" for one in machines if not one.reachable)
+
+
+def _load(one: Machine) -> Text:
+    if not one.load:
+        return Text("")
+    busy = one.cpus is not None and one.load[0] > 2 * one.cpus
+    return Text(f"{one.load[0]:.2f}" + (f"/{one.cpus}" if one.cpus else ""), style="yellow" if busy else "")
+
+
+def _disk(one: Machine) -> Text:
+    if one.disk_free is None or not one.disk_size:
+        return Text("")
+    percent = 100 * one.disk_free // one.disk_size
+    return Text(f"{show.size(one.disk_free)} {percent:2d}%", style="bold red" if percent < LOW_DISK else "")

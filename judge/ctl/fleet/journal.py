@@ -1,0 +1,147 @@
+"""Reading the journals of many hosts at once, over SSH: what there is, and then what comes, until Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from judge import clock
+from judge.ctl.fleet.logs import HEARTBEAT, Entry, Query, batch, entry, merge
+from judge.ctl.fleet.machines import Member
+from judge.ctl.fleet.ssh import Connection
+from judge.errors import JudgeError, UnavailableError
+from judge.text import one_line
+
+AHEAD = 2000  # entries that are read before somebody takes them
+_QUIET = 120.0  # seconds that a search through a large journal may take without a line
+_SILENCE = 4 * HEARTBEAT  # without a sign of life for so long, a followed host is lost
+_TOGETHER = 0.25  # seconds within which lines of different hosts are brought into order
+_RETRY_MIN, _RETRY_MAX = 1.0, 10.0
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something about a host that is not in its journal; `fault`: it gave no lines, or not all."""
+
+    host: str
+    text: str
+    fault: bool = True
+
+
+Item = Entry | Notice
+
+
+class Journal:
+    """One host's journal, read by a thread of its own that ends with the process."""
+
+    def __init__(self, member: Member, query: Query, timeout: float, live: queue.Queue[Item] | None) -> None:
+        """`timeout` in seconds is for the login; with `live`, what comes later goes there."""
+        self._member = member
+        self._query = query
+        self._timeout = timeout
+        self._live = live
+        self._past: queue.Queue[Item | None] = queue.Queue(AHEAD)
+        self._cursor = ""
+        self._began = clock.monotonic()
+        threading.Thread(target=self._read, name=f"journal {member.name}", daemon=True).start()
+
+    def past(self, notices: list[Notice]) -> Iterator[Entry]:
+        """What the journal has, oldest first; what went wrong is added to `notices`."""
+        while (item := self._past.get()) is not None:
+            if isinstance(item, Entry):
+                yield item
+            else:
+                notices.append(item)
+
+    def _read(self) -> None:
+        lost = True
+        try:
+            with Connection(self._member.target, self._timeout) as connection:
+                self._history(connection)
+                lost = False
+        except JudgeError as exc:
+            self._past.put(Notice(self._member.name, str(exc)))
+        self._past.put(None)
+        if self._live is not None:
+            self._follow(self._live, lost=lost)
+
+    def _history(self, connection: Connection) -> None:
+        stream = connection.stream(self._query.history(), self._timeout, root=True)
+        newest_first: list[Entry] = []
+        for line in stream.lines(_QUIET):
+            one = entry(line, self._member.name)
+            if one is None:
+                continue
+            if self._query.lines is not None:
+                newest_first.append(one)
+            else:
+                self._put_past(one)
+        for one in reversed(newest_first):
+            self._put_past(one)
+        code = stream.exit_code(self._timeout)
+        said = _last_line(stream.errors())
+        if code and said:  # a search that finds nothing also ends with 1
+            raise UnavailableError(f"its journal cannot be read: {said}")
+
+    def _put_past(self, one: Entry) -> None:
+        self._cursor = one.cursor or self._cursor
+        self._past.put(one)
+
+    def _follow(self, live: queue.Queue[Item], *, lost: bool) -> None:
+        """Connect, read until it breaks, and again; the cursor says where to go on, so nothing is shown twice."""
+        pause = _RETRY_MIN
+        while True:
+            try:
+                with Connection(self._member.target, self._timeout) as connection:
+                    for one in self._news(connection):
+                        if lost:
+                            live.put(Notice(self._member.name, "answers again", fault=False))
+                        lost, pause = False, _RETRY_MIN
+                        if one:
+                            self._cursor = one.cursor or self._cursor
+                            live.put(one)
+            except JudgeError as exc:
+                if not lost:
+                    live.put(Notice(self._member.name, f"{exc}; trying again"))
+                lost = True
+            clock.sleep(pause)
+            pause = min(2 * pause, _RETRY_MAX)
+
+    def _news(self, connection: Connection) -> Iterator[Entry | None]:
+        """Entries as they come, after one None once the host has taken the command; ends with UnavailableError."""
+        script = self._query.follow(self._cursor or None, int(clock.monotonic() - self._began) + 1)
+        stream = connection.stream(script, self._timeout, root=True)
+        yield None
+        with contextlib.closing(stream):
+            for line in stream.lines(_SILENCE):
+                one = entry(line, self._member.name)
+                if one:
+                    yield one
+            stream.exit_code(self._timeout)
+        raise UnavailableError(f"its journal ended: {_last_line(stream.errors()) or 'without a reason'}")
+
+
+def _last_line(text: str) -> str:
+    return one_line(text.strip().rpartition("\n")[2])
+
+
+def history(journals: Sequence[Journal], lines: int | None, notices: list[Notice]) -> Iterator[Entry]:
+    """What the hosts' journals have, in order of time; only the last `lines` of all together if that is given."""
+    merged = merge([journal.past(notices) for journal in journals])
+    return iter(deque(merged, maxlen=lines)) if lines is not None else merged
+
+
+def news(live: queue.Queue[Item]) -> Iterator[Item]:
+    """What comes in, for ever: lines that arrive together in order of time, then what there is to say of hosts."""
+    while True:
+        items = [live.get()]
+        clock.sleep(_TOGETHER)
+        with contextlib.suppress(queue.Empty):
+            while len(items) < AHEAD:
+                items.append(live.get_nowait())
+        yield from batch(item for item in items if isinstance(item, Entry))
+        yield from (item for item in items if isinstance(item, Notice))

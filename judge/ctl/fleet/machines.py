@@ -1,0 +1,96 @@
+"""All hosts of a command at once: logins that are kept, one script on each, a deadline per host."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from judge import clock
+from judge.ctl.fleet.inventory import Host
+from judge.ctl.fleet.ssh import Answer, Connection
+from judge.ctl.fleet.ssh_target import Target, target
+from judge.errors import DeadlineError, JudgeError
+
+_AT_ONCE = 32  # logins at a time: each takes some 50 ms of this machine's processor
+_GRACE = 2.0  # what looking a name up may take longer than its deadline, which nothing can stop
+
+
+@dataclass(frozen=True)
+class Member:
+    """A host and how to log in there."""
+
+    host: Host
+    target: Target
+
+    @property
+    def name(self) -> str:
+        """Its name in the inventory."""
+        return self.host.name
+
+
+Reply = Answer | JudgeError
+
+
+class Fleet:
+    """The hosts that a command is about. Raises ConfigError when a host's login cannot be worked out."""
+
+    def __init__(self, hosts: Sequence[Host], timeout: float) -> None:
+        """`timeout` in seconds is what each host has for login and answer."""
+        self.members = [Member(host, target(host)) for host in hosts]
+        self.timeout = timeout
+        self._open: dict[str, Connection] = {}
+
+    def ask(self, script: Callable[[Host], str], *, root: bool = False) -> dict[str, Reply]:
+        """Run each host's script; its answer, or why there is none, by name in the order of the hosts."""
+        turn = threading.Semaphore(_AT_ONCE)
+        done: queue.SimpleQueue[tuple[str, Reply]] = queue.SimpleQueue()
+
+        def work(member: Member) -> None:
+            with turn:
+                done.put((member.name, self._one(member, script(member.host), root=root)))
+
+        for member in self.members:
+            threading.Thread(target=work, args=(member,), name=f"ssh {member.name}", daemon=True).start()
+        rounds = -(-len(self.members) // _AT_ONCE)
+        return self._collect(done, clock.Deadline(self.timeout * rounds + _GRACE))
+
+    def _collect(self, done: queue.SimpleQueue[tuple[str, Reply]], deadline: clock.Deadline) -> dict[str, Reply]:
+        late = DeadlineError(f"did not answer within {self.timeout:g} s")
+        replies: dict[str, Reply] = {member.name: late for member in self.members}
+        for _ in self.members:
+            try:
+                name, reply = done.get(timeout=deadline.left())
+            except queue.Empty:
+                break
+            replies[name] = reply
+        return replies
+
+    def _one(self, member: Member, script: str, *, root: bool) -> Reply:
+        deadline = clock.Deadline(self.timeout)
+        try:
+            connection = self._open.get(member.name)
+            if connection is None or not connection.alive:
+                connection = self._open[member.name] = Connection(member.target, deadline.left())
+            return connection.run(script, deadline.left(), root=root)
+        except JudgeError as exc:
+            lost = self._open.pop(member.name, None)
+            if lost:
+                lost.close()
+            return exc
+
+    def __enter__(self) -> Fleet:
+        """Use as a context manager."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        """End all logins."""
+        for connection in list(self._open.values()):
+            connection.close()
+
+
+def refused(replies: Mapping[str, Reply]) -> dict[str, str]:
+    """Why hosts gave no answer, by name."""
+    return {name: str(reply) for name, reply in replies.items() if isinstance(reply, JudgeError)}

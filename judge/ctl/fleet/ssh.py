@@ -1,0 +1,282 @@
+"""A login on one host over SSH, and commands there under a deadline.
+
+Host keys are always checked, whatever the configuration says. Only keys log in, from files and from the agent. What a
+host answers is untrusted: it is bounded here and cleaned where it is shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shlex
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import paramiko
+from paramiko.pkey import UnknownKeyType
+
+from judge import clock
+from judge.ctl.fleet.ssh_target import Target
+from judge.errors import ConfigError, DeadlineError, UnavailableError
+
+MOST = 1 << 20  # bytes of an answer: a host must not fill this machine's memory
+_STEP = 0.5  # seconds after which a wait looks at its deadline
+# Unacknowledged for this long (milliseconds), a connection is dead: a host without power does not say that it ends.
+_USER_TIMEOUT = 15_000
+_KEEPALIVE = 5
+
+# What paramiko's threads would print is told by the exceptions.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+logging.getLogger("paramiko").propagate = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command said and how it ended (-1: the host did not tell)."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Connection:
+    """A login on one host."""
+
+    def __init__(self, target: Target, timeout: float) -> None:
+        """Log in within `timeout` seconds; UnavailableError or ConfigError says in one sentence why not."""
+        self.target = target
+        deadline = clock.Deadline(timeout)
+        known = _known_keys(target)
+        try:
+            sock = socket.create_connection((target.address, target.port), timeout=deadline.left())
+        except OSError as exc:
+            why = exc.strerror or str(exc) or type(exc).__name__
+            msg = f"{target.address} port {target.port} does not answer: {why}"
+            raise UnavailableError(msg) from None
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT)
+        self._transport = paramiko.Transport(sock)
+        try:
+            self._open(known, deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, known: paramiko.hostkeys.HostKeys, deadline: clock.Deadline) -> None:
+        transport, target = self._transport, self.target
+        trusted = known.lookup(target.known_as)
+        if trusted:  # ask for a kind of key that is known
+            options = transport.get_security_options()
+            kinds = {kind.replace("ssh-rsa", "rsa-sha2-512") for kind in trusted}
+            options.key_types = sorted(options.key_types, key=lambda kind: kind not in kinds)
+        # Every wait of the transport's own ends with the deadline.
+        left = deadline.check(f"the login at {target.address}")
+        transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = left
+        try:
+            transport.start_client(timeout=left)
+            key = transport.get_remote_server_key()
+            if not known.check(target.known_as, key):
+                raise UnavailableError(_distrusted(target, key, known=bool(trusted)))
+            self._log_in(deadline)
+        except (paramiko.SSHException, EOFError, OSError) as exc:
+            if deadline.over:
+                msg = f"{target.address} takes the connection and then says nothing for {deadline.seconds:g} s"
+                raise DeadlineError(msg) from None
+            msg = f"{target.address} port {target.port} does not speak SSH as expected: {exc or type(exc).__name__}"
+            raise UnavailableError(msg) from None
+        transport.set_keepalive(_KEEPALIVE)
+
+    def _log_in(self, deadline: clock.Deadline) -> None:
+        """Offer the key files' keys, then the agent's."""
+        locked: list[Path] = []
+        tried: list[str] = []
+        for key, where in _keys(self.target, locked):
+            tried.append(where)
+            self._transport.auth_timeout = deadline.check(f"the login at {self.target.address}")
+            with contextlib.suppress(paramiko.AuthenticationException):
+                if not self._transport.auth_publickey(self.target.user, key):
+                    return
+            if not self._transport.is_active():
+                break
+        offered = ", ".join(dict.fromkeys(tried)) or "there is no key to offer"
+        msg = f"{self.target.address} does not let {self.target.user} in ({offered})"
+        if locked:
+            msg += f"; {locked[0]} has a passphrase, so load it into the agent with ssh-add"
+        else:
+            msg += f"; try '{self.target.command}', and name the key in ansible_ssh_private_key_file"
+        raise UnavailableError(msg)
+
+    def run(self, script: str, timeout: float, *, root: bool = False) -> Answer:
+        """Run a script of /bin/sh to its end; UnavailableError when the host dies, DeadlineError after `timeout` s.
+
+        `root`: through sudo where the login is another user's. More than MOST bytes of output are cut off.
+        """
+        deadline = clock.Deadline(timeout)
+        stream = self.stream(script, deadline.left(), root=root)
+        out = bytearray()
+        for data in stream.read(timeout, deadline):
+            out += data[: MOST - len(out)]
+        code = stream.exit_code(deadline.left())
+        return Answer(code, out.decode(errors="replace"), stream.errors())
+
+    def stream(self, script: str, timeout: float, *, root: bool = False) -> Stream:
+        """Start a script of /bin/sh whose output is read as it comes."""
+        command = f"/bin/sh -c {shlex.quote(script)}"
+        if root and self.target.user != "root":
+            command = f"sudo -n -- {command}"
+        try:
+            channel = self._transport.open_session(timeout=timeout)
+            channel.exec_command(command)
+        except (paramiko.SSHException, EOFError, OSError) as exc:
+            msg = f"{self.target.address} does not start a command: {exc or type(exc).__name__}"
+            raise UnavailableError(msg) from None
+        return Stream(channel, self.target)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection still stands, as far as is known."""
+        return self._transport.is_active()
+
+    def close(self) -> None:
+        """End it; commands that still run lose their output."""
+        self._transport.close()
+
+    def __enter__(self) -> Connection:
+        """Use as a context manager."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+
+class Stream:
+    """A running command's output."""
+
+    def __init__(self, channel: paramiko.Channel, target: Target) -> None:
+        self._channel = channel
+        self._target = target
+        self._errors = bytearray()
+        channel.settimeout(_STEP)
+
+    def read(self, quiet: float, deadline: clock.Deadline | None = None) -> Iterator[bytes]:
+        """The output in pieces until its end.
+
+        DeadlineError when nothing came, on standard error either, for `quiet` seconds, or when the deadline is over.
+        """
+        silence = clock.Deadline(quiet)
+        while True:
+            try:
+                data = self._channel.recv(65536)
+            except TimeoutError:
+                data = None
+            if self._drain_errors() or data:
+                silence = clock.Deadline(quiet)
+            if data == b"":
+                return
+            if data:
+                yield data
+            for limit in (silence, deadline):
+                if limit and limit.over:
+                    msg = f"{self._target.address} has said nothing for {limit.seconds:g} s"
+                    raise DeadlineError(msg)
+
+    def lines(self, quiet: float) -> Iterator[bytes]:
+        """The output line by line; of a line only its first MOST bytes. Raises as `read` does."""
+        rest = bytearray()
+        for data in self.read(quiet):
+            *whole, last = data.split(b"\n")
+            for part in whole:
+                rest += part[: MOST - len(rest)]
+                yield bytes(rest)
+                rest.clear()
+            rest += last[: MOST - len(rest)]
+        if rest:
+            yield bytes(rest)
+
+    def _drain_errors(self) -> bool:
+        said = False
+        while self._channel.recv_stderr_ready():
+            data = self._channel.recv_stderr(65536)
+            self._errors += data[: MOST - len(self._errors)]
+            said = True
+            if not data:
+                break
+        return said
+
+    def exit_code(self, timeout: float) -> int:
+        """How the command ended; UnavailableError when the connection ended first."""
+        if not self._channel.status_event.wait(max(timeout, _STEP)) or self._channel.exit_status < 0:
+            self._channel.close()
+            msg = f"the connection to {self._target.address} was lost in the middle of an answer"
+            raise UnavailableError(msg)
+        self._drain_errors()
+        self._channel.close()
+        return self._channel.exit_status
+
+    def errors(self) -> str:
+        """What it said on standard error."""
+        return self._errors.decode(errors="replace")
+
+    def close(self) -> None:
+        """End it."""
+        self._channel.close()
+
+
+def _known_keys(target: Target) -> paramiko.hostkeys.HostKeys:
+    known = paramiko.hostkeys.HostKeys()
+    for path in target.known_hosts:
+        try:
+            known.load(str(path))
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError, paramiko.SSHException) as exc:
+            msg = f"{path}: known hosts cannot be read: {exc}"
+            raise ConfigError(msg) from None
+    return known
+
+
+def _distrusted(target: Target, key: paramiko.PKey, *, known: bool) -> str:
+    if known:
+        forget = f"ssh-keygen -R {shlex.quote(target.known_as)}"
+        return (
+            f"{target.address} has another host key ({key.fingerprint}) than known_hosts says, so it is not trusted; "
+            f"if it was installed anew, '{forget}' and then '{target.command}' once, else find out why"
+        )
+    return (
+        f"the host key of {target.address} is not known ({key.fingerprint}), so it is not trusted; "
+        f"compare it and accept it once with '{target.command}'"
+    )
+
+
+def _keys(target: Target, locked: list[Path]) -> Iterator[tuple[paramiko.PKey, str]]:
+    """Keys to offer and where they are from; files whose key needs a passphrase are added to `locked`."""
+    for path in target.keys:
+        try:
+            yield paramiko.PKey.from_path(str(path)), str(path)
+        except FileNotFoundError:
+            continue
+        except (TypeError, paramiko.PasswordRequiredException):  # the former is what cryptography says
+            locked.append(path)
+        except (OSError, ValueError, paramiko.SSHException, UnknownKeyType) as exc:
+            msg = f"{path}: is no private key that can be read: {exc}"
+            raise ConfigError(msg) from None
+    publics = {_public(path) for path in target.keys}
+    agent = paramiko.Agent()
+    try:
+        for key in agent.get_keys():
+            if not target.only_keys or key.get_base64() in publics:
+                yield key, "the agent's keys"
+    finally:
+        agent.close()
+
+
+def _public(path: Path) -> str:
+    """The base64 of KEY.pub, so that an agent's key is recognised; empty when there is none."""
+    try:
+        return path.with_name(path.name + ".pub").read_text(encoding="utf-8").split()[1]
+    except (OSError, UnicodeDecodeError, IndexError):
+        return ""

@@ -1,0 +1,172 @@
+"""`judgectl units`: every judge unit of every host. The script that asks, what systemd's answer means, the table."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from judge.ctl import show
+from judge.ctl.fleet.inventory import Host
+from judge.ctl.fleet.machines import Member, Reply
+from judge.ctl.text import age
+from judge.errors import JudgeError
+from judge.text import one_line
+
+PROPERTIES = (
+    "Id", "LoadState", "ActiveState", "SubState", "Result", "NRestarts", "StatusText", "MemoryCurrent", "MainPID",
+    "StateChangeTimestampMonotonic",
+)  # fmt: skip
+_RUNNING = {"active", "reloading", "refreshing"}
+_STATUS_MOST = 200
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One unit's row. `fault`: empty, or missing, failed, stopped, restarting, unreachable."""
+
+    host: str
+    unit: str
+    fault: str = ""
+    active: str = ""
+    sub: str = ""
+    since: float | None = None  # seconds in this state
+    restarts: int = 0
+    pid: int | None = None
+    memory: int | None = None  # bytes
+    status: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The row for programs."""
+        return asdict(self)
+
+
+def expected(host: Host) -> list[str]:
+    """The services that site.yml puts on a host of these groups."""
+    groups = set(host.groups)
+    names = ["boot"] if groups & {"judicators", "executors", "gateways"} else []
+    if "judicators" in groups:
+        names += ["etcd", "mongodb", "judicator"]
+    elif names:
+        names.append("etcd-proxy")
+    names += [name for group, name in (("executors", "executor"), ("gateways", "gateway")) if group in groups]
+    return [f"judge-{name}.service" for name in names]
+
+
+def script(host: Host) -> str:
+    """What is run there: systemd is asked for the expected units and for all others that it knows. Needs no root."""
+    command = ["systemctl", "show", f"--property={','.join(PROPERTIES)}", *expected(host), "judge-*"]
+    return f"LC_ALL=C; export LC_ALL; printf 'uptime='; cat /proc/uptime; echo; exec {shlex.join(command)}"
+
+
+def units(member: Member, reply: Reply) -> list[Unit]:
+    """What a host's answer says, faults first; one row with the reason when there is none."""
+    if isinstance(reply, JudgeError):
+        return [Unit(member.name, "", fault="unreachable", status=one_line(str(reply)))]
+    if reply.code != 0:
+        said = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
+        return [Unit(member.name, "", fault="unreachable", status=f"systemd cannot be asked: {said}")]
+    return parse(reply.out, member.name, expected(member.host))
+
+
+def parse(text: str, host: str, wanted: Sequence[str]) -> list[Unit]:
+    """The blocks of `systemctl show` after a block with the uptime; expected units that are not in it are missing."""
+    uptime: float | None = None
+    blocks: dict[str, dict[str, str]] = {}
+    for block in text.split("\n\n"):
+        fields: dict[str, str] = {}
+        for line in block.split("\n"):
+            key, equals, value = line.partition("=")
+            if equals:
+                fields.setdefault(key, one_line(value))
+        words = fields.get("uptime", "").split()
+        if uptime is None and words and words[0].replace(".", "", 1).isdecimal():
+            uptime = float(words[0])
+        if fields.get("Id"):
+            blocks.setdefault(fields["Id"], fields)
+    for name in wanted:
+        blocks.setdefault(name, {"Id": name, "LoadState": "not-found"})
+    found = [_unit(host, fields, uptime, set(wanted)) for fields in blocks.values()]
+    return sorted(found, key=lambda one: (not one.fault, _order(one.unit, wanted), one.unit))
+
+
+def _order(unit: str, wanted: Sequence[str]) -> int:
+    return wanted.index(unit) if unit in wanted else len(wanted)
+
+
+def _unit(host: str, fields: Mapping[str, str], uptime: float | None, wanted: set[str]) -> Unit:
+    changed = _number(fields.get("StateChangeTimestampMonotonic"))
+    restarts = _number(fields.get("NRestarts")) or 0
+    return Unit(
+        host=host,
+        unit=fields["Id"],
+        fault=fault(fields, expected=fields["Id"] in wanted),
+        active=fields.get("ActiveState", ""),
+        sub=fields.get("SubState", ""),
+        since=max(0.0, uptime - changed / 1e6) if changed and uptime is not None else None,
+        restarts=restarts,
+        pid=_number(fields.get("MainPID")) or None,
+        memory=_memory(fields.get("MemoryCurrent")),
+        status=fields.get("StatusText", "")[:_STATUS_MOST] or _result(fields),
+    )
+
+
+def fault(fields: Mapping[str, str], *, expected: bool) -> str:
+    """Why a person should look at a unit; empty when there is no reason to."""
+    active, sub = fields.get("ActiveState", ""), fields.get("SubState", "")
+    if fields.get("LoadState") == "not-found" and active in {"", "inactive"}:
+        return "missing" if expected else ""
+    if active == "failed" or fields.get("LoadState") in {"error", "bad-setting"}:
+        return "failed"
+    if sub.startswith("auto-restart"):
+        return "restarting"
+    return "stopped" if expected and active in {"inactive", "deactivating"} else ""
+
+
+def _result(fields: Mapping[str, str]) -> str:
+    result = fields.get("Result", "")
+    return f"({result})" if result not in {"", "success"} else ""
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 20 else None
+
+
+def _memory(text: str | None) -> int | None:
+    value = _number(text)
+    return value if value is not None and value < 1 << 62 else None  # systemd says 2^64-1 for what is not counted
+
+
+def table(rows: Sequence[Unit]) -> Table:
+    """Host, unit, state, since, restarts, memory, status line."""
+    grid = show.grid("host", "unit", "state", "for>", "restarts>", "memory>", "status…")
+    for one in rows:
+        style = "bold red" if one.fault else "green" if one.active in _RUNNING else "yellow"
+        state = one.active if one.sub in {"", one.active, "running"} else f"{one.active} ({one.sub})"
+        if one.fault in {"missing", "unreachable"}:
+            state = one.fault
+        grid.add_row(
+            one.host,
+            one.unit.removesuffix(".service"),
+            Text(("✗ " if one.fault else "") + state, style=style),
+            age(one.since),
+            Text(str(one.restarts) if one.unit else "", style="yellow" if one.restarts else ""),
+            "" if one.memory is None else show.size(one.memory),
+            Text(one.status, overflow="ellipsis", no_wrap=True),
+        )
+    return grid
+
+
+def summary(rows: Iterable[Unit]) -> tuple[str, bool]:
+    """One sentence about all rows, and whether all is well."""
+    rows = list(rows)
+    faults = [one for one in rows if one.fault]
+    hosts = len({one.host for one in rows})
+    if not faults:
+        return f"{len(rows)} units on {hosts} hosts: all are well", True
+    kinds = {kind: sum(one.fault == kind for one in faults) for kind in dict.fromkeys(one.fault for one in faults)}
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items()) + f" ({hosts} hosts)", False

@@ -1,0 +1,122 @@
+"""What of the programs' output goes into a result: short, readable, and bounded however many tests there are."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from judge import memoryfile
+from judge.model.messages import TestResult, Verdict
+from judge.sandbox.types import Outcome
+
+EXCERPT = 1024
+LOG = 24 * 1024
+MESSAGE = 1024
+INLINE = 64 * 1024
+# Bytes of JSON that the excerpts of passing and of failing tests may take in one result. There may be thousands of
+# either, and a result that no report can carry would stand in the way of all others.
+BUDGET, FAILING = 640 * 1024, 4 * 1024**2
+
+_PIECE = 1 << 20
+
+
+def text(data: bytes) -> str:
+    """Bytes as text for people; what is not UTF-8 becomes U+FFFD."""
+    return data.decode("utf-8", "replace")
+
+
+def clip(value: str, limit: int) -> str:
+    """At most `limit` characters of a text."""
+    return value if len(value) <= limit else value[: limit - 1] + "…"
+
+
+def json_size(value: str) -> int:
+    """Bytes that a text takes inside JSON: control characters grow to six."""
+    return len(json.dumps(value, ensure_ascii=False).encode())
+
+
+class Budget:
+    """The excerpts of one result, within BUDGET and FAILING together."""
+
+    def __init__(self, passing: int = BUDGET, failing: int = FAILING) -> None:
+        """Start with so many bytes."""
+        self._left = {True: passing, False: failing}
+
+    def trim(self, test: TestResult) -> None:
+        """Leave away what there is no room for; passing tests take none from others. Called in the order of judging."""
+        kind = test.verdict is Verdict.AC
+        for names in (("output", "error"), ("message",), ("feedback",)):
+            need = sum(json_size(getattr(test, name)) for name in names)
+            if need <= self._left[kind]:
+                self._left[kind] -= need
+                continue
+            for name in names:
+                setattr(test, name, "")
+
+
+def excerpts(outcome: Outcome) -> tuple[str, str]:
+    """The first EXCERPT bytes of stdout and of stderr."""
+    return text(outcome.read_stdout(EXCERPT)), text(outcome.read_stderr(EXCERPT))
+
+
+def build_log(outcome: Outcome) -> str:
+    """What a compiler printed, errors first, at most LOG characters."""
+    parts = (outcome.read_stderr(4 * LOG), outcome.read_stdout(4 * LOG))
+    joined = "\n".join(text(data) for data in parts if data)
+    if len(joined) <= LOG:
+        return joined
+    return joined[:LOG] + f"\n… cut after {LOG} characters\n"
+
+
+def sha256(data: bytes) -> str:
+    """The name of a blob with this content."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest(fd: int, count: int) -> str:
+    """SHA-256 of the first `count` bytes of a file, piece by piece."""
+    found = hashlib.sha256()
+    offset = 0
+    while offset < count:
+        part = os.pread(fd, min(_PIECE, count - offset), offset)
+        if not part:
+            break
+        found.update(part)
+        offset += len(part)
+    return found.hexdigest()
+
+
+def sealed(source: bytes | Path) -> int:
+    """A descriptor of a memory file with these contents, at its start, that nobody can change any more.
+
+    A test's input: a submission that opens its own stdin for writing gets an error, and the blob on disk is never
+    within its reach. The caller closes it.
+    """
+    fd = memoryfile.create("input", seals=True)
+    try:
+        if isinstance(source, bytes):
+            view = memoryview(source)
+            while view:
+                view = view[os.write(fd, view) :]
+        else:
+            copy(source, fd)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, memoryfile.ALL_SEALS)
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def copy(source: Path, fd: int) -> None:
+    """Append a file's content to a descriptor."""
+    with source.open("rb") as file:
+        left = os.fstat(file.fileno()).st_size
+        while left > 0:
+            done = os.sendfile(fd, file.fileno(), None, left)
+            if done == 0:
+                break
+            left -= done

@@ -1,0 +1,105 @@
+"""What a slot gives: limits that fit into its share of the memory, so that all slots together never want too much.
+
+A limit that nobody asked for shrinks to what there is; one that was asked for is kept or the task given back, since
+another executor may have it. Pure; called by the pipeline and by slots that help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from judge.errors import UsageError
+from judge.executor.channel import Job, limits_of
+from judge.executor.slot.builds import compile_limits
+from judge.executor.verdict import size
+from judge.languages.table import MIB, Language
+from judge.model.messages import Limits
+from judge.model.problem import VALIDATION
+
+# No program gets less than so many bytes: the task is given back instead.
+LEAST = 16 * MIB
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The limits of everything that is run for one job, before languages add to them (`Language.limits`)."""
+
+    run: Limits
+    compile: Limits
+    validation: Limits
+
+
+@dataclass(frozen=True)
+class _Want:
+    """What something wants: `given` when a person has asked for it, `extra` what its language needs beside it."""
+
+    who: str
+    limits: Limits
+    given: bool
+    extra: int = 0
+
+    def least(self, kept: int) -> int:
+        """What must be left for this; `kept`: what is kept for a default, if that is so much."""
+        return self.extra + (self.limits.memory if self.given else min(self.limits.memory, kept))
+
+    def within(self, share: int, beside: str = "", taken: int = 0) -> Limits:
+        """The limits in what a share leaves when `taken` bytes of it are for `beside`."""
+        room = share - taken - self.extra
+        if self.limits.memory <= room:
+            return self.limits
+        if self.given or room < LEAST:
+            needs = size(self.extra + (self.limits.memory if self.given else LEAST))
+            also = f", beside {size(taken)} for {beside}" if taken else ""
+            msg = f"{self.who} needs {needs} of memory{also}; a slot of this executor has {size(share)}"
+            raise UsageError(msg)
+        return self.limits.model_copy(update={"memory": room})
+
+
+def fit(job: Job, share: int | None, table: Mapping[str, Language]) -> Fitted:
+    """The limits as a slot can keep them that has `share` bytes of memory; None: as many as it likes.
+
+    An interactive problem's validator runs beside the submission: together they fit. UsageError, which says who needs
+    how much, when that is not to be had.
+    """
+    run, compiling, validation = _wants(job, table)
+    if share is None:
+        return Fitted(run.limits, compiling.limits, validation.limits)
+    manifest = job.data.manifest if job.data is not None else None
+    if manifest is None or not manifest.interactive:
+        checked = manifest is not None and manifest.validator is not None
+        told = validation.within(share) if checked else validation.limits
+        return Fitted(run.within(share), compiling.within(share), told)
+    # A quarter is for the validator, or what the submission's least leaves of it.
+    left = share - run.least(LEAST) - validation.extra
+    mine = run.within(share, validation.who, validation.least(max(LEAST, min(share // 4, left))))
+    told = validation.within(share, run.who, mine.memory + run.extra)
+    return Fitted(mine, compiling.within(share), told)
+
+
+def _wants(job: Job, table: Mapping[str, Language]) -> tuple[_Want, _Want, _Want]:
+    """What the submission's runs want, compilers, and the problem's validator."""
+    submission, limits = job.assignment.submission, limits_of(job)
+    extra = _extra(submission.language, table)
+    if job.data is None:
+        run = _Want("the submission", limits, submission.limits.memory is not None, extra)
+        return run, _Want("compiling", compile_limits(), given=False), _Want("", VALIDATION, given=False)
+    manifest = job.data.manifest
+    made = compile_limits(manifest.compile_seconds, manifest.compile_memory)
+    language = manifest.validator.language if manifest.validator is not None else None
+    return (
+        _Want("the problem", limits, not manifest.memory_is_default, extra),
+        _Want("compiling for the problem", made, manifest.compile_memory is not None),
+        _Want(
+            "the problem's validator",
+            manifest.validation,
+            not manifest.validation_memory_is_default,
+            _extra(language, table),
+        ),
+    )
+
+
+def _extra(language: str | None, table: Mapping[str, Language]) -> int:
+    """What a language's runtime needs beside the limit, in bytes."""
+    row = table.get(language or "")
+    return row.memory_extra * MIB if row is not None else 0

@@ -1,0 +1,104 @@
+"""A slot: one single-threaded process, pinned to one core, that judges one task at a time (docs/executor.md).
+
+Started by the executor's main process as `python -m judge.executor.slot.main FD SETTINGS`; ends with it (parent-death
+signal, and the end of its channel). Keeps a sandbox prepared, so that starting a run costs about an exec.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+
+from judge.errors import EXIT_FAILED, EXIT_USAGE, JudgeError, SandboxError
+from judge.executor.channel import Broken, Cancel, Help, Reader, Ready, Settings, send
+from judge.executor.slot.parallel.helping import help_out
+from judge.executor.slot.parallel.sheet import Sharing
+from judge.executor.slot.pipeline import Pipeline
+from judge.executor.slot.quiet import Quiet
+from judge.languages.table import extra_paths, load_table
+from judge.log import setup
+from judge.sandbox import SandboxPool
+
+log = logging.getLogger("judge.slot")
+
+# How long a sandbox that served its task is left alone, in seconds: a job that follows sooner compiles meanwhile.
+HOLD = 0.005
+
+
+def serve(sock: socket.socket, settings: Settings) -> int:
+    """Take jobs until main is gone; returns the process's exit code."""
+    table = load_table(settings.languages)
+    with SandboxPool(
+        f"{settings.executor}-{settings.index}",
+        settings.cgroup,
+        core=settings.core,
+        makers=settings.makers,
+        paths=extra_paths(table.values()),
+        weak=settings.weak,
+    ) as pool:
+        pool.prepare()
+        pipeline = Pipeline(
+            take=pool.take,
+            tell=lambda progress: send(sock, progress),
+            table=table,
+            outputs=settings.outputs,
+            cancel_fd=sock.fileno(),
+            weak=pool.weak,
+            where=f"slot {settings.index}" + ("" if settings.core is None else f", core {settings.core}"),
+            prepare=pool.prepare,
+            leave=pool.leave,
+            builds=settings.builds,
+            quiet=Quiet(settings.quiet),
+            sharing=None if settings.sharing is None else Sharing(settings.sharing),
+            memory=settings.memory,
+        )
+        # The first sandbox proves that sandboxes work here; only then are tasks asked for.
+        pool.take().close()
+        pool.prepare()
+        send(sock, Ready())
+        reader = Reader(sock)
+        # What is loaded by now lives as long as the process: the collector need not look at it for every job.
+        gc.collect()
+        gc.freeze()
+        while True:
+            if not pool.prepared or not reader.soon(HOLD):
+                pool.prepare()
+            message = reader.for_slot()
+            if message is None:
+                return 0
+            if isinstance(message, Cancel):
+                continue  # its job ended while the message was on its way
+            send(sock, help_out(pipeline, message) if isinstance(message, Help) else pipeline.execute(message))
+
+
+def main(arguments: list[str]) -> int:
+    """Pin this process, serve, and tell main why when the sandbox fails."""
+    if len(arguments) != 2:
+        print("usage: python -m judge.executor.slot.main FD SETTINGS (started by the executor)", file=sys.stderr)  # noqa: T201 - a usage line
+        return EXIT_USAGE
+    settings = Settings.model_validate_json(arguments[1])
+    setup(settings.log_level, journal="JOURNAL_STREAM" in os.environ)
+    # Handlers and not SIG_IGN: programs that are run would inherit that. Main ends its slots by itself.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    with socket.socket(fileno=int(arguments[0])) as sock:
+        try:
+            return serve(sock, settings)
+        except (BrokenPipeError, ConnectionResetError):
+            return 0  # main is gone
+        except (JudgeError, OSError) as exc:
+            kind = "" if isinstance(exc, SandboxError) else f"{type(exc).__name__}: "
+            log.warning("slot %d ends: %s%s", settings.index, kind, exc)
+            try:
+                send(sock, Broken(reason=f"{kind}{exc}"))
+            except OSError:
+                log.debug("main is gone as well")
+            return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

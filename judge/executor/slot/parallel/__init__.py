@@ -1,0 +1,1 @@
+"""Several slots judge the tests of one submission."""

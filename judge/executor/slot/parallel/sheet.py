@@ -1,0 +1,231 @@
+"""A submission's tests, shared among slots: who runs which one, and what it came to (docs/executor.md).
+
+A directory that the slot which judges (the leader) makes and others (helpers) use:
+
+- `taken`: byte i is locked by whoever runs test i. The kernel lets go of the locks of a slot that dies, and its tests
+  are run by somebody else;
+- `plan.json`: which tests are wanted, most urgent first; written by the leader;
+- `I.json`: what test I came to, from a helper;
+- `box.tar`: the leader's /box after compiling, when there was something to compile;
+- `leader`: the test that the leader runs, -1 while it waits; `bell`: a pipe that wakes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import shutil
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from judge.model.messages import Message, TestResult, Verdict
+from judge.problems.scoring import Judged
+
+BOX = "box.tar"
+_PLAN, _TAKEN, _LEADER, _BELL, _IDLE = "plan.json", "taken", "leader", "bell", "idle"
+_NUMBER = struct.Struct("=i")
+NOBODY = -1
+
+
+class Found(Message):
+    """What a test came to. `runs` and `overhead` as in Finished; `seconds` is what counts of its time.
+
+    `near`: it is near a time limit, so that the slot that judges may run it again.
+    """
+
+    test: TestResult
+    score: float | None = None
+    multiplier: float | None = None
+    near: bool = False
+    seconds: float = 0.0
+    runs: int = 0
+    overhead: float = 0.0
+
+    @property
+    def judged(self) -> Judged:
+        """For the scoring."""
+        return Judged(self.test.verdict, self.score, self.multiplier)
+
+
+class Plan(Message):
+    """The tests that are wanted, by number; `stops`: a failure makes all tests after it useless."""
+
+    wanted: list[int]
+    stops: bool
+
+
+class _Sheet:
+    """What both sides do. One per process and directory: the locks are the process's."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._fds = contextlib.ExitStack()
+
+    def _open(self, name: str, flags: int) -> int:
+        fd = os.open(self.directory / name, flags | os.O_CLOEXEC, 0o600)
+        self._fds.callback(os.close, fd)
+        return fd
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._fds.close()
+
+    def _lock(self, taken: int, index: int) -> bool:
+        """Take a test, unless somebody runs it or it is done."""
+        try:
+            fcntl.lockf(taken, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, index)
+        except (BlockingIOError, PermissionError):
+            return False
+        if (self.directory / f"{index}.json").exists():
+            self._unlock(taken, index)
+            return False
+        return True
+
+    def _unlock(self, taken: int, index: int) -> None:
+        fcntl.lockf(taken, fcntl.LOCK_UN, 1, index)
+
+    def _write(self, name: str, message: Message) -> None:
+        path = self.directory / name
+        new = path.with_suffix(f".{os.getpid()}")
+        new.write_text(message.model_dump_json(), encoding="utf-8")
+        new.rename(path)
+
+
+class LeaderSheet(_Sheet):
+    """The side of the slot that judges. The tests that it ran itself stay locked until it closes."""
+
+    def __init__(self, directory: Path, cancel_fd: int | None) -> None:
+        """Makes `directory`; `cancel_fd` is what also ends the leader's runs."""
+        super().__init__(directory)
+        try:
+            directory.mkdir(mode=0o700)
+            self._fds.callback(shutil.rmtree, directory, ignore_errors=True)
+            self._taken = self._open(_TAKEN, os.O_RDWR | os.O_CREAT)
+            self._leader = self._open(_LEADER, os.O_RDWR | os.O_CREAT)
+            self._seen: set[str] = set()
+            self._at(NOBODY)
+            os.mkfifo(directory / _BELL, 0o600)
+            # For writing as well: the end of a helper must not look like a ring.
+            self._bell = self._open(_BELL, os.O_RDWR | os.O_NONBLOCK)
+            self._both = select.epoll()
+            self._fds.callback(self._both.close)
+            for fd in (self._bell, cancel_fd):
+                if fd is not None:
+                    self._both.register(fd, select.EPOLLIN)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def interrupt_fd(self) -> int:
+        """Readable when the leader's run is to be ended: main asks for it, or a helper rang."""
+        return self._both.fileno()
+
+    def keep_box(self, data: bytes) -> None:
+        """Leave what the compiler made to the helpers."""
+        (self.directory / BOX).write_bytes(data)
+
+    def want(self, wanted: list[int], *, stops: bool) -> None:
+        """Say which tests are to be run; those that are done may be left in."""
+        self._write(_PLAN, Plan(wanted=wanted, stops=stops))
+
+    def take(self, wanted: Iterable[int]) -> int | None:
+        """Take the first test that nobody runs. What came in until now may make it useless: `collect` follows."""
+        for index in wanted:
+            if self._lock(self._taken, index):
+                self._at(index)
+                return index
+        return None
+
+    def give_up(self, index: int) -> None:
+        """The test that was taken is not run, or not to its end."""
+        self._unlock(self._taken, index)
+        self._at(NOBODY)
+
+    def rest(self) -> None:
+        """The leader runs nothing now."""
+        self._at(NOBODY)
+
+    def collect(self) -> Iterator[Found]:
+        """What helpers have found out since the last call; answers their rings."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._bell, 1 << 16)
+        for path in self.directory.glob("*.json"):
+            if path.stem.isdigit() and path.stem not in self._seen:
+                self._seen.add(path.stem)
+                yield Found.model_validate_json(path.read_bytes())
+
+    def _at(self, index: int) -> None:
+        os.pwrite(self._leader, _NUMBER.pack(index), 0)
+
+
+class HelperSheet(_Sheet):
+    """The side of a slot that helps. FileNotFoundError from any method: the leader is done."""
+
+    def __init__(self, directory: Path) -> None:
+        """`directory` is the leader's."""
+        super().__init__(directory)
+        try:
+            self._taken = self._open(_TAKEN, os.O_RDWR)
+            self._leader = self._open(_LEADER, os.O_RDONLY)
+            self._bell = self._open(_BELL, os.O_RDWR | os.O_NONBLOCK)
+        except BaseException:
+            self.close()
+            raise
+
+    def box(self) -> bytes:
+        """What the leader's compiler made."""
+        return (self.directory / BOX).read_bytes()
+
+    def plan(self) -> Plan:
+        """What is wanted now."""
+        return Plan.model_validate_json((self.directory / _PLAN).read_bytes())
+
+    def take(self) -> int | None:
+        """Take the most urgent test that nobody runs; None when there is none."""
+        return next((index for index in self.plan().wanted if self._lock(self._taken, index)), None)
+
+    def put(self, index: int, found: Found) -> None:
+        """Hand in what a test came to; wakes the leader when it waits, or runs what is of no use any more."""
+        self._write(f"{index}.json", found)
+        self._unlock(self._taken, index)
+        (leader,) = _NUMBER.unpack(os.pread(self._leader, _NUMBER.size, 0))
+        failed = found.test.verdict is not Verdict.AC
+        if leader == NOBODY or (failed and leader > index and self.plan().stops):
+            with contextlib.suppress(BlockingIOError):  # it has been rung often enough
+                os.write(self._bell, b"!")
+
+
+class Sharing:
+    """The directory of all sheets of an executor, and how many of its slots have nothing to do."""
+
+    def __init__(self, directory: Path) -> None:
+        """`directory` exists; see `clear`."""
+        self.directory = directory
+        self._fd = os.open(directory / _IDLE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+    def tell(self, idle: int) -> None:
+        """Main's word on how many slots are idle."""
+        os.pwrite(self._fd, _NUMBER.pack(idle), 0)
+
+    def idle(self) -> int:
+        """How many were idle lately; 0 when nobody has said."""
+        data = os.pread(self._fd, _NUMBER.size, 0)
+        return int(_NUMBER.unpack(data)[0]) if len(data) == _NUMBER.size else 0
+
+    def sheet(self, claim: str) -> Path:
+        """Where the sheet of a claim is."""
+        return self.directory / claim
+
+
+def clear(directory: Path) -> None:
+    """Make the directory of sheets, empty; the executor calls it before it starts its slots."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(exist_ok=True, mode=0o700)

@@ -1,0 +1,124 @@
+"""Runs in sandboxes, as one slot does them: each takes its turn, and ends when the task is not wanted any more."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+from collections.abc import Callable, Iterator
+from typing import NoReturn
+
+from judge import clock
+from judge.executor.slot.program import Box
+from judge.executor.slot.quiet import Quiet
+from judge.executor.verdict import ACCEPTED
+from judge.sandbox.pair import run_pair
+from judge.sandbox.types import Command, Killed, Outcome
+
+
+class Cancelled(Exception):  # noqa: N818 - not an error: somebody asked for it
+    """The task is not wanted any more; its processes are dead."""
+
+
+class SupersededError(Exception):
+    """The run was ended since a helper had something to say that may make it useless; only the leader sees this."""
+
+
+class Runner:
+    """Runs the commands of one task. `runs` and `overhead` as in Finished; `waited` are seconds until its turns came.
+
+    `bell` is a descriptor that becomes readable when a helper rings, or main wants an end; it interrupts a run.
+    """
+
+    def __init__(self, quiet: Quiet, cancel_fd: int | None, alive: Callable[[], None]) -> None:
+        """`cancel_fd` becomes readable when main wants an end; `alive` is called while this slot waits."""
+        self.quiet = quiet
+        self._cancel_fd = cancel_fd
+        self._alive = alive
+        self._deaf = False
+        self.bell: int | None = None
+        self.runs = 0
+        self.overhead = 0.0
+        self.waited = 0.0
+
+    @property
+    def _interrupt_fd(self) -> int | None:
+        """What ends a run."""
+        return self._cancel_fd if self.bell is None or self._deaf else self.bell
+
+    def _interrupted(self) -> NoReturn:
+        """A run was ended: Cancelled when main asks for that, else SupersededError."""
+        if self.bell is None or _readable(self._cancel_fd):
+            raise Cancelled
+        raise SupersededError
+
+    def busy(self) -> float:
+        """A clock that stands still while this slot waits for its turn, in seconds."""
+        return clock.monotonic() - self.waited
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass until it is this slot's turn; Cancelled or SupersededError when nobody wants that any more."""
+        if _readable(self._interrupt_fd, seconds):
+            self._interrupted()
+        self._alive()
+
+    def look(self, seconds: float) -> None:
+        """Let time pass until a helper rings; Cancelled when main asks for an end."""
+        _readable(self._interrupt_fd, seconds)
+        if _readable(self._cancel_fd):
+            raise Cancelled
+        self._alive()
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """While a run computes."""
+        begin = clock.monotonic()
+        with self.quiet.beside(self.wait):
+            self.waited += clock.monotonic() - begin
+            yield
+
+    @contextlib.contextmanager
+    def alone(self, needs: float, most: float) -> Iterator[bool]:
+        """While a test is repeated, which no helper interrupts; see Quiet.alone."""
+        self._deaf = True
+        begin = clock.monotonic()
+        try:
+            with self.quiet.alone(self.wait, needs, most) as alone:
+                self.waited += clock.monotonic() - begin
+                yield alone
+        finally:
+            self._deaf = False
+
+    def run(self, box: Box, command: Command, meanwhile: Callable[[], None] | None = None) -> Outcome:
+        """One run in the sandbox; Cancelled when main asked for an end (seed: t.proc.kill), or SupersededError."""
+        with self._turn():
+            begin = clock.monotonic()
+            outcome = box.run(command, self._interrupt_fd, meanwhile)
+        self.overhead += max(0.0, clock.monotonic() - begin - outcome.wall)
+        self.runs += 1
+        if outcome.killed is Killed.CANCELLED:
+            outcome.close()
+            self._interrupted()
+        return outcome
+
+    def pair(self, boxes: tuple[Box, Box], commands: tuple[Command, Command], most: float) -> tuple[Outcome, Outcome]:
+        """One interaction; a validator that ended with anything but 42 settles it. `most`, errors: run_pair, `run`."""
+        with self._turn():
+            begin = clock.monotonic()
+            over = self._interrupt_fd
+            first, second = run_pair(boxes, commands, lambda ended: ended.exit_code != ACCEPTED, over, most)
+        self.overhead += max(0.0, clock.monotonic() - begin - max(first.wall, second.wall))
+        self.runs += 1
+        killed = second.killed is Killed.CANCELLED or first.killed is Killed.CANCELLED
+        if second.killed is Killed.CANCELLED or (killed and _readable(self._interrupt_fd)):
+            first.close()
+            second.close()
+            self._interrupted()
+        return first, second
+
+
+def _readable(fd: int | None, seconds: float = 0.0) -> bool:
+    """Whether a descriptor is readable, or will be within so many seconds; None never is."""
+    poll = select.poll()
+    if fd is not None:
+        poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

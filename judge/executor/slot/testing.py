@@ -1,0 +1,243 @@
+"""One test of one submission: run it (several times in multi-pass problems), have its output judged, account for it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from judge.errors import JudgeError
+from judge.executor.channel import Job
+from judge.executor.slot import excerpt
+from judge.executor.slot.program import Program, shorter
+from judge.executor.slot.validation import CustomValidator, Question, Word
+from judge.executor.verdict import interaction_verdict, near, run_fault, run_verdict, usage
+from judge.model.messages import RunUsage, TestResult, Verdict
+from judge.problems.scoring import Judged
+from judge.problems.validator import Validation, validate
+from judge.sandbox.types import Command, Outcome
+
+# Of the whole output of a task without tests.
+RUN_NAME = "run"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test as the pipeline sees it: bytes, or the file of a verified blob. No answer: any output is right.
+
+    `public`: the submitter has its data, so that the reason may quote it; else only the judges' message does. `flags`
+    are the validator's, `args` the submission's.
+    """
+
+    name: str
+    input: bytes | Path
+    answer: bytes | Path | None
+    public: bool = True
+    flags: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+
+
+def cases(job: Job) -> list[Case]:
+    """The tests of a job in judging order: the manifest's, or name order; one run on `stdin` when it has none."""
+    submission = job.assignment.submission
+    if job.data is not None:
+        files, manifest = job.data.files, job.data.manifest
+        return [
+            Case(
+                test.name,
+                Path(files[test.input]),
+                Path(files[test.answer]),
+                test.sample,
+                tuple(manifest.validator_flags if test.flags is None else test.flags),
+                tuple(test.args),
+            )
+            for test in manifest.tests
+        ]
+    if not submission.tests:
+        return [Case(RUN_NAME, (submission.stdin or "").encode("utf-8", "replace"), None)]
+    return [
+        Case(
+            test.name,
+            _content(test.input, test.input_blob, job.blobs) or b"",
+            _content(test.answer, test.answer_blob, job.blobs),
+        )
+        for test in sorted(submission.tests, key=lambda test: test.name)
+    ]
+
+
+def _content(text: str | None, blob: str | None, files: Mapping[str, str]) -> bytes | Path | None:
+    if blob is not None:
+        return Path(files[blob])
+    return text.encode("utf-8", "replace") if text is not None else None
+
+
+@dataclass
+class Pass:
+    """What one run of the program on one test came to; `near`: a quieter machine may find it within its limits."""
+
+    outcome: Outcome
+    verdict: Verdict
+    reason: str = ""
+    word: Word | None = None
+    message: str = ""
+    near: bool = False
+
+
+@dataclass(frozen=True)
+class Tester:
+    """Runs tests of one task. `run` runs a command in the submission's sandbox; `pair` lets two talk to each other.
+
+    `left` says for how many seconds at most a run may go on now, whatever its limits: the validator's as well, which
+    takes as long as the submission's output makes it take. `pair` is told as its last argument.
+    """
+
+    program: Program
+    run: Callable[[Command], Outcome]
+    pair: Callable[[Command, CustomValidator, Command, float], tuple[Outcome, Outcome]]
+    validator: CustomValidator | None = None
+    interactive: bool = False
+    passes: int = 1
+    keep: Callable[[int, int], None] | None = None
+    left: Callable[[], float] = lambda: math.inf
+
+    def test(self, case: Case, grace: float) -> tuple[TestResult, Judged, bool]:
+        """Run one test to its verdict, which may be TLE by less than the grace (see `near`); `grace` as in Command."""
+        with self._passes(case, grace) as done:
+            return *self._result(case, done), done[-1].near
+
+    @contextlib.contextmanager
+    def _passes(self, case: Case, grace: float) -> Iterator[list[Pass]]:
+        """All passes of one test, until the verdict; `grace` as in `Command`."""
+        done: list[Pass] = []
+        source: int | None = None
+        try:
+            while True:
+                ended = self._pass(case, source, grace, first=not done)
+                done.append(ended)
+                if source is not None:
+                    os.close(source)
+                source = ended.word.next_input if ended.word is not None else None
+                if source is None:
+                    break
+                if len(done) >= self.passes:
+                    ended.verdict = Verdict.JE
+                    ended.reason = f"the output validator asks for more than {self.passes} passes"
+                    break
+            yield done
+        finally:
+            if source is not None:
+                os.close(source)
+            for one in done:
+                one.outcome.close()
+
+    def _pass(self, case: Case, source: int | None, grace: float, *, first: bool) -> Pass:
+        program = self.program
+        argv = [*program.run, *case.args]
+        limits = shorter(program.limits, self.left() / (1 + grace))
+        command = Command(argv=argv, limits=limits, env=program.env, cwd=program.cwd, grace=grace)
+        if self.interactive and self.validator is not None:
+            return self._interact(case, command, self.validator, first=first)
+        stdin = excerpt.sealed(case.input) if source is None else source
+        try:
+            outcome = self.run(dataclasses.replace(command, stdin=stdin))
+        finally:
+            if source is None:
+                os.close(stdin)
+        try:
+            return self._judge(case, outcome, first=first)
+        except BaseException:
+            outcome.close()
+            raise
+
+    def _judge(self, case: Case, outcome: Outcome, *, first: bool) -> Pass:
+        """Verdict of a run by itself, else by the validator."""
+        limits, memory_exit = self.program.limits, self.program.memory_exit
+        fault = run_fault(outcome, limits, memory_exit)
+        if fault is not None:
+            return Pass(outcome, *fault, near=fault[0] is Verdict.TLE and near(outcome, limits))
+        if case.answer is None:
+            return Pass(outcome, Verdict.AC)
+        if self.validator is not None:
+            question = Question(case.input, case.answer, case.flags)
+            word = self.validator.check(question, outcome.stdout, first=first, left=self.left)
+            if word.fault:
+                return Pass(outcome, Verdict.JE, word.fault, word)
+            verdict = Verdict.AC if word.accepted else Verdict.WA
+            return Pass(outcome, verdict, "" if word.accepted else "the output validator rejected the output", word)
+        return self._compare(case, outcome, case.answer)
+
+    def _compare(self, case: Case, outcome: Outcome, answer: bytes | Path) -> Pass:
+        """The default validator's word."""
+        output = outcome.read_stdout()
+        expected = answer if isinstance(answer, bytes) else answer.read_bytes()
+        if output == expected:
+            return Pass(outcome, Verdict.AC)
+        try:
+            checked = validate(output, expected, case.flags)
+        except JudgeError as exc:
+            return Pass(outcome, Verdict.JE, f"the problem's validator cannot be used: {exc}")
+        # Also the program's own output may be the secret input: the reason quotes either only where both are known.
+        told = Validation(accepted=checked.accepted, message=checked.detail if case.public else "")
+        verdict, reason = run_verdict(outcome, self.program.limits, told, self.program.memory_exit)
+        return Pass(outcome, verdict, reason, message=checked.detail if case.public else checked.message)
+
+    def _interact(self, case: Case, command: Command, validator: CustomValidator, *, first: bool) -> Pass:
+        """One interaction: both run side by side, and who ended first counts."""
+        question = Question(case.input, case.answer or b"", case.flags)
+        outcome, judge = self.pair(command, validator, validator.command(question, first=first), self.left())
+        try:
+            with judge:
+                # The validator's own time is not the submission's: it had the core meanwhile.
+                limits = self.program.limits
+                allowed = limits.model_copy(update={"wall": limits.wall_seconds + judge.cpu})
+                own = validator.limits
+                told = own.model_copy(update={"wall": judge.wall + 1})
+                verdict, reason = interaction_verdict(outcome, judge, allowed, told, self.program.memory_exit)
+                word = validator.word(judge)
+        except BaseException:
+            outcome.close()
+            raise
+        if word.fault:
+            return Pass(outcome, Verdict.JE, word.fault, word)
+        if verdict is not Verdict.AC and word.next_input is not None:
+            os.close(word.next_input)
+            word = dataclasses.replace(word, next_input=None)
+        return Pass(outcome, verdict, reason, word, near=verdict is Verdict.TLE and near(outcome, allowed))
+
+    def _result(self, case: Case, done: Sequence[Pass]) -> tuple[TestResult, Judged]:
+        """The account of all passes: the figures of the largest, the words of the last."""
+        last = done[-1]
+        word, outcome = last.word or Word(accepted=last.verdict is Verdict.AC), last.outcome
+        count = os.fstat(outcome.stdout).st_size
+        failed = last.verdict is not Verdict.AC
+        out, err = excerpt.excerpts(outcome)
+        message, feedback = last.message or word.message, word.feedback
+        if self.keep is not None:
+            self.keep(outcome.stdout, count)
+        reason = last.reason if len(done) == 1 or not failed else f"pass {len(done)}: {last.reason}"
+        result = TestResult(
+            name=case.name,
+            verdict=last.verdict,
+            reason=excerpt.clip(reason, excerpt.MESSAGE),
+            output_sha256=excerpt.digest(outcome.stdout, count),
+            output_bytes=count,
+            output=out,
+            error=err,
+            message=excerpt.clip(message, excerpt.MESSAGE),
+            feedback=excerpt.clip(feedback, excerpt.MESSAGE),
+            passes=len(done),
+            **_most(done).model_dump(),
+        )
+        return result, Judged(last.verdict, word.score, word.multiplier)
+
+
+def _most(done: Sequence[Pass]) -> RunUsage:
+    """The largest figures of all passes, and the end of the last."""
+    used = [usage(one.outcome) for one in done]
+    return used[-1].model_copy(
+        update={name: max(getattr(one, name) for one in used) for name in ("cpu", "wall", "memory")}
+    )

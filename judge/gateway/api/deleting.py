@@ -1,0 +1,71 @@
+"""Deleting in the HTTP API: the handlers and their rows of the table of routes. All of it is for admins."""
+
+from __future__ import annotations
+
+import logging
+
+from pydantic import TypeAdapter, ValidationError
+
+from judge.errors import NotFoundError
+from judge.gateway.api import models
+from judge.gateway.api.routes import Call, Route
+from judge.gateway.cluster import Cluster
+from judge.model import messages as m
+from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, Purged, PurgeRequest
+
+log = logging.getLogger(__name__)
+
+_KINDS = {"submission": m.TaskId, "problem": m.Identifier, "user": str}
+
+
+# --- what pages use as well ------------------------------------------------------------------------------------
+
+
+def wanted(kind: str, name: str) -> DeletionWanted:
+    """What an address names; what cannot exist is answered like what does not."""
+    try:
+        TypeAdapter(_KINDS[kind]).validate_python(name)
+        return DeletionWanted.model_validate({kind: name})
+    except (KeyError, ValidationError):
+        raise NotFoundError(f"there is no {kind[:20]} '{name[:60]}'") from None
+
+
+def delete(cluster: Cluster, what: DeletionWanted) -> Deleted | Purged:
+    """Delete a submission or a problem, or as much of a person's data as one call may."""
+    if what.submission is not None:
+        return cluster.delete_submission(what.submission)
+    if what.problem is not None:
+        return cluster.delete_problem(what.problem)
+    return cluster.purge(PurgeRequest(user=str(what.user)))
+
+
+# --- handlers --------------------------------------------------------------------------------------------------
+
+
+def _preview(call: Call) -> m.Message:
+    return call.cluster.delete_preview(call.body)
+
+
+def _submission(call: Call) -> m.Message:
+    return delete(call.cluster, wanted("submission", call.params["id"]))
+
+
+def _problem(call: Call) -> m.Message:
+    return delete(call.cluster, wanted("problem", call.params["name"]))
+
+
+def _purge(call: Call) -> m.Message:
+    user = wanted("user", call.params["name"]).user
+    return call.cluster.purge(PurgeRequest(user=str(user), until=call.query.until))
+
+
+ROUTES: list[Route] = [
+    Route("POST", "/deletions/preview", "delete_preview", "What would go with a deletion, and what stays", _preview,
+          "admin", DeletionPreview, body=DeletionWanted, errors=(404,)),
+    Route("DELETE", "/submissions/<id>", "delete_submission", "Delete a finished submission", _submission, "admin",
+          Deleted, errors=(409,)),
+    Route("DELETE", "/problems/<name>", "delete_problem", "Delete a problem; submissions to it stay", _problem, "admin",
+          Deleted, errors=(409,)),
+    Route("DELETE", "/users/<name>/data", "purge", "Delete a person's data; repeated until nothing is left", _purge,
+          "admin", Purged, query=models.PurgeQuery, errors=(409,)),
+]  # fmt: skip

@@ -1,0 +1,328 @@
+"""The HTTP API: its handlers, and the table of routes that registers and documents them."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterator
+
+from flask import Response, request
+from pydantic import TypeAdapter, ValidationError
+
+import judge
+from judge.errors import FieldError, ForbiddenError, NotFoundError
+from judge.gateway import disclosure, submit, trace
+from judge.gateway.api import audit, deleting, models, openapi, rejudge
+from judge.gateway.api.routes import BINARY, Answer, Call, Route, blob_body
+from judge.gateway.auth import Principal
+from judge.gateway.cluster import Cluster
+from judge.languages.table import load_table
+from judge.model import messages as m
+from judge.model.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
+
+log = logging.getLogger(__name__)
+
+_TASK_ID = TypeAdapter(m.TaskId)
+_SHA = TypeAdapter(m.Sha256)
+_NAME = TypeAdapter(m.Identifier)
+
+
+# --- what pages use as well ------------------------------------------------------------------------------------
+
+
+def own_task(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
+    """One task that this person may see, whole. Another's is answered like one that does not exist."""
+    missing = NotFoundError(f"there is no submission '{task_id[:60]}'")
+    try:
+        _TASK_ID.validate_python(task_id)
+        task = cluster.get(task_id)
+    except (ValidationError, NotFoundError):
+        raise missing from None
+    # A run of a rejudging is the judges' own until it is applied.
+    if not principal.admin and (task.submission.user != principal.user or task.rerun_of is not None):
+        raise missing
+    return task
+
+
+def show(cluster: Cluster, principal: Principal, task: m.Task) -> m.Task:
+    """The task as this person may see it."""
+    if principal.admin:
+        return task
+    known = cluster.samples(task.problem) if task.problem is not None and task.result is not None else frozenset()
+    return disclosure.to_submitter(task, known)
+
+
+def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.SearchReply:
+    """Search among the tasks that this person may see, as they may see them."""
+    if principal.admin:
+        return cluster.search(query)
+    if query.user not in {None, principal.user}:
+        raise ForbiddenError(f"user: '{principal.user}' may search their own submissions only")
+    found = cluster.search(query.model_copy(update={"user": principal.user}))
+    # A list has no results of tests, so it does not matter which are samples.
+    return m.SearchReply(tasks=[disclosure.to_submitter(task) for task in found.tasks], next=found.next)
+
+
+def executors(cluster: Cluster, principal: Principal) -> ExecutorsReply:
+    """The executors as this person may see them."""
+    found = cluster.executors()
+    return found if principal.admin else ExecutorsReply(executors=[disclosure.executor(one) for one in found.executors])
+
+
+def status(cluster: Cluster, principal: Principal) -> StatusReply:
+    """The cluster at a glance, as this person may see it."""
+    found = cluster.status()
+    return found if principal.admin else disclosure.status(found)
+
+
+def cancel(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
+    """Cancel one's own task, or any as an admin."""
+    own_task(cluster, principal, task_id)
+    task = cluster.cancel(task_id)
+    log.info("%s cancelled submission %s, now %s, trace %s", principal.user, task_id, task.status, task.trace)
+    return show(cluster, principal, task)
+
+
+def languages(states: list[ExecutorState]) -> list[models.LanguageInfo]:
+    """What the live executors judge, with the titles of the built-in table."""
+    table = load_table(None)
+    versions: dict[str, list[str]] = {}
+    for executor in states:
+        if executor.alive and executor.info is not None:
+            for name, version in executor.info.languages.items():
+                versions.setdefault(name, []).append(version)
+    found = []
+    for name, given in sorted(versions.items()):
+        row = table.get(name)
+        found.append(
+            models.LanguageInfo(
+                name=name,
+                title=row.title if row else name,
+                suffixes=list(row.suffixes) if row else [],
+                version=" / ".join(sorted(set(given))),
+                executors=len(given),
+            )
+        )
+    return found
+
+
+def drain(cluster: Cluster, principal: Principal, executor: str, *, on: bool, reason: str) -> ExecutorState:
+    """Drain or resume an executor; the caller has checked the role."""
+    try:
+        _NAME.validate_python(executor)
+    except ValidationError:
+        raise NotFoundError(f"there is no executor '{executor[:60]}'") from None
+    state = cluster.drain(executor, drain=on, reason=reason)
+    log.info("%s %s executor %s (%s)", principal.user, "drains" if on else "resumes", executor, reason or "no reason")
+    return state
+
+
+# --- handlers --------------------------------------------------------------------------------------------------
+
+
+def _add(call: Call) -> Answer:
+    key = request.headers.get("Idempotency-Key")
+    submission = submit.admit(call.body, call.principal, call.services.config.limits, key, trace.current())
+    reply = call.cluster.add(submission)
+    again = "" if reply.created else " again"
+    log.info("%s handed in %s%s, trace %s", submission.user, reply.task.id, again, reply.task.trace)
+    location = {"Location": f"/api/v1/submissions/{reply.task.id}"}
+    return Answer(show(call.cluster, call.principal, reply.task), 201 if reply.created else 200, location)
+
+
+def _get(call: Call) -> Answer:
+    task_id, query = call.params["id"], call.query
+    task = own_task(call.cluster, call.principal, task_id)
+    headers = {}
+    if query.wait > 0 and not task.done and (query.version is None or task.version <= query.version):
+        task, waited = call.cluster.wait(task_id, query.wait, query.version, call.principal.user)
+        if not waited:
+            headers["Retry-After"] = "1"
+    return Answer(show(call.cluster, call.principal, task), headers=headers)
+
+
+def _output(call: Call) -> Answer:
+    task = own_task(call.cluster, call.principal, call.params["id"])
+    result = show(call.cluster, call.principal, task).result
+    if result is not None and result.stdout_blob is not None:
+        return _send_blob(call, result.stdout_blob)
+    if result is not None and result.stdout is not None:
+        return Answer(Response(result.stdout.encode("utf-8", "replace"), mimetype=BINARY, headers=_DOWNLOAD))
+    raise NotFoundError(f"submission '{task.id}' has no output to download: it was judged by tests, or is not done")
+
+
+def _search(call: Call) -> m.Message:
+    return search(call.cluster, call.principal, call.query)
+
+
+def _cancel(call: Call) -> m.Message:
+    return cancel(call.cluster, call.principal, call.params["id"])
+
+
+def _executors(call: Call) -> m.Message:
+    return executors(call.cluster, call.principal)
+
+
+def _drain(call: Call) -> m.Message:
+    return drain(call.cluster, call.principal, call.params["name"], on=True, reason=call.body.reason)
+
+
+def _resume(call: Call) -> m.Message:
+    return drain(call.cluster, call.principal, call.params["name"], on=False, reason="")
+
+
+def _judicators(call: Call) -> m.Message:
+    found = status(call.cluster, call.principal)
+    return models.JudicatorsReply(
+        leader=found.leader,
+        epoch=found.epoch,
+        judicators=found.judicators,
+        etcd=found.etcd,
+        mongodb=found.mongodb,
+    )
+
+
+def _status(call: Call) -> m.Message:
+    return status(call.cluster, call.principal)
+
+
+def _health(call: Call) -> Answer:
+    problems = call.cluster.problems_of_cluster()
+    return Answer(models.Health(healthy=not problems, problems=problems), 503 if problems else 200)
+
+
+def _alive(_: Call) -> m.Message:
+    return models.Alive(version=judge.__version__)
+
+
+def _problems(call: Call) -> m.Message:
+    return call.cluster.problems()
+
+
+def _problem(call: Call) -> m.Message:
+    name = call.params["name"]
+    for problem in call.cluster.problems().problems:
+        if problem.name == name:
+            return problem
+    raise NotFoundError(f"there is no problem '{name[:60]}'")
+
+
+def _import(call: Call) -> m.Message:
+    info = call.cluster.problem_import(call.body.manifest)
+    log.info("%s imported problem %s with content %s", call.principal.user, info.name, info.hash)
+    return info
+
+
+def _languages(call: Call) -> m.Message:
+    return models.LanguagesReply(languages=languages(call.cluster.executors().executors))
+
+
+def whoami(cluster: Cluster, principal: Principal) -> Whoami:
+    """Who somebody is, with what they may take and take now."""
+    used = cluster.usage(principal.user, principal.role)
+    return Whoami(user=principal.user, role=principal.role, **dict(used))
+
+
+def _whoami(call: Call) -> m.Message:
+    return whoami(call.cluster, call.principal)
+
+
+@functools.cache
+def _document() -> str:
+    return openapi.text(ROUTES)
+
+
+def _openapi(_: Call) -> Answer:
+    return Answer(Response(_document(), mimetype="application/json"))
+
+
+_DOWNLOAD = {"Content-Disposition": "attachment; filename=output"}
+
+
+def _sha(call: Call) -> str:
+    try:
+        return _SHA.validate_python(call.params["sha"])
+    except ValidationError:
+        raise FieldError("sha", "is not a SHA-256 in 64 lower-case hexadecimal digits") from None
+
+
+def _put_blob(call: Call) -> m.Message:
+    sha = _sha(call)
+    config = call.services.config
+    with blob_body(config.limits.blob_bytes, config.spool_dir) as body:
+        if body.sha != sha:
+            raise FieldError("sha", f"does not name this content, whose SHA-256 is {body.sha}; it arrived damaged")
+        call.cluster.put_blob(body.file, sha, body.length)
+        return models.BlobReply(sha=sha, bytes=body.length)
+
+
+def _head_blob(call: Call) -> Answer:
+    sha = _sha(call)
+    if not call.cluster.has_blob(sha):
+        raise NotFoundError(f"there is no blob {sha}")
+    return Answer(Response(mimetype=BINARY))
+
+
+def _get_blob(call: Call) -> Answer:
+    return _send_blob(call, _sha(call))
+
+
+def _send_blob(call: Call, sha: str) -> Answer:
+    file = call.cluster.blob(sha)
+    length = file.seek(0, 2)
+    file.seek(0)
+
+    def pieces() -> Iterator[bytes]:
+        with file:
+            while piece := file.read(256 * 1024):
+                yield piece
+
+    response = Response(pieces(), mimetype=BINARY, headers=_DOWNLOAD)
+    response.call_on_close(file.close)
+    response.content_length = length
+    return Answer(response)
+
+
+_RETRY = {"Retry-After": "1 when too many others wait: the answer came at once, pause for a second before the next"}
+_IDEMPOTENCY = {"Idempotency-Key": "1 to 128 characters; the same key with the same submission gives the same task"}
+
+ROUTES: list[Route] = [
+    Route("POST", "/submissions", "submit", "Hand in a submission", _add, "user", m.Task, 201,
+          also={200: "The Idempotency-Key was used before, here is its task"}, body=m.Submission, headers=_IDEMPOTENCY,
+          errors=(403, 404, 409)),
+    Route("GET", "/submissions", "search", "Find submissions, newest first", _search, "user", m.SearchReply,
+          query=m.SearchRequest, errors=(403,)),
+    Route("GET", "/submissions/<id>", "get", "One submission; with wait, once it has changed", _get, "user", m.Task,
+          query=models.TaskQuery),
+    Route("GET", "/submissions/<id>/output", "output", "All that a task without tests printed", _output, "user", None),
+    Route("POST", "/submissions/<id>/cancel", "cancel", "Cancel a submission", _cancel, "user", m.Task,
+          errors=(409,)),
+    Route("GET", "/executors", "executors", "The executors, their slots and languages", _executors, "user",
+          ExecutorsReply),
+    Route("POST", "/executors/<name>/drain", "drain", "Let an executor take no more work", _drain, "admin",
+          ExecutorState, body=models.DrainBody),
+    Route("POST", "/executors/<name>/resume", "resume", "Let an executor take work again", _resume, "admin",
+          ExecutorState),
+    Route("GET", "/judicators", "judicators", "The judicators, and the members of etcd and MongoDB", _judicators,
+          "user", models.JudicatorsReply),
+    Route("GET", "/status", "status", "The cluster at a glance", _status, "user", StatusReply),
+    Route("GET", "/health", "health", "Whether the cluster judges", _health, "none", models.Health,
+          also={503: "The cluster does not judge; problems says why"}),
+    Route("GET", "/alive", "alive", "Whether this gateway answers", _alive, "none", models.Alive),
+    Route("GET", "/problems", "problems", "All problems", _problems, "user", ProblemsReply),
+    Route("GET", "/problems/<name>", "problem", "One problem", _problem, "user", ProblemInfo),
+    Route("POST", "/problems", "import_problem", "Register a problem whose blobs have been uploaded", _import, "admin",
+          ProblemInfo, 201, body=ProblemImport, errors=(404,)),
+    Route("PUT", "/blobs/<sha>", "put_blob", "Store a blob under its SHA-256", _put_blob, "admin", models.BlobReply,
+          201, binary_body=True),
+    Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "admin", None, errors=(400,)),
+    Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "admin", None, errors=(400,)),
+    *rejudge.ROUTES,
+    *deleting.ROUTES,
+    *audit.ROUTES,
+    Route("GET", "/languages", "languages", "The languages that live executors judge", _languages, "user",
+          models.LanguagesReply),
+    Route("GET", "/whoami", "whoami", "Whom the token belongs to, and what they may take", _whoami, "user", Whoami),
+    Route("GET", "/openapi.json", "openapi", "This description", _openapi, "none", None),
+]  # fmt: skip

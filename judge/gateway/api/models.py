@@ -1,0 +1,104 @@
+"""Messages that only the HTTP API speaks; the others are those of judge.model.messages."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from judge.model import messages as m
+from judge.model.deleting import Moment
+from judge.model.overview import JudicatorState, MemberState
+from judge.model.rejudging import RejudgeFilter
+
+
+class Alive(m.Message):
+    """The gateway answers; says nothing about the cluster behind it."""
+
+    alive: bool = True
+    version: str
+
+
+class Health(m.Message):
+    """Whether the cluster takes and judges submissions. `problems` has one sentence for each reason why not."""
+
+    healthy: bool
+    problems: list[str] = Field(default_factory=list)
+
+
+class LanguageInfo(m.Message):
+    """One language that some executor of the cluster judges now."""
+
+    name: str
+    title: str
+    suffixes: list[str] = Field(default_factory=list)
+    version: str = Field(default="", description="as the executors report it; all of them when they differ")
+    executors: int = Field(default=0, description="how many live executors have it")
+
+
+class LanguagesReply(m.Message):
+    """All languages of the live executors, by name."""
+
+    languages: list[LanguageInfo]
+
+
+class JudicatorsReply(m.Message):
+    """The judicators and the members of the servers under them."""
+
+    leader: str | None
+    epoch: int | None
+    judicators: list[JudicatorState]
+    etcd: list[MemberState]
+    mongodb: list[MemberState]
+
+
+class TaskQuery(m.Message):
+    """How long to hold the answer to a get; see GetRequest."""
+
+    wait: float = Field(default=0.0, ge=0, le=30, description="seconds to wait for a change past `version`, or the end")
+    version: int | None = Field(default=None, description="the version that the caller has seen")
+
+
+class DrainBody(m.Message):
+    """Why an executor is drained; shown to people."""
+
+    reason: str = Field(default="", max_length=500)
+
+
+class BlobReply(m.Message):
+    """One stored blob."""
+
+    sha: m.Sha256
+    bytes: int = Field(ge=0)
+
+
+class PurgeQuery(m.Message):
+    """How a purge goes on; see PurgeRequest."""
+
+    until: Moment | None = Field(default=None, description="the `until` of the answer before, while `left` is not 0")
+
+
+class HoldNote(m.Message):
+    """What `judgectl hold` and `release` have done on a host, as they tell it afterwards."""
+
+    action: Literal["hold.place", "hold.release"]
+    host: str = Field(min_length=1, max_length=120)
+    service: str = Field(min_length=1, max_length=64)
+    reason: str = Field(default="", max_length=300)
+    seconds: int = Field(default=0, ge=0, le=10**8, description="how long, at the most")
+
+
+class RejudgeBody(m.Message):
+    """Which judged submissions to judge again, and why."""
+
+    filter: RejudgeFilter
+    reason: str = Field(min_length=1, max_length=500, description="everybody who sees a changed verdict sees it")
+    idempotency_key: str | None = Field(default=None, min_length=1, max_length=128)
+
+
+class RejudgeDiffQuery(m.Message):
+    """Which part of a comparison; see RejudgeDiffRequest."""
+
+    all: bool = Field(default=False, description="also those whose verdict stays, or is not known yet")
+    limit: int = Field(default=100, ge=1, le=500)
+    after: m.TaskId | None = Field(default=None, description="the `next` of the page before")

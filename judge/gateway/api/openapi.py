@@ -1,0 +1,140 @@
+"""The OpenAPI 3.1 document, generated from the table that registers the routes and from the models they use."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+import judge
+from judge.gateway.api.routes import BINARY, JSON, PREFIX, Route
+from judge.model import messages as m
+
+_ABOUT = """\
+Hand in programs, follow how they are judged, and look at the cluster.
+
+Every call but health, alive and this document takes `Authorization: Bearer TOKEN`. A token of role *user* sees and
+cancels its own submissions only. Errors of every kind are an `ErrorBody`: a stable `code`, one sentence in `error` and,
+where one is at fault, the `field`. 503 and 504 mean that the same call may succeed later (`Retry-After`, seconds);
+with an `Idempotency-Key` it is always safe to hand in again. Times are seconds, sizes are bytes.
+"""
+
+_STATUS = {
+    200: "Done",
+    201: "Made",
+    400: "Something about the request is wrong; the answer says what",
+    401: "No token, or an unknown one",
+    403: "Known, but not allowed to do this",
+    404: "There is no such thing, or it is somebody else's",
+    409: "The state of things does not allow this, or the Idempotency-Key was used for something else",
+    411: "The body's length is not said in advance",
+    413: "The body or the source is too large",
+    415: "The body is of a type that this call does not take",
+    422: "No submission meets the conditions",
+    429: "This user has all that one may have, or tokens that are not known came from this address too often",
+    503: "The judge's servers do not answer at the moment",
+    504: "The judge's servers did not answer in time",
+}
+
+
+def _parameter(name: str, where: str, schema: dict[str, Any], text: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {"name": name, "in": where, "schema": schema}
+    if where == "path":
+        found["required"] = True
+    text = text or schema.pop("description", "")
+    if text:
+        found["description"] = text
+    return found
+
+
+def _errors(route: Route) -> list[int]:
+    found = {*route.errors}
+    if route.query or route.body or route.binary_body or route.headers:
+        found.add(400)
+    if route.role != "none":
+        found |= {401, 429, 503, 504}
+    if route.role == "admin":
+        found.add(403)
+    if "<" in route.path:
+        found.add(404)
+    if route.body or route.binary_body:
+        found |= {411, 413} | ({415} if route.body else set())
+    return sorted(found - set(route.also))
+
+
+def _content(schema: dict[str, Any] | None) -> dict[str, Any]:
+    if schema is None:
+        return {BINARY: {"schema": {"type": "string", "format": "binary"}}}
+    return {JSON: {"schema": schema}}
+
+
+def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    error = _content({"$ref": "#/components/schemas/ErrorBody"})
+    good = _content(refs[route.reply, "serialization"] if route.reply else None)
+    if route.name == "openapi":
+        good = _content({"type": "object"})
+    responses: dict[str, Any] = {}
+    for status in [route.status, *route.also]:
+        responses[str(status)] = {"description": route.also.get(status, _STATUS[status])}
+        if route.method != "HEAD":
+            responses[str(status)]["content"] = good
+    for status in _errors(route):
+        responses[str(status)] = {"description": _STATUS[status]}
+        if route.method != "HEAD":
+            responses[str(status)]["content"] = error
+    parameters = [_parameter(name, "path", {"type": "string"}) for name in re.findall(r"<(\w+)>", route.path)]
+    if route.query:
+        for name, schema in schemas[route.query.__name__]["properties"].items():
+            parameters.append(_parameter(name, "query", dict(schema)))
+    parameters += [_parameter(name, "header", {"type": "string"}, text) for name, text in route.headers.items()]
+    operation: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "tags": [route.path.split("/")[1].removesuffix(".json")],
+        "parameters": parameters,
+        "responses": responses,
+        "security": [] if route.role == "none" else [{"token": []}],
+        "x-role": route.role,
+    }
+    if route.body:
+        required = any(one.is_required() for one in route.body.model_fields.values())
+        operation["requestBody"] = {"required": required, "content": _content(refs[route.body, "validation"])}
+    elif route.binary_body:
+        operation["requestBody"] = {"required": True, "content": _content(None)}
+    return operation
+
+
+def document(routes: list[Route]) -> dict[str, Any]:
+    """The whole document as data."""
+    wanted: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = [(m.ErrorBody, "serialization")]
+    for route in routes:
+        wanted += [(one, "validation") for one in (route.query, route.body) if one]
+        wanted += [(route.reply, "serialization")] if route.reply else []
+    refs, definitions = models_json_schema(
+        list(dict.fromkeys(wanted)), ref_template="#/components/schemas/{model}", title="Judge"
+    )
+    schemas = definitions["$defs"]
+    paths: dict[str, Any] = {}
+    for route in routes:
+        path = PREFIX + re.sub(r"<(\w+)>", r"{\1}", route.path)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, refs, schemas)
+    for route in routes:
+        if route.query:
+            schemas.pop(route.query.__name__, None)  # written out as parameters
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Judge", "version": judge.__version__, "description": _ABOUT},
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def text(routes: list[Route]) -> str:
+    """The document as it is served."""
+    return json.dumps(document(routes), indent=1)

@@ -1,0 +1,126 @@
+"""Rejudgings in the HTTP API: the handlers and their rows of the table of routes. All of it is for admins."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+
+from flask import request
+
+from judge.errors import FieldError, NotFoundError
+from judge.gateway import trace
+from judge.gateway.api import models
+from judge.gateway.api.routes import Answer, Call, Route
+from judge.gateway.auth import Principal
+from judge.gateway.cluster import Cluster
+from judge.model import messages as m
+from judge.model.rejudging import (
+    RejudgeAct,
+    RejudgeDiff,
+    RejudgeDiffRequest,
+    RejudgeFilter,
+    RejudgePreview,
+    RejudgeStart,
+    Rejudging,
+    RejudgingsReply,
+    RejudgingsRequest,
+)
+
+log = logging.getLogger(__name__)
+
+_MOST = 2**31
+_DIGITS = len(str(_MOST))
+
+
+# --- what pages use as well ------------------------------------------------------------------------------------
+
+
+def number_of(text: str) -> int:
+    """The number of a rejudging in an address; what is none is answered like one that does not exist."""
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS or not 1 <= int(text) <= _MOST:
+        raise NotFoundError(f"there is no rejudging '{text[:60]}'")
+    return int(text)
+
+
+def start(cluster: Cluster, principal: Principal, body: models.RejudgeBody, key: str | None) -> Rejudging:
+    """Start one; the caller has checked the role. Without a key it gets one, so that the RPC may repeat it."""
+    wanted = RejudgeStart(
+        filter=body.filter,
+        reason=body.reason,
+        idempotency_key=key or body.idempotency_key or uuid.uuid4().hex,
+        user=principal.user,
+        trace=trace.current(),
+    )
+    found = cluster.rejudge_start(wanted)
+    log.info("%s started rejudging %d of %d submissions, trace %s", principal.user, found.id, found.total, found.trace)
+    return found
+
+
+def act(cluster: Cluster, principal: Principal, number: int, *, apply: bool, key: str | None) -> Rejudging:
+    """Apply or cancel one; the caller has checked the role."""
+    wanted = RejudgeAct(id=number, key=key or uuid.uuid4().hex, user=principal.user)
+    found = cluster.rejudge_apply(wanted) if apply else cluster.rejudge_cancel(wanted)
+    done = "applied" if apply else "cancelled"
+    log.info("%s %s rejudging %d, trace %s", principal.user, done, number, found.trace)
+    return found
+
+
+# --- handlers --------------------------------------------------------------------------------------------------
+
+
+def _key() -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not 1 <= len(key) <= 128:
+        raise FieldError("Idempotency-Key", f"has {len(key)} characters; send 1 to 128")
+    return key
+
+
+def _preview(call: Call) -> m.Message:
+    return call.cluster.rejudge_preview(call.body)
+
+
+def _start(call: Call) -> Answer:
+    found = start(call.cluster, call.principal, call.body, _key())
+    return Answer(found, 201, {"Location": f"/api/v1/rejudgings/{found.id}"})
+
+
+def _list(call: Call) -> m.Message:
+    return call.cluster.rejudgings(call.query.limit)
+
+
+def _one(call: Call) -> m.Message:
+    return call.cluster.rejudging(number_of(call.params["id"]))
+
+
+def _diff(call: Call) -> m.Message:
+    query = call.query
+    return call.cluster.rejudge_diff(
+        RejudgeDiffRequest(id=number_of(call.params["id"]), all=query.all, limit=query.limit, after=query.after)
+    )
+
+
+def _apply(call: Call) -> m.Message:
+    return act(call.cluster, call.principal, number_of(call.params["id"]), apply=True, key=_key())
+
+
+def _cancel(call: Call) -> m.Message:
+    return act(call.cluster, call.principal, number_of(call.params["id"]), apply=False, key=_key())
+
+
+_HEADERS = {"Idempotency-Key": "1 to 128 characters; the same key again is the same call again"}
+
+ROUTES: list[Route] = [
+    Route("POST", "/rejudgings/preview", "rejudge_preview", "What a rejudging with this filter would take", _preview,
+          "admin", RejudgePreview, body=RejudgeFilter, errors=(404,)),
+    Route("POST", "/rejudgings", "rejudge_start", "Judge submissions again, behind everything live", _start, "admin",
+          Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS, errors=(404, 409, 422)),
+    Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", _list, "admin", RejudgingsReply,
+          query=RejudgingsRequest),
+    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _one, "admin", Rejudging),
+    Route("GET", "/rejudgings/<id>/diff", "rejudge_diff", "Old verdicts against new ones", _diff, "admin",
+          RejudgeDiff, query=models.RejudgeDiffQuery),
+    Route("POST", "/rejudgings/<id>/apply", "rejudge_apply", "Let all new verdicts count, at once", _apply, "admin",
+          Rejudging, headers=_HEADERS, errors=(409,)),
+    Route("POST", "/rejudgings/<id>/cancel", "rejudge_cancel", "Drop it as a whole; no verdict changes", _cancel,
+          "admin", Rejudging, headers=_HEADERS, errors=(409,)),
+]  # fmt: skip

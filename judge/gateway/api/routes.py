@@ -1,0 +1,259 @@
+"""The one table behind the API: how a route is described, and how a request becomes a handler's call and an answer."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import logging
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal, TypeVar
+
+from flask import Flask, Response, request
+from pydantic import BaseModel, ValidationError
+
+from judge.config import GatewayConfig
+from judge.errors import FieldError, ForbiddenError, JudgeError, TooLargeError, UnauthorizedError, UsageError
+from judge.gateway import asking
+from judge.gateway.auth import NOBODY, Principal, Tokens
+from judge.gateway.cluster import Cluster
+from judge.gateway.notes import Notes
+from judge.gateway.sessions import Sessions
+from judge.model import messages as m
+from judge.rpc.faults import check_values, first_fault, place
+
+log = logging.getLogger(__name__)
+
+PREFIX = "/api/v1"
+JSON = "application/json"
+BINARY = "application/octet-stream"
+_PIECE = 256 * 1024
+_VALUES = 300_000  # of the JSON of a body: ten thousand tests have up to 60000
+Role = Literal["none", "user", "admin"]
+B = TypeVar("B", bound=BaseModel)
+
+
+class MediaTypeError(UsageError):
+    """A body of a type that this call does not take."""
+
+    http_status = 415
+    code = "media_type"
+
+
+class MethodError(UsageError):
+    """A path that exists, with a method that it does not have."""
+
+    http_status = 405
+    code = "method"
+
+
+class LengthError(UsageError):
+    """A body whose length is not said in advance, which uWSGI cannot read."""
+
+    http_status = 411
+    code = "length"
+
+
+@dataclass(frozen=True)
+class Services:
+    """What handlers and pages work with."""
+
+    config: GatewayConfig
+    tokens: Tokens
+    cluster: Cluster
+    sessions: Sessions
+    notes: Notes
+
+
+@dataclass(frozen=True)
+class Call:
+    """One API call, checked: who, the path's parameters, the query and body as their models."""
+
+    services: Services
+    principal: Principal
+    params: Mapping[str, str]
+    query: Any
+    body: Any
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster behind the gateway."""
+        return self.services.cluster
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reply with a status or headers other than the usual; `body` is a model, or a finished response."""
+
+    body: m.Message | Response
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Route:
+    """One row of the table. `path` is under /api/v1, with parameters as `<name>`.
+
+    `reply` None means bytes. `also` names other good statuses, `errors` those refusals that the row does not tell by
+    its role, path and body. `headers` are optional request headers, with what they mean.
+    """
+
+    method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
+    path: str
+    name: str
+    summary: str
+    handler: Callable[[Call], m.Message | Answer]
+    role: Role
+    reply: type[m.Message] | None
+    status: int = 200
+    also: Mapping[int, str] = field(default_factory=dict)
+    query: type[m.Message] | None = None
+    body: type[m.Message] | None = None
+    binary_body: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    errors: tuple[int, ...] = ()
+
+
+def field_error(exc: ValidationError, what: str) -> UsageError:
+    """The first fault that a model found, as one sentence; `what` names the place when no field is to blame."""
+    error = first_fault(exc, what, given=True)
+    name = place(error)
+    text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if error["type"] == "json_invalid":
+        return UsageError(f"{what} is not JSON: {text.removeprefix('Invalid JSON: ')}")
+    if not name:
+        return UsageError(f"{what}: {text}" if error["type"] == "value_error" else f"{what} must be a JSON object")
+    if error["type"] == "missing":
+        return FieldError(name, "is missing")
+    if error["type"] == "extra_forbidden":
+        return FieldError(name, "is not a known field")
+    given = repr(error["input"])
+    given = given if len(given) <= 60 else f"{given[:57]}..."
+    return FieldError(name, f"{text[:1].lower()}{text[1:]}, not {given}")
+
+
+def _with_hint(error: UsageError, model: type[BaseModel]) -> UsageError:
+    if isinstance(error, FieldError) and error.message == "is not a known field":
+        near = difflib.get_close_matches(error.field.rpartition(".")[2], sorted(model.model_fields), n=1)
+        if near:
+            return FieldError(error.field, f"is not a known field; did you mean '{near[0]}'?")
+    return error
+
+
+def parse_body(model: type[B]) -> B:
+    """The JSON body of this request as a model. An empty body counts as `{}` where every field may be left out."""
+    if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
+        raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
+    empty = not request.content_length and not any(one.is_required() for one in model.model_fields.values())
+    if not empty and request.mimetype != JSON:
+        msg = f"Content-Type is '{request.mimetype[:80] or 'not set'}'; this call takes {JSON}"
+        raise MediaTypeError(msg)
+    body = b"{}" if empty else request.get_data(cache=False)
+    check_values(body, _VALUES, "the body")
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as exc:
+        raise _with_hint(field_error(exc, "the body"), model) from None
+
+
+def parse_query(model: type[B]) -> B:
+    """The query string of this request as a model; empty values count as not given, as forms send them."""
+    values = {}
+    for key, given in request.args.lists():
+        if len(given) > 1:
+            raise FieldError(key, "is given more than once in the query")
+        if given[0] != "":
+            values[key] = given[0]
+    try:
+        return model.model_validate(values)
+    except ValidationError as exc:
+        raise _with_hint(field_error(exc, "the query"), model) from None
+
+
+def error_response(error: JudgeError) -> Response:
+    """An error as the API answers it."""
+    body = m.ErrorBody(code=error.code, error=str(error), field=error.field)
+    response = Response(body.model_dump_json(), error.http_status, mimetype=JSON)
+    if error.http_status in {503, 504}:
+        response.headers["Retry-After"] = "2"
+    elif error.http_status == 429:  # some of the user's own work has to end first
+        response.headers["Retry-After"] = "10"
+    if error.http_status == 401:
+        response.headers["WWW-Authenticate"] = 'Bearer realm="judge"'
+    return response
+
+
+def _respond(route: Route, reply: m.Message | Answer) -> Response:
+    answer = reply if isinstance(reply, Answer) else Answer(reply, route.status)
+    if isinstance(answer.body, Response):
+        response = answer.body
+    else:
+        response = Response(answer.body.model_dump_json(), answer.status, mimetype=JSON)
+    response.headers.extend(answer.headers)
+    return response
+
+
+def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Response:
+    asking.begin(request, NOBODY)
+    try:
+        principal = NOBODY if route.role == "none" else services.sessions.caller(request)
+    except UnauthorizedError:
+        if "Authorization" in request.headers:
+            services.notes.refused("api")
+        raise
+    asking.begin(request, principal)
+    if route.role == "admin" and not principal.admin:
+        raise ForbiddenError(f"user '{principal.user}' may not do this; it takes a token of role admin")
+    query = parse_query(route.query) if route.query else None
+    body = parse_body(route.body) if route.body else None
+    answer = route.handler(Call(services, principal, params, query, body))
+    if getattr(query, "wait", 0):
+        services.sessions.caller(request)  # who logged out while this was held sees no more of it
+    return _respond(route, answer)
+
+
+@dataclass(frozen=True)
+class Body:
+    """A raw body, on disk: its content from the beginning, its SHA-256 in hex, its bytes."""
+
+    file: IO[bytes]
+    sha: str
+    length: int
+
+
+@contextlib.contextmanager
+def blob_body(limit: int, directory: Path) -> Iterator[Body]:
+    """The raw body of this request in a file without a name; TooLargeError above `limit` bytes."""
+    if request.content_length is None:
+        raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
+    if request.content_length > limit:
+        raise TooLargeError(f"the blob has {request.content_length} bytes, at most {limit} are taken")
+    request.max_content_length = limit
+    digest, length = hashlib.sha256(), 0
+    with tempfile.TemporaryFile(dir=directory) as file:
+        while piece := request.stream.read(_PIECE):
+            digest.update(piece)
+            length += len(piece)
+            file.write(piece)
+        file.seek(0)
+        yield Body(file, digest.hexdigest(), length)
+
+
+def register(app: Flask, services: Services, routes: list[Route]) -> None:
+    """Serve every row of the table."""
+    # HEAD first: Werkzeug answers HEAD with a GET route unless an earlier one takes it.
+    for route in sorted(routes, key=lambda one: one.method != "HEAD"):
+
+        def view(route: Route = route, **params: str) -> Response:
+            return _dispatch(services, route, params)
+
+        app.add_url_rule(
+            PREFIX + route.path,
+            endpoint=f"api.{route.name}",
+            view_func=view,
+            methods=[route.method],
+            provide_automatic_options=False,
+        )

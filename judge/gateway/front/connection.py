@@ -1,0 +1,233 @@
+"""One connection of a client at the gateway's front: a head, as much of a body as is asked for, an answer, an end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+from typing import Protocol
+
+from judge.gateway.front.head import HEAD_BYTES
+from judge.hangup import hang_up
+
+PIECE = 8 * 1024
+
+
+class Gone(Exception):  # noqa: N818 - no error: there is nobody left to tell one
+    """The client has hung up, or takes too long."""
+
+
+class Keeper(Protocol):
+    """What a connection needs of the front that it is one of."""
+
+    buffer: memoryview
+
+    def enters(self, client: Client) -> bool:
+        """Whether it may come in."""
+
+    def asks(self, client: Client, head: bytes | None) -> None:
+        """Its head has come as a whole; None: it is too large."""
+
+    def dawdles(self, client: Client) -> None:
+        """Its head does not come; it is hung up next."""
+
+    def holds(self, more: int) -> None:
+        """It holds so many bytes more (or less) in memory."""
+
+    def leaves(self, client: Client) -> None:
+        """It has ended."""
+
+
+class _State(enum.Enum):
+    HEAD = enum.auto()
+    REQUEST = enum.auto()
+    LINGER = enum.auto()
+
+
+class Client(asyncio.BufferedProtocol):
+    """One connection. It is read from only while somebody waits for what comes, so it never holds more than a piece."""
+
+    def __init__(self, keeper: Keeper, head: float, linger: float, linger_bytes: int) -> None:
+        """The head may take `head` seconds; after an answer so many seconds and bytes are read and forgotten."""
+        self.peer = ""
+        # Bytes that are read at once: with a place among the large transfers it may be more.
+        self.piece = PIECE
+        self._keeper, self._linger, self._left, self._patience = keeper, linger, linger_bytes, head
+        self._loop = asyncio.get_running_loop()
+        self._state = _State.HEAD
+        self._transport: asyncio.Transport | None = None
+        self._pending = bytearray()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._interruption: Exception | None = None
+        self._weight = 0
+        self._blocked = self._ended = self._lost = False
+
+    # --- called by the event loop --------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what TCP has
+        self._transport = transport
+        transport.set_write_buffer_limits(high=0)
+        peer = transport.get_extra_info("peername")
+        self.peer = str(peer[0]) if isinstance(peer, tuple) else ""
+        if self._keeper.enters(self):
+            self._timer = self._loop.call_later(self._patience, self._too_slow)
+        else:
+            self.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's interface
+        """Where the next bytes go; the loop fills it and empties it at once, so all may share one."""
+        return self._keeper.buffer[: self.piece]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have come."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self._state is _State.LINGER:
+            self._left -= nbytes
+            if self._left < 0:
+                transport.close()
+            return
+        seen = max(0, len(self._pending) - 3)
+        self._pending += self._keeper.buffer[:nbytes]
+        self.weigh(nbytes)
+        if self._state is _State.REQUEST:
+            transport.pause_reading()
+            self._wake()
+        elif not transport.is_closing():  # it may have had to make room for itself
+            self._look(transport, seen)
+
+    def _look(self, transport: asyncio.Transport, seen: int) -> None:
+        end = self._pending.find(b"\r\n\r\n", seen) + 4
+        if end < 4 and len(self._pending) <= HEAD_BYTES:
+            return
+        self._stop_timer()
+        transport.pause_reading()
+        self._state = _State.REQUEST
+        self._keeper.asks(self, self._take(end) if 4 <= end <= HEAD_BYTES else None)
+
+    def eof_received(self) -> bool:
+        """The client sends no more; it may still want its answer."""
+        self._ended = True
+        self._wake()
+        return self._state is _State.REQUEST
+
+    def pause_writing(self) -> None:
+        """The client does not take what was written."""
+        self._blocked = True
+
+    def resume_writing(self) -> None:
+        """It has taken all."""
+        self._blocked = False
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's interface
+        """It is over."""
+        self._lost = True
+        self._stop_timer()
+        self._wake()
+        self._release()
+        self._keeper.leaves(self)
+
+    # --- called by the front -------------------------------------------------------------------------------------
+
+    async def read(self, most: int, until: float) -> bytes:
+        """The next bytes of the body; TimeoutError when none have come until then (the loop's time), Gone at an end."""
+        while not self._pending:
+            if self._ended or self._lost or self._transport is None:
+                raise Gone
+            self._transport.resume_reading()
+            await self._wait(until)
+        return self._take(most)
+
+    def write(self, data: bytes) -> None:
+        """Send; `sent` says when that is done."""
+        if self._transport is not None and not self._lost:
+            self._transport.write(data)
+
+    async def sent(self, until: float) -> None:
+        """Return once all has been taken; TimeoutError when it has not until then, Gone when it never will be."""
+        while self._blocked and not self._lost:
+            await self._wait(until)
+        if self._lost:
+            raise Gone
+
+    def finish(self) -> None:
+        """All is said. What still comes is read for a while: else the client might lose its answer."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._ended:
+            self._transport.close()
+            return
+        with contextlib.suppress(OSError):
+            self._transport.write_eof()
+        self._take(len(self._pending))
+        self._state = _State.LINGER
+        self._timer = self._loop.call_later(self._linger, self._transport.close)
+        self._transport.resume_reading()
+
+    @property
+    def weight(self) -> int:
+        """Bytes in memory that would be free without this connection."""
+        return self._weight
+
+    def weigh(self, more: int) -> None:
+        """So much more (or less) is kept in memory for this connection, until it ends."""
+        if not self._lost:
+            self._weight += more
+            self._keeper.holds(more)
+
+    def interrupt(self, reason: Exception | None) -> None:
+        """Raise this in whoever waits for the client, now or next; None: no more."""
+        self._interruption = reason
+        self._wake()
+
+    def abort(self) -> None:
+        """Hang up at once."""
+        self._release()
+        hang_up(self._transport)
+
+    # --- in here -------------------------------------------------------------------------------------------------
+
+    async def _wait(self, until: float) -> None:
+        self._waiter = waiter = self._loop.create_future()
+        timer = self._loop.call_at(until, self._wake, TimeoutError())
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+        if self._interruption is not None:
+            reason, self._interruption = self._interruption, None
+            raise reason
+
+    def _wake(self, error: Exception | None = None) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            if error is None:
+                self._waiter.set_result(None)
+            else:
+                self._waiter.set_exception(error)
+
+    def _take(self, most: int) -> bytes:
+        taken = bytes(self._pending[:most])
+        if taken:
+            del self._pending[:most]
+            self.weigh(-len(taken))
+        return taken
+
+    def _release(self) -> None:
+        self._pending.clear()
+        self._keeper.holds(-self._weight)
+        self._weight = 0
+
+    def _too_slow(self) -> None:
+        self._keeper.dawdles(self)
+        self.abort()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

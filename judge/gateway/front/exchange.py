@@ -1,0 +1,104 @@
+"""One request to uWSGI, by its own protocol: the whole of it goes there, the whole answer comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+
+from judge.errors import OutcomeUnknownError, UnavailableError
+from judge.gateway.front.room import Held
+
+log = logging.getLogger(__name__)
+
+_PIECE = 64 * 1024
+
+
+async def exchange(path: str, packet: bytes, body: Held | None, answer: Held, seconds: float) -> bytes:
+    """Ask the uWSGI behind this socket; returns how its answer starts, once its thread is free again.
+
+    UnavailableError: it was not asked. OutcomeUnknownError: it was, and gave no answer within these seconds.
+    """
+    loop, start = asyncio.get_running_loop(), b""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.setblocking(False)
+        try:
+            # A local socket is connected at once or not at all.
+            sock.connect(path)
+        except OSError:
+            raise UnavailableError("this gateway is starting; try again in a few seconds") from None
+        rest = _begin(sock, packet, body)
+        feeding = asyncio.create_task(_feed(sock, *rest)) if rest else None
+        try:
+            async with asyncio.timeout(seconds):
+                piece, whole = await _first(sock)
+                start = piece
+                while piece:
+                    await answer.append(piece)
+                    piece = b"" if whole else await loop.sock_recv(sock, _PIECE)
+        except (TimeoutError, ConnectionError) as exc:
+            # An app that answers before it has read the body is cut off after its answer.
+            if not answer.length:
+                log.warning("uWSGI gave no answer: %s", exc or "in time")
+        finally:
+            if feeding is not None:
+                feeding.cancel()
+                await asyncio.wait([feeding])
+    if not answer.length:
+        msg = "this gateway's server ended before it answered; it may have been done or not, so look first"
+        raise OutcomeUnknownError(msg)
+    return start
+
+
+def _begin(sock: socket.socket, packet: bytes, body: Held | None) -> tuple[bytes, Held | None] | None:
+    """Send what can be sent at once, which for most requests is all; returns what is left."""
+    small = body.whole if body is not None else b""
+    data = packet if small is None else packet + small
+    try:
+        sent = sock.send(data)
+        if small is None or sent < len(data):
+            return data[sent:], body if small is None else None
+        # No more comes: who reads a body that was announced and withheld must not wait for it.
+        sock.shutdown(socket.SHUT_WR)
+    except BlockingIOError:
+        return data, body if small is None else None
+    except OSError:  # it has hung up; reading says so
+        pass
+    return None
+
+
+async def _feed(sock: socket.socket, data: bytes, body: Held | None) -> None:
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(OSError):  # it has answered without reading all
+        await loop.sock_sendall(sock, data)
+        if body is not None:
+            file = body.pieces()
+            while piece := file.read(_PIECE):
+                await loop.sock_sendall(sock, piece)
+        sock.shutdown(socket.SHUT_WR)
+
+
+async def _first(sock: socket.socket) -> tuple[bytes, bool]:
+    """(the first piece of the answer, whether that is all of it): a small one costs one change of tasks."""
+    loop, pieces = asyncio.get_running_loop(), bytearray()
+    ended: asyncio.Future[bool] = loop.create_future()
+
+    def ready() -> None:
+        try:
+            piece = sock.recv(_PIECE)
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        pieces.extend(piece)
+        if not ended.done() and (not piece or len(pieces) >= _PIECE):
+            ended.set_result(not piece)
+
+    number = sock.fileno()  # asyncio takes its time to look up a socket
+    loop.add_reader(number, ready)
+    try:
+        whole = await ended
+    finally:
+        loop.remove_reader(number)
+    return bytes(pieces), whole

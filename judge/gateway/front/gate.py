@@ -1,0 +1,169 @@
+"""What the head of a request alone decides: who it is from, how large its body may be, whether it comes too often."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from flask import Flask
+from flask.sessions import SecureCookieSessionInterface
+from itsdangerous import BadSignature
+from werkzeug.http import parse_cookie
+
+from judge import clock
+from judge.config import GatewayConfig
+from judge.crowd import group
+from judge.gateway.auth import Principal, Tokens
+from judge.gateway.front.head import Head
+from judge.gateway.sessions import digest
+from judge.gateway.throttle import Throttle
+from judge.rpc.session import LIFETIME
+
+# What a stranger may send: a log-in with room to spare.
+SMALL_BODY = 64 * 1024
+_LOGIN = "/login"
+_BLOBS = "/api/v1/blobs/"
+_FREE_FAILURES, _SECONDS_EACH = 20, 3.0
+# Where the front asks the app about the session of a cookie: 204, or 404 when it is not in force.
+SESSION = "/session"
+# Seconds for which a yes and a no are believed, and the pause before the app is asked again that could not tell.
+_YES, _NO, _UNKNOWN = 10.0, 60.0, 10.0
+_SESSIONS = 10_000
+
+
+def cookie_name(config: GatewayConfig) -> str:
+    """The name of the session cookie; browsers take a `__Host-` one from this very host only."""
+    return "__Host-judge" if config.secure_cookies else "judge"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who makes a request. `address` is the client's, `key` whose share of the gateway it takes.
+
+    `retry_after`: seconds, when it comes too often; else 0. `known` is None for a stranger, and for who has a session
+    that nobody has vouched for lately: `claim` names it. `tries`: a token or a log-in comes with it that may be wrong.
+    """
+
+    address: str
+    key: str
+    known: Principal | None
+    retry_after: float
+    body_bytes: int
+    claim: str | None = None
+    tries: bool = False
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What the app said of a session: whether it is in force, and until when (by the clock) that is believed."""
+
+    live: bool
+    until: float
+
+
+class Gate:
+    """The gate of one gateway, for one thread."""
+
+    def __init__(self, config: GatewayConfig, tokens: Tokens, session_key: bytes) -> None:
+        """`session_key` signs the cookies of the pages."""
+        self._config = config
+        self._tokens = tokens
+        self._throttle = Throttle(_FREE_FAILURES, _SECONDS_EACH)
+        self._cookie = cookie_name(config)
+        self._said: OrderedDict[str, _Said] = OrderedDict()
+        app = Flask("judge.gateway")
+        app.secret_key = session_key
+        self._signed = SecureCookieSessionInterface().get_signing_serializer(app)
+
+    def proxied(self, peer: str) -> bool:
+        """Whether this peer is the proxy in front, which speaks for others."""
+        return self._config.proxied and (group(peer).startswith("127.") or peer == "::1")
+
+    def address(self, head: Head, peer: str) -> str:
+        """The client's address: the proxy's word for it, where there is a proxy; nobody else's."""
+        if not self.proxied(peer):
+            return peer
+        # The last entry is what the proxy itself saw; those before it are the client's claims.
+        return head.fields.get("x-forwarded-for", "").rpartition(",")[2].strip()[:45] or peer
+
+    def scheme(self, head: Head, peer: str) -> str:
+        """http, or https when the proxy says that it ended TLS."""
+        return "https" if self.proxied(peer) and head.fields.get("x-forwarded-proto") == "https" else "http"
+
+    def caller(self, head: Head, peer: str) -> Caller:
+        """Who this is. A right token counts in spite of failures from its address when it came in from there before."""
+        address = self.address(head, peer)
+        stranger = group(address)
+        bearer, claim = head.bearer, None
+        if bearer is not None:
+            known = self._tokens.find(bearer)
+        else:
+            known, claim = self._session(head)
+        retry = 0.0
+        login = head.method == "POST" and head.path == _LOGIN
+        tries = bearer is not None or login
+        # A session says who somebody is, not whose token they try at the log-in.
+        sure = known and not login and (bearer is None or self._throttle.knows(stranger, known.fingerprint))
+        if tries and not sure:
+            retry = self._throttle.wait(stranger, clock.monotonic())
+        if known and bearer is not None and not retry:
+            self._throttle.came_in(stranger, known.fingerprint)
+        return Caller(
+            address,
+            f"user {known.user}" if known else stranger,
+            known,
+            retry,
+            self._body_bytes(head, by_token=bearer is not None, admin=known.admin) if known else SMALL_BODY,
+            claim,
+            tries and (known is None or login),
+        )
+
+    def said(self, claim: str, status: int) -> None:
+        """Note what the app answers about a session: 204 it is in force, 404 it is not, else it cannot tell."""
+        before, now = self._said.get(claim), clock.monotonic()
+        if status == 204:
+            said = _Said(live=True, until=now + _YES)
+        elif status == 404:
+            said = _Said(live=False, until=now + _NO)
+        else:  # nobody can log out either, so who was known still is
+            said = _Said(live=before is not None and before.live, until=now + _UNKNOWN)
+        self._said[claim] = said
+        self._said.move_to_end(claim)
+        if len(self._said) > _SESSIONS:
+            self._said.popitem(last=False)
+
+    def begins(self, caller: Caller) -> None:
+        """Count a try as failed until it is `answered`: else a hundred guesses at once were as free as the first."""
+        if caller.tries:
+            self._throttle.failed(group(caller.address), clock.monotonic())
+
+    def answered(self, caller: Caller, status: int) -> None:
+        """Note what came of what has begun: 401 is a failed log-in, when there was a try; 0 is no answer."""
+        if caller.tries and status != 401:
+            self._throttle.forgive(group(caller.address), clock.monotonic())
+
+    def _body_bytes(self, head: Head, *, by_token: bool, admin: bool) -> int:
+        limits = self._config.limits
+        blob = by_token and admin and head.method == "PUT" and head.path.startswith(_BLOBS)
+        return max(limits.blob_bytes, limits.body_bytes) if blob else limits.body_bytes
+
+    def _session(self, head: Head) -> tuple[Principal | None, str | None]:
+        """(whose session cookie this is, the session to ask the app about). A copied cookie outlives its session."""
+        cookie = parse_cookie(head.fields.get("cookie", "")).get(self._cookie)
+        if not cookie or self._signed is None:
+            return None, None
+        try:
+            said = self._signed.loads(cookie, max_age=LIFETIME)
+        except BadSignature:
+            return None, None
+        fingerprint, secret = (said.get("fp"), said.get("sid")) if isinstance(said, dict) else (None, None)
+        if not isinstance(fingerprint, str) or not isinstance(secret, str):
+            return None, None
+        principal = self._tokens.by_fingerprint(fingerprint)
+        if principal is None:
+            return None, None
+        # With the person, so that a session says nothing about anybody else.
+        claim = f"{principal.user} {digest(secret)}"
+        known = self._said.get(claim)
+        fresh = known is not None and known.until > clock.monotonic()
+        return principal if known is not None and known.live else None, None if fresh else claim

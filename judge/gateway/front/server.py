@@ -1,0 +1,451 @@
+"""The gateway's front: takes connections, has patience with slow ones, and hands whole requests to uWSGI.
+
+One event loop in a thread of the daemon. A thread of uWSGI is taken only by a request that is here as a whole, and is
+free again as soon as it has answered, however slowly the client sends or reads. Each connection carries one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import resource
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from prometheus_client import Counter, Gauge
+
+import judge
+from judge import clock
+from judge.config import GatewayConfig
+from judge.crowd import Crowd, group
+from judge.errors import JudgeError, LimitError, UnavailableError, UsageError
+from judge.gateway import trace
+from judge.gateway.api import models
+from judge.gateway.front import head as heads
+from judge.gateway.front.connection import Client, Gone
+from judge.gateway.front.exchange import exchange
+from judge.gateway.front.gate import SESSION, Caller, Gate
+from judge.gateway.front.head import HEAD_BYTES, Head, HeadTooLargeError
+from judge.gateway.front.room import Held, Room
+from judge.gateway.front.turns import Pace, Places, Turns
+from judge.gateway.uwsgi import HARAKIRI, socket_name
+from judge.model.messages import ErrorBody
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS = Gauge("judge_gateway_connections", "Connections to this gateway", ["state"])
+HELD = Gauge("judge_gateway_held_bytes", "Bytes of heads, bodies and answers in the front's memory")
+TURNED_AWAY = Counter("judge_gateway_turned_away_total", "Connections ended or refused by the front", ["reason"])
+
+ALIVE = "/api/v1/alive"
+_PIECE = 64 * 1024
+_LARGE = 1024 * 1024
+_SMALL_BODY, _SMALL_ANSWER = 16 * 1024, 256 * 1024
+# What a parsed head costs beside its bytes: objects, by line.
+_LINE = 200
+_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
+_BEAT = 1.0
+_SPARE_FILES = 512
+_START_WAIT = 5.0
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a client may take. Times in seconds, rates in bytes per second, room in bytes.
+
+    A body or an answer of N bytes may take `body` or `answer` seconds plus N divided by the rate; one that is not small
+    comes or goes at half of the rate at least, in every `window`.
+    """
+
+    connections: int = 12_000
+    connections_each: int = 1_000
+    head: float = 10.0
+    body: float = 10.0
+    answer: float = 20.0
+    rate: float = 64 * 1024
+    window: float = 10.0
+    linger: float = 2.0
+    linger_bytes: int = 16 * 1024**2
+    turn: float = 20.0
+    queue: int = 2_000
+    queue_each: int = 200
+    large: int = 16
+    large_each: int = 4
+    large_address: int = 8
+    large_patience: float = 30.0
+    memory: int = 64 * 1024**2
+    disk: int = 4 * 1024**3
+    disk_each: int = 256 * 1024**2
+
+
+class SlowError(UsageError):
+    """A body that does not come."""
+
+    http_status = 408
+    code = "slow"
+
+
+class Front:
+    """The front of one gateway. `serving` is whether uWSGI answers, which its checker says."""
+
+    def __init__(
+        self, config: GatewayConfig, gate: Gate, listener: socket.socket, bounds: Bounds | None = None
+    ) -> None:
+        """`listener` is a listening socket, which the front closes at its end."""
+        self.serving = False
+        self.beat = clock.monotonic()
+        self.buffer = memoryview(bytearray(_PIECE))
+        self._config, self._gate, self._listener = config, gate, listener
+        self._bounds = bounds = bounds or Bounds()
+        self._slots = config.processes * config.threads
+        self._address = listener.getsockname()[:2]
+        self._directory = os.open(config.run_dir, os.O_PATH | os.O_DIRECTORY)
+        # By the descriptor, since the name of a socket has room for 107 bytes only.
+        self._uwsgi = f"/proc/self/fd/{self._directory}/{socket_name(config)}"
+        self._crowd: Crowd[Client] = Crowd(0, 0)
+        self._turns = Turns(self._slots, bounds.queue, bounds.queue_each)
+        # A large body that is no blob is several times as large in uWSGI as on its way.
+        self._heavy = Turns(max(1, bounds.large // 2), bounds.queue, bounds.queue_each)
+        self._places = Places(bounds.large, bounds.large_each, bounds.large_address, bounds.large_patience)
+        limits = config.limits
+        # Who stores blobs may have as many on their way as there are places for one person.
+        self._shares = max(bounds.disk_each, limits.body_bytes), bounds.large_each * limits.blob_bytes
+        self._room = Room(bounds.memory, max(bounds.disk, 4 * self._shares[1]))
+        self._asked: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turned: dict[str, int] = {}
+        self._ready = threading.Event()
+        self._stop: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="front", daemon=True)
+
+    @property
+    def uwsgi(self) -> str:
+        """The path of uWSGI's socket, for this process."""
+        return self._uwsgi
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+        self._ready.wait(_START_WAIT)
+
+    def stop(self) -> None:
+        """End all connections and the thread, which is joined."""
+        if self._loop is not None and self._stop is not None and self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # the loop may just have ended
+                self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(_START_WAIT)
+        self._listener.close()
+        os.close(self._directory)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except Exception:
+            # The checker notices the missing beat, and the daemon ends.
+            log.exception("the front has ended")
+
+    async def _main(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        bounds = self._bounds
+        # A connection may need a second file, for a body or an answer that is not small.
+        most = min(bounds.connections, (open_files(2 * bounds.connections + _SPARE_FILES) - _SPARE_FILES) // 2)
+        self._crowd = Crowd(most, bounds.connections_each)
+        server = await self._loop.create_server(self._client, sock=self._listener, backlog=4096)
+        log.debug("at most %d connections, %d requests at once", most, self._slots)
+        self._ready.set()
+        async with server:
+            while not self._stop.is_set():
+                self.beat = clock.monotonic()
+                self._report()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stop.wait(), _BEAT)
+            server.close()
+            for client in self._crowd:
+                client.abort()
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            if others:
+                await asyncio.wait(others, timeout=_BEAT)
+
+    def _client(self) -> Client:
+        return Client(self, self._bounds.head, self._bounds.linger, self._bounds.linger_bytes)
+
+    def _report(self) -> None:
+        CONNECTIONS.labels("all").set(len(self._crowd))
+        CONNECTIONS.labels("waiting for the client").set(self._crowd.waiting)
+        HELD.set(self._room.memory)
+        if self._turned:
+            said = ", ".join(f"{count} {reason}" for reason, count in sorted(self._turned.items()))
+            log.info("connections turned away in the last second: %s; %d are open", said, len(self._crowd))
+            self._turned.clear()
+
+    def _turn_away(self, reason: str) -> None:
+        TURNED_AWAY.labels(reason).inc()
+        self._turned[reason] = self._turned.get(reason, 0) + 1
+
+    # --- what connections tell ------------------------------------------------------------------------------------
+
+    def enters(self, client: Client) -> bool:
+        """Whether there is room for a new connection; another may have to go for it."""
+        counted = not self._gate.proxied(client.peer)
+        welcome, replaced = self._crowd.enter(client, group(client.peer), counted=counted)
+        if replaced is not None:
+            self._turn_away("to make room")
+            replaced.abort()
+        if not welcome:
+            self._turn_away("for want of room")
+        return welcome
+
+    def asks(self, client: Client, head: bytes | None) -> None:
+        """A head has come, or is too large (None)."""
+        task = asyncio.get_running_loop().create_task(self._request(client, head))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def dawdles(self, _: Client) -> None:
+        """A head has not come in time."""
+        self._turn_away("for a slow head")
+
+    def holds(self, more: int) -> None:
+        """A connection holds more in memory, or less. When there is too much, those who wait the longest go."""
+        self._room.memory += more
+        if more > 0 and self._room.full:
+            for client in self._crowd.those_who_wait():
+                if client.weight:
+                    self._turn_away("for want of memory")
+                    client.abort()
+                    if not self._room.full:
+                        return
+
+    def leaves(self, client: Client) -> None:
+        """A connection has ended."""
+        self._crowd.leave(client)
+
+    # --- one request ----------------------------------------------------------------------------------------------
+
+    async def _request(self, client: Client, raw: bytes | None) -> None:
+        head: Head | None = None
+        retry = 2.0
+        try:
+            try:
+                if raw is None:
+                    raise HeadTooLargeError(f"the request's head is larger than {HEAD_BYTES} bytes")
+                client.weigh(2 * len(raw) + raw.count(b"\n") * _LINE)
+                head = heads.parse(raw)
+                if head.path == ALIVE and head.method in {"GET", "HEAD"}:
+                    await self._alive(client, head)
+                    return
+                caller = self._gate.caller(head, client.peer)
+                if caller.claim is not None:
+                    caller = await self._proved(client, head, caller)
+                if caller.retry_after > 0:
+                    self._turn_away("after failed log-ins")
+                    retry = caller.retry_after
+                    msg = f"too many failed log-ins from {caller.address}; try again in {_whole(retry)} s"
+                    raise LimitError(msg)
+                await self._serve(client, head, caller)
+            except JudgeError as exc:
+                await self._refuse(client, head, exc, retry)
+        except (Gone, OSError, TimeoutError):
+            client.abort()
+        except Exception:
+            log.exception("internal error in the front")
+            client.abort()
+
+    async def _proved(self, client: Client, head: Head, caller: Caller) -> Caller:
+        """The caller, once the app has said whether their session is in force; many who ask ask once."""
+        claim = caller.claim or ""
+        task = self._asked.get(claim)
+        if task is None:
+            task = self._asked[claim] = asyncio.get_running_loop().create_task(self._ask(head, caller))
+            task.add_done_callback(lambda _: self._asked.pop(claim, None))
+        await asyncio.wait([task])
+        return replace(self._gate.caller(head, client.peer), claim=None)
+
+    async def _ask(self, head: Head, caller: Caller) -> None:
+        fields = {"host": head.fields.get("host", ""), "cookie": head.fields.get("cookie", "")}
+        packet = heads.packet(Head("GET", SESSION, "1.1", fields), caller.address, "http", self._address)
+        status = 0
+        with (
+            contextlib.suppress(JudgeError),
+            self._held(caller, _SMALL_ANSWER) as answer,
+        ):
+            async with self._turn(caller):
+                status = _status(await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30))
+        self._gate.said(caller.claim or "", status)
+
+    def _turn(self, caller: Caller) -> contextlib.AbstractAsyncContextManager[None]:
+        """A turn of uWSGI, of which one of their kind has only so many at once."""
+        known = caller.known is not None
+        most = max(1, self._slots * 3 // 4 if known else self._slots // 4)
+        return self._turns.turn(caller.key, most, self._bounds.turn, known=known)
+
+    def _heavy_turn(self, caller: Caller) -> contextlib.AbstractAsyncContextManager[None]:
+        """One of the few turns of uWSGI with a large body."""
+        bounds = self._bounds
+        return self._heavy.turn(caller.key, max(1, bounds.large_each // 2), bounds.turn, known=caller.known is not None)
+
+    def _held(self, caller: Caller, small: int) -> Held:
+        """Where what this caller sends or gets is kept on its way."""
+        share = self._shares[caller.known is not None and caller.known.admin]
+        return Held(self._room, self._config.spool_dir, caller.key, share, small)
+
+    async def _serve(self, client: Client, head: Head, caller: Caller) -> None:
+        with contextlib.ExitStack() as stack:
+            self._gate.begins(caller)
+            status = 0
+            try:
+                body = await self._body(client, head, caller, stack)
+                self._crowd.works(client)
+                answer = stack.enter_context(self._held(caller, _SMALL_ANSWER))
+                large = body is not None and body.length > _LARGE and head.method == "POST"
+                async with self._heavy_turn(caller) if large else contextlib.nullcontext(), self._turn(caller):
+                    packet = heads.packet(head, caller.address, self._gate.scheme(head, client.peer), self._address)
+                    status = _status(await exchange(self._uwsgi, packet, body, answer, HARAKIRI + 30))
+            finally:
+                self._gate.answered(caller, status)
+            self._crowd.waits(client)
+            if answer.length > _LARGE:
+                stack.enter_context(self._place(client, caller, "large downloads"))
+            await self._deliver(client, answer)
+
+    @contextlib.contextmanager
+    def _place(self, client: Client, caller: Caller, what: str) -> Iterator[None]:
+        """One of the few places for what takes long."""
+
+        def give_way(reason: LimitError) -> None:
+            self._turn_away("to let others transfer")
+            client.interrupt(reason)
+
+        with self._places.one(caller.key, group(caller.address), what, clock.monotonic(), give_way):
+            client.piece = _PIECE
+            try:
+                yield
+            finally:
+                client.interrupt(None)
+
+    async def _body(self, client: Client, head: Head, caller: Caller, stack: contextlib.ExitStack) -> Held | None:
+        """The whole body; None for one that this caller may not send: the app then says so without reading it."""
+        if head.chunked or head.length > caller.body_bytes or not head.length:
+            return None
+        body = stack.enter_context(self._held(caller, _SMALL_BODY))
+        body.expect(head.length)
+        large = self._place(client, caller, "large uploads") if head.length > _LARGE else contextlib.nullcontext()
+        with large:
+            if head.fields.get("expect", "").lower() == "100-continue":
+                client.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            bounds, loop = self._bounds, asyncio.get_running_loop()
+            pace = Pace(loop.time(), head.length, bounds.body, bounds.rate, bounds.window)
+            while left := head.length - body.length:
+                until = pace.until(loop.time(), body.length)
+                if until is None:
+                    self._turn_away("for a slow body")
+                    raise SlowError(f"the body came too slowly; send at least {bounds.rate / 1024:g} KiB each second")
+                with contextlib.suppress(TimeoutError):
+                    await body.append(await client.read(left, until))
+        return body
+
+    # --- answers -------------------------------------------------------------------------------------------------
+
+    async def _deliver(self, client: Client, answer: Held) -> None:
+        whole = answer.whole
+        if whole is not None:
+            await self._send(client, whole)
+            return
+        bounds, loop = self._bounds, asyncio.get_running_loop()
+        pace = Pace(loop.time(), answer.length, bounds.answer, bounds.rate, bounds.window)
+        file, done = answer.pieces(), 0
+        while piece := file.read(_PIECE):
+            client.write(piece)
+            while True:
+                until = pace.until(loop.time(), done)
+                if until is None:
+                    self._turn_away("for reading slowly")
+                    raise Gone
+                with contextlib.suppress(TimeoutError):
+                    await self._taken(client, until)
+                    break
+            done += len(piece)
+        client.finish()
+
+    async def _send(self, client: Client, data: bytes) -> None:
+        """Send what is small, and end."""
+        client.write(data)
+        try:
+            until = asyncio.get_running_loop().time() + self._bounds.answer + len(data) / self._bounds.rate
+            await self._taken(client, until)
+        except TimeoutError:
+            self._turn_away("for reading slowly")
+            raise
+        client.finish()
+
+    @staticmethod
+    async def _taken(client: Client, until: float) -> None:
+        try:
+            await client.sent(until)
+        except LimitError:
+            raise Gone from None  # its answer has begun, so there is no way to say why it ends
+
+    async def _alive(self, client: Client, head: Head) -> None:
+        if not self.serving:
+            raise UnavailableError("this gateway's server does not answer; try again in a few seconds")
+        await self._say(
+            client, head, 200, models.Alive(version=judge.__version__).model_dump_json(), "application/json"
+        )
+
+    async def _refuse(self, client: Client, head: Head | None, error: JudgeError, retry: float) -> None:
+        """Say a sentence; programs get it as the API's JSON."""
+        extra = f"Retry-After: {_whole(retry)}\r\n" if error.http_status in {429, 503} else ""
+        if head is None or head.path.startswith("/api/"):
+            text, kind = ErrorBody(code=error.code, error=str(error), field=None).model_dump_json(), "application/json"
+        else:
+            text, kind = f"{error}\n", "text/plain; charset=utf-8"
+        await self._say(client, head, error.http_status, text, kind, extra)
+
+    async def _say(self, client: Client, head: Head | None, status: int, text: str, kind: str, extra: str = "") -> None:
+        body = text.encode()
+        fields = head.fields if head else {}
+        request_id = trace.trace_of(fields.get(trace.HEADER.lower(), ""), fields.get("traceparent", ""))
+        lines = (
+            f"HTTP/1.1 {status} {_REASONS.get(status, 'Error')}\r\nContent-Type: {kind}\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\nCache-Control: no-store\r\n"
+            f"X-Content-Type-Options: nosniff\r\n{trace.HEADER}: {request_id}\r\n{extra}\r\n"
+        )
+        self._crowd.waits(client)
+        await self._send(client, lines.encode("latin-1") + (b"" if head and head.method == "HEAD" else body))
+
+
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    408: "Request Timeout",
+    413: "Content Too Large",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
+
+
+def _status(start: bytes) -> int:
+    found = _STATUS.match(start)
+    return int(found[1]) if found else 0
+
+
+def _whole(seconds: float) -> int:
+    return max(1, round(seconds + 0.5))
+
+
+def open_files(wanted: int) -> int:
+    """How many files this process may have open, after it has asked for as many as it wants."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        soft = min(wanted, hard) if hard != resource.RLIM_INFINITY else wanted
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return soft

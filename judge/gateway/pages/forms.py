@@ -1,0 +1,134 @@
+"""The submit form: what was typed and uploaded, as a submission or as messages beside the fields."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from pydantic import ValidationError
+
+from judge.config import SubmissionLimits
+from judge.errors import FieldError, JudgeError, TooLargeError
+from judge.gateway.submit import Upload, check_source, decode_source
+from judge.languages.table import guess, load_table
+from judge.model import messages as m
+
+_MIB = 1024**2
+FIELDS = ("language", "problem", "source", "stdin", "cpu", "wall", "memory")
+_LABELS = {"cpu": "CPU time", "wall": "wall time", "stdin": "input"}
+_VERBS = ("is ", "has ", "contains ", "does ")
+_PLACES = {"limits.cpu": "cpu", "limits.wall": "wall", "limits.memory": "memory", "filename": "source"}
+
+
+def new_key() -> str:
+    """An idempotency key for one rendering of the form: pressing the button twice hands in once."""
+    return secrets.token_urlsafe(18)
+
+
+@dataclass
+class SubmitForm:
+    """The form's values, as typed, and its faults by field ('' is for those of no field)."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    key: str = field(default_factory=new_key)
+
+    def fail(self, error: JudgeError) -> None:
+        """Put an error beside its field."""
+        # Errors of the judicators that are no FieldError still begin with the field they are about.
+        name = error.field or next((one for one in FIELDS if str(error).startswith(f"{one}: ")), "")
+        place = _PLACES.get(name, name)
+        text = error.message if isinstance(error, FieldError) else str(error).removeprefix(f"{name}: ")
+        if text.startswith(_VERBS):
+            text = f"the {_LABELS.get(place, place)} {text}"
+        text = text[:1].upper() + text[1:]
+        if place in FIELDS:
+            self.errors.setdefault(place, text)
+        else:
+            self.errors.setdefault("", str(error))
+
+    def submission(self, upload: Upload | None, limits: SubmissionLimits) -> m.Submission | None:
+        """The submission that the form asks for, or None with `errors` set.
+
+        A chosen file counts more than the text area, and lands in it.
+        """
+        name = None
+        if upload is not None:
+            name = PurePosixPath(upload.name.replace("\\", "/")).name[-255:]
+            try:
+                self.values["source"] = decode_source(upload, limits)
+            except (FieldError, TooLargeError) as exc:
+                self.fail(exc)
+        if "source" not in self.errors:
+            try:
+                check_source(self.values.get("source", ""), limits)
+            except (FieldError, TooLargeError) as exc:
+                self.fail(exc)
+        language = self._language(name)
+        chosen = self._limits()
+        if self.errors:
+            return None
+        problem = self.values.get("problem") or None
+        try:
+            return m.Submission(
+                language=language,
+                source=self.values["source"],
+                filename=name,
+                problem=problem,
+                stdin=None if problem else self.values.get("stdin", ""),
+                limits=m.LimitsOverride() if problem else chosen,
+                idempotency_key=self.key,
+            )
+        except ValidationError as exc:
+            fault = exc.errors(include_url=False)[0]
+            self.fail(FieldError(".".join(str(part) for part in fault["loc"]), fault["msg"]))
+            return None
+
+    def _language(self, filename: str | None) -> str | None:
+        language = self.values.get("language", "")
+        if language:
+            return language
+        found = guess(filename, load_table(None)) if filename else None
+        if found is None:
+            why = f"The name '{filename[-60:]}' does not tell it; choose one" if filename else "Choose one"
+            self.errors["language"] = why
+            return None
+        self.values["language"] = found
+        return found
+
+    def _limits(self) -> m.LimitsOverride:
+        given: dict[str, float | int] = {}
+        for name, factor in (("cpu", 1), ("wall", 1), ("memory", _MIB)):
+            text = self.values.get(name, "").strip().replace(",", ".")
+            if not text:
+                continue
+            try:
+                number = float(text) * factor
+                given[name] = round(number) if name == "memory" else number
+            except (ValueError, OverflowError):
+                self.errors[name] = f"'{text[:20]}' is not a number"
+        try:
+            return m.LimitsOverride.model_validate(given)
+        except ValidationError as exc:
+            for fault in exc.errors(include_url=False):
+                name = str(fault["loc"][0])
+                self.errors[name] = _RANGES[name]
+            return m.LimitsOverride()
+
+
+_RANGES = {
+    "cpu": "Take more than 0 and at most 60 seconds",
+    "wall": "Take more than 0 and at most 120 seconds",
+    "memory": "Take 4 to 4096 MiB",
+}
+
+
+def from_mapping(form: Mapping[str, str]) -> SubmitForm:
+    """The form as a browser sent it. Browsers end lines with CR LF; source and input get plain line ends back."""
+    values = {name: form.get(name, "") for name in FIELDS}
+    for name in ("source", "stdin"):
+        values[name] = values[name].replace("\r\n", "\n")
+    key = form.get("key", "")
+    return SubmitForm(values, key=key if 8 <= len(key) <= 64 else new_key())

@@ -1,0 +1,336 @@
+"""The pages for people. They work without JavaScript; a small script adds live updates."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from flask import Flask, Response, flash, g, redirect, render_template, request, url_for
+from markupsafe import Markup, escape
+from pydantic import ValidationError
+
+import judge
+from judge import clock
+from judge.errors import ConflictError, ForbiddenError, JudgeError, NotFoundError, OutcomeUnknownError, UsageError
+from judge.gateway import asking, auth, trace
+from judge.gateway.api import handlers as api
+from judge.gateway.api.routes import Services, field_error
+from judge.gateway.auth import Principal
+from judge.gateway.front.gate import SESSION
+from judge.gateway.pages import forms, views
+from judge.gateway.pages import rejudge as rejudge_pages
+from judge.gateway.pages import trail as trail_pages
+from judge.gateway.submit import Upload, admit
+from judge.model import messages as m
+from judge.model.problem import ProblemInfo
+
+log = logging.getLogger(__name__)
+
+_PER_PAGE = 25
+_LATEST = 8
+_OPEN = {"GET", "HEAD"}
+_STATIC = Path(__file__).parents[1] / "static"
+
+
+class Pages:
+    """The views of one app."""
+
+    def __init__(self, services: Services) -> None:
+        """`services` are the app's."""
+        self._cluster = services.cluster
+        self._config = services.config
+        self._tokens = services.tokens
+        self._sessions = services.sessions
+        self._notes = services.notes
+
+    # --- in and out --------------------------------------------------------------------------------------------
+
+    def login(self) -> Any:
+        """GET and POST /login."""
+        asking.begin(request, auth.NOBODY)
+        target = _local(request.values.get("next", ""))
+        if request.method in _OPEN:
+            if self._sessions.current():
+                return redirect(target, 303)
+            return render_template("login.html", next=target, error="")
+        if not auth.csrf_valid(request):
+            error = "This page was too old, or your browser keeps no cookies. Please try again."
+            return render_template("login.html", next=target, error=error), 400
+        principal = self._tokens.find(request.form.get("token", "").strip())
+        if principal is None:
+            log.warning("a login with an unknown token was refused (from %s)", request.remote_addr)
+            self._notes.refused("page")
+            error = "This token is not known here. Check that you have copied all of it."
+            return render_template("login.html", next=target, error=error), 401
+        asking.begin(request, principal)
+        self._notes.logged_in(principal.user)
+        self._sessions.begin(principal)
+        log.info("%s (%s) logged in", principal.user, principal.role)
+        return redirect(target, 303)
+
+    def logout(self) -> Any:
+        """POST /logout: end this session, or all of this person's, at every gateway."""
+        everywhere = request.form.get("everywhere", "") == "yes"
+        self._sessions.end(g.principal, everywhere=everywhere)
+        self._notes.logged_out(g.principal.user)
+        log.info("%s logged out%s", g.principal.user, " everywhere" if everywhere else "")
+        return redirect(url_for("login"), 303)
+
+    def session(self) -> Any:
+        """GET /session: whether this request's session is in force, for the front, which has no word in that itself."""
+        asking.begin(request, auth.NOBODY)
+        if self._sessions.current() is None:
+            raise NotFoundError("no session is in force here; log in")
+        return Response(status=204)
+
+    # --- looking -----------------------------------------------------------------------------------------------
+
+    def overview(self) -> Any:
+        """GET /."""
+        status = api.status(self._cluster, g.principal)
+        latest = api.search(self._cluster, g.principal, m.SearchRequest(limit=_LATEST))
+        return render_template("overview.html", status=status, tasks=latest.tasks)
+
+    def me(self) -> Any:
+        """GET /me: what one may take of the cluster, and takes now."""
+        return render_template("me.html", who=api.whoami(self._cluster, g.principal))
+
+    def submissions(self) -> Any:
+        """GET /submissions: search and paging."""
+        given = {key: value for key, value in request.args.items() if value}
+        error = ""
+        reply = m.SearchReply(tasks=[], next=None)
+        try:
+            query = m.SearchRequest.model_validate({"limit": _PER_PAGE, **given})
+            reply = api.search(self._cluster, g.principal, query)
+        except ValidationError as exc:
+            error = str(field_error(exc, "the search"))
+        except (ForbiddenError, UsageError) as exc:
+            error = str(exc)
+        older = urlencode({**given, "before": reply.next}) if reply.next else ""
+        newest = urlencode({key: value for key, value in given.items() if key != "before"})
+        page = render_template(
+            "submissions.html",
+            tasks=reply.tasks,
+            given=given,
+            error=error,
+            older=older,
+            newest=newest,
+            languages=self._languages(),
+            filtered=bool(set(given) - {"before", "limit"}),
+        )
+        return page, 400 if error else 200
+
+    def submission(self, task_id: str) -> Any:
+        """GET /submissions/ID."""
+        whole = api.own_task(self._cluster, g.principal, task_id)
+        return render_template("submission.html", task=api.show(self._cluster, g.principal, whole))
+
+    def cancel(self, task_id: str) -> Any:
+        """POST /submissions/ID/cancel."""
+        before = api.own_task(self._cluster, g.principal, task_id)
+        task = api.cancel(self._cluster, g.principal, task_id)
+        if before.done:
+            flash("It was finished already; its verdict stays.", "warn")
+        elif task.status is m.Status.CANCELLED:
+            flash("Cancelled.", "good")
+        return redirect(url_for("submission", task_id=task_id), 303)
+
+    def executors(self) -> Any:
+        """GET /executors."""
+        return render_template("executors.html", executors=api.executors(self._cluster, g.principal).executors)
+
+    def drain(self, name: str) -> Any:
+        """POST /executors/NAME/drain."""
+        return self._drain(name, on=True)
+
+    def resume(self, name: str) -> Any:
+        """POST /executors/NAME/resume."""
+        return self._drain(name, on=False)
+
+    def _drain(self, name: str, *, on: bool) -> Any:
+        auth.admins_only(g.principal, "draining and resuming executors")
+        reason = request.form.get("reason", "").strip()[:500]
+        api.drain(self._cluster, g.principal, name, on=on, reason=reason)
+        flash(f"{name} takes no more work." if on else f"{name} takes work again.", "good")
+        return redirect(url_for("executors"), 303)
+
+    def judicators(self) -> Any:
+        """GET /judicators."""
+        return render_template("judicators.html", status=api.status(self._cluster, g.principal))
+
+    def problems(self) -> Any:
+        """GET /problems."""
+        return render_template("problems.html", problems=self._cluster.problems().problems)
+
+    # --- handing in --------------------------------------------------------------------------------------------
+
+    def submit(self) -> Any:
+        """GET and POST /submit."""
+        if request.method in _OPEN:
+            values = {name: request.args.get(name, "") for name in ("problem", "language")}
+            return self._submit_page(forms.SubmitForm(values)), 200
+        form = forms.from_mapping(request.form)
+        if not g.csrf_valid:
+            form.errors[""] = "This page was open for too long. Everything is still here: please hand in again."
+            return self._submit_page(form), 400
+        try:
+            task = self._hand_in(form)
+        except OutcomeUnknownError as exc:
+            # The form still has its key, so a second try finds what the first one made.
+            form.errors[""] = (
+                "The judge's servers did not answer in time. Everything is still here: please submit again."
+            )
+            return self._submit_page(form), exc.http_status
+        except JudgeError as exc:
+            form.fail(exc)
+            return self._submit_page(form), exc.http_status
+        if task is None:
+            return self._submit_page(form), 400
+        return redirect(url_for("submission", task_id=task.id), 303)
+
+    def submit_later(self, error: JudgeError) -> Any:
+        """POST /submit while nobody can say whether this is a session: what was typed comes back, nothing else."""
+        form = forms.from_mapping(request.form)
+        form.errors[""] = f"Everything is still here: please submit again. {views.capitalize_first(str(error))}"
+        return render_template("submit.html", form=form, problems=[], languages=[], limits=self._config.limits)
+
+    def _hand_in(self, form: forms.SubmitForm) -> m.Task | None:
+        """The new task, or None with the form's errors set."""
+        limits = self._config.limits
+        file = request.files.get("file")
+        upload = None
+        if file is not None and file.filename:
+            length = file.stream.seek(0, 2)
+            file.stream.seek(0)
+            upload = Upload(file.filename, length, file.stream.read(limits.source_bytes))
+        submission = form.submission(upload, limits)
+        if submission is None:
+            return None
+        try:
+            reply = self._cluster.add(admit(submission, g.principal, limits, None, trace.current()))
+        except ConflictError:
+            # The person went back, changed the text and pressed the button again: a new submission under an old key.
+            form.key = forms.new_key()
+            submission = submission.model_copy(update={"idempotency_key": form.key})
+            reply = self._cluster.add(admit(submission, g.principal, limits, None, trace.current()))
+        log.info("%s handed in %s through the form, trace %s", g.principal.user, reply.task.id, reply.task.trace)
+        return reply.task
+
+    def _submit_page(self, form: forms.SubmitForm) -> str:
+        problems: list[ProblemInfo] = []
+        try:
+            problems = self._cluster.problems().problems
+            languages = self._languages()
+        except JudgeError as exc:
+            # What was typed must survive a cluster that is away for a moment.
+            form.errors.setdefault("", str(exc))
+            languages = []
+        return render_template(
+            "submit.html", form=form, problems=problems, languages=languages, limits=self._config.limits
+        )
+
+    def _languages(self) -> list[Any]:
+        return api.languages(self._cluster.executors().executors)
+
+
+def _local(target: str) -> str:
+    """Where to go after the login: a path on this site, or the overview."""
+    local = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
+    return target if local else "/"
+
+
+@functools.cache
+def _fingerprint(name: str) -> str:
+    return hashlib.sha256((_STATIC / name).read_bytes()).hexdigest()[:8]
+
+
+def _asset(name: str) -> str:
+    """The address of a static file; it changes with the content, so browsers may keep it."""
+    return f"/static/{name}?v={_fingerprint(name)}"
+
+
+def _when(text: str | None) -> Markup:
+    """A stored time for people, in full when pointed at."""
+    if not text:
+        return Markup("&ndash;")
+    html = '<time datetime="{}" title="{}">{}</time>'
+    return Markup(html).format(escape(text), views.utc(text), views.ago(text, clock.wall()))  # noqa: S704 - a constant; format() escapes
+
+
+def _check_form() -> None:
+    g.csrf_valid = auth.csrf_valid(request)
+    if not g.csrf_valid and request.endpoint != "submit":
+        raise UsageError("this form is too old; go back, load the page again and repeat")
+
+
+def register(app: Flask, services: Services) -> None:
+    """Serve the pages; every one but the login takes a session, every POST its CSRF token."""
+    pages = Pages(services)
+    app.jinja_env.filters.update(views.FILTERS)
+    app.jinja_env.filters["when"] = _when
+    app.jinja_env.globals.update(
+        asset=_asset,
+        csrf_token=auth.csrf_token,
+        fresh_key=forms.new_key,
+        version=judge.__version__,
+        statuses=list(m.Status),
+        verdicts=list(m.Verdict),
+    )
+    app.jinja_env.trim_blocks = True
+    app.jinja_env.lstrip_blocks = True
+
+    def guarded(view: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(view)
+        def inner(**params: str) -> Any:
+            try:
+                principal = services.sessions.current()
+            except JudgeError as exc:
+                if request.endpoint != "submit" or request.method in _OPEN:
+                    raise
+                return pages.submit_later(exc), exc.http_status
+            if principal is None:
+                here = request.full_path.rstrip("?") if request.method in _OPEN else "/"
+                return redirect(f"{url_for('login')}?next={quote(here, safe='')}", 303)
+            g.principal = principal
+            asking.begin(request, principal)
+            if request.method not in _OPEN:
+                _check_form()
+            return view(**params)
+
+        return inner
+
+    table: list[tuple[str, str, Callable[..., Any], list[str]]] = [
+        ("/", "overview", pages.overview, ["GET"]),
+        ("/me", "me", pages.me, ["GET"]),
+        ("/logout", "logout", pages.logout, ["POST"]),
+        ("/submit", "submit", pages.submit, ["GET", "POST"]),
+        ("/submissions", "submissions", pages.submissions, ["GET"]),
+        ("/submissions/<task_id>", "submission", pages.submission, ["GET"]),
+        ("/submissions/<task_id>/cancel", "cancel", pages.cancel, ["POST"]),
+        ("/executors", "executors", pages.executors, ["GET"]),
+        ("/executors/<name>/drain", "drain", pages.drain, ["POST"]),
+        ("/executors/<name>/resume", "resume", pages.resume, ["POST"]),
+        ("/judicators", "judicators", pages.judicators, ["GET"]),
+        ("/problems", "problems", pages.problems, ["GET"]),
+        *rejudge_pages.table(services),
+        *trail_pages.table(services),
+    ]
+    for path, name, view, methods in table:
+        app.add_url_rule(path, name, guarded(view), methods=methods, provide_automatic_options=False)
+    app.add_url_rule("/login", "login", pages.login, methods=["GET", "POST"], provide_automatic_options=False)
+    app.add_url_rule(SESSION, "session", pages.session, methods=["GET"], provide_automatic_options=False)
+    app.add_url_rule("/favicon.ico", "favicon", _favicon, provide_automatic_options=False)
+
+    @app.context_processor
+    def _who() -> dict[str, Principal | None]:
+        return {"me": g.get("principal")}
+
+
+def _favicon() -> Response:
+    return redirect(_asset("icon.svg"), 301)  # type: ignore[return-value]

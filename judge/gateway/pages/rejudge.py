@@ -1,0 +1,137 @@
+"""The admins' pages of rejudgings: choose and preview, start, compare, apply or cancel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import flash, g, redirect, render_template, request, url_for
+from pydantic import ValidationError
+
+from judge.errors import JudgeError, UnavailableError
+from judge.gateway import auth
+from judge.gateway.api import models, rejudge
+from judge.gateway.api.routes import Services, field_error
+from judge.model.rejudging import RejudgeDiffRequest, RejudgeFilter
+
+_PER_PAGE = 50
+LISTS = ("ids", "user", "problem", "language", "verdict", "executor")
+TIMES = ("since", "until")
+
+
+def filter_of(values: Mapping[str, str]) -> RejudgeFilter:
+    """The filter that a form asks for: words apart by commas or blanks, times as browsers write them, in UTC.
+
+    ValidationError names the field at fault.
+    """
+    wanted: dict[str, Any] = {
+        name: found for name in LISTS if (found := [one for one in re.split(r"[,\s]+", values.get(name, "")) if one])
+    }
+    for name in TIMES:
+        text = values.get(name, "").strip()
+        if text:
+            wanted[name] = text if re.search(r"(Z|[+-]\d\d:?\d\d)$", text) else f"{text}Z"
+    return RejudgeFilter.model_validate(wanted)
+
+
+def words(wanted: RejudgeFilter) -> str:
+    """A filter as people say it."""
+    parts = []
+    for name in LISTS:
+        values = [str(one) for one in getattr(wanted, name)]
+        if values:
+            more = f" and {len(values) - 4} more" if len(values) > 4 else ""
+            parts.append(f"{name.replace('ids', 'id')} {', '.join(values[:4])}{more}")
+    for name in TIMES:
+        moment = getattr(wanted, name)
+        if moment is not None:
+            parts.append(f"{name} {moment:%Y-%m-%d %H:%M} UTC")
+    return "; ".join(parts)
+
+
+class Pages:
+    """The views; every one takes a session of role admin."""
+
+    def __init__(self, services: Services) -> None:
+        """`services` are the app's."""
+        self._cluster = services.cluster
+
+    def overview(self) -> Any:
+        """GET /rejudgings: the list, the form, and with conditions in the address what they find."""
+        auth.admins_only(g.principal, "rejudging")
+        return self._overview({name: request.args.get(name, "") for name in (*LISTS, *TIMES)}), 200
+
+    def _overview(self, given: dict[str, str], error: str = "") -> str:
+        preview = None
+        if any(given[name] for name in (*LISTS, *TIMES)):
+            try:
+                preview = self._cluster.rejudge_preview(filter_of(given))
+            except ValidationError as exc:
+                error = error or str(field_error(exc, "the filter"))
+            except UnavailableError:
+                raise
+            except JudgeError as exc:
+                error = error or str(exc)
+        listed = self._cluster.rejudgings(_PER_PAGE).rejudgings
+        return render_template("rejudgings.html", listed=listed, given=given, preview=preview, error=error, words=words)
+
+    def start(self) -> Any:
+        """POST /rejudgings."""
+        auth.admins_only(g.principal, "rejudging")
+        given = {name: request.form.get(name, "") for name in (*LISTS, *TIMES, "reason", "key")}
+        try:
+            body = models.RejudgeBody(filter=filter_of(given), reason=given["reason"].strip())
+            found = rejudge.start(self._cluster, g.principal, body, given["key"][:128] or None)
+        except ValidationError as exc:
+            return self._overview(given, str(field_error(exc, "the form"))), 400
+        except UnavailableError:
+            raise
+        except JudgeError as exc:
+            return self._overview(given, str(exc)), exc.http_status
+        flash(f"Rejudging {found.id} has begun, behind everything that people wait for.", "good")
+        return redirect(url_for("rejudging", number=found.id), 303)
+
+    def one(self, number: str) -> Any:
+        """GET /rejudgings/N."""
+        auth.admins_only(g.principal, "rejudging")
+        whole = request.args.get("all", "") == "yes"
+        after = request.args.get("after") or None
+        try:
+            wanted = RejudgeDiffRequest(id=rejudge.number_of(number), all=whole, limit=_PER_PAGE, after=after)
+        except ValidationError as exc:
+            raise field_error(exc, "the query") from None
+        diff = self._cluster.rejudge_diff(wanted)
+        columns = sorted({after for row in diff.matrix.values() for after in row})
+        more = urlencode({**({"all": "yes"} if whole else {}), "after": diff.next}) if diff.next else ""
+        return render_template(
+            "rejudging.html", one=diff.rejudging, diff=diff, columns=columns, whole=whole, more=more, words=words
+        )
+
+    def apply(self, number: str) -> Any:
+        """POST /rejudgings/N/apply."""
+        return self._act(number, apply=True)
+
+    def cancel(self, number: str) -> Any:
+        """POST /rejudgings/N/cancel."""
+        return self._act(number, apply=False)
+
+    def _act(self, number: str, *, apply: bool) -> Any:
+        auth.admins_only(g.principal, "rejudging")
+        key = request.form.get("key", "")[:128] or None
+        found = rejudge.act(self._cluster, g.principal, rejudge.number_of(number), apply=apply, key=key)
+        flash("Its verdicts count now." if apply else "Cancelled; every verdict stays as it was.", "good")
+        return redirect(url_for("rejudging", number=found.id), 303)
+
+
+def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[str]]]:
+    """Address, name, view and methods of each page; `pages.register` serves them behind its login."""
+    pages = Pages(services)
+    return [
+        ("/rejudgings", "rejudgings", pages.overview, ["GET"]),
+        ("/rejudgings/start", "rejudge_start", pages.start, ["POST"]),
+        ("/rejudgings/<number>", "rejudging", pages.one, ["GET"]),
+        ("/rejudgings/<number>/apply", "rejudge_apply", pages.apply, ["POST"]),
+        ("/rejudgings/<number>/cancel", "rejudge_cancel", pages.cancel, ["POST"]),
+    ]

@@ -1,0 +1,169 @@
+"""How values look to people: times, sizes, verdicts. Pure functions, used by the templates as filters."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from judge.gateway.submit import size
+from judge.model.messages import RunUsage, Status, Task, TestResult, Verdict
+from judge.text import lines
+
+UNKNOWN = "\N{EN DASH}"
+__all__ = ["FILTERS", "Look", "ago", "look", "progress", "seconds", "size", "utc"]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a verdict or status is shown: a tone for the colour, an icon for the shape, a code and words for the text."""
+
+    tone: str
+    icon: str
+    code: str
+    text: str
+
+
+_VERDICTS = {
+    Verdict.AC: Look("good", "check", "AC", "Accepted"),
+    Verdict.WA: Look("bad", "cross", "WA", "Wrong answer"),
+    Verdict.TLE: Look("time", "clock", "TLE", "Time limit exceeded"),
+    Verdict.MLE: Look("size", "memory", "MLE", "Memory limit exceeded"),
+    Verdict.OLE: Look("size", "output", "OLE", "Output limit exceeded"),
+    Verdict.RTE: Look("bad", "bolt", "RTE", "Run-time error"),
+    Verdict.CE: Look("warn", "wrench", "CE", "Compile error"),
+    Verdict.SV: Look("bad", "shield", "SV", "Forbidden act"),
+    Verdict.JE: Look("warn", "question", "JE", "Judge's error"),
+}
+_STATUSES = {
+    Status.PENDING: Look("idle", "queue", "", "Waiting"),
+    Status.COMPILING: Look("live", "spin", "", "Compiling"),
+    Status.RUNNING: Look("live", "spin", "", "Running"),
+    Status.RETRYING: Look("live", "queue", "", "Waiting for another try"),
+    Status.SUCCESS: Look("good", "check", "", "Done"),
+    Status.COMPILE_FAILED: Look("warn", "wrench", "CE", "Compile error"),
+    Status.RUN_FAILED: Look("bad", "cross", "", "Failed"),
+    Status.CANCELLED: Look("idle", "stop", "", "Cancelled"),
+    Status.INTERNAL_ERROR: Look("warn", "question", "JE", "Judge's error"),
+}
+
+
+def look(what: Task | TestResult | Verdict | Status) -> Look:
+    """How a task, a test, a verdict or a status is shown; a finished task by its verdict."""
+    if isinstance(what, Task):
+        return _VERDICTS[what.verdict] if what.done and what.verdict is not None else _STATUSES[what.status]
+    if isinstance(what, TestResult):
+        return _VERDICTS[what.verdict]
+    return _VERDICTS[what] if isinstance(what, Verdict) else _STATUSES[what]
+
+
+def seconds(value: float | None) -> str:
+    """A duration: `3 ms`, `1.25 s`, `2 min 5 s`; a dash when unknown."""
+    if value is None:
+        return UNKNOWN
+    if value < 0.9995:
+        return f"{value * 1000:.0f} ms"
+    if value < 60:
+        return f"{value:.2f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _parse(text: str) -> datetime.datetime | None:
+    try:
+        when = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return when.replace(tzinfo=datetime.UTC) if when.tzinfo is None else when.astimezone(datetime.UTC)
+
+
+def utc(text: str) -> str:
+    """A stored time in full: `2026-01-31 12:00:05 UTC`."""
+    when = _parse(text)
+    return when.strftime("%Y-%m-%d %H:%M:%S UTC") if when else text
+
+
+_DAY = 86400
+# Below 5 s all is "just now": clocks of two machines differ a little, so a time may even lie ahead.
+_AGES = (
+    (2 * _DAY, "{} days ago", _DAY),
+    (_DAY, "yesterday", _DAY),
+    (3600, "{} h ago", 3600),
+    (60, "{} min ago", 60),
+    (5, "{} s ago", 1),
+)
+
+
+def ago(text: str, now: datetime.datetime) -> str:
+    """A stored time as people say it: `just now`, `5 min ago`, `yesterday`, `31 Jan 2026`."""
+    when = _parse(text)
+    if when is None:
+        return text or UNKNOWN
+    passed = (now - when).total_seconds()
+    if passed >= 14 * _DAY:
+        return f"{when.day} {when:%b %Y}"
+    for least, words, unit in _AGES:
+        if passed >= least:
+            return words.format(int(passed // unit))
+    return "just now"
+
+
+def progress(task: Task) -> tuple[int, int] | None:
+    """(done, all) out of a progress text such as `3/10` or `test 3 of 10`, when it has such."""
+    found = re.search(r"(\d+)\s*(?:/|of)\s*(\d+)", task.progress)
+    if not found or int(found[2]) == 0:
+        return None
+    return min(int(found[1]), int(found[2])), int(found[2])
+
+
+def ending(what: TestResult | RunUsage) -> str:
+    """How a program ended, when that says something: `exit code 3`, `SIGSEGV`."""
+    if what.signal:
+        return _SIGNALS.get(what.signal, f"signal {what.signal}")
+    return f"exit code {what.exit_code}" if what.exit_code else ""
+
+
+def repeated(what: TestResult) -> str:
+    """That a test was run twice, since its first run was near the time limit; empty when it was not."""
+    first = what.repeated
+    if first is None:
+        return ""
+    where = "with all other slots at rest" if first.quiet else "beside other runs, which took too long to end"
+    return f"first run {first.cpu:.3f} s CPU, {first.wall:.3f} s wall; repeated {where}"
+
+
+_SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE",
+            24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS"}  # fmt: skip
+
+
+def capitalize_first(text: str) -> str:
+    """A sentence with a capital letter; names in the rest stay as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def as_shown(value: object) -> object:
+    """What every expression of a template passes through: text whose every character shows, see `judge.text.lines`.
+
+    Markup is left as it is: it was made of such text, or by `verbatim`.
+    """
+    return lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def verbatim(value: str) -> Markup:
+    """What a form gives back to be sent again: escaped, but with every character that was typed."""
+    return escape(value)
+
+
+FILTERS = {
+    "verbatim": verbatim,
+    "capitalize_first": capitalize_first,
+    "look": look,
+    "seconds": seconds,
+    "size": size,
+    "utc": utc,
+    "progress": progress,
+    "ending": ending,
+    "repeated": repeated,
+}

@@ -1,0 +1,1 @@
+"""What only the leading judicator does."""

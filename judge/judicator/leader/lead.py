@@ -1,0 +1,180 @@
+"""Leadership and the leader's sweep (seed: Lead; docs/protocol.md, The leader).
+
+Every act of the leader is a compare-and-set that two leaders could do side by side, so losing etcd costs nothing but
+the sweep. Hand-outs and completions need no leader at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from prometheus_client import Counter, Gauge
+from pymongo import ReturnDocument
+from pymongo.errors import PyMongoError
+
+from judge import clock
+from judge.config import JudicatorConfig
+from judge.etcd.client import Etcd
+from judge.etcd.election import Election
+from judge.judicator.database import Database, Document
+from judge.judicator.executors import Executors
+from judge.judicator.leader.sweep import Decision, Limits, Notes, Seen, decide, observed
+from judge.judicator.loops import Loops, away
+from judge.judicator.queue.order import STRIKE, blame
+from judge.judicator.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+LEADER_KEY: Final = "judicator/leader"
+EPOCH: Final = "leader"
+
+LEADING = Gauge("judge_leading", "1 while this judicator leads")
+DEAD = Counter("judge_executors_dead_total", "Executors declared dead")
+
+
+class Lead:
+    """One candidate: stands for election, and sweeps while it leads."""
+
+    def __init__(
+        self,
+        config: JudicatorConfig,
+        database: Database,
+        etcd: Etcd,
+        tasks: Tasks,
+        executors: Executors,
+        loops: Loops,
+        *,
+        monotonic: Callable[[], float] = clock.monotonic,
+    ) -> None:
+        """Nothing is asked before the loops run. `monotonic` is for tests."""
+        self._config = config
+        self._db = database
+        self._tasks = tasks
+        self._executors = executors
+        self._loops = loops
+        self._monotonic = monotonic
+        self._election = Election(etcd, LEADER_KEY, config.name, config.leader_ttl)
+        # A thread of its own, so that nothing else that waits for etcd delays a refresh.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="election")
+        self._limits = Limits(config.task_expiry, config.executor_expiry, config.executor_forget)
+        self._notes: Notes = {}
+        self._observed = 0.0
+        self._last: float | None = None
+        self.epoch: int | None = None
+
+    @property
+    def leading(self) -> bool:
+        """Whether this judicator may act as leader at this moment."""
+        return self.epoch is not None and self._election.held
+
+    async def elect(self) -> None:
+        """Stand for election until cancelled."""
+        while True:
+            await self.step()
+            await asyncio.sleep(self._election.interval)
+
+    async def step(self) -> bool:
+        """One step of the election; on winning an epoch is taken from the database. Whether it leads afterwards."""
+        held = await asyncio.get_running_loop().run_in_executor(self._thread, self._election.step)
+        if not held:
+            self._lost()
+        elif self.epoch is None:
+            try:
+                await self._take_epoch()
+            except PyMongoError as exc:
+                if not away(exc):  # else the next step tries again
+                    raise
+        LEADING.set(int(self.leading))
+        return self.leading
+
+    def _lost(self) -> None:
+        if self.epoch is not None:
+            log.warning("epoch %d is over: this judicator no longer leads", self.epoch)
+        self.epoch, self._notes, self._last = None, {}, None
+
+    async def _take_epoch(self) -> None:
+        """An epoch that is larger than every one before it, whatever happens to etcd (its restores, its rebuilding)."""
+        doc = await self._db.meta.find_one_and_update(
+            {"_id": EPOCH},
+            {"$inc": {"epoch": 1}, "$set": {"holder": self._config.name}},
+            upsert=True,
+            return_document=ReturnDocument.AFTER,
+        )
+        if doc is None:  # deleted between the two steps of the upsert
+            return
+        self.epoch = int(doc["epoch"])
+        log.info("leading with epoch %d", self.epoch)
+
+    async def sweep(self) -> None:
+        """Sweep until cancelled, while leading."""
+        while True:
+            await asyncio.sleep(self._config.sweep_interval)
+            try:
+                await self.sweep_once()
+            except PyMongoError as exc:
+                if not away(exc):
+                    raise
+                log.warning("sweep put off, the database does not answer: %s", str(exc)[:200])
+
+    async def sweep_once(self) -> Decision | None:
+        """One pass; None when this judicator does not lead (any more)."""
+        if not self.leading or not await self._confirm():
+            return None
+        now = self._monotonic()
+        if self._last is not None:
+            self._observed = observed(self._observed, now - self._last, self._config.sweep_interval)
+        self._last = now
+        running = await self._tasks.running()
+        docs = {doc["_id"]: doc for doc in await self._executors.all()}
+        seen = [Seen(doc["_id"], doc["incarnation"], doc["sequence"], doc["alive"]) for doc in docs.values()]
+        decision = decide(self._notes, running, seen, self._observed, self._limits)
+        self._notes = decision.notes
+        for one in decision.dead:
+            await self._for_each(one.name, functools.partial(self._declare_dead, docs[one.name]))
+        late = f"no sign of life for {self._config.task_expiry:g} s"
+        for task, why, reason, weight in (
+            *((one, "dead", *blame("the executor is dead", waiting=one.waiting)) for one in decision.orphaned),
+            *((one, "expired", late, STRIKE) for one in decision.expired),
+        ):
+            back = functools.partial(self._tasks.give_back, task, why, reason, weight=weight, silent=True)
+            await self._for_each(task.id, back)
+        for one in decision.forgotten:
+            await self._for_each(one.name, functools.partial(self._forget, docs[one.name]))
+        return decision
+
+    async def _for_each(self, item: object, act: Callable[[], Awaitable[object]]) -> None:
+        """One act of the sweep: a fault in it keeps nobody from the others."""
+        if self.leading:
+            await self._loops.item("sweep", item, act)
+
+    async def _declare_dead(self, doc: Document) -> None:
+        if await self._executors.declare_dead(doc):
+            DEAD.inc()
+            log.warning("executor '%s' is dead: no report for %g s", doc["_id"], self._config.executor_expiry)
+
+    async def _forget(self, doc: Document) -> None:
+        if await self._executors.forget(doc):
+            log.info("executor '%s' is forgotten: dead for %g s", doc["_id"], self._config.executor_forget)
+
+    async def _confirm(self) -> bool:
+        """Write to the epoch: proves that it is the newest, and that the database takes majority writes now.
+
+        Without the second, a stalled replica set would look like silent executors.
+        """
+        done = await self._db.meta.update_one({"_id": EPOCH, "epoch": self.epoch}, {"$inc": {"passes": 1}})
+        if not done.matched_count:
+            log.warning("epoch %s is not the newest: taking a new one, if this judicator still leads", self.epoch)
+            self._lost()
+        return bool(done.matched_count)
+
+    async def resign(self) -> None:
+        """Give the leadership up; called once, when the loops have ended."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._election.resign)
+        self.epoch = None
+        self._thread.shutdown(wait=False)
+        LEADING.set(0)

@@ -1,0 +1,1 @@
+"""What waits, in which order, and what each user has of it."""

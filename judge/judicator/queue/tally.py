@@ -1,0 +1,130 @@
+"""How many tasks wait, run and are finished, without reading them all at each look.
+
+A short queue is counted as it is. A long one is counted by the leader, over an index and not without a pause; all show
+its last count, which is so old at most as the count took twenty times over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from bson import ObjectId
+from pymongo.errors import PyMongoError
+
+from judge import clock
+from judge.judicator.database import LANE, Database, Document
+from judge.judicator.loops import away
+from judge.judicator.queue.order import RANKS
+from judge.judicator.queue.waiting import BEHIND, FRONT, RUN, Queue
+
+log = logging.getLogger(__name__)
+
+# Up to so many entries of an index are looked at for one answer.
+LOOK: Final = 500
+# The document of the leader's count.
+_TALLY: Final = "tally"
+# Of its time the leader counts one part in so many, at most once in so many seconds.
+_SHARE: Final = 20
+_PERIOD: Final = 1.0
+_WAITING: Final[Document] = {"waits": {"$in": [BEHIND, FRONT, RUN]}}
+_RUNNING: Final[Document] = {"executor": {"$gt": ""}, "done": False}
+# Judged runs of open rejudgings: tasks, but no submissions.
+_RERUNS: Final[Document] = {"rejudging": {"$gt": 0}, "rerun_of": {"$gte": ObjectId(b"\0" * 12)}, "done": True}
+
+
+@dataclass
+class Work:
+    """How many tasks wait (by priority, and by language or empty), run (by executor), and are finished."""
+
+    queued: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RANKS, 0))
+    needs: dict[str, int] = field(default_factory=dict)
+    holding: dict[str, int] = field(default_factory=dict)
+    reruns: int = 0
+
+    @property
+    def running(self) -> int:
+        """How many tasks executors have in hand."""
+        return sum(self.holding.values())
+
+    def count(self, rows: Iterable[tuple[str, str, int]]) -> None:
+        """Add waiting tasks: priority, needs, how many."""
+        for priority, needs, n in rows:
+            self.queued[priority] += n
+            self.needs[needs] = self.needs.get(needs, 0) + n
+
+
+class Tally:
+    """Counts, for status and metrics."""
+
+    def __init__(self, database: Database, queue: Queue) -> None:
+        """Nothing is read before the first call."""
+        self._db = database
+        self._tasks = database.tasks
+        self._queue = queue
+        self._last: Document | None = None
+
+    async def holding(self) -> dict[str, int]:
+        """How many tasks each executor has in hand."""
+        found: dict[str, int] = {}
+        async for doc in self._tasks.find(_RUNNING, {"executor": 1, "_id": 0}, hint="hands"):
+            found[doc["executor"]] = found.get(doc["executor"], 0) + 1
+        return found
+
+    async def work(self) -> Work:
+        """What there is to do; exact while less than LOOK tasks wait, else as the leader counted last."""
+        fields = {"priority": 1, "needs": 1, "_id": 0}
+        holding, seen, last = await asyncio.gather(
+            self.holding(),
+            self._tasks.find(_WAITING, fields, hint=LANE, limit=LOOK).to_list(),
+            self._db.meta.find_one({"_id": _TALLY}),
+        )
+        if len(seen) == LOOK and last is None:
+            last = await self.recount()
+        work = Work(holding=holding, reruns=(last or {}).get("reruns", 0))
+        if len(seen) < LOOK or last is None:
+            work.count((one["priority"], one["needs"], 1) for one in seen)
+        else:
+            work.count((row["priority"], row["needs"], row["n"]) for row in last["rows"])
+        return work
+
+    async def finished(self, work: Work) -> int:
+        """How many submissions there are that neither wait nor run, after `work`."""
+        total = await self._tasks.estimated_document_count()
+        return max(0, total - sum(work.queued.values()) - work.running - work.reruns)
+
+    async def run(self, leading: Callable[[], bool]) -> None:
+        """While leading, count, and mend the queue's lanes; until cancelled."""
+        took = 0.0
+        while True:
+            await asyncio.sleep(max(_PERIOD, _SHARE * took))
+            if not leading():
+                self._last = None  # another one counts now
+                continue
+            start = clock.monotonic()
+            try:
+                await self.recount()
+                took = clock.monotonic() - start
+                await self._queue.mend()
+            except PyMongoError as exc:
+                if not away(exc):
+                    raise
+                log.warning("the queue is not counted, the database does not answer: %s", str(exc)[:200])
+
+    async def recount(self) -> Document:
+        """Count all that waits, over an index alone, and keep it for everybody."""
+        group = {"_id": {"priority": "$priority", "needs": "$needs"}, "n": {"$sum": 1}}
+        steps: list[Document] = [{"$match": _WAITING}, {"$group": group}]
+        rows = [
+            {**row["_id"], "n": row["n"]}
+            async for row in await self._tasks.aggregate(steps, hint=LANE, comment="recount")
+        ]
+        reruns = await self._tasks.count_documents(_RERUNS, hint="rejudging", comment="recount")
+        counted: Document = {"rows": rows, "reruns": reruns}
+        if counted != self._last:
+            await self._db.meta.update_one({"_id": _TALLY}, {"$set": counted}, upsert=True)
+            self._last = counted
+        return counted

@@ -1,0 +1,203 @@
+"""What each user's submissions take in the database (docs/protocol.md, Stored bytes): one counter a user.
+
+A task carries `bytes`: its document as it was handed in, its result, and the blobs of both. While it is not done it has
+`reserved` among these for the output that may be stored of it, so that what waits cannot grow past the limit. The
+counter is kept with one small write beside the task's, so it may be a little wrong after a crash; `recount` mends that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import bson
+from pymongo.errors import DuplicateKeyError, PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from judge.errors import LimitError
+from judge.judicator.database import STORED, Collection, Database
+from judge.model.messages import Limits, Submission
+
+log = logging.getLogger(__name__)
+
+# The fields of a task beside the submission and the result.
+_FIXED: Final = 1024
+_USERS: Final = 20
+
+
+def output_of(submission: Submission) -> int:
+    """The most bytes of output that may be stored of a submission: a single run without an answer keeps all of it."""
+    tests = submission.tests
+    answered = any(one.answer is not None or one.answer_blob is not None for one in tests)
+    if submission.problem is not None or len(tests) > 1 or answered:
+        return 0
+    return submission.limits.output or Limits().output
+
+
+class Taken:
+    """A reservation; `kept` says that what it is for is stored: the task, or at least its blobs."""
+
+    kept = False
+
+
+class Usage:
+    """The counters."""
+
+    def __init__(self, database: Database) -> None:
+        """Nothing is sent before the first call."""
+        self._tasks = database.tasks
+        self._files: Collection = database.raw["fs.files"]
+        # Not worth a wait for the majority: what is lost with a primary is mended as every other fault is.
+        self._col: Collection = database.usage.with_options(
+            write_concern=WriteConcern(w=1, j=False), read_concern=ReadConcern("local")
+        )
+        self._owed: dict[str, int] = {}
+        self._paying: asyncio.Task[None] | None = None
+
+    async def weigh(self, document: Mapping[str, Any], blobs: Iterable[str]) -> int:
+        """Bytes of a document and of blobs; a blob that others have, too, counts in full."""
+        total = len(bson.encode(document))
+        names = sorted(set(blobs))
+        if names:
+            sizes = {doc["filename"]: doc["length"] async for doc in self._files.find({"filename": {"$in": names}})}
+            total += sum(sizes.values())
+        return total
+
+    async def of_submission(self, submission: Submission, blobs: Iterable[str]) -> int:
+        """Bytes that a new task takes."""
+        return _FIXED + await self.weigh(submission.model_dump(mode="json", exclude_none=True), blobs)
+
+    async def stored(self, user: str) -> int:
+        """Bytes that a user's submissions and results take now."""
+        await self._paid()
+        doc = await self._col.find_one({"_id": user})
+        return max(0, int(doc["bytes"])) if doc is not None else 0
+
+    @asynccontextmanager
+    async def taking(self, user: str, size: int, output: int, most: int | None) -> AsyncIterator[Taken]:
+        """Count `size` and `output` bytes for a task about to be stored; given back unless it is said to be `kept`.
+
+        `output` is what output_of says. LimitError when the user would have more than `most`; exact however many do
+        it at once.
+        """
+        both = size + output
+        if most is None:
+            await self.add(user, both)
+        elif not (
+            await self._reserve(user, both, most) or (await self._paid() and await self._reserve(user, both, most))
+        ):
+            its = f", {output} of them for its output" if output else ""
+            less = ", ask for a smaller limits.output" if output else ""
+            raise LimitError(
+                f"user: '{user}' has {await self.stored(user)} bytes of submissions and results stored, with what the "
+                f"output of unjudged ones may take; this one may take {both}{its}; the limit is {most}. "
+                f"Hand in again when others are judged{less}, or an admin deletes old ones "
+                "(`judgectl delete submission`)"
+            )
+        taken = Taken()
+        try:
+            yield taken
+        finally:
+            if not taken.kept:
+                await self.add(user, -both)
+
+    async def _reserve(self, user: str, size: int, most: int) -> bool:
+        room, more = {"_id": user, "bytes": {"$lte": most - size}}, {"$inc": {"bytes": size}}
+        if size > most:
+            return False
+        try:
+            await self._col.update_one(room, more, upsert=True)
+        except DuplicateKeyError:  # there is a counter: without room, or made at this very moment
+            return bool((await self._col.update_one(room, more)).matched_count)
+        return True
+
+    async def add(self, user: str, size: int) -> None:
+        """Count `size` bytes more, or less."""
+        if size:
+            await self._col.update_one({"_id": user}, {"$inc": {"bytes": size}}, upsert=True)
+
+    def later(self, user: str, size: int) -> None:
+        """The same beside the answer that it belongs to, which need not wait; all that come meanwhile are one write."""
+        self._owed[user] = self._owed.get(user, 0) + size
+        if self._paying is None:
+            self._paying = asyncio.create_task(self._pay())
+
+    async def _paid(self) -> bool:
+        """Wait until what was judged a moment ago is counted; whether there was anything."""
+        paying = self._paying
+        if paying is not None:
+            await asyncio.shield(paying)
+        return paying is not None
+
+    async def _pay(self) -> None:
+        try:
+            while self._owed:
+                user, size = self._owed.popitem()
+                try:
+                    await self.add(user, size)
+                except PyMongoError as exc:
+                    log.warning("the bytes of user '%s' are counted later, the database said: %s", user, str(exc)[:200])
+        finally:
+            self._paying = None
+
+    async def gone(self, docs: Iterable[Mapping[str, Any]]) -> int:
+        """Count what has been deleted: task documents with `user` and `bytes`; the sum of bytes."""
+        sums: dict[str, int] = {}
+        for doc in docs:
+            sums[doc["user"]] = sums.get(doc["user"], 0) + int(doc.get("bytes", 0))
+        for user, size in sums.items():
+            await self.add(user, -size)
+        return sum(sums.values())
+
+    async def recount(self, after: str | None) -> tuple[str | None, int]:
+        """A step of retention: compare some users' counters with their tasks; how many were mended."""
+        mended, user = 0, after or ""
+        for _ in range(_USERS):
+            following = await self._following(user)
+            if following is None:
+                return None, mended
+            user = following
+            mended += await self._recount(user)
+        return user, mended
+
+    async def _following(self, user: str) -> str | None:
+        task = await self._tasks.find_one({"user": {"$gt": user}}, {"_id": 0, "user": 1}, sort=STORED)
+        counter = await self._col.find_one({"_id": {"$gt": user}}, {"_id": 1}, sort=[("_id", 1)])
+        found = [task["user"]] if task else []
+        return min([*found, *([counter["_id"]] if counter else [])], default=None)
+
+    async def _recount(self, user: str) -> bool:
+        counter = await self._col.find_one({"_id": user}) or {"bytes": 0}
+        sums: list[dict[str, Any]] = [
+            {"$match": {"user": user}},
+            {"$group": {"_id": None, "bytes": {"$sum": "$bytes"}, "tasks": {"$sum": 1}}},
+        ]
+        rows = await (await self._tasks.aggregate(sums, hint="stored", comment="recount")).to_list()
+        real, tasks = (rows[0]["bytes"], rows[0]["tasks"]) if rows else (0, 0)
+        off = int(real - counter["bytes"])
+        if not tasks and not counter["bytes"]:
+            await self._col.delete_one({"_id": user, "bytes": 0})
+            return False
+        amount = correction(counter.get("off", 0), off)
+        if off == counter.get("off", 0) == 0:
+            return False
+        await self._col.update_one(
+            {"_id": user}, {"$inc": {"bytes": amount}, "$set": {"off": off - amount}}, upsert=True
+        )
+        if amount:
+            log.warning("the counter of what user '%s' has stored was off by %d bytes: mended", user, amount)
+        return bool(amount)
+
+
+def correction(before: int, now: int) -> int:
+    """By how much to mend a counter that was off by `before` at the last look and is by `now`; pure.
+
+    What was under way at one look is over at the next, so only what is off at both, in the same direction, is a fault.
+    """
+    if before * now <= 0:
+        return 0
+    return min(before, now, key=abs)

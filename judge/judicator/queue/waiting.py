@@ -1,0 +1,336 @@
+"""What waits: where a new task goes, which tasks an executor may take, and how many slots each user holds.
+
+Each question is answered from the ends of an index, so that it costs the same whether ten tasks wait or a million.
+`waits` is set while a task waits, and says where:
+
+- FRONT: hand-outs look at it. A lane (the waiting tasks of one user, rank and language) has at least one here.
+- BEHIND: its lane has enough in front. It moves there, in order, when those are handed out. So the many tasks of a
+  user who may hold no more slots are passed by stepping over a few.
+- RUN: a run of a rejudging.
+
+More in front than needed does no harm: the order is that of the keys. `tried` names the executors that failed the task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from bson import MaxKey, ObjectId
+from pymongo.errors import PyMongoError
+from pymongo.read_concern import ReadConcern
+
+from judge.allowance import Allowances
+from judge.judicator.database import LANE, QUEUE, Collection, Database, Document
+from judge.judicator.queue.order import LIVE, Capacity, may_take, most_slots, round_of, yields
+
+log = logging.getLogger(__name__)
+
+FRONT: Final = "front"
+BEHIND: Final = "behind"
+RUN: Final = "run"
+OWN: Final = [BEHIND, FRONT]
+_RUNS: Final[Document] = {"waits": RUN}
+_FAILED: Final[Document] = {"waits": {"$in": [FRONT, RUN]}, "tried": {"$gt": ""}}
+
+# A lane's front is filled up to the first figure when it has no more than the second.
+ROOM: Final = 16
+_LOW: Final = 8
+# Lanes that one pass of `mend` looks at.
+_MEND: Final = 200
+# Of one user's waiting tasks no more are counted where no role has a cap.
+_MOST: Final = 10_000
+_FIELDS: Final = {"attempt": 1, "needs": 1, "rank": 1, "order": 1, "arrival": 1, "user": 1, "tried": 1} | {
+    "submission.role": 1
+}
+
+Lane = tuple[str, int, str]
+
+
+class Waker(Protocol):
+    """Who is told that a task may be handed out now."""
+
+    def queued(self, task: ObjectId, attempt: int, needs: str) -> None:
+        """A task waits in front."""
+
+    def room(self, needs: Iterable[str]) -> None:
+        """A user may hold one slot more, and has tasks waiting that need these languages."""
+
+
+@dataclass(frozen=True)
+class Taker:
+    """The executor that is to be handed work, and the report that asks for it."""
+
+    name: str
+    incarnation: str
+    sequence: int
+    languages: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one user has in the cluster: tasks that wait, and tasks that executors have in hand; no rejudgings."""
+
+    waiting: int
+    running: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a new task's place depends on (order.fair_order), as the newest writes left it.
+
+    `behind`: its lane has enough in front. `waiting`: no more tasks of its user wait; None: there may be many.
+    """
+
+    now: int
+    mine: int | None
+    last: int | None
+    behind: bool
+    waiting: int | None
+
+
+class Queue:
+    """The waiting tasks of one cluster."""
+
+    def __init__(self, database: Database, waker: Waker, allowances: Allowances) -> None:
+        """`allowances` say how many slots a user of each role may hold."""
+        self._tasks = database.tasks
+        # What a hand-out did a moment ago counts at once. A seat that it took would be refused anyway.
+        self._newest = database.tasks.with_options(read_concern=ReadConcern("local"))
+        self._waker = waker
+        self._allowances = allowances
+        self._mended: Sequence[Any] | None = None
+        self._later: set[asyncio.Task[None]] = set()
+
+    # --- adding ------------------------------------------------------------------------------------------------
+
+    async def place(self, lane: Lane, priority: str, capacity: Capacity) -> Place:
+        """What decides a new task's place in the class of this priority.
+
+        All of it is one question to the database: apart, its parts would take three times as long.
+        """
+        user, rank, needs = lane
+        handed: Document = {"priority": priority, "attempt": {"$gt": 0}}
+        mine: Document = {"user": user, "waits": {"$in": OWN}}
+        parts = [
+            _end("head", {"waits": FRONT, "rank": rank, "needs": needs}, 1),
+            _end("here", {**handed, "needs": needs}, -1),
+            _end("anywhere", {**handed, "needs": {"$in": ["", *sorted(capacity.languages)]}}, -1),
+            _end("mine", {**mine, "rank": rank}, -1),
+            _end("oldest", {**mine, "rank": rank}, 1),
+            _number("others", {**mine, "rank": {"$in": [other for other in LIVE if other != rank]}}, ROOM),
+            _end("last", {**handed, "user": user}, -1),
+            _number("behind", {**_lane(lane), "waits": BEHIND}, 1),
+            _number("front", {**_lane(lane), "waits": FRONT}, ROOM),
+        ]
+        found = await self._ask(parts)
+        others = found.get("others", 0)
+        return Place(
+            now=round_of(found.get("head"), found.get("here"), found.get("anywhere")),
+            mine=found.get("mine"),
+            last=found.get("last"),
+            behind="behind" in found or found.get("front", 0) >= ROOM,
+            waiting=others + span(found.get("oldest"), found.get("mine")) if others < ROOM else None,
+        )
+
+    async def _ask(self, parts: list[list[Document]]) -> dict[str, int]:
+        """What `_end` and `_number` ask, all in one command, as the newest writes left it."""
+        return {row["what"]: int(row["n"]) for row in await _union(self._newest, parts)}
+
+    async def _in_front(self, lane: Lane) -> int:
+        return await self._tasks.count_documents({**_lane(lane), "waits": FRONT}, limit=ROOM, hint=LANE)
+
+    async def added(self, lane: Lane) -> None:
+        """Look again after a task was added behind: its lane's front may have been handed out meanwhile."""
+        if await self._tasks.find_one({**_lane(lane), "waits": FRONT}, {"needs": 1, "_id": 0}, hint=LANE) is None:
+            await self.refill(lane)
+
+    async def waiting(self, user: str, most: int) -> int:
+        """How many tasks of a user wait, counted up to `most`; runs of rejudgings are not the user's."""
+        mine = {"waits": {"$in": OWN}, "user": user}
+        return await self._newest.count_documents(mine, limit=most, hint=LANE, comment="waiting")
+
+    async def full(self, user: str, cap: int) -> bool:
+        """Whether so many tasks of a user wait; as in `place` nothing is counted as long as few enough are sure to."""
+        mine: Document = {"user": user, "waits": {"$in": OWN}}
+        ends = [
+            _end(f"{name} {rank}", {**mine, "rank": rank}, way)
+            for rank in LIVE
+            for name, way in (("oldest", 1), ("newest", -1))
+        ]
+        found = await self._ask(ends)
+        most = sum(span(found.get(f"oldest {rank}"), found.get(f"newest {rank}")) for rank in LIVE)
+        return most >= cap and await self.waiting(user, cap) >= cap
+
+    async def load(self, user: str) -> Load:
+        """What a user has in the cluster at this moment (whoami); waiting tasks are counted up to the highest cap."""
+        running = {"executor": {"$gt": ""}, "done": False, "user": user, "rank": {"$in": LIVE}}
+        most = max(self._allowances.user.waiting or 0, self._allowances.admin.waiting or 0) or _MOST
+        waiting, held = await asyncio.gather(
+            self.waiting(user, most), self._tasks.count_documents(running, hint="hands")
+        )
+        return Load(waiting, held)
+
+    # --- handing out -------------------------------------------------------------------------------------------
+
+    async def candidates(self, taker: Taker, limit: int, capacity: Capacity, full: set[str]) -> list[Document]:
+        """Up to `limit` waiting tasks for an executor in order, none of the users in `full`; runs come last.
+
+        What nobody has failed, and whether there is anything else, is one question to the database.
+        """
+        others = {name: has for name, has in capacity.executors.items() if name != taker.name}
+        needs = ["", *sorted(taker.languages)]
+        front: Document = {"waits": FRONT, **({"user": {"$nin": sorted(full)}} if full else {})}
+
+        def first(where: Document, tried: str) -> list[Document]:
+            able = [one for one in needs if may_take(taker.name, one, tried.split(","), others)]
+            match = {"$match": {**where, "tried": tried, "needs": {"$in": able}}}
+            return [match, {"$sort": dict(QUEUE)}, {"$limit": limit}, {"$project": _FIELDS}]
+
+        any_failed: list[Document] = [{"$match": _FAILED}, {"$limit": 1}, {"$project": {"_id": 0, "tried": 1}}]
+        rows = await _union(self._tasks, [first(front, ""), first(_RUNS, ""), any_failed])
+        found = [row for row in rows if "_id" in row]
+        if len(found) < len(rows):
+            for tried in await self._tasks.distinct("tried", _FAILED):
+                found += await _union(self._tasks, [first(front, tried), first(_RUNS, tried)])
+        # With others about, what this very executor failed comes last: anything else is more likely to go well here.
+        mine = taker.name if others else None
+        found.sort(
+            key=lambda one: (yields(one["rank"]), mine in one["tried"].split(","), *(one[key] for key, _ in QUEUE))
+        )
+        return found[:limit]
+
+    async def seated(
+        self, found: list[Document], capacity: Capacity, full: set[str]
+    ) -> list[tuple[Document, int | None]]:
+        """The candidates that their users' shares allow, each with its seat (None: no limit).
+
+        A user's tasks in hand have different numbers below what the share allows, and a unique index sees to it: so
+        the share holds whoever hands out at the same moment. Users who hold theirs are added to `full`.
+        """
+        caps = [self._most(one, capacity) for one in found]
+        users = sorted({one["user"] for one, cap in zip(found, caps, strict=True) if cap is not None})
+        taken = dict(zip(users, await asyncio.gather(*map(self._seats, users)), strict=True))
+        allowed: list[tuple[Document, int | None]] = []
+        for one, cap in zip(found, caps, strict=True):
+            if cap is None:
+                allowed.append((one, None))
+                continue
+            seats = taken[one["user"]]
+            if len(seats) >= cap:
+                full.add(one["user"])
+                continue
+            seat = next(number for number in range(cap) if number not in seats)
+            seats.add(seat)
+            allowed.append((one, seat))
+        return allowed
+
+    def _most(self, doc: Document, capacity: Capacity) -> int | None:
+        """How many slots the user of a waiting task may hold; None without a limit."""
+        if yields(doc["rank"]):
+            return None
+        return most_slots(self._allowances.of(doc["submission"].get("role", "user")).slot_share, capacity.slots)
+
+    async def _seats(self, user: str) -> set[int]:
+        found = self._newest.find({"user": user, "seat": {"$gte": 0}}, {"seat": 1, "_id": 0})
+        return {one["seat"] async for one in found}
+
+    async def freed(self, user: str) -> None:
+        """A task of this user holds its slot no more: tasks that waited for that may be handed out."""
+        found = await asyncio.gather(*(self._needs(user, rank) for rank in LIVE))
+        if needs := {one for some in found for one in some}:
+            self._waker.room(needs)
+
+    async def _needs(self, user: str, rank: int) -> list[str]:
+        """The languages of what a user has in front; the index gives each with one step, however many tasks wait."""
+        lanes: list[Document] = [
+            {"$match": {"waits": FRONT, "user": user, "rank": rank}},
+            {"$sort": {"needs": 1}},
+            {"$group": {"_id": "$needs", "first": {"$first": "$needs"}}},
+        ]
+        return [row["_id"] async for row in await self._tasks.aggregate(lanes, hint=LANE)]
+
+    # --- lanes -------------------------------------------------------------------------------------------------
+
+    async def refill(self, lane: Lane) -> None:
+        """Move the next tasks of a lane to the front, when few are left there."""
+        behind = self._tasks.find({**_lane(lane), "waits": BEHIND}, {"attempt": 1}, hint=LANE, limit=ROOM)
+        docs = await behind.sort([("order", 1), ("arrival", 1)]).to_list()
+        if not docs:
+            return
+        front = await self._in_front(lane)
+        if front > _LOW:
+            return
+        docs = docs[: ROOM - front]
+        ids = [doc["_id"] for doc in docs]
+        await self._tasks.update_many({"_id": {"$in": ids}, "waits": BEHIND}, {"$set": {"waits": FRONT}}, hint="_id_")
+        for doc in docs:
+            self._waker.queued(doc["_id"], doc["attempt"], lane[2])
+
+    def refill_later(self, lane: Lane) -> None:
+        """The same beside the answer that took from the lane, which need not wait for it."""
+
+        async def refill() -> None:
+            try:
+                await self.refill(lane)
+            except PyMongoError as exc:
+                log.warning("the queue of user '%s' moves up later, the database said: %s", lane[0], str(exc)[:200])
+
+        task = asyncio.create_task(refill())
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    async def mend(self) -> None:
+        """Refill lanes with nothing in front: a judicator has died between a hand-out and `refill` (leader only)."""
+        last = self._mended or (BEHIND, "", 0, "", 0)
+        for _ in range(_MEND):
+            found = self._tasks.find({}, {"user": 1, "rank": 1, "needs": 1, "_id": 0}, hint=LANE, limit=1)
+            keys = ("waits", "user", "rank", "needs", "order")
+            ends = (BEHIND, MaxKey(), MaxKey(), MaxKey(), MaxKey())
+            docs = await found.min(_bound(keys, last)).max(_bound(keys, ends)).to_list()
+            if not docs:
+                self._mended = None
+                return
+            lane = (docs[0]["user"], docs[0]["rank"], docs[0]["needs"])
+            await self.added(lane)
+            last = self._mended = (BEHIND, *lane, MaxKey())
+
+
+async def _union(tasks: Collection, parts: list[list[Document]]) -> list[Document]:
+    """What several pipelines find, as one command."""
+    more = [{"$unionWith": {"coll": tasks.name, "pipeline": part}} for part in parts[1:]]
+    return await (await tasks.aggregate([*parts[0], *more])).to_list()
+
+
+def _bound(keys: Sequence[str], values: Sequence[Any]) -> list[tuple[str, Any]]:
+    """A bound of LANE: keys that are not named are at their end."""
+    return [*zip(keys, values, strict=True), ("arrival", MaxKey()), ("priority", MaxKey())]
+
+
+def lane_of(doc: Document) -> Lane:
+    """The lane of a task."""
+    return doc["user"], doc["rank"], doc["needs"]
+
+
+def _lane(lane: Lane) -> Document:
+    return dict(zip(("user", "rank", "needs"), lane, strict=True))
+
+
+def span(oldest: int | None, newest: int | None) -> int:
+    """How many tasks of one user wait at most in a class, by their orders at both ends: no two have the same; pure."""
+    return 0 if oldest is None or newest is None else newest - oldest + 1
+
+
+def _end(what: str, match: Document, direction: int) -> list[Document]:
+    """A part of `_ask`: the smallest (1) or largest (-1) order of what matches."""
+    named = {"_id": 0, "what": {"$literal": what}, "n": "$order"}
+    return [{"$match": match}, {"$sort": {"order": direction}}, {"$limit": 1}, {"$project": named}]
+
+
+def _number(what: str, match: Document, most: int) -> list[Document]:
+    """A part of `_ask`: how many match, counted up to `most`; no row when none does."""
+    named = {"what": {"$literal": what}, "n": 1}
+    return [{"$match": match}, {"$limit": most}, {"$count": "n"}, {"$project": named}]

@@ -1,0 +1,1 @@
+"""Judging finished submissions again."""

@@ -1,0 +1,289 @@
+"""The runs of rejudgings: the one module beside tasks.py that writes task documents (docs/rejudge.md).
+
+A run ("rerun") is a task of its own that judges the source of a finished submission again, behind everything that
+people wait for. It is handed out, reported, swept and cancelled as every task is. Its outcome reaches the submission in
+two steps that change nothing for readers, `stage` and `fold`, around the switch between them (verdicts.py).
+
+Every function here may be repeated, and may run at several judicators at once: what is done already is left alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+from bson import ObjectId
+
+from judge import failpoint
+from judge.errors import ConflictError, NotFoundError
+from judge.judicator import documents
+from judge.judicator.database import Database, Document
+from judge.judicator.queue.order import RANKS
+from judge.judicator.queue.waiting import RUN
+from judge.judicator.rejudging import verdicts
+from judge.judicator.tasks import Tasks
+
+# Documents of one command: a few of these pass within any deadline, however big the sources are.
+_BATCH: Final = 200
+# Of a command that touches a flag or deletes.
+_MANY: Final = 2000
+# Where a batch is named by ids they must lead: the planner likes to walk all of a rejudging for each batch instead.
+_BY_ID: Final = "_id_"
+_PRIORITY: Final = "rejudge"
+_LEAST: Final = ObjectId(b"\0" * 12)
+_SCORE: Final = {"$ifNull": ["$result.score", None]}
+
+# What differs enough to be told: the verdict, or the score.
+CHANGED: Final[Document] = {
+    "$and": [
+        "$done",
+        {
+            "$or": [
+                {"$ne": ["$verdict", "$before.verdict"]},
+                {"$ne": [_SCORE, {"$ifNull": ["$before.score", None]}]},
+            ]
+        },
+    ]
+}
+
+
+def rerun_id(number: int, task: ObjectId) -> ObjectId:
+    """The id of a submission's run in a rejudging: always the same, so that it is never made twice.
+
+    As an ObjectId it is older than every other, so that searches, newest first, do not pass the runs on their way.
+    """
+    return ObjectId(b"\0" * 4 + hashlib.sha256(f"{number}:{task}".encode()).digest()[:8])
+
+
+def members(number: int) -> Document:
+    """The query of the submissions in an open rejudging."""
+    return {"rejudging": number, "rerun_of": None}
+
+
+def runs(number: int) -> Document:
+    """The query of a rejudging's runs."""
+    return {"rejudging": number, "rerun_of": {"$gte": _LEAST}}
+
+
+class Reruns:
+    """Makes, counts, stages, folds and removes runs."""
+
+    def __init__(self, database: Database, tasks: Tasks) -> None:
+        """`tasks` cancels what executors have in hand."""
+        self._db = database
+        self._col = database.tasks
+        self._tasks = tasks
+
+    async def mark(self, number: int, ids: Sequence[ObjectId]) -> None:
+        """Make these submissions part of a rejudging, those that are in no other one."""
+        for part in _parts(ids, _MANY):
+            free = {"_id": {"$in": part}, "done": True, "rejudging": None, "rerun_of": None}
+            await self._col.update_many(free, {"$set": {"rejudging": number}}, hint=_BY_ID)
+
+    async def create(self, doc: Document, ids: Sequence[ObjectId], now: datetime.datetime) -> AsyncIterator[int]:
+        """Queue a run for each of these submissions that is part of rejudging `doc`; yields after every batch."""
+        for base in range(0, len(ids), _BATCH):
+            part = list(ids[base : base + _BATCH])
+            made = await self._col.find({"_id": {"$in": _ids(doc, part)}}, {"_id": 1}).to_list()
+            if len(made) < len(part):  # else an earlier try came so far
+                await self._merge(
+                    [
+                        {"$match": {"_id": {"$in": part}, **members(doc["_id"])}},
+                        {"$project": _new_run(doc, part, base, now)},
+                        {
+                            "$merge": {
+                                "into": self._col.name,
+                                "on": "_id",
+                                "whenMatched": "keepExisting",
+                                "whenNotMatched": "insert",
+                            }
+                        },
+                    ]
+                )
+            failpoint.hit("rejudge-create")
+            yield base + len(part)
+
+    async def _merge(self, pipeline: list[Document]) -> None:
+        async with await self._col.aggregate(pipeline, hint=_BY_ID) as cursor:
+            await cursor.to_list()
+
+    async def unfinished(self, number: int) -> bool:
+        """Whether a run has no verdict yet."""
+        return await self._col.find_one({**runs(number), "done": False}, {"_id": 1}) is not None
+
+    async def cells(self, number: int) -> list[Document]:
+        """How many runs there are of each kind: `before`, `after` (None: not judged yet), `running`, `changed`, `n`."""
+        group = {
+            "before": "$before.verdict",
+            "after": {"$cond": ["$done", {"$ifNull": ["$verdict", "$status"]}, None]},
+            "running": {"$and": [{"$not": ["$done"]}, {"$gt": ["$executor", ""]}]},
+            "changed": CHANGED,
+        }
+        steps: list[Document] = [{"$match": runs(number)}, {"$group": {"_id": group, "n": {"$sum": 1}}}]
+        rows = await self._col.aggregate(steps, comment="rejudging")
+        return [{**row["_id"], "n": row["n"]} async for row in rows]
+
+    async def page(self, number: int, *, every: bool, after: ObjectId | None, limit: int) -> list[Document]:
+        """Runs in the order of their submissions; without `every` the changed ones only."""
+        query = runs(number)
+        if after is not None:
+            query["rerun_of"] = {"$gt": after}
+        if not every:
+            query["$expr"] = CHANGED
+        found = self._col.find(
+            query, {"submission": 0, "history": 0, "result.tests": 0, "result.compile_log": 0, "result.stdout": 0}
+        )
+        return await found.sort([("rerun_of", 1)]).limit(limit).to_list()
+
+    async def applied_page(self, number: int, *, after: ObjectId | None, limit: int) -> list[Document]:
+        """Submissions whose verdict this rejudging has replaced, by id."""
+        query: Document = {"past.rejudging": number}
+        if after is not None:
+            query["_id"] = {"$gt": after}
+        now = await verdicts.generation(self._db)
+        found = self._col.find(query, {"submission.source": 0, "submission.tests": 0, "result.tests": 0})
+        return [verdicts.current(doc, now.folding) async for doc in found.sort([("_id", 1)]).limit(limit)]
+
+    # --- apply -------------------------------------------------------------------------------------------------
+
+    async def stage(self, number: int, why: str) -> None:
+        """Write each run's outcome beside its submission's, with the reason; no reader sees it before the switch."""
+        ids = [doc["_id"] async for doc in self._col.find({**runs(number), "done": True}, {"_id": 1})]
+        for part in _parts(ids, _BATCH):
+            await self._merge(
+                [
+                    {"$match": {"_id": {"$in": part}, **runs(number), "done": True}},
+                    {"$project": {**_STAGED, "staged": {**_STAGED["staged"], "why": {"$literal": why}}}},
+                    {
+                        "$merge": {
+                            "into": self._col.name,
+                            "on": "_id",
+                            # Only while it is part of this rejudging: never again once it is folded in.
+                            "whenMatched": [
+                                {
+                                    "$set": {
+                                        "staged": {
+                                            "$cond": [{"$eq": ["$rejudging", number]}, "$$new.staged", "$$REMOVE"]
+                                        }
+                                    }
+                                }
+                            ],
+                            "whenNotMatched": "discard",
+                        }
+                    },
+                ]
+            )
+            failpoint.hit("rejudge-stage")
+
+    async def fold(self, number: int) -> None:
+        """Make the staged outcomes the submissions' own, once they are in force."""
+        staged = {**members(number), "staged.rejudging": number}
+        while part := await self._col.find(staged, {"_id": 1}).limit(_BATCH).to_list():
+            ids = [doc["_id"] for doc in part]
+            await self._col.update_many({**staged, "_id": {"$in": ids}}, verdicts.FOLD, hint=_BY_ID)
+            failpoint.hit("rejudge-fold")
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    async def stop(self, number: int) -> None:
+        """End what executors have in hand, and remove every run that has not been handed out."""
+        while True:
+            await self._remove({**runs(number), "executor": None})
+            held = await self._col.find({**runs(number), "executor": {"$gt": ""}}, {"_id": 1}).limit(_BATCH).to_list()
+            if not held:
+                return
+            for doc in held:
+                await self._cancel(doc["_id"])
+
+    async def _cancel(self, rerun: ObjectId) -> None:
+        try:
+            await self._tasks.cancel(rerun, rerun=True)
+        except (ConflictError, NotFoundError):
+            return  # it has come to its end meanwhile
+
+    async def remove(self, number: int) -> None:
+        """Remove all runs, and let go of the submissions."""
+        await self._remove(runs(number))
+        failpoint.hit("rejudge-remove")
+        while part := await self._col.find(members(number), {"_id": 1}).limit(_MANY).to_list():
+            ids = [doc["_id"] for doc in part]
+            free = {"$unset": {"rejudging": "", "staged": ""}}
+            await self._col.update_many({**members(number), "_id": {"$in": ids}}, free, hint=_BY_ID)
+
+    async def _remove(self, query: Document) -> None:
+        while part := await self._col.find(query, {"_id": 1}).limit(_MANY).to_list():
+            await self._col.delete_many({**query, "_id": {"$in": [doc["_id"] for doc in part]}}, hint=_BY_ID)
+
+    async def numbers(self) -> set[int]:
+        """The rejudgings that any task is part of."""
+        return set(await self._col.distinct("rejudging", {"rejudging": {"$gt": 0}}))
+
+
+def _parts(ids: Sequence[ObjectId], size: int) -> list[list[ObjectId]]:
+    return [list(ids[start : start + size]) for start in range(0, len(ids), size)]
+
+
+def _ids(doc: Document, part: Sequence[ObjectId]) -> list[ObjectId]:
+    return [rerun_id(doc["_id"], task) for task in part]
+
+
+def _new_run(doc: Document, part: list[ObjectId], base: int, now: datetime.datetime) -> Document:
+    """A projection that turns a submission into its run; the problem is taken as it is now."""
+    place = {"$indexOfArray": [{"$literal": part}, "$_id"]}
+    constants: dict[str, Any] = {
+        **documents.unjudged(),
+        "priority": _PRIORITY,
+        "rank": RANKS[_PRIORITY],
+        "waits": RUN,
+        "digest": "",
+        "created": now,
+        "rejudging": doc["_id"],
+        "trace": doc["trace"],
+    }
+    copied = ("user", "language", "needs", "submission", "blobs")
+    return {
+        "_id": {"$arrayElemAt": [{"$literal": _ids(doc, part)}, place]},
+        **{name: {"$literal": value} for name, value in constants.items()},
+        **{name: f"${name}" for name in copied},
+        "rerun_of": "$_id",
+        "order": {"$add": [base + 1, place]},
+        "arrival": "$$CLUSTER_TIME",
+        "problem": _problem(doc["problems"]),
+        "before": {
+            "verdict": "$verdict",
+            "status": "$status",
+            "cpu": "$result.cpu",
+            "memory": "$result.memory",
+            "score": "$result.score",
+            "failed_test": "$result.failed_test",
+            "judged_by": "$judged_by",
+        },
+    }
+
+
+def _problem(known: Sequence[Mapping[str, str]]) -> Any:
+    """The problem at its present content; one that has gone stays as it was."""
+    if not known:
+        return {"$ifNull": ["$problem", None]}
+    branches = [
+        {"case": {"$eq": ["$problem.name", {"$literal": one["name"]}]}, "then": {"$literal": dict(one)}}
+        for one in known
+    ]
+    return {"$switch": {"branches": branches, "default": {"$ifNull": ["$problem", None]}}}
+
+
+_STAGED: Final[Document] = {
+    "_id": "$rerun_of",
+    "staged": {
+        "rejudging": "$rejudging",
+        **{
+            name: f"${name}"
+            for name in ("status", "verdict", "result", "judged_by", "problem", "started", "finished", "trace", "blobs")
+        },
+        "history": {
+            "$map": {"input": "$history", "in": {"$mergeObjects": ["$$this", {"rejudging": "$rejudging"}]}},
+        },
+    },
+}

@@ -1,0 +1,136 @@
+"""Rejudgings as people ask for them and see them: filters, counts, comparisons. Pure functions."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from typing import Any
+
+from bson import ObjectId
+
+from judge.errors import FieldError
+from judge.judicator import documents
+from judge.judicator.database import Document
+from judge.model.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgeState, Rejudging
+
+UNKNOWN = "-"
+# The states in which somebody may still change their mind.
+OPEN = frozenset({RejudgeState.STARTING, RejudgeState.RUNNING, RejudgeState.FINISHED})
+
+
+def selection(wanted: RejudgeFilter) -> Document:
+    """The query of the finished submissions that meet all conditions; FieldError when there is no condition."""
+    if wanted == RejudgeFilter():
+        raise FieldError("filter", "has no condition; name ids, a problem, language, user, verdict, executor or a time")
+    if wanted.since is not None and wanted.until is not None and wanted.since >= wanted.until:
+        raise FieldError("filter.until", "is not after 'since', so nothing lies between them")
+    query: Document = {"done": True, "verdict": {"$ne": None}, "rerun_of": None}
+    for name, path in (
+        ("user", "user"),
+        ("problem", "problem.name"),
+        ("language", "language"),
+        ("executor", "judged_by"),
+    ):
+        values = getattr(wanted, name)
+        if values:
+            query[path] = {"$in": list(dict.fromkeys(values))}
+    if wanted.verdict:
+        query["verdict"] = {"$in": [one.value for one in dict.fromkeys(wanted.verdict)]}
+    if wanted.ids:
+        query["_id"] = {"$in": [ObjectId(one) for one in dict.fromkeys(wanted.ids)]}
+    moments = {"$gte": wanted.since, "$lt": wanted.until}
+    created = {key: moment for key, moment in moments.items() if moment is not None}
+    if created:
+        query["created"] = created
+        # Ids begin with the second of `created`, and have an index; an id in the second after `until` is too late.
+        bounds = {key: documents.first_id(moment, int(key == "$lt")) for key, moment in created.items()}
+        query.setdefault("_id", bounds)
+    return query
+
+
+def counts(cells: Iterable[Document]) -> dict[str, int]:
+    """`waiting`, `running`, `done` and `changed` out of Reruns.cells."""
+    found = {"waiting": 0, "running": 0, "done": 0, "changed": 0}
+    for cell in cells:
+        kind = "done" if cell["after"] is not None else "running" if cell["running"] else "waiting"
+        found[kind] += cell["n"]
+        if cell["changed"]:
+            found["changed"] += cell["n"]
+    return found
+
+
+def matrix(cells: Iterable[Document]) -> dict[str, dict[str, int]]:
+    """How many went from which verdict to which."""
+    found: dict[str, dict[str, int]] = {}
+    for cell in cells:
+        row = found.setdefault(cell["before"] or UNKNOWN, {})
+        after = cell["after"] or UNKNOWN
+        row[after] = row.get(after, 0) + cell["n"]
+    return {before: dict(sorted(row.items())) for before, row in sorted(found.items())}
+
+
+def _iso(moment: datetime.datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def to_rejudging(doc: Document, counted: dict[str, int] | None = None) -> Rejudging:
+    """The message for people. `counted` is what the runs say while there are runs; later the document knows."""
+    return Rejudging.stored(
+        {
+            "id": doc["_id"],
+            "filter": doc["filter"],
+            **{name: doc[name] for name in ("reason", "user", "state", "settled", "total", "skipped", "trace")},
+            "created": _iso(doc["created"]),
+            "finished": _iso(doc["finished"]),
+            "ended": _iso(doc["ended"]),
+            "ended_by": doc["ended_by"],
+            **(doc["counts"] or counted or {}),
+        }
+    )
+
+
+def outcome(fields: Document) -> Outcome:
+    """One side of a comparison, out of whatever holds its fields."""
+    result: Any = fields.get("result") or fields
+    return Outcome(
+        verdict=fields.get("verdict"),
+        cpu=result.get("cpu") or 0.0,
+        memory=result.get("memory") or 0,
+        score=result.get("score"),
+        failed_test=result.get("failed_test"),
+        judged_by=fields.get("judged_by"),
+    )
+
+
+def change_of_run(run: Document) -> RejudgeChange:
+    """A run against the verdict that it may replace."""
+    return RejudgeChange(
+        id=str(run["rerun_of"]),
+        rerun=str(run["_id"]),
+        user=run["user"],
+        problem=(run["problem"] or {}).get("name"),
+        language=run["language"],
+        before=outcome(run["before"]),
+        after=outcome(run) if run["done"] else None,
+    )
+
+
+def change_of_task(doc: Document, number: int) -> RejudgeChange:
+    """A submission's verdict after an applied rejudging against the one before."""
+    past = doc["past"]
+    place = next(index for index, one in enumerate(past) if one["rejudging"] == number)
+    after = past[place + 1] if place + 1 < len(past) else doc
+    return RejudgeChange(
+        id=str(doc["_id"]),
+        user=doc["user"],
+        problem=(doc["problem"] or {}).get("name"),
+        language=doc["language"],
+        before=outcome(past[place]),
+        after=outcome(after),
+    )
+
+
+def differs(change: RejudgeChange) -> bool:
+    """Whether verdict or score are others than before."""
+    after = change.after
+    return after is not None and (after.verdict, after.score) != (change.before.verdict, change.before.score)

@@ -1,0 +1,1 @@
+"""The programming languages: their table, and which of them a machine has."""

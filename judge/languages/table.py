@@ -1,0 +1,297 @@
+"""The table of languages: how each is compiled, run, limited and found on a machine (docs/languages.md).
+
+`languages.yml` beside this module is the built-in table; an executor's `languages:` names a site's own, whose rows are
+added to it. Everything a row says is data, so that a new language needs no code.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from judge import config
+from judge.errors import ConfigError
+from judge.languages.entry import find_entry
+from judge.model.messages import Identifier, Limits
+
+log = logging.getLogger(__name__)
+
+BOX = "/box"
+PATH = "/usr/local/bin:/usr/bin:/bin"
+MIB = 1024**2
+
+_BUILTIN = Path(__file__).with_name("languages.yml")
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_KNOWN = frozenset({"source", "stem", "entry", "memory_mb", "limit_mb"})
+# What the sandbox shows: a program whose real path lies elsewhere (a home directory, pyenv) could not be run there.
+_VISIBLE = ("/usr/", "/bin/", "/lib/", "/lib64/")
+
+Suffix = Annotated[str, StringConstraints(pattern=r"^\.[A-Za-z0-9+_-]+$")]
+Arguments = Annotated[list[str], Field(min_length=1)]
+AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/.*$")]
+
+
+class Language(config.Model):
+    """One row of the table. Memory in MiB, as in the file; times are factors; commands are argument lists."""
+
+    name: str = ""
+    title: str
+    suffixes: list[Suffix] = Field(default_factory=list)
+    source_name: str = Field(pattern=r"^(\{entry\}|[A-Za-z0-9_])[A-Za-z0-9._+-]*$")
+    entry: Literal["file", "class"] = "file"
+    compile: Arguments | None = None
+    run: Arguments
+    version_command: Arguments
+    cpu_multiplier: float = Field(default=1.0, gt=0, le=100)
+    memory_extra: int = Field(default=0, ge=0, le=65536)
+    processes_extra: int = Field(default=0, ge=0, le=4096)
+    memory_exit: int | None = Field(default=None, ge=1, le=255)
+    env: dict[str, str] = Field(default_factory=dict)
+    paths: list[AbsolutePath] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _placeholders(self) -> Self:
+        for field in ("compile", "run"):
+            for argument in getattr(self, field) or ():
+                _check_placeholders(field, argument)
+        for name, value in self.env.items():
+            _check_placeholders(f"env.{name}", value)
+        if "{entry}" in self.source_name and self.entry != "class":
+            msg = "source_name: '{entry}' needs 'entry: class'"
+            raise ValueError(msg)
+        return self
+
+    def plan(self, source: str, filename: str | None, memory: int) -> Plan:
+        """How to build and start one submission; `memory` is the problem's limit in bytes, without `memory_extra`.
+
+        `filename` is what the submitter called it; it never decides a path by itself. The executor calls this once
+        per submission, and takes its commands to the sandbox as they are.
+        """
+        stem, entry = find_entry(source, filename) if self.entry == "class" else ("", "")
+        name = self.source_name.replace("{entry}", stem)
+        stem = PurePosixPath(name).stem
+        values = {
+            "source": f"{BOX}/{name}",
+            "stem": stem,
+            "entry": entry or stem,
+            "memory_mb": str(max(1, memory // MIB)),
+            "limit_mb": str(max(1, memory // MIB) + self.memory_extra),
+        }
+        return Plan(
+            source_name=name,
+            compile=_fill(self.compile, values) if self.compile else None,
+            run=_fill(self.run, values),
+            env={name: _replace(value, values) for name, value in self.env.items()},
+        )
+
+    def limits(self, limits: Limits) -> Limits:
+        """A problem's limits as this language gets them: more CPU time, memory and processes where its row says so."""
+        return limits.model_copy(
+            update={
+                "cpu": limits.cpu * self.cpu_multiplier,
+                "wall": limits.wall_seconds * self.cpu_multiplier,
+                "memory": limits.memory + self.memory_extra * MIB,
+                "processes": limits.processes + self.processes_extra,
+            }
+        )
+
+    def programs(self) -> list[str]:
+        """The programs of the machine that compiling, running and asking for the version start."""
+        commands = [self.compile, self.run, self.version_command]
+        heads = [command[0] for command in commands if command]
+        return [head for head in dict.fromkeys(heads) if not head.startswith(BOX + "/")]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One submission's commands inside the sandbox: the source goes to `/box/<source_name>`."""
+
+    source_name: str
+    compile: list[str] | None
+    run: list[str]
+    env: dict[str, str]
+
+
+class _Table(config.Model):
+    """The file's shape. A site's table may switch a built-in row off with `name: null`."""
+
+    languages: dict[Identifier, Language | None]
+
+
+def load_table(path: Path | None = None) -> dict[str, Language]:
+    """The built-in table, with the rows of a site's own file added to it or put in place of its rows.
+
+    Raises ConfigError with file and line. The table's order is the order in which languages are shown.
+    """
+    table = dict(_builtin())
+    if path is not None:
+        for name, row in _read(path).languages.items():
+            if row is None:
+                table.pop(name, None)
+            else:
+                table[name] = row.model_copy(update={"name": name})
+    owners: dict[str, str] = {}
+    for name, language in table.items():
+        for suffix in language.suffixes:
+            if suffix in owners:
+                msg = (
+                    f"{path or _BUILTIN}:1: suffix '{suffix}' belongs to both '{owners[suffix]}' and '{name}'; "
+                    "leave it in one row, the other is then chosen by name"
+                )
+                raise ConfigError(msg)
+            owners[suffix] = name
+    return table
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a machine can judge: languages to versions, and why it cannot judge the others, one sentence each."""
+
+    found: dict[str, str]
+    missing: dict[str, str]
+
+
+def survey(table: Mapping[str, Language], timeout: float = 10.0, at_once: int = 4) -> Survey:
+    """Which languages this machine has, each with its version (first line of its version command).
+
+    Only programs that the sandbox can see count. `timeout` in seconds is for each version command, `at_once` how
+    many of them run side by side; a command that fails or hangs hides its row. Nothing is raised: it is a reason.
+    An executor calls this once at its start, in a thread.
+    """
+    with ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="languages") as pool:
+        answers = list(pool.map(lambda language: _examine(language, timeout), table.values()))
+    found: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    for name, (version, reason) in zip(table, answers, strict=True):
+        if reason:
+            missing[name] = reason
+        else:
+            found[name] = version
+    return Survey(found, missing)
+
+
+def detect(table: Mapping[str, Language], timeout: float = 10.0) -> dict[str, str]:
+    """The languages that this machine has, each with its version; see survey(), whose reasons go to the log.
+
+    An executor advertises the keys and records the versions with its verdicts.
+    """
+    seen = survey(table, timeout)
+    for name, reason in seen.missing.items():
+        log.info("language %s is not offered: %s", name, reason)
+    return seen.found
+
+
+def guess(filename: str, table: Mapping[str, Language]) -> str | None:
+    """The language that a file's suffix says, or None. Case counts first (`.C` is C++), then does not (`.PY`)."""
+    suffix = PurePosixPath(filename).suffix
+    exact = [name for name, language in table.items() if suffix in language.suffixes]
+    lower = [name for name, language in table.items() if suffix.lower() in language.suffixes]
+    return next(iter(exact + lower), None) if suffix else None
+
+
+def extra_paths(table: Iterable[Language]) -> list[str]:
+    """What these rows need to see beside /usr and /bin, globs resolved; the sandbox mounts them read-only."""
+    paths: dict[str, None] = {}
+    for language in table:
+        for pattern in language.paths:
+            for path in sorted(Path("/").glob(pattern.lstrip("/"))):
+                paths[str(path)] = None
+    return list(paths)
+
+
+@functools.cache
+def _builtin() -> dict[str, Language]:
+    rows = _read(_BUILTIN).languages
+    return {name: row.model_copy(update={"name": name}) for name, row in rows.items() if row is not None}
+
+
+def _read(path: Path) -> _Table:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as exc:
+        msg = f"{path}: cannot be read: {exc.strerror}; name an existing languages table"
+        raise ConfigError(msg) from None
+    except UnicodeDecodeError:
+        msg = f"{path}: is not UTF-8 text; expected a YAML file"
+        raise ConfigError(msg) from None
+    return config.parse_text(_Table, text, str(path))
+
+
+def _fill(command: Iterable[str], values: Mapping[str, str]) -> list[str]:
+    """A command with its placeholders replaced."""
+    return [_replace(argument, values) for argument in command]
+
+
+def _replace(text: str, values: Mapping[str, str]) -> str:
+    """A text with its placeholders replaced; what replaces them is never looked at again."""
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
+
+
+def _check_placeholders(field: str, text: str) -> None:
+    unknown = set(_PLACEHOLDER.findall(text)) - _KNOWN
+    if unknown:
+        known = ", ".join(f"{{{name}}}" for name in sorted(_KNOWN))
+        msg = f"{field}: unknown placeholder '{{{min(unknown)}}}'; known are {known}"
+        raise ValueError(msg)
+
+
+def _examine(language: Language, timeout: float) -> tuple[str, str]:
+    """A language's version and "", or "" and why this machine does not have it."""
+    for program in language.programs():
+        reason = _unusable(program, language.paths)
+        if reason:
+            return "", reason
+    return _version(language.version_command, timeout)
+
+
+def _unusable(program: str, extra: Iterable[str]) -> str:
+    """Why an absolute path is no program that may be executed and is visible inside the sandbox, or ""."""
+    if not program.startswith("/"):
+        return f"'{program}' is not an absolute path; write the program's full path into the row"
+    real = os.path.realpath(program)
+    if not Path(real).is_file():
+        return f"{program} is not installed"
+    if not os.access(real, os.X_OK):
+        return f"{program} may not be executed by this user"
+    if not real.startswith(_VISIBLE) and not any(Path(real).match(pattern + "/*") for pattern in extra):
+        return f"{program} leads to {real}, which sandboxes do not show; add its directory to the row's 'paths'"
+    return ""
+
+
+def _version(command: list[str], timeout: float) -> tuple[str, str]:
+    """The first line that a version command prints and "", or "" and what went wrong with it."""
+    shown = " ".join(command)
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={"PATH": PATH, "LANG": "C.UTF-8"},
+            cwd="/",
+            start_new_session=True,  # some commands are scripts: what they started ends with them
+        )
+    except (OSError, ValueError) as exc:
+        return "", f"'{shown}' could not be started: {exc}"
+    with process:
+        try:
+            output = process.communicate(timeout=timeout)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return "", f"'{shown}' did not end within {timeout:g} s"
+    lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines()]
+    first = next((line for line in lines if line), "")
+    if process.returncode != 0:
+        return "", f"'{shown}' ended with {process.returncode}: {first[:200]}"
+    return (first[:200], "") if first else ("", f"'{shown}' printed nothing")

@@ -1,0 +1,1 @@
+"""What the cluster speaks of: submissions, results, problems, rejudgings, the audit trail. No transport."""

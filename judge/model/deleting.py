@@ -1,0 +1,76 @@
+"""Messages about deleting: what would go, and what has gone (docs/protocol.md, Deleting)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from judge.model.messages import Identifier, Message, TaskId
+
+User = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
+def _in_range(moment: str) -> str:
+    if any(int(part) >= 2**32 for part in moment.split(".")):
+        msg = "has a part of more than 32 bits; send the `until` of the answer before"
+        raise ValueError(msg)
+    return moment
+
+
+# The database's logical time at which a purge began; what comes in later is new data.
+Moment = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,10}\.[0-9]{1,10}$"), AfterValidator(_in_range)]
+
+
+class DeletionWanted(Message):
+    """What somebody thinks of deleting: one of these."""
+
+    submission: TaskId | None = None
+    problem: Identifier | None = None
+    user: User | None = Field(default=None, description="all data of this person")
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if sum(one is not None for one in (self.submission, self.problem, self.user)) != 1:
+            msg = "name one submission, problem or user"
+            raise ValueError(msg)
+        return self
+
+
+class DeletionPreview(Message):
+    """What goes and what stays, one sentence each. `refusal`: why it cannot be deleted as things are."""
+
+    goes: list[str]
+    stays: list[str]
+    refusal: str | None = None
+    submissions: int = 0
+    bytes: int = 0
+
+
+class ProblemName(Message):
+    """Names one problem."""
+
+    name: Identifier
+
+
+class Deleted(Message):
+    """What has gone: so many submissions or problems, and what they took in the database."""
+
+    deleted: int
+    bytes: int = 0
+
+
+class PurgeRequest(Message):
+    """Delete a person's data, as much as one call may. `until` is the reply's of the call before."""
+
+    user: User
+    until: Moment | None = None
+
+
+class Purged(Message):
+    """What one call has deleted. While `left` is not 0 the call is repeated, with its `until`."""
+
+    deleted: int
+    bytes: int = 0
+    left: int
+    until: Moment

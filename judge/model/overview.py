@@ -1,0 +1,96 @@
+"""Messages about the cluster itself: its hosts, what they are doing, and how an executor is drained."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from judge.allowance import Allowance, Role
+from judge.model.messages import ExecutorInfo, Identifier, Message
+
+
+class ExecutorState(Message):
+    """One executor as the cluster sees it."""
+
+    name: str
+    alive: bool
+    drain: bool = False
+    drain_reason: str = ""
+    executing: int = 0
+    vacant: int = 0
+    incarnation: str = ""
+    reported: str = Field(default="", description="UTC, for people")
+    info: ExecutorInfo | None = None
+
+
+class ExecutorsReply(Message):
+    """All known executors, by name."""
+
+    executors: list[ExecutorState]
+
+
+class DrainRequest(Message):
+    """Drain (finish the work in hand, take no more) or resume one executor."""
+
+    executor: Identifier
+    drain: bool
+    reason: str = Field(default="", max_length=500)
+
+
+class JudicatorState(Message):
+    """One registered judicator."""
+
+    name: str
+    address: str
+    leader: bool = False
+    epoch: int | None = None
+
+
+class MemberState(Message):
+    """One member of etcd or of the replica set."""
+
+    name: str
+    address: str
+    role: str
+    healthy: bool
+
+
+class UsageRequest(Message):
+    """Whose; the role is the one that the gateway knows."""
+
+    user: str = Field(min_length=1, max_length=64)
+    role: Role = "user"
+
+
+class UsageReply(Message):
+    """What a person may take of the cluster, and takes now: submissions that wait and run, bytes that are kept."""
+
+    allowance: Allowance
+    waiting: int = Field(description="submissions that wait")
+    running: int = Field(description="submissions that executors have")
+    stored_bytes: int = Field(default=0, description="of submissions and their results, as the database keeps them")
+
+
+class Whoami(UsageReply):
+    """Whom a token belongs to, what they may take of the cluster, and what they take now."""
+
+    user: str
+    role: Role
+
+
+class StatusReply(Message):
+    """The cluster at a glance. `problems` is empty when it is healthy; each is one sentence."""
+
+    leader: str | None
+    epoch: int | None
+    judicators: list[JudicatorState]
+    etcd: list[MemberState]
+    mongodb: list[MemberState]
+    executors: list[ExecutorState]
+    queued: dict[str, int] = Field(description="tasks waiting, by priority")
+    running: int
+    finished: int
+    slots: int
+    vacant: int
+    versions: dict[str, str] = Field(default_factory=dict)
+    warnings: list[str] = Field(default_factory=list)
+    problems: list[str] = Field(default_factory=list)
