@@ -69,3 +69,17 @@ def test_help_lists_every_verb_of_the_makefile() -> None:
     listed = {line.split()[1]: line.split()[2:] for line in shown.splitlines()}
     assert sorted(listed) == sorted(verbs.split())
     assert all(listed.values())
+
+
+def test_the_walk_is_true() -> None:
+    """Each step names a function that is in the file that it names; at most 25 steps."""
+    steps = re.findall(
+        r"^\| (\d+) \| \[(.+?)\]\(.+?\) `(?:(\w+)\.)?(\w+)` \|", (ROOT / "docs/walk.md").read_text(), re.MULTILINE
+    )
+    assert [int(number) for number, *_ in steps] == list(range(1, len(steps) + 1))
+    assert 20 <= len(steps) <= 25
+    for _, file, owner, name in steps:
+        text = (ROOT / file).read_text()
+        begin = text.index(f"\nclass {owner}") if owner else 0
+        pattern = rf"^ *(?:async )?def {name}\(|^static void {name}\("
+        assert re.search(pattern, text[begin:], re.MULTILINE), f"{file} has no {owner}.{name}"
