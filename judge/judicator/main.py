@@ -176,6 +176,8 @@ class Judicator:
         await self.register.withdraw()
         self.hub.close()
         await self.server.stop()
+        with contextlib.suppress(TimeoutError):  # what is not counted by then, retention counts
+            await asyncio.wait_for(self.tasks.usage.paid(), _BEAT)
         await self.rejudgings.close()
         await self.lead.resign()
         await asyncio.to_thread(self._etcd.close)

@@ -186,7 +186,7 @@ class Service:
                 await self.blobs.let_go(texts)
                 # Its texts stay on the disk until retention takes them, so they count until the recount: who hands in
                 # big ones that come to be refused would else fill the disk beyond any limit.
-                taken.kept = bool(texts)
+                taken.kept = bool(texts) and await self.tasks.known(submission, digest) is None
                 raise
             taken.kept = created
         return m.AddReply(task=documents.to_task(doc), created=created)

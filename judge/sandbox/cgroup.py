@@ -29,10 +29,9 @@ _CLEAN_SECONDS = 5.0
 _STALE_SECONDS = 0.5
 # How long to wait for memory of the kernel's that may as well be its cache of names, which stays.
 _FREE_SECONDS = 0.25
-# So much of it is not waited for, or that part of the memory limit: runs of a few milliseconds, one right after the
-# other, always have some on its way, 0.1 MiB each for some 30 ms.
+# So much of it is not waited for: runs of a few milliseconds, one right after the other, always have some on its way,
+# 0.1 MiB each for some 30 ms.
 _LAG = 2 * 1024**2
-_LAG_PART = 64
 # The kernel's counters lag behind by some pages per processor.
 _DUST = 1024**2
 # The most that the kernel charges at once, a huge page and some more: it makes room when so much is missing.
@@ -237,7 +236,7 @@ def freed(kernel: Callable[[], int], stays: int, limit: int) -> int:
     there are, `stays` is what was there before, and what this returns for the next call: names of files, too, are kept
     for a group.
     """
-    most = stays + max(_LAG, limit // _LAG_PART)
+    most = stays + max(min(_LAG, limit // 32), limit // 64)
     deadline = clock.Deadline(_FREE_SECONDS)
     while (there := kernel()) > most and not deadline.over:
         clock.sleep(0.001)

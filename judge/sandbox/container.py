@@ -21,7 +21,7 @@ from judge.sandbox.cgroup import Group, Tree
 
 RUN_UID = 1000
 START_SECONDS = 10.0
-STOP_SECONDS = 5.0
+STOP_SECONDS = 10.0
 # Every live container has two users of the host to itself: 1.9e9 + 2 * (pid of its bwrap), far from everybody's.
 _FIRST_UID = 1_900_000_000
 _UID_PAIRS = 4_194_304  # the kernel's highest pid

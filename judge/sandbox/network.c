@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -15,7 +16,8 @@
 
 #include "agent.h"
 
-enum { COLLECT_MS = 1000, TICKS_MS = 100 }; /* see forget_sockets; a tick is 10 ms at most, on a core that is free */
+/* See forget_sockets; the slot waits for 10 s. A tick is 10 ms at most, on a core that is free. */
+enum { COLLECT_MS = 8500, STUCK_MS = 1000, TICKS_MS = 100 };
 
 /* Descriptors: the namespace, and its count of sockets. */
 static struct network {
@@ -42,27 +44,43 @@ static void pause_ms(long ms) {
     nanosleep(&time, NULL);
 }
 
+static long now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* How many sockets are in a namespace; -1 when nobody knows. */
+static int sockets_in(int sockstat) {
+    static const char words[] = "sockets: used ";
+    char text[sizeof words + 12] = "";
+    if (sockstat < 0) return -1;
+    if (pread(sockstat, text, sizeof text - 1, 0) < 0) die("sockstat");
+    return strncmp(text, words, sizeof words - 1) == 0 ? atoi(text + sizeof words - 1) : -1;
+}
+
 /*
  * Sockets that are under way in each other outlive their processes until the kernel's collector finds them, which looks
- * when a socket is closed, whoever's. Until then they count for the user: the next run could send fewer descriptors, or
- * none. What is in their queues, such as pipes, goes up to a tick after the last of them. 0 when it is not known that
- * all are gone.
+ * when a socket is closed, whoever's, and needs two ticks for each that lies in another. Until then they and what is in
+ * their queues count for the user: the next run could send fewer descriptors, or none. Pipes in a queue go up to a tick
+ * after the last of them. 0 when it is not known that all are gone.
  */
 static int forget_sockets(int sockstat) {
-    static const char none[] = "sockets: used 0\n";
-    for (int waited = 0; sockstat >= 0 && waited < COLLECT_MS; waited++) {
-        char text[sizeof none] = "";
-        if (pread(sockstat, text, sizeof none - 1, 0) < 0) die("sockstat");
-        if (strcmp(text, none) == 0) {
-            if (waited) pause_ms(TICKS_MS);
-            return 1;
+    int left, least = sockets_in(sockstat), waited = 0;
+    for (long begin = now_ms(), since = begin; (left = sockets_in(sockstat)) != 0; waited = 1) {
+        long now = now_ms();
+        if (left < least) {
+            least = left;
+            since = now;
         }
+        if (left < 0 || now - since > STUCK_MS || now - begin > COLLECT_MS) return 0;
         int one = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (one < 0) die("socket");
         close(one);
         pause_ms(1);
     }
-    return 0;
+    if (waited) pause_ms(TICKS_MS);
+    return 1;
 }
 
 void renew_network(void) {

@@ -73,7 +73,7 @@ class Usage:
 
     async def stored(self, user: str) -> int:
         """Bytes that a user's submissions and results take now."""
-        await self._paid()
+        await self.paid()
         doc = await self._col.find_one({"_id": user})
         return max(0, int(doc["bytes"])) if doc is not None else 0
 
@@ -88,7 +88,7 @@ class Usage:
         if most is None:
             await self.add(user, both)
         elif not (
-            await self._reserve(user, both, most) or (await self._paid() and await self._reserve(user, both, most))
+            await self._reserve(user, both, most) or (await self.paid() and await self._reserve(user, both, most))
         ):
             its = f", {output} of them for its output" if output else ""
             less = ", ask for a smaller limits.output" if output else ""
@@ -126,23 +126,24 @@ class Usage:
         if self._paying is None:
             self._paying = asyncio.create_task(self._pay())
 
-    async def _paid(self) -> bool:
-        """Wait until what was judged a moment ago is counted; whether there was anything."""
-        paying = self._paying
-        if paying is not None:
-            await asyncio.shield(paying)
-        return paying is not None
+    async def paid(self) -> bool:
+        """Wait until what was judged up to now is counted, as well as may be; whether there was anything."""
+        owed = bool(self._owed)
+        for _ in range(2):  # what is being written, and what has come since
+            if self._paying is not None:
+                owed = True
+                await asyncio.shield(self._paying)
+        return owed
 
     async def _pay(self) -> None:
-        try:
-            while self._owed:
-                user, size = self._owed.popitem()
-                try:
-                    await self.add(user, size)
-                except PyMongoError as exc:
-                    log.warning("the bytes of user '%s' are counted later, the database said: %s", user, str(exc)[:200])
-        finally:
-            self._paying = None
+        """Write what has come until now; what comes meanwhile is another's."""
+        owed, self._owed = self._owed, {}
+        for user, size in owed.items():
+            try:
+                await self.add(user, size)
+            except PyMongoError as exc:
+                log.warning("%d bytes of user '%s' are counted by retention: %s", size, user, str(exc)[:200])
+        self._paying = asyncio.create_task(self._pay()) if self._owed else None
 
     async def gone(self, docs: Iterable[Mapping[str, Any]]) -> int:
         """Count what has been deleted: task documents with `user` and `bytes`; the sum of bytes."""
