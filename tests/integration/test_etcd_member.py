@@ -146,7 +146,7 @@ def test_a_leave_whose_answer_is_lost_is_not_taken_back(work, lost):
         listed = [EtcdPeer(name="m1", peer=m1.peer, client=f"http://{address}"), *m2.config.cluster.members[1:]]
         through = m2.config.cluster.model_copy(update={"members": listed})
         # Its own address leads there, too: whichever is asked, the answer is lost.
-        config = m2.config.model_copy(update={"cluster": through, "client": f"http://{address}", "stop_grace": 8.0})
+        config = m2.config.model_copy(update={"cluster": through, "client": f"http://{address}", "stop_grace": 20.0})
         cutter.lose = lost
         if lost == 1:
             assert "has left the cluster of 2" in leave(config)

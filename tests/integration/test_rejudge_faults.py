@@ -31,7 +31,7 @@ DAEMON = """
 import sys
 from pathlib import Path
 from judge import config, log
-from judge.judicator import reruns
+from judge.judicator.rejudging import reruns
 from judge.judicator.main import run
 reruns._BATCH = 2
 log.setup("info")
