@@ -186,7 +186,9 @@ class Service:
                 await self.blobs.let_go(texts)
                 # Its texts stay on the disk until retention takes them, so they count until the recount: who hands in
                 # big ones that come to be refused would else fill the disk beyond any limit.
-                taken.kept = bool(texts) and await self.tasks.known(submission, digest) is None
+                taken.kept = bool(texts)
+                if texts and await self.tasks.known(submission, digest) is not None:  # another try of the same has them
+                    taken.kept = False
                 raise
             taken.kept = created
         return m.AddReply(task=documents.to_task(doc), created=created)
