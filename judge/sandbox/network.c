@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static int sockets_in(int sockstat) {
  * after the last of them. 0 when it is not known that all are gone.
  */
 static int forget_sockets(int sockstat) {
-    int left, least = sockets_in(sockstat), waited = 0;
+    int left, least = INT_MAX, waited = 0;
     for (long begin = now_ms(), since = begin; (left = sockets_in(sockstat)) != 0; waited = 1) {
         long now = now_ms();
         if (left < least) {

@@ -558,6 +558,21 @@ def test_what_is_refused_late_counts_until_it_is_gone(world: World) -> None:
     assert stored(running, "ann") == real(world, "ann")
 
 
+def test_a_count_that_breaks_off_stops_no_other(world: World) -> None:
+    """A name that the database has no form for; nobody can have it, but whoever comes after must be counted."""
+    running = world.judicator(**PATIENT)
+
+    async def count() -> int:
+        usage = running.judicator.tasks.usage
+        usage.later("\ud800", 1)
+        with contextlib.suppress(UnicodeError):
+            await usage.paid()
+        usage.later("ann", 5)
+        return await usage.stored("ann")
+
+    assert running.do(count()) == 5
+
+
 def test_a_counter_that_is_wrong_is_mended_once_it_was_wrong_twice(world: World) -> None:
     running = limited(world, 10**9)
     people = world.client()

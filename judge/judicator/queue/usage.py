@@ -123,17 +123,18 @@ class Usage:
     def later(self, user: str, size: int) -> None:
         """The same beside the answer that it belongs to, which need not wait; all that come meanwhile are one write."""
         self._owed[user] = self._owed.get(user, 0) + size
-        if self._paying is None:
+        if self._paying is None or self._paying.done():  # done: broken off, what it had is counted by retention
             self._paying = asyncio.create_task(self._pay())
 
     async def paid(self) -> bool:
         """Wait until what was judged up to now is counted, as well as may be; whether there was anything."""
-        owed = bool(self._owed)
+        waited = False
         for _ in range(2):  # what is being written, and what has come since
-            if self._paying is not None:
-                owed = True
-                await asyncio.shield(self._paying)
-        return owed
+            if self._paying is None or self._paying.done():
+                break
+            waited = True
+            await asyncio.shield(self._paying)
+        return waited
 
     async def _pay(self) -> None:
         """Write what has come until now; what comes meanwhile is another's."""
