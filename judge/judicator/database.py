@@ -40,7 +40,7 @@ def _up(*keys: str) -> list[tuple[str, int]]:
 
 
 _TASK_INDEXES: Final = [
-    # What waits, and only that (queue.py): hand-outs, one end of a class, one user's last task, counts.
+    # What waits, and only that (queue/waiting.py): hand-outs, one end of a class, one user's last task, counts.
     IndexModel(_up("waits", "tried", "needs", *(key for key, _ in QUEUE), "user"), name="ready", **_WAITING),
     IndexModel(_up("waits", "rank", "needs", "order"), name="head", **_WAITING),
     IndexModel([*_up("user", "rank"), ("order", DESCENDING), ("waits", ASCENDING)], name="mine", **_WAITING),
