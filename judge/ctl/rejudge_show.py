@@ -64,7 +64,7 @@ def _outcome(one: Outcome | None) -> Text:
     if one is None or one.verdict is None:
         return Text("-")
     score = "" if one.score is None else f" {one.score:g}"
-    return Text(f"{one.verdict.value}{score}", style=show.COLOURS[one.verdict])
+    return Text(f"{one.verdict.value}{score}", style=one.verdict.about.colour)
 
 
 def changes_table(changes: Sequence[RejudgeChange]) -> Table:

@@ -51,18 +51,6 @@ class Screen(Console):
 out = Screen()
 err = Screen(stderr=True)
 
-COLOURS = {
-    Verdict.AC: "bold green",
-    Verdict.WA: "bold red",
-    Verdict.TLE: "bold yellow",
-    Verdict.MLE: "bold yellow",
-    Verdict.OLE: "bold yellow",
-    Verdict.RTE: "bold magenta",
-    Verdict.CE: "bold blue",
-    Verdict.SV: "bold red reverse",
-    Verdict.JE: "bold white on red",
-}
-
 
 class Output(enum.StrEnum):
     """`--output`: a table for people, or JSON for programs."""
@@ -104,7 +92,7 @@ def points(value: float | None) -> str:
 def verdict_text(task: Task) -> Text:
     """The verdict in its colour, or where the task is."""
     if task.verdict is not None:
-        return Text(task.verdict.value, style=COLOURS[task.verdict])
+        return Text(task.verdict.value, style=task.verdict.about.colour)
     if task.status == Status.CANCELLED:
         return Text("cancelled", style="dim")
     where = f" {task.progress}" if task.progress else ""
@@ -189,7 +177,7 @@ def _tests_table(result: Result) -> Table:
         remark = "; ".join(filter(None, [said[0] if said else "", repeated(test)]))
         table.add_row(
             test.name,
-            Text(test.verdict.value, style=COLOURS[test.verdict]),
+            Text(test.verdict.value, style=test.verdict.about.colour),
             *([points(test.score)] if scored else []),
             seconds(test.cpu),
             "" if test.withheld else seconds(test.wall),
@@ -220,7 +208,7 @@ def _print_excerpts(result: Result) -> None:
         message = test.message if "\n" in test.message or test.reason else ""
         if not (test.output or test.error or message):
             continue
-        out.say(f"test {test.name}", COLOURS[test.verdict])
+        out.say(f"test {test.name}", test.verdict.about.colour)
         _quoted("reason", test.reason if test.reason != test.message else "")
         _quoted("validator", message)
         _quoted(f"output ({test.output_bytes} bytes)", test.output)

@@ -15,27 +15,16 @@ from judge.ctl import show
 from judge.ctl.api import Api
 from judge.errors import FieldError, UsageError
 from judge.languages import table as languages
-from judge.model.messages import Submission, Task, Verdict
+from judge.model.messages import Submission, Task
 
-# What `judgectl submit` ends with; 1 and 2 are every command's own failure and bad usage.
-EXIT_CODES = {
-    Verdict.AC: 0,
-    Verdict.WA: 10,
-    Verdict.TLE: 11,
-    Verdict.MLE: 12,
-    Verdict.OLE: 13,
-    Verdict.RTE: 14,
-    Verdict.CE: 15,
-    Verdict.SV: 16,
-    Verdict.JE: 17,
-}
+# What `judgectl submit` ends with where there is no verdict; beside the exit codes of `judge.model.verdicts`.
 EXIT_CANCELLED = 18
 POLL = 0.4
 
 
 def exit_code(task: Task) -> int:
     """The exit code that tells a script the verdict."""
-    return EXIT_CODES[task.verdict] if task.verdict else EXIT_CANCELLED
+    return task.verdict.about.exit_code if task.verdict else EXIT_CANCELLED
 
 
 def read_source(path: Path) -> str:

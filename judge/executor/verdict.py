@@ -20,7 +20,7 @@ import signal
 from collections.abc import Callable
 from typing import Protocol
 
-from judge.model.messages import Limits, RunUsage, Status, Verdict
+from judge.model.messages import Limits, RunUsage, Verdict
 from judge.sandbox.types import Killed
 
 
@@ -86,12 +86,6 @@ _SIGNALS = {
     signal.SIGPIPE: "wrote to a closed pipe",
     signal.SIGKILL: "killed",
     signal.SIGTRAP: "trap: a failed run-time check",
-}
-
-_STATUS = {
-    Verdict.AC: Status.SUCCESS,
-    Verdict.CE: Status.COMPILE_FAILED,
-    Verdict.JE: Status.INTERNAL_ERROR,
 }
 
 
@@ -268,11 +262,6 @@ def compile_verdict(facts: Facts, limits: Limits) -> tuple[Verdict, str] | None:
     if fault is None:
         return None
     return Verdict.CE, f"compilation failed: {fault[1]}"
-
-
-def task_status(verdict: Verdict) -> Status:
-    """The final status that goes with a task's verdict (seed: success, compile_failed, run_failed)."""
-    return _STATUS.get(verdict, Status.RUN_FAILED)
 
 
 def usage(facts: Facts) -> RunUsage:

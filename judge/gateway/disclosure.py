@@ -84,17 +84,6 @@ WITHHELD: Final[dict[type[BaseModel], frozenset[str]]] = {
 
 _CPU_TIME = "CPU time limit exceeded"
 _TOTAL = f"{TOTAL_TIME}: all runs of a submission together may take only so long; later tests are not run"
-_SENTENCES: Final = {
-    m.Verdict.AC: "",
-    m.Verdict.WA: "wrong answer",
-    m.Verdict.TLE: "time limit exceeded",
-    m.Verdict.MLE: "memory limit exceeded",
-    m.Verdict.OLE: "output limit exceeded",
-    m.Verdict.RTE: "run-time error",
-    m.Verdict.CE: "compilation failed",
-    m.Verdict.SV: "did something that submissions must not do (a forbidden system call)",
-    m.Verdict.JE: "the judge failed, not the submission; admins see why",
-}
 _PROGRESS = re.compile(r"[0-9]{1,9}/[0-9]{1,9}")
 _JUDGED = re.compile(r"judged: ([A-Z]{2,3})\b")
 # One decade of the figures that are shown: 24 steps of about a tenth, the E24 series of preferred numbers.
@@ -181,7 +170,7 @@ def _result(result: m.Result, verdict: m.Verdict | None, samples: frozenset[str]
 
 
 def _secret_test(test: m.TestResult, result: m.Result) -> m.TestResult:
-    reason = _SENTENCES[test.verdict]
+    reason = test.verdict.about.sentence
     if test.verdict is m.Verdict.TLE and result.limits is not None and test.cpu > result.limits.cpu:
         reason = _CPU_TIME
     if test.verdict is m.Verdict.TLE and test.reason.startswith(TOTAL_TIME):
@@ -208,7 +197,7 @@ def _reason(result: m.Result, verdict: m.Verdict | None, tests: list[m.TestResul
 
 
 def _sentence(verdict: m.Verdict | None) -> str:
-    return "" if verdict is None else _SENTENCES[verdict]
+    return "" if verdict is None else verdict.about.sentence
 
 
 def _attempt(reason: str) -> str:

@@ -286,4 +286,4 @@ def gave_up(history: list[Document]) -> Document:
     return Result(reason=cut(f"given up: {told}", TEXT_BYTES)).model_dump(mode="json")
 
 
-JUDGE_ERROR: Final = {"status": Status.INTERNAL_ERROR.value, "verdict": Verdict.JE.value}
+JUDGE_ERROR: Final = {"status": Verdict.JE.about.status.value, "verdict": Verdict.JE.value}

@@ -6,12 +6,13 @@ Units: seconds, bytes. Blobs are named by the SHA-256 of their content in lower-
 from __future__ import annotations
 
 import datetime
-import enum
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from judge.allowance import Allowance, Role
+from judge.model.verdicts import Status as Status  # noqa: PLC0414 - messages have both, and so may who reads them
+from judge.model.verdicts import Verdict as Verdict  # noqa: PLC0414
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 TaskId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{24}$")]
@@ -56,42 +57,6 @@ class Message(BaseModel):
     def stored(cls, document: dict[str, Any]) -> Self:
         """The same for what is in the database, which judicators of two releases write while a cluster is upgraded."""
         return cls.model_validate(document, extra="ignore")
-
-
-class Status(enum.StrEnum):
-    """Where a task is (docs/protocol.md)."""
-
-    PENDING = "pending"
-    COMPILING = "compiling"
-    RUNNING = "running"
-    RETRYING = "retrying"
-    SUCCESS = "success"
-    COMPILE_FAILED = "compile_failed"
-    RUN_FAILED = "run_failed"
-    CANCELLED = "cancelled"
-    INTERNAL_ERROR = "internal_error"
-
-    @property
-    def done(self) -> bool:
-        """Whether this is final."""
-        return self in FINAL
-
-
-FINAL = frozenset({Status.SUCCESS, Status.COMPILE_FAILED, Status.RUN_FAILED, Status.CANCELLED, Status.INTERNAL_ERROR})
-
-
-class Verdict(enum.StrEnum):
-    """What a finished task, or one test of it, came to (docs/protocol.md)."""
-
-    AC = "AC"
-    WA = "WA"
-    TLE = "TLE"
-    MLE = "MLE"
-    OLE = "OLE"
-    RTE = "RTE"
-    CE = "CE"
-    SV = "SV"
-    JE = "JE"
 
 
 class Limits(Message):

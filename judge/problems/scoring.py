@@ -16,8 +16,6 @@ from judge.model.problem import LegacyGroup, ProblemManifest, TestGroup
 
 ROOT = ""
 SAMPLE, SECRET = "sample", "secret"
-# The legacy default grader's order of badness; what it does not know stands beside its nearest.
-_WORST = (Verdict.JE, Verdict.SV, Verdict.RTE, Verdict.MLE, Verdict.TLE, Verdict.OLE, Verdict.WA)
 _SLACK = 1e-9
 
 
@@ -314,7 +312,7 @@ def _legacy_verdict(
         return Verdict.AC, None
     if grader.verdict == "first_error":
         return bad[0]
-    return min(bad, key=lambda one: _WORST.index(one[0]))
+    return max(bad, key=lambda one: one[0].about.severity)
 
 
 def _legacy_sum(scores: Sequence[float], grader: LegacyGroup) -> float:

@@ -135,12 +135,6 @@ def test_unknown_languages_name_the_choices() -> None:
         submit.language_of(Path("a.c"), "cobol")
 
 
-def test_every_verdict_has_its_own_exit_code() -> None:
-    assert set(submit.EXIT_CODES) == set(m.Verdict)
-    assert len({*submit.EXIT_CODES.values(), submit.EXIT_CANCELLED}) == len(m.Verdict) + 1
-    assert set(show.COLOURS) == set(m.Verdict)
-
-
 @pytest.mark.parametrize(
     ("first", "words"),
     [

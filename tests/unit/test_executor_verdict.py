@@ -18,11 +18,10 @@ from judge.executor.verdict import (
     run_verdict,
     signal_name,
     size,
-    task_status,
     usage,
     validator_fault,
 )
-from judge.model.messages import Limits, Status, Verdict
+from judge.model.messages import Limits, Verdict
 from judge.sandbox.types import Killed
 
 LIMITS = Limits(cpu=1, wall=3, memory=64 * 1024**2, output=1024)
@@ -167,14 +166,6 @@ def test_compilation():
 def test_a_cancelled_run_has_no_verdict():
     with pytest.raises(ValueError, match="cancelled"):
         run_fault(replace(OK, killed=Killed.CANCELLED), LIMITS)
-
-
-def test_task():
-    statuses = {verdict: task_status(verdict) for verdict in Verdict}
-    assert statuses.pop(Verdict.AC) is Status.SUCCESS
-    assert statuses.pop(Verdict.CE) is Status.COMPILE_FAILED
-    assert statuses.pop(Verdict.JE) is Status.INTERNAL_ERROR
-    assert set(statuses.values()) == {Status.RUN_FAILED}
 
 
 @pytest.mark.parametrize(

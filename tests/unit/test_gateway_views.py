@@ -82,11 +82,8 @@ def test_progress(text, expected):
     assert views.progress(make_task(progress=text)) == expected
 
 
-def test_verdicts_differ_by_words_and_code():
-    looks = [views.look(verdict) for verdict in Verdict]
-    assert len({one.text for one in looks}) == len({one.code for one in looks}) == len(Verdict)
-    assert len({one.icon for one in looks}) == len(Verdict), "the shape tells a verdict without its colour"
-    assert {views.look(status).text for status in Status}
+def test_every_status_has_words():
+    assert all(views.look(status).text for status in Status)
 
 
 def test_a_task_looks_like_its_verdict_once_it_is_done():

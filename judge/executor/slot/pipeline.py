@@ -34,7 +34,7 @@ from judge.executor.slot.running import Cancelled, Runner
 from judge.executor.slot.testing import Case, Tester, cases
 from judge.executor.slot.validation import BuildError, CustomValidator
 from judge.executor.state import given_back
-from judge.executor.verdict import GRACE, compile_verdict, task_status, usage
+from judge.executor.verdict import GRACE, compile_verdict, usage
 from judge.languages.table import Language
 from judge.model.messages import Completed, Limits, Repeated, Result, Status, TestResult, Verdict
 from judge.problems import scoring
@@ -197,7 +197,7 @@ class Judging:
             id=assignment.id,
             attempt=assignment.attempt,
             claim=assignment.claim,
-            status=task_status(verdict),
+            status=verdict.about.status,
             verdict=verdict,
             result=self.result,
         )

@@ -26,17 +26,6 @@ class Look:
     text: str
 
 
-_VERDICTS = {
-    Verdict.AC: Look("good", "check", "AC", "Accepted"),
-    Verdict.WA: Look("bad", "cross", "WA", "Wrong answer"),
-    Verdict.TLE: Look("time", "clock", "TLE", "Time limit exceeded"),
-    Verdict.MLE: Look("size", "memory", "MLE", "Memory limit exceeded"),
-    Verdict.OLE: Look("size", "output", "OLE", "Output limit exceeded"),
-    Verdict.RTE: Look("bad", "bolt", "RTE", "Run-time error"),
-    Verdict.CE: Look("warn", "wrench", "CE", "Compile error"),
-    Verdict.SV: Look("bad", "shield", "SV", "Forbidden act"),
-    Verdict.JE: Look("warn", "question", "JE", "Judge's error"),
-}
 _STATUSES = {
     Status.PENDING: Look("idle", "queue", "", "Waiting"),
     Status.COMPILING: Look("live", "spin", "", "Compiling"),
@@ -53,10 +42,12 @@ _STATUSES = {
 def look(what: Task | TestResult | Verdict | Status) -> Look:
     """How a task, a test, a verdict or a status is shown; a finished task by its verdict."""
     if isinstance(what, Task):
-        return _VERDICTS[what.verdict] if what.done and what.verdict is not None else _STATUSES[what.status]
-    if isinstance(what, TestResult):
-        return _VERDICTS[what.verdict]
-    return _VERDICTS[what] if isinstance(what, Verdict) else _STATUSES[what]
+        what = what.verdict if what.done and what.verdict is not None else what.status
+    elif isinstance(what, TestResult):
+        what = what.verdict
+    if isinstance(what, Status):
+        return _STATUSES[what]
+    return Look(what.about.tone, what.about.icon, what.value, what.about.title)
 
 
 def seconds(value: float | None) -> str:

@@ -1,0 +1,86 @@
+"""The table of verdicts: all that any part of the product has to know of one stands in its row (docs/judging.md).
+
+The executor decides which verdict a run gets (`judge.executor.verdict`); pages, judgectl, scoring and the expectations
+of packages follow this table.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Self
+
+
+class Status(enum.StrEnum):
+    """Where a task is (docs/protocol.md)."""
+
+    PENDING = "pending"
+    COMPILING = "compiling"
+    RUNNING = "running"
+    RETRYING = "retrying"
+    SUCCESS = "success"
+    COMPILE_FAILED = "compile_failed"
+    RUN_FAILED = "run_failed"
+    CANCELLED = "cancelled"
+    INTERNAL_ERROR = "internal_error"
+
+    @property
+    def done(self) -> bool:
+        """Whether this is final."""
+        return self in FINAL
+
+
+FINAL = frozenset({Status.SUCCESS, Status.COMPILE_FAILED, Status.RUN_FAILED, Status.CANCELLED, Status.INTERNAL_ERROR})
+
+
+_FORBIDDEN = "did something that submissions must not do (a forbidden system call)"
+_FAULT = "the judge failed, not the submission; admins see why"
+
+
+@dataclass(frozen=True)
+class About:
+    """What there is to know of a verdict.
+
+    `title` and `sentence` name it for people: alone, and as the reason that a submitter reads. `severity` orders
+    verdicts where the worst of several counts. `package` are the words of the package format that it satisfies.
+    `tone` and `icon` are those of the pages, `colour` is that of judgectl, `exit_code` that of `judgectl submit`.
+    """
+
+    title: str
+    sentence: str
+    severity: int
+    package: str
+    tone: str
+    icon: str
+    colour: str
+    exit_code: int
+    status: Status = Status.RUN_FAILED
+
+
+class Verdict(enum.StrEnum):
+    """What a finished task, or one test of it, came to (docs/protocol.md)."""
+
+    about: About
+
+    def __new__(cls, code: str, about: About) -> Self:
+        """A row of the table: `code` is what travels and is stored."""
+        verdict = str.__new__(cls, code)
+        verdict._value_ = code
+        verdict.about = about
+        return verdict
+
+    AC = "AC", About("Accepted", "", 0, "AC", "good", "check", "bold green", 0, Status.SUCCESS)
+    WA = "WA", About("Wrong answer", "wrong answer", 1, "WA", "bad", "cross", "bold red", 10)
+    TLE = "TLE", About("Time limit exceeded", "time limit exceeded", 3, "TLE", "time", "clock", "bold yellow", 11)
+    MLE = "MLE", About("Memory limit exceeded", "memory limit exceeded", 4, "RTE", "size", "memory", "bold yellow", 12)
+    OLE = (
+        "OLE",
+        About("Output limit exceeded", "output limit exceeded", 2, "WA RTE", "size", "output", "bold yellow", 13),
+    )
+    RTE = "RTE", About("Run-time error", "run-time error", 5, "RTE", "bad", "bolt", "bold magenta", 14)
+    CE = (
+        "CE",
+        About("Compile error", "compilation failed", 8, "", "warn", "wrench", "bold blue", 15, Status.COMPILE_FAILED),
+    )
+    SV = "SV", About("Forbidden act", _FORBIDDEN, 6, "RTE", "bad", "shield", "bold red reverse", 16)
+    JE = "JE", About("Judge's error", _FAULT, 7, "", "warn", "question", "bold white on red", 17, Status.INTERNAL_ERROR)
