@@ -164,7 +164,7 @@ def repeated(test: TestResult) -> str:
     first = test.repeated
     if first is None:
         return ""
-    where = "alone" if first.quiet else "beside others"
+    where = "alone" if first.exclusive else "beside others"
     return f"near the limit, repeated {where}: the first run had cpu {seconds(first.cpu)}, wall {seconds(first.wall)}"
 
 

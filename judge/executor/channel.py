@@ -26,7 +26,7 @@ MAX_FRAME = 256 * 1024**2
 class Settings(Message):
     """What a slot process is told at its start.
 
-    `outputs` is where it puts outputs too big for a result, `builds` where the slots keep built validators, `quiet`
+    `outputs` is where it puts outputs too big for a result, `builds` where the slots keep built validators, `run_lock`
     where they take turns, `sharing` where they share tests; sandboxes are made on the cores `makers`, without slots.
     """
 
@@ -37,7 +37,7 @@ class Settings(Message):
     executor: str
     outputs: Path
     builds: Path | None = None
-    quiet: Path | None = None
+    run_lock: Path | None = None
     sharing: Path | None = None
     cgroup: str
     languages: Path | None = None
@@ -63,7 +63,7 @@ class Job(Message):
 
 
 class Help(Message):
-    """Run tests of this job, which another slot judges, as long as there are any; `directory` is their sheet."""
+    """Run tests of this job, which another slot judges, as long as there are any; `directory` is their queue."""
 
     kind: Literal["help"] = "help"
     job: Job
@@ -91,7 +91,7 @@ class Progress(Message):
     status: Status
     progress: str = ""
     nearly: bool = False
-    share: bool = Field(default=False, description="other slots can run tests of this job: see sheet.py")
+    share: bool = Field(default=False, description="other slots can run tests of this job: see shared_queue.py")
 
 
 class Finished(Message):

@@ -1,4 +1,4 @@
-"""Brings a task's test data to this machine, and big outputs away from it; runs in the crew's threads.
+"""Brings a task's test data to this machine, and big outputs away from it; runs in the thread pool.
 
 Slots hold neither certificates nor connections: they get files by path, verified and pinned while the task runs.
 """
@@ -40,7 +40,7 @@ class Prepared:
         return Job(assignment=assignment, data=self.data, blobs=self.blobs, language_version=version)
 
 
-class Depot:
+class BlobClient:
     """The blobs of this executor: the local cache in front of the judicators."""
 
     def __init__(self, cache: BlobCache, rpc: RpcClient) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from judge.executor.channel import Help, Helped, Job
-from judge.executor.slot.parallel.sheet import Sharing
+from judge.executor.slot.parallel.shared_queue import Sharing
 from judge.executor.slots import CANCEL_GRACE, Slot, Slots, SlotState
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Helpers:
     def offered(self, claim: str) -> None:
         """The slot that judges this has tests for others."""
         if self._sharing is not None and claim not in self._offers:
-            self._offers[claim] = _Offer(self._sharing.sheet(claim))
+            self._offers[claim] = _Offer(self._sharing.queue(claim))
 
     def ended(self, claim: str, now: float) -> None:
         """The job has left its slot, whatever way: nobody is to help any more."""

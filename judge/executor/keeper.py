@@ -11,7 +11,7 @@ from judge.executor.machine import for_want_of_space
 from judge.executor.parts import Parts
 from judge.executor.spool import Spooled
 from judge.executor.state import Pending
-from judge.executor.workers import Crew
+from judge.executor.workers import ThreadPool
 
 log = logging.getLogger(__name__)
 
@@ -22,13 +22,13 @@ class Keeper:
     def __init__(self, parts: Parts) -> None:
         """Start the thread: one of its own, since others may wait for the network just when results are to be kept."""
         self._parts = parts
-        self._crew = Crew(parts.mailbox, 1)
+        self._pool = ThreadPool(parts.mailbox, 1)
 
     def keep(self, pending: Pending) -> None:
         """Have one completion written, unless it is there or on its way."""
         if not (pending.spooled or pending.spooling or pending.completed.retry):
             pending.spooling = True
-            self._crew.do(functools.partial(self._write, pending))
+            self._pool.do(functools.partial(self._write, pending))
 
     def keep_now(self, pending: Pending) -> None:
         """Write one completion and wait for the disk; for the end of the executor."""

@@ -1,6 +1,7 @@
 """The executor's main loop (seed: Main): reports, takes tasks, gives them to slots, delivers results.
 
-One thread, which never waits for the network or a disk cache: that is what the crew and the reporter are for. The
+One thread, which never waits for the network or a disk cache: that is what the thread pool and the reporter are for.
+The
 report's logic is `state.Board`; this module carries out what it says.
 """
 
@@ -260,7 +261,7 @@ class Loop:
 
         def fetch() -> Callable[[], None]:
             try:
-                found = self.p.depot.prepare(assignment, lambda: claim in self.board.tasks)
+                found = self.p.blob_client.prepare(assignment, lambda: claim in self.board.tasks)
             except (JudgeError, OSError) as exc:
                 return functools.partial(self._unprepared, assignment, exc)
             except Exception as exc:
@@ -268,7 +269,7 @@ class Loop:
                 return functools.partial(self._unprepared, assignment, exc)
             return functools.partial(self._prepared, assignment, found)
 
-        self.p.crew.do(fetch)
+        self.p.pool.do(fetch)
 
     def _prepared(self, assignment: Assignment, prepared: Prepared) -> None:
         if self.board.prepared(assignment.claim, clock.monotonic()):
@@ -320,12 +321,12 @@ class Loop:
                 del self._upload_at[claim]
             elif when <= now:
                 self._upload_at[claim] = float("inf")
-                self.p.crew.do(functools.partial(self._upload, claim, Path(pending.upload)))
+                self.p.pool.do(functools.partial(self._upload, claim, Path(pending.upload)))
 
     def _upload(self, claim: str, output: Path) -> Callable[[], None]:
         """In a thread: store one output."""
         try:
-            blob = self.p.depot.upload(output)
+            blob = self.p.blob_client.upload(output)
         except UnavailableError as exc:
             return functools.partial(self._upload_failed, claim, exc)
         except (JudgeError, OSError) as exc:

@@ -19,7 +19,7 @@ from judge.etcd.client import Etcd
 from judge.executor.blobs import BlobCache
 from judge.executor.calibration import calibrate
 from judge.executor.channel import Settings
-from judge.executor.data import Depot
+from judge.executor.data import BlobClient
 from judge.executor.loop import Loop
 from judge.executor.machine import (
     Disk,
@@ -32,11 +32,11 @@ from judge.executor.machine import (
 )
 from judge.executor.parts import Parts
 from judge.executor.slot import builds
-from judge.executor.slot.parallel import sheet
+from judge.executor.slot.parallel import shared_queue
 from judge.executor.slots import Slots
 from judge.executor.spool import Spool
 from judge.executor.state import Board
-from judge.executor.workers import Crew, Mailbox, Reporter
+from judge.executor.workers import Mailbox, Reporter, ThreadPool
 from judge.languages.table import detect, load_table
 from judge.problems.package import DEFAULT_MEMORY
 from judge.rpc.client import RpcClient, etcd_endpoints
@@ -125,7 +125,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
     kept = config.work_dir / "builds"
     builds.clear(kept)
     shared = config.work_dir / "sharing"
-    sheet.clear(shared)
+    shared_queue.clear(shared)
     spool = Spool(config.work_dir / "spool", config.spool_bytes)
     board = Board(config.name, uuid.uuid4().hex)
     for entry in spool.load():
@@ -145,7 +145,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
             executor=config.name,
             outputs=outputs,
             builds=kept,
-            quiet=config.work_dir / "quiet",
+            run_lock=config.work_dir / "run_lock",
             sharing=shared,
             cgroup=config.cgroup,
             languages=config.languages,
@@ -166,15 +166,15 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
             slots=Slots(settings),
             spool=spool,
             disk=Disk(config.work_dir, config.min_free_bytes),
-            depot=Depot(cache, rpc),
+            blob_client=BlobClient(cache, rpc),
             mailbox=mailbox,
-            crew=Crew(mailbox, len(cores) + 1),
+            pool=ThreadPool(mailbox, len(cores) + 1),
             reporter=Reporter(rpc, mailbox, config.name, board.incarnation),
             outputs=outputs,
             checks=findings,
             weak=weak,
             version=judge.__version__,
-            sharing=sheet.Sharing(shared),
+            sharing=shared_queue.Sharing(shared),
         )
     )
 
@@ -193,7 +193,7 @@ def _detect(config: ExecutorConfig, loop: Loop) -> None:
 
         return then
 
-    loop.p.crew.do(work)
+    loop.p.pool.do(work)
 
 
 def run(config: ExecutorConfig) -> int:

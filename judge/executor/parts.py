@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from judge.config import ExecutorConfig
-from judge.executor.data import Depot
+from judge.executor.data import BlobClient
 from judge.executor.machine import Disk
-from judge.executor.slot.parallel.sheet import Sharing
+from judge.executor.slot.parallel.shared_queue import Sharing
 from judge.executor.slots import Slots
 from judge.executor.spool import Spool
 from judge.executor.state import Board
-from judge.executor.workers import Crew, Mailbox, Reporter
+from judge.executor.workers import Mailbox, Reporter, ThreadPool
 
 
 @dataclass
@@ -24,9 +24,9 @@ class Parts:
     slots: Slots
     spool: Spool
     disk: Disk
-    depot: Depot
+    blob_client: BlobClient
     mailbox: Mailbox
-    crew: Crew
+    pool: ThreadPool
     reporter: Reporter
     outputs: Path
     checks: list[str] = field(default_factory=list)

@@ -94,7 +94,7 @@ class Mailbox:
                 return found
 
 
-class Crew:
+class ThreadPool:
     """A few threads that take pieces of work in turn; they end with the process."""
 
     def __init__(self, mailbox: Mailbox, threads: int) -> None:
@@ -102,7 +102,7 @@ class Crew:
         self._mailbox = mailbox
         self._work: queue.SimpleQueue[Callable[[], Callable[[], None]]] = queue.SimpleQueue()
         for index in range(threads):
-            threading.Thread(target=self._run, name=f"crew-{index}", daemon=True).start()
+            threading.Thread(target=self._run, name=f"pool-{index}", daemon=True).start()
 
     def do(self, work: Callable[[], Callable[[], None]]) -> None:
         """Have `work` done in some thread; what it returns is then called on the main thread."""

@@ -152,12 +152,12 @@ class GroupScore(Message):
 class Repeated(Message):
     """The run of a test that was near its time limit and was repeated: what that first run used.
 
-    `quiet`: no other slot computed during the second one; False when another's run took too long to end.
+    `exclusive`: no other slot computed during the second one; False when another's run took too long to end.
     """
 
     cpu: float
     wall: float
-    quiet: bool = True
+    exclusive: bool = True
 
 
 class TestResult(Message):

@@ -10,7 +10,7 @@ import socket
 import pytest
 
 from judge.executor.channel import Data, Job
-from judge.executor.slot import excerpt
+from judge.executor.slot import truncation
 from judge.executor.slot.pipeline import Pipeline
 from judge.executor.slot.testing import cases
 from judge.languages.table import detect, extra_paths, load_table
@@ -196,7 +196,7 @@ def test_compile_limits(pipeline, monkeypatch):
 def test_a_flood_of_compiler_output_is_cut(pipeline):
     done = judge(pipeline, language="c", source="\n".join(f"#warning {'x' * 100}" for _ in range(3000)), tests=SUM)
     assert done.verdict is Verdict.CE
-    assert len(done.result.compile_log) <= excerpt.LOG + 100
+    assert len(done.result.compile_log) <= truncation.LOG + 100
     assert done.result.compile_log.endswith("characters\n")
 
 
@@ -225,7 +225,7 @@ def test_many_noisy_tests_stay_small(pipeline):
     assert done.verdict is Verdict.AC
     assert len(done.result.tests) == 400
     # At 1000 tests the fixed part of a test is 400 bytes; excerpts have their own budget.
-    assert len(done.model_dump_json()) < excerpt.BUDGET + 400 * 400 + 100_000
+    assert len(done.model_dump_json()) < truncation.BUDGET + 400 * 400 + 100_000
     assert done.result.tests[0].output
     assert not done.result.tests[-1].output
 

@@ -18,7 +18,7 @@ from judge import clock
 from judge.allowance import Allowance
 from judge.executor.channel import Finished, Job, Progress, Ready, Settings
 from judge.executor.slot.pipeline import Pipeline
-from judge.executor.slot.quiet import Quiet
+from judge.executor.slot.run_lock import RunLock
 from judge.executor.slots import Slots
 from judge.executor.verdict import GRACE
 from judge.languages.table import extra_paths, load_table
@@ -109,10 +109,10 @@ def judged(boxes: SandboxPool, work: Path) -> Callable[..., tuple[list[TestResul
             tell=lambda _: None,
             table=TABLE,
             outputs=work,
-            quiet=Quiet(work / "quiet", patience=0.1),
+            run_lock=RunLock(work / "run_lock", patience=0.1),
         )
         done = pipeline.execute(job).completed
-        pipeline.quiet.close()
+        pipeline.run_lock.close()
         assert done is not None
         assert not done.retry, done.result.reason
         if check:
@@ -183,7 +183,7 @@ def test_the_second_run_decides(judged, work):
     assert (test.verdict, test.reason, test.output) == (Verdict.AC, "", "same\n")
     assert str(test.cpu) >= WELL
     assert test.cpu <= LIMIT < test.repeated.cpu <= LIMIT * (1 + GRACE)
-    assert test.repeated.quiet
+    assert test.repeated.exclusive
 
 
 @pytest.mark.parametrize(
@@ -293,10 +293,10 @@ def test_a_repetition_that_takes_longer_than_the_time_alone_ends_there(judged, w
 
 
 def test_a_test_is_repeated_beside_others_when_the_gate_was_closed_for_long(judged, work):
-    (work / "quiet").mkdir()
-    (work / "quiet" / "turn").write_bytes(struct.pack("=dd", -1e6, clock.monotonic()))
+    (work / "run_lock").mkdir()
+    (work / "run_lock" / "turn").write_bytes(struct.pack("=dd", -1e6, clock.monotonic()))
     (test,), runs = undisturbed(lambda: judged(package(work), [NEAR], [WELL]))
-    assert (runs, test.verdict, test.repeated.quiet) == (2, Verdict.AC, False)
+    assert (runs, test.verdict, test.repeated.exclusive) == (2, Verdict.AC, False)
 
 
 def test_all_passes_are_repeated(judged, work):
@@ -342,7 +342,7 @@ def test_a_sandbox_ends_a_run_where_its_grace_ends():
 @pytest.fixture
 def slots(work: Path) -> Iterator[Slots]:
     fields = {"index": 0, "core": max(os.sched_getaffinity(0)), "executor": f"near-{os.getpid()}", "outputs": work}
-    made = Slots([Settings.model_validate({**fields, "cgroup": "judge", "quiet": work / "quiet"})])
+    made = Slots([Settings.model_validate({**fields, "cgroup": "judge", "run_lock": work / "run_lock"})])
     yield made
     made.close()
 
@@ -359,14 +359,14 @@ def heard(slots: Slots, kind: type, timeout: float = 60.0) -> Any:
                 return event
 
 
-def held_up(other: Quiet) -> bool:
+def held_up(other: RunLock) -> bool:
     """Whether somebody wants to be alone, or is."""
 
     def no(_: float) -> None:
         raise InterruptedError
 
     try:
-        with other.beside(no):
+        with other.shared(no):
             return False
     except InterruptedError:
         return True
@@ -376,11 +376,11 @@ def test_the_repetition_waits_for_other_slots_and_they_for_it(slots, work):
     assert slots.start_due(clock.monotonic())
     heard(slots, Ready)
     slot = slots.slots[0]
-    running, starting = Quiet(work / "quiet"), Quiet(work / "quiet")
+    running, starting = RunLock(work / "run_lock"), RunLock(work / "run_lock")
     wait = contextlib.ExitStack()
     with contextlib.closing(running), contextlib.closing(starting), wait:
         for _ in range(DISTURBED):
-            wait.enter_context(running.beside(lambda _: None))
+            wait.enter_context(running.shared(lambda _: None))
             # Its own command language: the program finds its time by itself, in the slot's real sandbox.
             slot.give(_self_timed(work), clock.monotonic())
             wait_for(lambda: held_up(starting) or _over(slot), timeout=60, what="a slot that wants to be alone")
@@ -397,7 +397,7 @@ def test_the_repetition_waits_for_other_slots_and_they_for_it(slots, work):
         finished = heard(slots, Finished)
     (test,) = finished.completed.result.tests
     assert test.repeated is not None
-    assert test.repeated.quiet
+    assert test.repeated.exclusive
     assert finished.runs == 3  # the compiler, and twice the program
 
 
@@ -419,8 +419,8 @@ def test_a_slot_that_waits_can_be_cancelled(slots, work):
     assert slots.start_due(clock.monotonic())
     heard(slots, Ready)
     slot = slots.slots[0]
-    with contextlib.closing(Quiet(work / "quiet")) as other:
-        with other.alone(lambda _: None):
+    with contextlib.closing(RunLock(work / "run_lock")) as other:
+        with other.exclusive(lambda _: None):
             slot.give(_self_timed(work), clock.monotonic())
             assert slot.silence > 0
             slot.cancel("c1", clock.monotonic())

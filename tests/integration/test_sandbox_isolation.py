@@ -618,7 +618,7 @@ int main(void) {
 STRICT = """
 import os, sys
 from pathlib import Path
-from judge.executor.slot.excerpt import sealed
+from judge.executor.slot.truncation import sealed
 from judge.model.messages import Limits
 from judge.sandbox import Command
 from tests.support.sandbox import pool

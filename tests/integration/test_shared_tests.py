@@ -15,8 +15,8 @@ import pytest
 from judge import clock
 from judge.allowance import Allowance
 from judge.executor.channel import Finished, Help, Helped, Job, Progress, Settings
-from judge.executor.slot.parallel import sheet
-from judge.executor.slot.quiet import BURST
+from judge.executor.slot.parallel import shared_queue
+from judge.executor.slot.run_lock import BURST
 from judge.executor.slots import Slot, Slots, SlotState
 from judge.model.messages import Assignment, LimitsOverride, Result, Submission, Test, Verdict
 from tests.support import packages
@@ -42,11 +42,11 @@ class Executor:
     """Two slots over one directory, with main played by the test: it sends the idle one to help."""
 
     def __init__(self, work: Path) -> None:
-        sheet.clear(work / "sharing")
-        self.sharing = sheet.Sharing(work / "sharing")
+        shared_queue.clear(work / "sharing")
+        self.sharing = shared_queue.Sharing(work / "sharing")
         cores = sorted(os.sched_getaffinity(0))
         fields = {"executor": f"shared-{os.getpid()}", "outputs": work, "builds": work, "cgroup": "judge"}
-        places = {"sharing": work / "sharing", "quiet": work / "quiet"}
+        places = {"sharing": work / "sharing", "run_lock": work / "run_lock"}
         self.slots = Slots(
             [
                 Settings.model_validate({"index": index, "core": cores[index % len(cores)], **fields, **places})
@@ -82,7 +82,7 @@ class Executor:
         return self.events.pop(place)[1]
 
     @property
-    def leader(self) -> Slot:
+    def coordinator(self) -> Slot:
         return self.slots.slots[0]
 
     @property
@@ -92,9 +92,9 @@ class Executor:
     def lead(self, job: Job) -> Help:
         """Slot 0 judges, and offers its tests; returns what main sends to a slot that helps."""
         self.sharing.tell(1)
-        self.leader.give(job, clock.monotonic())
+        self.coordinator.give(job, clock.monotonic())
         self.heard(Progress, share=True)
-        return Help(job=job, directory=self.sharing.sheet(job.assignment.claim))
+        return Help(job=job, directory=self.sharing.queue(job.assignment.claim))
 
     def shared(self, job: Job) -> tuple[Finished, Helped]:
         """Judge with both slots."""
@@ -106,7 +106,7 @@ class Executor:
     def alone(self, job: Job) -> Finished:
         """Judge with one slot."""
         self.sharing.tell(0)
-        self.leader.give(job, clock.monotonic())
+        self.coordinator.give(job, clock.monotonic())
         return self.heard(Finished)
 
 
@@ -116,7 +116,7 @@ def executor(work: Path) -> Iterator[Executor]:
     yield made
     made.slots.close()
     made.sharing.close()
-    assert [path.name for path in (work / "sharing").iterdir()] == ["idle"], "no sheet is left"
+    assert [path.name for path in (work / "sharing").iterdir()] == ["idle"], "no queue is left"
 
 
 def echo(tests: list[tuple[int, int, int]], mode: str = "lazy", **fields: Any) -> Job:
@@ -165,8 +165,8 @@ def test_the_first_failing_test_in_name_order_decides(executor, mode):
     assert len(result.tests) == (5 if mode == "lazy" else 14)
 
 
-def test_a_later_run_of_the_leader_is_cancelled(executor):
-    """The helper sleeps in test 1 and then fails it, while the leader sleeps for ever in test 2."""
+def test_a_later_run_of_the_coordinator_is_cancelled(executor):
+    """The helper sleeps in test 1 and then fails it, while the coordinator sleeps for ever in test 2."""
     job = echo([(0, 0, 400), (1, 2, 4000), (2, 2, 90_000), (3, 3, 90_000)])
     begin = clock.monotonic()
     finished, helped = executor.shared(job)
@@ -207,7 +207,7 @@ def test_a_killed_helper_loses_nothing(executor):
 
 
 def test_a_helper_that_is_called_back_comes_at_once(executor):
-    """Its test would take longer than anybody waits; the leader runs it again, and so does not end here."""
+    """Its test would take longer than anybody waits; the coordinator runs it again, and so does not end here."""
     job = echo([(0, 0, 300), (1, 1, 95_000), (2, 2, 95_000)])
     executor.helper.help(executor.lead(job), clock.monotonic())
     wait_for(lambda: _sleeping(executor.helper), timeout=HEAR, what="a test in the helper")
@@ -216,7 +216,7 @@ def test_a_helper_that_is_called_back_comes_at_once(executor):
     assert executor.helper.state is SlotState.IDLE
     executor.helper.give(echo([(1, 1, 0)]).model_copy(update={"assignment": _other()}), clock.monotonic())
     assert executor.heard(Finished).claim == "c2"
-    executor.leader.cancel("c1", clock.monotonic())
+    executor.coordinator.cancel("c1", clock.monotonic())
     assert executor.heard(Finished).completed is None
 
 
@@ -278,7 +278,7 @@ def test_the_slot_that_judges_repeats_the_first_tests_that_are_near(executor, wo
         assert [test.repeated is not None for test in near] == [index < 3 for index in range(len(near))]
         # So busy that one repetition takes many seconds: then the others need not wait for the next one.
         if sum(test.wall + test.repeated.wall for test in near[:3]) < BURST:
-            assert all(test.repeated.quiet for test in near[:3])
+            assert all(test.repeated.exclusive for test in near[:3])
 
 
 def test_the_total_time_is_what_one_slot_would_have_used(executor):
@@ -295,7 +295,7 @@ def test_the_total_time_is_what_one_slot_would_have_used(executor):
 
 
 def test_one_long_run_of_a_helper_is_ended_where_the_total_time_is(executor):
-    """The helper takes test 1, which would go on for a minute, while test 0 holds the leader."""
+    """The helper takes test 1, which would go on for a minute, while test 0 holds the coordinator."""
     tests = [Test(name="0", input="1", answer=""), Test(name="1", input="60", answer=""), Test(name="2", answer="")]
     submission = Submission(command="sleep $(cat)", tests=tests, limits=LimitsOverride(wall=100))
     given = Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission, allowance=Allowance(own_seconds=3))

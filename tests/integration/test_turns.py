@@ -13,7 +13,7 @@ import pytest
 from judge import clock
 from judge.allowance import Allowance
 from judge.executor.channel import Finished, Job
-from judge.executor.slot.quiet import SHARE, Quiet
+from judge.executor.slot.run_lock import SHARE, RunLock
 from judge.model.messages import Assignment, LimitsOverride, Submission, Test, Verdict
 from tests.integration.test_shared_tests import Executor
 from tests.support import packages
@@ -49,18 +49,18 @@ def executor(work: Path) -> Iterator[Executor]:
 @pytest.fixture
 def closed(executor: Executor, work: Path) -> Iterator[Callable[[Job], float]]:
     """Judges in slot 0, and says for how many seconds the gate was closed, as a third slot sees it."""
-    observer = Quiet(work / "quiet")
+    observer = RunLock(work / "run_lock")
 
     def shut() -> bool:
         def no(_: float) -> None:
             raise InterruptedError
 
-        with contextlib.suppress(InterruptedError), observer.beside(no):
+        with contextlib.suppress(InterruptedError), observer.shared(no):
             return False
         return True
 
     def judge(job: Job) -> float:
-        executor.leader.give(job, clock.monotonic())
+        executor.coordinator.give(job, clock.monotonic())
         seconds, last = 0.0, clock.monotonic()
 
         def over() -> bool:
@@ -131,7 +131,7 @@ def test_burning_a_little_too_much_in_every_test_holds_others_up_only_so_often(e
 
 def test_burning_and_sleeping_is_no_way_to_more_time_alone(executor, closed, work):
     """Busy enough to be repeated for its wall time, two seconds each; the slots have used most of their burst."""
-    (work / "quiet" / "turn").write_bytes(struct.pack("=dd", 3.0, clock.monotonic()))
+    (work / "run_lock" / "turn").write_bytes(struct.pack("=dd", 3.0, clock.monotonic()))
     begin = clock.monotonic()
     seconds = closed(problem(work, 300, 1750, 4, Allowance(repeats=None, alone_seconds=None)))
     assert seconds < 3.0 + SHARE * (clock.monotonic() - begin) + 1.0

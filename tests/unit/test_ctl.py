@@ -140,7 +140,7 @@ def test_unknown_languages_name_the_choices() -> None:
     [
         (None, ""),
         (m.Repeated(cpu=2.12, wall=3), "near the limit, repeated alone: the first run had cpu 2.12 s, wall 3.00 s"),
-        (m.Repeated(cpu=2.125, wall=3, quiet=False), "near the limit, repeated beside others: the first run"),
+        (m.Repeated(cpu=2.125, wall=3, exclusive=False), "near the limit, repeated beside others: the first run"),
     ],
 )
 def test_a_repeated_test_says_so(first, words, capsys):

@@ -9,7 +9,7 @@ import pytest
 
 from judge.errors import NotFoundError, PackageError, UnavailableError
 from judge.executor.blobs import BlobCache
-from judge.executor.data import TRIES, Depot
+from judge.executor.data import TRIES, BlobClient
 from judge.model.messages import Assignment, ProblemRef, Submission, Test
 from judge.model.problem import ProblemManifest, ProblemTest
 
@@ -43,9 +43,9 @@ def store():
 
 
 @pytest.fixture
-def depot(store, work):
+def blob_client(store, work):
     cache = BlobCache(work / "blobs", 1 << 20, store.fetch)
-    yield Depot(cache, rpc=None)
+    yield BlobClient(cache, rpc=None)
     cache.close()
 
 
@@ -54,16 +54,16 @@ def assignment(problem: str | None = None, tests: list[Test] | None = None) -> A
     return Assignment(id="1" * 24, attempt=1, claim="c", submission=Submission(tests=tests or []), problem=ref)
 
 
-def test_nothing_is_needed(depot):
-    found = depot.prepare(assignment(), lambda: True)
+def test_nothing_is_needed(blob_client):
+    found = blob_client.prepare(assignment(), lambda: True)
     assert (found.data, found.blobs) == (None, {})
 
 
-def test_a_problem_and_blobs(depot, store, work):
+def test_a_problem_and_blobs(blob_client, store, work):
     given, answer = store.put(b"in"), store.put(b"out")
     manifest = ProblemManifest(name="p", tests=[ProblemTest(name="1", input=given, answer=answer)])
     sha = store.put(manifest.model_dump_json().encode())
-    found = depot.prepare(assignment(sha, [Test(name="1", input_blob=given, answer="x")]), lambda: True)
+    found = blob_client.prepare(assignment(sha, [Test(name="1", input_blob=given, answer="x")]), lambda: True)
     assert found.data.manifest == manifest
     assert Path(found.data.files[given]).read_bytes() == b"in"
     assert Path(found.data.files[answer]).read_bytes() == b"out"
@@ -74,27 +74,27 @@ def test_a_problem_and_blobs(depot, store, work):
 
 
 @pytest.mark.parametrize("text", [b"not json", b"{}", b'{"name": "p", "tests": [], "odd": 1}'])
-def test_what_is_no_manifest(depot, store, work, text):
+def test_what_is_no_manifest(blob_client, store, work, text):
     with pytest.raises(PackageError, match="is not a manifest"):
-        depot.prepare(assignment(store.put(text)), lambda: True)
+        blob_client.prepare(assignment(store.put(text)), lambda: True)
     assert not list((work / "blobs" / "process").glob("*/pin-*"))
 
 
-def test_tries(depot, store):
+def test_tries(blob_client, store):
     sha = store.put(b"x")
     one = assignment(tests=[Test(name="1", input_blob=sha)])
     store.away = TRIES - 1
-    assert depot.prepare(one, lambda: True).blobs
+    assert blob_client.prepare(one, lambda: True).blobs
     other = assignment(tests=[Test(name="1", input_blob=store.put(b"y"))])
     store.away = 99
     with pytest.raises(UnavailableError, match="nobody answers"):
-        depot.prepare(other, lambda: True)
+        blob_client.prepare(other, lambda: True)
     assert store.away == 99 - TRIES
     with pytest.raises(UnavailableError):
-        depot.prepare(other, lambda: False)
+        blob_client.prepare(other, lambda: False)
     assert store.away == 98 - TRIES, "an unwanted task is tried for once"
 
 
-def test_missing(depot):
+def test_missing(blob_client):
     with pytest.raises(NotFoundError):
-        depot.prepare(assignment(tests=[Test(name="1", input_blob="a" * 64)]), lambda: True)
+        blob_client.prepare(assignment(tests=[Test(name="1", input_blob="a" * 64)]), lambda: True)

@@ -11,7 +11,7 @@ import pytest
 
 from judge.executor.channel import Cancel, Finished, Help, Helped, Job, Progress, Reader, Settings, send
 from judge.executor.helpers import Helpers
-from judge.executor.slot.parallel.sheet import Sharing, clear
+from judge.executor.slot.parallel.shared_queue import Sharing, clear
 from judge.executor.slots import CANCEL_GRACE, Slots, SlotState
 from judge.model.messages import Assignment, Status, Submission
 
@@ -45,7 +45,7 @@ class Played:
         self.slots.slots[slot].give(job(claim), 0.0)
         while not isinstance(self.heard(slot), Job):
             pass  # what it was told before
-        self.sharing.sheet(claim).mkdir()
+        self.sharing.queue(claim).mkdir()
         self.helpers.offered(claim)
 
     def arrange(self, waiting: int = 0) -> None:
@@ -91,7 +91,7 @@ def test_idle_slots_help_where_the_fewest_do(played):
     assert helped(played) == [None, "c1", "c1", "c1"]
     order = played.heard(1)
     assert isinstance(order, Help)
-    assert (order.job.assignment.claim, order.directory) == ("c1", played.sharing.sheet("c1"))
+    assert (order.job.assignment.claim, order.directory) == ("c1", played.sharing.queue("c1"))
     assert played.sharing.idle() == 0
     assert (played.slots.working, played.slots.busy, played.slots.helping) == (COUNT, 1, 3)
     played.say(3, Helped(claim="c1", tests=2))
@@ -147,7 +147,7 @@ def test_the_end_of_the_job_ends_the_help(played):
     assert played.helpers.recalled == 0
     played.helpers.ended("c1", 0.0)
     assert played.helpers.recalled == 3
-    assert not played.sharing.sheet("c1").exists(), "whoever died with it"
+    assert not played.sharing.queue("c1").exists(), "whoever died with it"
     for slot in (1, 2, 3):
         played.say(slot, Helped(claim="c1", recalled=True))
     played.arrange()

@@ -21,14 +21,14 @@ from judge.errors import EXIT_FAILED, ConfigError, RefusedError, StaleError, Too
 from judge.executor import main
 from judge.executor.blobs import BlobCache
 from judge.executor.channel import Broken, Finished, Job, Progress, Reader, Ready, Settings, send
-from judge.executor.data import Depot
+from judge.executor.data import BlobClient
 from judge.executor.loop import BACKOFF_MAX, FIRST_WORD, STALE_REPORTS, Loop
 from judge.executor.machine import Disk
 from judge.executor.parts import Parts
 from judge.executor.slots import SEND_TIMEOUT, Slots, SlotState
 from judge.executor.spool import Spool, Spooled
 from judge.executor.state import NEARLY, Board
-from judge.executor.workers import Answered, Crew, Mailbox, Reporter, Unanswered, Woken
+from judge.executor.workers import Answered, Mailbox, Reporter, ThreadPool, Unanswered, Woken
 from judge.model.messages import (
     Assignment,
     ClaimRef,
@@ -75,9 +75,9 @@ def make(config: ExecutorConfig, *spooled: Spooled) -> Loop:
             slots=Slots([settings]),
             spool=Spool(work / "spool", config.spool_bytes),
             disk=Disk(work, 0),
-            depot=Depot(BlobCache(work / "blobs", 1 << 20, rpc.get_blob), rpc),
+            blob_client=BlobClient(BlobCache(work / "blobs", 1 << 20, rpc.get_blob), rpc),
             mailbox=mailbox,
-            crew=Crew(mailbox, 1),
+            pool=ThreadPool(mailbox, 1),
             reporter=Reporter(rpc, mailbox, "e1", "inc"),
             outputs=work / "outputs",
         )
@@ -305,7 +305,7 @@ def test_data_for_which_there_is_no_room(loop):
 
 
 def test_an_unforeseen_fault_while_fetching(loop, monkeypatch):
-    monkeypatch.setattr(loop.p.depot, "prepare", lambda *_: 1 / 0)
+    monkeypatch.setattr(loop.p.blob_client, "prepare", lambda *_: 1 / 0)
     hand_out(loop, assignment(problem=ProblemRef(name="p", hash="a" * 64)))
     until_mail(loop, lambda: loop.board.completions)
     assert "division by zero" in only(loop).result.reason
@@ -342,7 +342,7 @@ def test_an_upload_that_is_refused(loop, monkeypatch, error):
     def refuse(_: Path) -> str:
         raise error
 
-    monkeypatch.setattr(loop.p.depot, "upload", refuse)
+    monkeypatch.setattr(loop.p.blob_client, "upload", refuse)
     loop.board.take(assignment())
     loop._complete(completed(), "/nowhere", 0.1)
     loop._upload_due(clock.monotonic())
@@ -450,7 +450,7 @@ def test_an_unforeseen_fault_while_looking_for_languages(config, monkeypatch, ca
 
 
 def test_an_unforeseen_fault_while_uploading(loop, monkeypatch, caplog):
-    monkeypatch.setattr(loop.p.depot, "upload", lambda _: 1 / 0)
+    monkeypatch.setattr(loop.p.blob_client, "upload", lambda _: 1 / 0)
     loop.board.take(assignment())
     loop._complete(completed(), str(loop.p.outputs / "c1.out"), 0.1)
     loop._upload_due(clock.monotonic())
@@ -513,9 +513,9 @@ def test_stopping_gives_everything_back_within_its_grace(loop, slot_side):
 
 
 def test_unforeseen_faults_in_threads_are_survived(loop, monkeypatch, caplog):
-    loop.p.crew.do(lambda: 1 / 0)
+    loop.p.pool.do(lambda: 1 / 0)
     done = []
-    loop.p.crew.do(lambda: lambda: done.append(1))
+    loop.p.pool.do(lambda: lambda: done.append(1))
     until_mail(loop, lambda: done)
     assert "unforeseen" in caplog.text
     monkeypatch.setattr(RpcClient, "call", lambda *_, **__: 1 / 0)

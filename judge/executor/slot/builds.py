@@ -16,8 +16,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from judge.executor.slot import excerpt
-from judge.executor.slot.flocks import Wait, take
+from judge.executor.slot import truncation
+from judge.executor.slot.file_lock import Wait, acquire
 from judge.executor.slot.program import COMPILE_LIMITS, Program
 from judge.model.messages import Limits
 from judge.sandbox.types import Command, Outcome
@@ -67,7 +67,7 @@ class Builds:
         """
         handle = os.open(self._directory / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            take(handle, fcntl.LOCK_EX, wait)
+            acquire(handle, fcntl.LOCK_EX, wait)
             yield
         finally:
             os.close(handle)
@@ -127,13 +127,13 @@ def packed(outcome: Outcome) -> bytes | None:
 
 def unpack(run: Callable[[Command], Outcome], archive: bytes) -> str:
     """Make /box what it was when it was packed; `run` runs a command there. The first words of what went wrong."""
-    stdin = excerpt.sealed(archive)
+    stdin = truncation.sealed(archive)
     try:
         argv = [_TAR, "-C", "/box", "--no-same-owner", "-xpf", "-"]
         with run(Command(argv=argv, limits=_LIMITS, writable=True, stdin=stdin)) as outcome:
             if outcome.exit_code == 0:
                 return ""
-            return excerpt.text(outcome.read_stderr(200)).strip() or f"tar ended with exit code {outcome.exit_code}"
+            return truncation.text(outcome.read_stderr(200)).strip() or f"tar ended with exit code {outcome.exit_code}"
     finally:
         os.close(stdin)
 

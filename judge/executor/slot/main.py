@@ -15,10 +15,10 @@ import sys
 
 from judge.errors import EXIT_FAILED, EXIT_USAGE, JudgeError, SandboxError
 from judge.executor.channel import Broken, Cancel, Help, Reader, Ready, Settings, send
-from judge.executor.slot.parallel.helping import help_out
-from judge.executor.slot.parallel.sheet import Sharing
+from judge.executor.slot.parallel.helper import help_out
+from judge.executor.slot.parallel.shared_queue import Sharing
 from judge.executor.slot.pipeline import Pipeline
-from judge.executor.slot.quiet import Quiet
+from judge.executor.slot.run_lock import RunLock
 from judge.languages.table import extra_paths, load_table
 from judge.log import setup
 from judge.sandbox import SandboxPool
@@ -52,7 +52,7 @@ def serve(sock: socket.socket, settings: Settings) -> int:
             prepare=pool.prepare,
             leave=pool.leave,
             builds=settings.builds,
-            quiet=Quiet(settings.quiet),
+            run_lock=RunLock(settings.run_lock),
             sharing=None if settings.sharing is None else Sharing(settings.sharing),
             memory=settings.memory,
         )

@@ -20,17 +20,17 @@ import judge
 from judge import clock
 from judge.errors import SandboxError, UsageError
 from judge.executor.channel import Finished, Job, Progress
-from judge.executor.slot import excerpt
+from judge.executor.slot import truncation
 from judge.executor.slot.account import Account
 from judge.executor.slot.builds import Builds, packed, packing
-from judge.executor.slot.fitting import Fitted, fit
-from judge.executor.slot.pace import Pace, kind_of
-from judge.executor.slot.parallel.course import Course
-from judge.executor.slot.parallel.leading import Lead
-from judge.executor.slot.parallel.sheet import Found, LeaderSheet, Sharing
+from judge.executor.slot.duration import DurationEstimator, kind_of
+from judge.executor.slot.memory_budget import JobLimits, job_limits
+from judge.executor.slot.parallel.coordinator import Coordinator
+from judge.executor.slot.parallel.schedule import Schedule
+from judge.executor.slot.parallel.shared_queue import CoordinatorQueue, JudgedTest, Sharing
 from judge.executor.slot.program import Box, Program, included, plan, plan_program, shorter
-from judge.executor.slot.quiet import Quiet
-from judge.executor.slot.running import Cancelled, Runner
+from judge.executor.slot.run_lock import RunLock
+from judge.executor.slot.runner import Cancelled, Runner
 from judge.executor.slot.testing import Case, Tester, cases
 from judge.executor.slot.validation import BuildError, CustomValidator
 from judge.executor.state import given_back
@@ -60,7 +60,7 @@ class Pipeline:
     `leave` ends them, at once or later, `prepare` makes the next one; `tell` carries progress to main; `outputs` is
     where outputs go that are too big for a result, `builds` where built validators are kept; a `cancel_fd` that becomes
     readable ends the job. `memory` is what this host can give one run, in bytes; `where` names slot and core, in
-    results and log lines; `quiet` takes turns with the other slots, `sharing` gives tests to those that are idle.
+    results and log lines; `run_lock` takes turns with the other slots, `sharing` gives tests to those that are idle.
     """
 
     take: Callable[[], Box]
@@ -72,11 +72,11 @@ class Pipeline:
     where: str = ""
     prepare: Callable[[], None] = lambda: None
     leave: Callable[[Box], None] = lambda box: box.close()
-    pace: Pace = field(default_factory=Pace)
+    durations: DurationEstimator = field(default_factory=DurationEstimator)
     builds: Path | None = None
     memory: int | None = None
     sharing: Sharing | None = None
-    quiet: Quiet = field(default_factory=lambda: Quiet(None))
+    run_lock: RunLock = field(default_factory=lambda: RunLock(None))
 
     def execute(self, job: Job) -> Finished:
         """Judge one job to its end (seed: Execute); `completed` is None when it was cancelled.
@@ -98,15 +98,15 @@ class Judging:
             sandbox=pipeline.where,
             weak_sandbox=pipeline.weak,
         )
-        self.sheet: LeaderSheet | None = None
+        self.queue: CoordinatorQueue | None = None
         self.shareable = True
         one = job.assignment
         # What every log line about this task begins and ends with.
         self.named = (one.id, one.attempt, pipeline.where, one.trace)
         self.finished = Finished(claim=job.assignment.claim)
-        self.budget = excerpt.Budget()
+        self.budget = truncation.OutputBudget()
         self.account = Account(one.allowance, problem=job.data is not None)
-        self.runner = Runner(pipeline.quiet, pipeline.cancel_fd, self._alive)
+        self.runner = Runner(pipeline.run_lock, pipeline.cancel_fd, self._alive)
         # Where a run ends whatever its limits, on the runner's clock.
         self.bound = math.inf
         self.manifest = job.data.manifest if job.data is not None else None
@@ -114,7 +114,7 @@ class Judging:
         self.last = Progress(claim=self.finished.claim, status=Status.COMPILING)
         self.nearly = False
         self.kind = kind_of(job)
-        self.expected = pipeline.pace.expected(self.kind)
+        self.expected = pipeline.durations.expected(self.kind)
 
     def execute(self) -> Finished:
         """Judge it; see Pipeline.execute."""
@@ -143,7 +143,7 @@ class Judging:
                 "task %s attempt %d leaves the sandbox of %s, trace %s: %s after %d runs",
                 *(*self.named, end, self.finished.runs),
             )
-        self.pipeline.pace.took(self.kind, self.finished.seconds)
+        self.pipeline.durations.record(self.kind, self.finished.seconds)
         return self.finished
 
     def _soon(self, seconds: float) -> bool:
@@ -152,11 +152,11 @@ class Judging:
         self.nearly = self.nearly or soon
         return soon
 
-    def fitted(self) -> Fitted:
+    def limits(self) -> JobLimits:
         """The limits of all that is run for the job; UsageError when this executor has not the memory."""
-        return fit(self.job, self.pipeline.memory, self.pipeline.table)
+        return job_limits(self.job, self.pipeline.memory, self.pipeline.table)
 
-    def program(self, limits: Fitted) -> Program:
+    def program(self, limits: JobLimits) -> Program:
         """How to build and run the submission here; UsageError when it cannot be judged by this executor."""
         job, manifest = self.job, self.manifest
         submission = job.assignment.submission
@@ -164,7 +164,7 @@ class Judging:
         return plan(submission, limits.run, self.pipeline.table, extra)
 
     def _judge(self) -> Verdict:
-        limits = self.fitted()
+        limits = self.limits()
         program = self.program(limits)
         self.result.limits = program.limits
         with self.create_files(program.files) as box, contextlib.ExitStack() as stack:
@@ -181,7 +181,7 @@ class Judging:
             stack.callback(self._unshare)
             return self._run_all(box, program, cases(self.job), validator)
 
-    def validator(self, limits: Fitted) -> CustomValidator | None:
+    def validator(self, limits: JobLimits) -> CustomValidator | None:
         """The problem's own validator, ready to be built."""
         manifest, data = self.manifest, self.job.data
         if manifest is None or data is None or manifest.validator is None:
@@ -231,7 +231,7 @@ class Judging:
         # The next sandbox comes up while the compiler runs: nothing is measured closely then.
         with self.runner.run(box, command, self.pipeline.prepare) as outcome:
             self.result.compile = usage(outcome)
-            self.result.compile_log = excerpt.build_log(outcome)
+            self.result.compile_log = truncation.build_log(outcome)
             failed = compile_verdict(outcome, limits)
         self.account.spend(self.runner.busy() - begin)
         if self.account.over:
@@ -261,47 +261,49 @@ class Judging:
         whole = len(tests) == 1 and tests[0].answer is None
         tester = self.tester(box, program, validator, whole=whole)
         by_name = {case.name: case for case in tests}
-        course = Course(self.manifest, list(by_name), full=self.job.assignment.submission.mode == "full")
-        noted: dict[str, Found] = {}
+        schedule = Schedule(self.manifest, list(by_name), full=self.job.assignment.submission.mode == "full")
+        noted: dict[str, JudgedTest] = {}
         begin = clock.monotonic()
 
-        def run(name: str) -> Found:
+        def run(name: str) -> JudgedTest:
             self._tell(len(noted), len(tests), begin)
             return self.test(tester, by_name[name])
 
-        def note(found: Found) -> None:
+        def note(found: JudgedTest) -> None:
             noted[found.test.name] = found
             self.runner.runs += found.runs
             self.runner.overhead += found.overhead
-            course.note(found.test.name, found.judged)
-            while (due := course.due) is not None:
+            schedule.note(found.test.name, found.judged)
+            while (due := schedule.due) is not None:
                 noted[due] = self._settled(tester, by_name[due], noted[due])
-                course.count(noted[due].judged)
+                schedule.count(noted[due].judged)
                 self.budget.trim(noted[due].test)
-                if self.account.over and not course.over:
-                    course.end()
+                if self.account.over and not schedule.over:
+                    schedule.end()
                     self.result.reason = self.account.sentence
 
-        while not course.over:
+        while not schedule.over:
             if self._worth_sharing(len(noted), len(tests), begin):
                 self._share(box, program, len(by_name))
-            if self.sheet is not None:
-                self._lead(self.sheet, course, list(by_name), run, note)
+            if self.queue is not None:
+                self._lead(self.queue, schedule, list(by_name), run, note)
                 break
-            note(run(course.first))
-        counted = course.counted
-        return self._conclude(course.stand, [noted[name].test for name in by_name if name in counted], counted)
+            note(run(schedule.first))
+        counted = schedule.counted
+        return self._conclude(schedule.stand, [noted[name].test for name in by_name if name in counted], counted)
 
-    def test(self, tester: Tester, case: Case) -> Found:
+    def test(self, tester: Tester, case: Case) -> JudgedTest:
         """Run one test, with the grace that those have which may be repeated; for slots that help as well."""
         begin = self.runner.busy()
         self.bound = begin + self.account.left
         test, judged, is_near = tester.test(case, GRACE if self.account.repeatable else 0.0)
-        found = Found(test=test, score=judged.score, multiplier=judged.multiplier, seconds=self.runner.busy() - begin)
+        found = JudgedTest(
+            test=test, score=judged.score, multiplier=judged.multiplier, seconds=self.runner.busy() - begin
+        )
         found.near = is_near and self.account.repeatable
         return found
 
-    def _settled(self, tester: Tester, case: Case, found: Found) -> Found:
+    def _settled(self, tester: Tester, case: Case, found: JudgedTest) -> JudgedTest:
         """What a test comes to whose turn it is to count: repeated when it is near a limit, and paid for."""
         account = self.account
         account.spend(found.seconds)
@@ -314,38 +316,38 @@ class Judging:
         if account.over:
             test = found.test
             used = test.model_dump(include={"name", "cpu", "wall", "memory", "repeated"})
-            found = Found(test=TestResult(**used, verdict=Verdict.TLE, reason=account.sentence))
+            found = JudgedTest(test=TestResult(**used, verdict=Verdict.TLE, reason=account.sentence))
         return found
 
-    def _repeat(self, tester: Tester, case: Case, first: Found) -> tuple[Found, str]:
+    def _repeat(self, tester: Tester, case: Case, first: JudgedTest) -> tuple[JudgedTest, str]:
         """Run a test once more, alone if that can be had; why its first run counts after all, or nothing."""
         account = self.account
         with self.runner.alone(first.seconds, account.alone_left) as alone:
             begin = self.runner.busy()
-            rest = account.alone_left - self.pipeline.quiet.closed if alone else math.inf
+            rest = account.alone_left - self.pipeline.run_lock.closed if alone else math.inf
             self.bound = begin + min(account.left, rest)
             test, judged, _ = tester.test(case, 0.0)
             seconds = self.runner.busy() - begin
         late = account.spent + seconds < account.total and seconds >= rest
         account.spend(seconds)
-        account.repeated(self.pipeline.quiet.closed)
+        account.repeated(self.pipeline.run_lock.closed)
         if late:
             return first, account.no_time_alone
-        test.repeated = Repeated(cpu=first.test.cpu, wall=first.test.wall, quiet=alone)
-        return Found(test=test, score=judged.score, multiplier=judged.multiplier), ""
+        test.repeated = Repeated(cpu=first.test.cpu, wall=first.test.wall, exclusive=alone)
+        return JudgedTest(test=test, score=judged.score, multiplier=judged.multiplier), ""
 
     def _lead(
         self,
-        sheet: LeaderSheet,
-        course: Course,
+        queue: CoordinatorQueue,
+        schedule: Schedule,
         names: Sequence[str],
-        run: Callable[[str], Found],
-        note: Callable[[Found], None],
+        run: Callable[[str], JudgedTest],
+        note: Callable[[JudgedTest], None],
     ) -> None:
         """Run the rest of the tests beside others."""
-        leading = Lead(sheet, course, names, run, note)
+        coordinator = Coordinator(queue, schedule, names, run, note)
         self.say(self.last.model_copy(update={"status": Status.RUNNING, "share": True}))
-        leading.until_over(self.runner.look)
+        coordinator.until_over(self.runner.look)
 
     def _worth_sharing(self, done: int, count: int, begin: float) -> bool:
         """Whether an idle slot could run tests of this one, and there is enough of them left."""
@@ -361,12 +363,12 @@ class Judging:
         return min(left, self.expected - (now - self.begin))
 
     def _share(self, box: Box, program: Program, count: int) -> None:
-        """Make a sheet, with what the compiler made; nothing when that cannot be done."""
+        """Make a queue, with what the compiler made; nothing when that cannot be done."""
         sharing, self.shareable = self.pipeline.sharing, False
         if sharing is None or count != len(cases(self.job)):
             return
         try:
-            sheet = LeaderSheet(sharing.sheet(self.finished.claim), self.pipeline.cancel_fd)
+            queue = CoordinatorQueue(sharing.queue(self.finished.claim), self.pipeline.cancel_fd)
         except OSError as exc:
             log.warning("task %s attempt %d: its tests cannot be shared: %s", *self.named[:2], exc)
             return
@@ -376,25 +378,25 @@ class Judging:
                 with self.runner.run(box, packing()) as outcome:
                     data = packed(outcome)
                 if data is None:
-                    sheet.close()
+                    queue.close()
                     return
-                sheet.keep_box(data)
+                queue.keep_box(data)
             except OSError as exc:
                 log.warning("task %s attempt %d: its tests cannot be shared: %s", *self.named[:2], exc)
-                sheet.close()
+                queue.close()
                 return
             except BaseException:
-                sheet.close()
+                queue.close()
                 raise
             finally:
                 self.runner.runs, self.runner.overhead = runs, overhead
-        self.sheet, self.runner.bell = sheet, sheet.interrupt_fd
+        self.queue, self.runner.bell = queue, queue.interrupt_fd
 
     def _unshare(self) -> None:
         """Nobody shares these tests any more."""
-        if self.sheet is not None:
-            self.sheet.close()
-            self.sheet = self.runner.bell = None
+        if self.queue is not None:
+            self.queue.close()
+            self.queue = self.runner.bell = None
 
     def _conclude(
         self, stand: scoring.Standing, tests: list[TestResult], judged: Mapping[str, scoring.Judged]
@@ -426,7 +428,7 @@ class Judging:
 
     def _keep_output(self, fd: int, size: int) -> None:
         """The whole output of a task without answers: inside the result when small text, else in a file for main."""
-        if size <= excerpt.INLINE:
+        if size <= truncation.INLINE:
             with contextlib.suppress(UnicodeDecodeError):
                 self.result.stdout = os.pread(fd, size, 0).decode("utf-8")
                 return

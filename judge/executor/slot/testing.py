@@ -12,9 +12,9 @@ from pathlib import Path
 
 from judge.errors import JudgeError
 from judge.executor.channel import Job
-from judge.executor.slot import excerpt
+from judge.executor.slot import truncation
 from judge.executor.slot.program import Program, shorter
-from judge.executor.slot.validation import CustomValidator, Question, Word
+from judge.executor.slot.validation import CustomValidator, Question, ValidatorResult
 from judge.executor.verdict import interaction_verdict, near, run_fault, run_verdict, usage
 from judge.model.messages import RunUsage, TestResult, Verdict
 from judge.problems.scoring import Judged
@@ -82,7 +82,7 @@ class Pass:
     outcome: Outcome
     verdict: Verdict
     reason: str = ""
-    word: Word | None = None
+    word: ValidatorResult | None = None
     message: str = ""
     near: bool = False
 
@@ -141,7 +141,7 @@ class Tester:
         command = Command(argv=argv, limits=limits, env=program.env, cwd=program.cwd, grace=grace)
         if self.interactive and self.validator is not None:
             return self._interact(case, command, self.validator, first=first)
-        stdin = excerpt.sealed(case.input) if source is None else source
+        stdin = truncation.sealed(case.input) if source is None else source
         try:
             outcome = self.run(dataclasses.replace(command, stdin=stdin))
         finally:
@@ -211,10 +211,10 @@ class Tester:
     def _result(self, case: Case, done: Sequence[Pass]) -> tuple[TestResult, Judged]:
         """The account of all passes: the figures of the largest, the words of the last."""
         last = done[-1]
-        word, outcome = last.word or Word(accepted=last.verdict is Verdict.AC), last.outcome
+        word, outcome = last.word or ValidatorResult(accepted=last.verdict is Verdict.AC), last.outcome
         count = os.fstat(outcome.stdout).st_size
         failed = last.verdict is not Verdict.AC
-        out, err = excerpt.excerpts(outcome)
+        out, err = truncation.shown(outcome)
         message, feedback = last.message or word.message, word.feedback
         if self.keep is not None:
             self.keep(outcome.stdout, count)
@@ -222,13 +222,13 @@ class Tester:
         result = TestResult(
             name=case.name,
             verdict=last.verdict,
-            reason=excerpt.clip(reason, excerpt.MESSAGE),
-            output_sha256=excerpt.digest(outcome.stdout, count),
+            reason=truncation.clip(reason, truncation.MESSAGE),
+            output_sha256=truncation.digest(outcome.stdout, count),
             output_bytes=count,
             output=out,
             error=err,
-            message=excerpt.clip(message, excerpt.MESSAGE),
-            feedback=excerpt.clip(feedback, excerpt.MESSAGE),
+            message=truncation.clip(message, truncation.MESSAGE),
+            feedback=truncation.clip(feedback, truncation.MESSAGE),
             passes=len(done),
             **_most(done).model_dump(),
         )

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from judge.executor.slot import builds, excerpt
-from judge.executor.slot.flocks import Wait
+from judge.executor.slot import builds, truncation
+from judge.executor.slot.file_lock import Wait
 from judge.executor.slot.program import Box, Program, shorter
 from judge.executor.verdict import REJECTED, compile_verdict, validator_fault
 from judge.languages.table import PATH
@@ -42,7 +42,7 @@ class FeedbackError(Exception):
 
 
 @dataclass(frozen=True)
-class Word:
+class ValidatorResult:
     """What a validator said about one pass. `fault`: why it said nothing (the judge's error), without quoting it.
 
     `next_input` is a sealed descriptor of what the next pass reads; the caller closes it.
@@ -131,7 +131,7 @@ class CustomValidator:
             failed = compile_verdict(outcome, self._compile_limits)
             if failed is not None:
                 msg = f"the output validator does not compile: {failed[1]}: {_first_line(outcome)}"
-                raise BuildError(excerpt.clip(msg, MESSAGE_BYTES))
+                raise BuildError(truncation.clip(msg, MESSAGE_BYTES))
         with self._run(box, builds.packing()) as outcome:
             data = builds.packed(outcome)
         if data is not None:
@@ -152,7 +152,7 @@ class CustomValidator:
             writable=True,
         )
 
-    def check(self, question: Question, output: int, *, first: bool, left: Callable[[], float]) -> Word:
+    def check(self, question: Question, output: int, *, first: bool, left: Callable[[], float]) -> ValidatorResult:
         """Ask about an output that a run left, `output` being its descriptor, within `left()` seconds.
 
         A validator that is ended by those has a fault; the caller knows how long it took.
@@ -163,7 +163,7 @@ class CustomValidator:
         with self._run(self.box(), command) as outcome:
             return self.word(outcome)
 
-    def word(self, outcome: Outcome) -> Word:
+    def word(self, outcome: Outcome) -> ValidatorResult:
         """What the validator said by its end and by what it left in its feedback directory."""
         message = self._text("judgemessage.txt")
         feedback = self._text("teammessage.txt")
@@ -171,7 +171,7 @@ class CustomValidator:
         if fault is not None:
             # What a validator says as it dies is for judges: contestants see the reason, and it might quote secrets.
             said = "\n".join(filter(None, [message, _first_line(outcome)]))
-            return Word(accepted=False, fault=fault, message=said, feedback=feedback)
+            return ValidatorResult(accepted=False, fault=fault, message=said, feedback=feedback)
         rejected = outcome.exit_code == REJECTED
         next_input = None
         try:
@@ -180,12 +180,12 @@ class CustomValidator:
             next_input = self._next_input()
         except FeedbackError as exc:
             said = "\n".join(filter(None, [message, exc.quoted]))
-            return Word(accepted=False, fault=str(exc), message=said, feedback=feedback)
+            return ValidatorResult(accepted=False, fault=str(exc), message=said, feedback=feedback)
         if rejected and next_input is not None:
             os.close(next_input)
             fault = "the output validator rejects the output and asks for another pass"
-            return Word(accepted=False, fault=fault, message=message, feedback=feedback)
-        return Word(
+            return ValidatorResult(accepted=False, fault=fault, message=message, feedback=feedback)
+        return ValidatorResult(
             accepted=not rejected,
             message=message,
             feedback=feedback,
@@ -206,7 +206,7 @@ class CustomValidator:
 
     def _text(self, name: str) -> str:
         data = self._read(name, MESSAGE_BYTES + 1) or b""
-        return excerpt.clip(excerpt.text(data).strip(), MESSAGE_BYTES)
+        return truncation.clip(truncation.text(data).strip(), MESSAGE_BYTES)
 
     def _number(self, name: str, most: float | None = None) -> float | None:
         data = self._read(name, _SCORE_BYTES + 1)
@@ -216,7 +216,7 @@ class CustomValidator:
         if value is None or (most is not None and not 0 <= value <= most):
             wanted = "one number" if most is None else f"one number from 0 to {most:g}"
             msg = f"the output validator's {name} is not {wanted}"
-            raise FeedbackError(msg, f"{name}: '{excerpt.clip(excerpt.text(data[:80]), 80)}'")
+            raise FeedbackError(msg, f"{name}: '{truncation.clip(truncation.text(data[:80]), 80)}'")
         return value
 
     def _next_input(self) -> int | None:
@@ -228,7 +228,7 @@ class CustomValidator:
             if size > self._program.limits.output:
                 msg = f"the output validator's nextpass.in is longer than {self._program.limits.output} bytes"
                 raise FeedbackError(msg, f"nextpass.in: {size} bytes")
-            return excerpt.sealed(os.pread(fd, size, 0))
+            return truncation.sealed(os.pread(fd, size, 0))
         finally:
             os.close(fd)
 
@@ -239,5 +239,5 @@ def _bytes(source: bytes | Path) -> bytes:
 
 def _first_line(outcome: Outcome) -> str:
     """The first line that a program wrote to its stderr, for people."""
-    lines = excerpt.text(outcome.read_stderr(1024)).strip().splitlines()
-    return excerpt.clip(lines[0], 200) if lines else ""
+    lines = truncation.text(outcome.read_stderr(1024)).strip().splitlines()
+    return truncation.clip(lines[0], 200) if lines else ""

@@ -121,7 +121,7 @@ def repeated(what: TestResult) -> str:
     first = what.repeated
     if first is None:
         return ""
-    where = "with all other slots at rest" if first.quiet else "beside other runs, which took too long to end"
+    where = "with all other slots at rest" if first.exclusive else "beside other runs, which took too long to end"
     return f"first run {first.cpu:.3f} s CPU, {first.wall:.3f} s wall; repeated {where}"
 
 

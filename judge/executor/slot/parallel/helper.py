@@ -1,6 +1,6 @@
 """What a slot does that helps: it runs tests of a submission that another slot judges, and hands in what they came to.
 
-It starts from the leader's `/box`, so every test runs the very same program; the verdict is the leader's business.
+It starts from the coordinator's `/box`, so every test runs the very same program; the coordinator decides the verdict.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 from judge.errors import UsageError
 from judge.executor.channel import Help, Helped
 from judge.executor.slot.builds import unpack
-from judge.executor.slot.parallel.sheet import HelperSheet
+from judge.executor.slot.parallel.shared_queue import HelperQueue
 from judge.executor.slot.pipeline import Judging, Pipeline
-from judge.executor.slot.running import Cancelled
+from judge.executor.slot.runner import Cancelled
 from judge.executor.slot.testing import cases
 from judge.executor.slot.validation import BuildError
 
@@ -35,8 +35,8 @@ class _Helper(Judging):
     def help(self, directory: Path) -> Helped:
         helped = Helped(claim=self.finished.claim)
         try:
-            with contextlib.closing(HelperSheet(directory)) as sheet:
-                self._work(sheet, helped)
+            with contextlib.closing(HelperQueue(directory)) as queue:
+                self._work(queue, helped)
         except Cancelled:
             helped.recalled = True
         except FileNotFoundError:
@@ -45,9 +45,9 @@ class _Helper(Judging):
             log.warning("task %s attempt %d: %s cannot help: %s", *self.named[:3], exc)
         return helped
 
-    def _work(self, sheet: HelperSheet, helped: Helped) -> None:
+    def _work(self, queue: HelperQueue, helped: Helped) -> None:
         """Run tests while there are any."""
-        limits = self.fitted()
+        limits = self.limits()
         program = self.program(limits)
         built = program.compile is not None
         with (
@@ -55,7 +55,7 @@ class _Helper(Judging):
             contextlib.ExitStack() as stack,
         ):
             if built:
-                failed = unpack(lambda command: self.runner.run(box, command), sheet.box())
+                failed = unpack(lambda command: self.runner.run(box, command), queue.box())
                 if failed:
                     msg = f"what was built cannot be unpacked: {failed}"
                     raise UsageError(msg)
@@ -65,10 +65,10 @@ class _Helper(Judging):
                 validator.box()
             tester = self.tester(box, program, validator, whole=False)
             tests = cases(self.job)
-            while (index := sheet.take()) is not None:
+            while (index := queue.take()) is not None:
                 self.runner.runs, self.runner.overhead = 0, 0.0
                 found = self.test(tester, tests[index])
                 found.runs, found.overhead = self.runner.runs, self.runner.overhead
-                sheet.put(index, found)
+                queue.put(index, found)
                 helped.tests += 1
                 self.say(self.last)

@@ -1,35 +1,35 @@
-"""The tests of one submission run side by side: the loop of the slot that judges it, over a sheet that others share."""
+"""The tests of one submission run side by side: the loop of the slot that judges it, over a queue that others share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from judge.executor.slot.parallel.course import Course
-from judge.executor.slot.parallel.sheet import Found, LeaderSheet
-from judge.executor.slot.running import SupersededError
+from judge.executor.slot.parallel.schedule import Schedule
+from judge.executor.slot.parallel.shared_queue import CoordinatorQueue, JudgedTest
+from judge.executor.slot.runner import SupersededError
 from judge.model.messages import Verdict
 
 # How long to wait for helpers between two looks whether one of them has died, in seconds.
 LOOK = 0.05
 
 
-class Lead:
-    """The leader's side of one sheet."""
+class Coordinator:
+    """The coordinator's side of one queue."""
 
     def __init__(
         self,
-        sheet: LeaderSheet,
-        course: Course,
+        queue: CoordinatorQueue,
+        schedule: Schedule,
         names: Sequence[str],
-        run: Callable[[str], Found],
-        note: Callable[[Found], None],
+        run: Callable[[str], JudgedTest],
+        note: Callable[[JudgedTest], None],
     ) -> None:
         """`names` are the tests by number; `run` runs one of them here (SupersededError: it was interrupted).
 
-        `note` tells the course, which may take a repetition, and keeps the account.
+        `note` tells the schedule, which may take a repetition, and keeps the account.
         """
-        self._sheet = sheet
-        self._course = course
+        self._queue = queue
+        self._schedule = schedule
         self._names = names
         self._run_test = run
         self._note = note
@@ -39,29 +39,29 @@ class Lead:
 
     def until_over(self, wait: Callable[[float], None]) -> None:
         """Run tests that nobody else runs, and note what others found out; `wait` until somebody rings."""
-        while not self._course.over:
-            taken = self._sheet.take(self._wanted())
+        while not self._schedule.over:
+            taken = self._queue.take(self._wanted())
             if taken is None:
                 wait(LOOK)
             # What came in before all could see what this slot runs may make that useless; nobody rings for it.
-            self._hear(self._sheet.collect())
-            if taken is None or self._course.over:
+            self._hear(self._queue.collect())
+            if taken is None or self._schedule.over:
                 continue
             if taken in self._wanted():
                 self._run(taken)
             else:
-                self._sheet.give_up(taken)
+                self._queue.give_up(taken)
 
     def _run(self, taken: int) -> None:
         try:
             found = self._run_test(self._names[taken])
         except SupersededError:
-            self._sheet.give_up(taken)
+            self._queue.give_up(taken)
         else:
-            self._sheet.rest()
+            self._queue.rest()
             self._hear([found])
 
-    def _hear(self, news: Iterable[Found]) -> None:
+    def _hear(self, news: Iterable[JudgedTest]) -> None:
         failed = False
         for found in news:
             self._note(found)
@@ -71,9 +71,9 @@ class Lead:
             self._say_what_is_wanted()
 
     def _wanted(self) -> list[int]:
-        return [self._number[name] for name in self._course.wanted()]
+        return [self._number[name] for name in self._schedule.wanted()]
 
     def _say_what_is_wanted(self) -> None:
         wanted = self._wanted()
         self._said = frozenset(wanted)
-        self._sheet.want(wanted, stops=self._course.stops_at_failure)
+        self._queue.want(wanted, stops=self._schedule.stops_at_failure)

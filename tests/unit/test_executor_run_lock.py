@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.executor.slot.quiet import BURST, SHARE, Quiet, allowed
+from judge.executor.slot.run_lock import BURST, SHARE, RunLock, allowed
 from tests.support.servers import wait_for
 
 
@@ -25,14 +25,14 @@ class UnwantedError(Exception):
 
 
 @pytest.fixture
-def another(work: Path) -> Iterator[Callable[..., Quiet]]:
+def another(work: Path) -> Iterator[Callable[..., RunLock]]:
     """Makes the parts of slots that share a directory."""
     with contextlib.ExitStack() as stack:
 
-        def made(**options: float) -> Quiet:
-            quiet = Quiet(work / "quiet", **options)
-            stack.callback(quiet.close)
-            return quiet
+        def made(**options: float) -> RunLock:
+            run_lock = RunLock(work / "run_lock", **options)
+            stack.callback(run_lock.close)
+            return run_lock
 
         yield made
 
@@ -45,10 +45,10 @@ def pause(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def free(quiet: Quiet) -> bool:
+def free(run_lock: RunLock) -> bool:
     """Whether a run may start now."""
     try:
-        with quiet.beside(never):
+        with run_lock.shared(never):
             return True
     except UnwantedError:
         return False
@@ -56,27 +56,27 @@ def free(quiet: Quiet) -> bool:
 
 def test_runs_go_side_by_side(another):
     one, two = another(), another()
-    with one.beside(never), two.beside(never):
+    with one.shared(never), two.shared(never):
         assert free(another())
 
 
 def test_nobody_runs_beside_one_that_is_alone(another):
     one, two = another(), another()
-    with one.alone(never) as quiet:
-        assert quiet
+    with one.exclusive(never) as alone:
+        assert alone
         assert not free(two)
-        with pytest.raises(UnwantedError), two.alone(never):
+        with pytest.raises(UnwantedError), two.exclusive(never):
             pytest.fail("two are alone")
-        with one.beside(never), one.beside(never):
+        with one.shared(never), one.shared(never):
             assert not free(two)  # its own runs need no turn, and end nothing
         assert not free(two)
     assert free(two)
-    with two.alone(never) as quiet:
-        assert quiet
+    with two.exclusive(never) as alone:
+        assert alone
 
 
 def test_who_wants_to_be_alone_waits_for_runs_on_their_way_and_lets_no_new_one_start(another):
-    running, new, quiet = another(), another(), another()
+    running, new, run_lock = another(), another(), another()
     seen = []
 
     def wait(seconds: float) -> None:
@@ -84,52 +84,52 @@ def test_who_wants_to_be_alone_waits_for_runs_on_their_way_and_lets_no_new_one_s
         running_now.close()
 
     running_now = contextlib.ExitStack()
-    running_now.enter_context(running.beside(never))
-    with quiet.alone(wait) as alone:
+    running_now.enter_context(running.shared(never))
+    with run_lock.exclusive(wait) as alone:
         assert alone
     assert seen == [False], "a new run would put it off for ever"
 
 
 def test_the_wait_for_runs_on_their_way_ends_and_the_gate_is_open_again(another):
-    running, quiet = another(), another(drain=0.05)
-    with running.beside(never):
-        with quiet.alone(pause) as alone:
+    running, run_lock = another(), another(drain=0.05)
+    with running.shared(never):
+        with run_lock.exclusive(pause) as alone:
             assert not alone
             assert free(another()), "nobody else is held up by a run that takes its time"
-            with quiet.beside(never):
+            with run_lock.shared(never):
                 assert free(another())
         assert free(another())
-        assert 0.05 <= quiet.closed < 5
+        assert 0.05 <= run_lock.closed < 5
 
 
 def test_the_wait_leaves_what_the_repetition_needs(another):
     """Waiting with the gate closed is part of the time that a submission may have alone."""
-    running, quiet = another(), another()
-    with running.beside(never), quiet.alone(pause, needs=1.0, most=1.05) as alone:
+    running, run_lock = another(), another()
+    with running.shared(never), run_lock.exclusive(pause, needs=1.0, most=1.05) as alone:
         assert not alone
-        assert quiet.closed < 5
-    with running.beside(never), quiet.alone(never, needs=2.0, most=1.0) as alone:
+        assert run_lock.closed < 5
+    with running.shared(never), run_lock.exclusive(never, needs=2.0, most=1.0) as alone:
         assert not alone
 
 
 def level(work: Path) -> float:
     """For how many seconds the gate could have been closed when it was opened last."""
-    found: float = struct.unpack("=dd", (work / "quiet" / "turn").read_bytes())[0]
+    found: float = struct.unpack("=dd", (work / "run_lock" / "turn").read_bytes())[0]
     return found
 
 
 def test_time_with_the_gate_closed_is_paid_for_and_grows_back(another, work):
-    quiet = another()
-    with quiet.alone(never, needs=4.0):
+    run_lock = another()
+    with run_lock.exclusive(never, needs=4.0):
         assert level(work) == BURST - 4, "whoever is killed meanwhile has paid"
-    assert level(work) == BURST - quiet.closed
+    assert level(work) == BURST - run_lock.closed
 
 
 def test_who_may_not_close_the_gate_soon_does_without(another, work, monkeypatch):
     """Others have used it up: the repetition is made beside them, and nobody is held up."""
-    quiet, other = another(patience=0.2), another()
-    monkeypatch.setattr("judge.executor.slot.quiet.allowed", lambda *_: 1.0)
-    (work / "quiet" / "turn").write_bytes(struct.pack("=dd", 1.0, 0.0))
+    run_lock, other = another(patience=0.2), another()
+    monkeypatch.setattr("judge.executor.slot.run_lock.allowed", lambda *_: 1.0)
+    (work / "run_lock" / "turn").write_bytes(struct.pack("=dd", 1.0, 0.0))
     waits: list[float] = []
 
     def wait(seconds: float) -> None:
@@ -137,17 +137,17 @@ def test_who_may_not_close_the_gate_soon_does_without(another, work, monkeypatch
         assert free(other), "nobody waits meanwhile"
         pause(seconds)
 
-    with quiet.alone(wait, needs=1.5) as alone:
+    with run_lock.exclusive(wait, needs=1.5) as alone:
         assert not alone
         assert free(other)
     assert waits
-    with quiet.alone(never, needs=0.9) as alone:
+    with run_lock.exclusive(never, needs=0.9) as alone:
         assert alone
 
 
 def test_somebody_who_is_alone_for_long_is_not_waited_for_for_ever(another):
-    holder, quiet = another(), another(patience=0.05)
-    with holder.alone(never), quiet.alone(pause) as alone:
+    holder, run_lock = another(), another(patience=0.05)
+    with holder.exclusive(never), run_lock.exclusive(pause) as alone:
         assert not alone
 
 
@@ -174,37 +174,37 @@ def test_after_a_boot_the_clock_begins_anew():
 
 
 def test_a_wait_that_is_cancelled_leaves_nothing_locked(another):
-    running, quiet = another(), another()
-    with running.beside(never):
-        with pytest.raises(UnwantedError), quiet.alone(never):
+    running, run_lock = another(), another()
+    with running.shared(never):
+        with pytest.raises(UnwantedError), run_lock.exclusive(never):
             pytest.fail("not alone")
         assert free(another())
-    with running.alone(never), pytest.raises(UnwantedError), quiet.beside(never):
+    with running.exclusive(never), pytest.raises(UnwantedError), run_lock.shared(never):
         pytest.fail("not its turn")
     assert free(another())
 
 
 def test_without_a_directory_there_is_nobody_to_wait_for():
-    quiet = Quiet(None)
-    with quiet.alone(never) as alone, quiet.beside(never):
+    run_lock = RunLock(None)
+    with run_lock.exclusive(never) as alone, run_lock.shared(never):
         assert alone
-    quiet.close()
+    run_lock.close()
 
 
-@pytest.mark.parametrize("how", ["alone", "beside"])
+@pytest.mark.parametrize("how", ["exclusive", "shared"])
 def test_the_kernel_lets_go_for_a_slot_that_dies(another, work, how):
     script = (
-        "import sys, time\nfrom pathlib import Path\nfrom judge.executor.slot.quiet import Quiet\n"
-        f"with Quiet(Path(sys.argv[1])).{how}(time.sleep):\n    print('in', flush=True)\n    time.sleep(600)\n"
+        "import sys, time\nfrom pathlib import Path\nfrom judge.executor.slot.run_lock import RunLock\n"
+        f"with RunLock(Path(sys.argv[1])).{how}(time.sleep):\n    print('in', flush=True)\n    time.sleep(600)\n"
     )
-    quiet = another()
-    with subprocess.Popen([sys.executable, "-c", script, work / "quiet"], stdout=subprocess.PIPE) as process:
+    run_lock = another()
+    with subprocess.Popen([sys.executable, "-c", script, work / "run_lock"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"in\n"
-        with pytest.raises(UnwantedError), quiet.alone(never):
+        with pytest.raises(UnwantedError), run_lock.exclusive(never):
             pytest.fail("not alone")
         os.kill(process.pid, signal.SIGKILL)
-    with quiet.alone(pause) as alone:
+    with run_lock.exclusive(pause) as alone:
         assert alone
 
 
@@ -213,11 +213,11 @@ def test_many_slots_that_all_want_to_be_alone_get_there(another):
     crowded: list[int] = []
 
     def slot(number: int) -> None:
-        quiet = another()
+        run_lock = another()
         for _ in range(20):
-            with quiet.beside(pause):
+            with run_lock.shared(pause):
                 pause(0.0005)
-            with quiet.alone(pause) as alone:
+            with run_lock.exclusive(pause) as alone:
                 inside.append(number)
                 if len(inside) != 1 or not alone:
                     crowded.append(number)

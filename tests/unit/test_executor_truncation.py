@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.executor.slot import excerpt
+from judge.executor.slot import truncation
 from judge.executor.state import REPORT_BYTES
 from judge.model.messages import TestResult, Verdict
 from judge.sandbox.types import Killed, Outcome
@@ -28,9 +28,9 @@ def outcome(out: bytes = b"", err: bytes = b"") -> Outcome:
 @given(st.binary(max_size=3000), st.binary(max_size=3000), st.integers(0, 20_000))
 def test_the_budget_holds(out, err, total):
     with outcome(out, err) as one:
-        first, second = excerpt.excerpts(one)
-    assert (first, second) == (excerpt.text(out[:1024]), excerpt.text(err[:1024]))
-    budget = excerpt.Budget(total, total)
+        first, second = truncation.shown(one)
+    assert (first, second) == (truncation.text(out[:1024]), truncation.text(err[:1024]))
+    budget = truncation.OutputBudget(total, total)
     for verdict in (Verdict.AC, Verdict.WA):
         _budget_holds(budget, total, verdict, first, second)
 
@@ -41,14 +41,14 @@ def _budget_holds(budget, total, verdict, first, second):
         test = TestResult(name="1", verdict=verdict, output=first, error=second, message=first, feedback=second)
         budget.trim(test)
         shown = [text for text in (test.output, test.error, test.message, test.feedback) if text]
-        used += sum(excerpt.json_size(text) for text in shown)
+        used += sum(truncation.json_size(text) for text in shown)
         assert (test.output, test.error) in {(first, second), ("", "")}, "both or none"
     assert used <= total
 
 
 def test_thousands_of_failing_tests_fit_into_a_report():
-    budget = excerpt.Budget()
-    noise = "\x01" * excerpt.EXCERPT
+    budget = truncation.OutputBudget()
+    noise = "\x01" * truncation.SHOWN
     tests = [TestResult(name=f"{n}", verdict=Verdict.WA, output=noise, error=noise) for n in range(10_000)]
     for test in tests:
         budget.trim(test)
@@ -58,29 +58,29 @@ def test_thousands_of_failing_tests_fit_into_a_report():
 
 def test_build_log():
     with outcome(b"note\n", b"error\n") as one:
-        assert excerpt.build_log(one) == "error\n\nnote\n"
-    with outcome(b"", b"\xff" * excerpt.LOG * 5) as one:
-        log = excerpt.build_log(one)
-        assert log.endswith(f"… cut after {excerpt.LOG} characters\n")
-        assert len(log) < excerpt.LOG + 100
+        assert truncation.build_log(one) == "error\n\nnote\n"
+    with outcome(b"", b"\xff" * truncation.LOG * 5) as one:
+        log = truncation.build_log(one)
+        assert log.endswith(f"… cut after {truncation.LOG} characters\n")
+        assert len(log) < truncation.LOG + 100
 
 
 def test_clip():
-    assert excerpt.clip("abc", 3) == "abc"
-    assert excerpt.clip("abcd", 3) == "ab…"
+    assert truncation.clip("abc", 3) == "abc"
+    assert truncation.clip("abcd", 3) == "ab…"
 
 
 def test_digest():
     data = os.urandom(3 << 20)
     with outcome(data) as one:
-        assert excerpt.digest(one.stdout, len(data)) == hashlib.sha256(data).hexdigest() == excerpt.sha256(data)
-        assert excerpt.digest(one.stdout, len(data) + 10) == excerpt.sha256(data), "shorter than told"
+        assert truncation.digest(one.stdout, len(data)) == hashlib.sha256(data).hexdigest() == truncation.sha256(data)
+        assert truncation.digest(one.stdout, len(data) + 10) == truncation.sha256(data), "shorter than told"
 
 
 def test_sealed(work):
     (work / "blob").write_bytes(b"x" * 100_000)
     for source, expected in ((b"abc", b"abc"), (work / "blob", b"x" * 100_000), (b"", b"")):
-        fd = excerpt.sealed(source)
+        fd = truncation.sealed(source)
         try:
             assert os.read(fd, 200_000) == expected
             with pytest.raises(OSError, match="not permitted") as caught:
@@ -89,4 +89,4 @@ def test_sealed(work):
         finally:
             os.close(fd)
     with pytest.raises(FileNotFoundError):
-        excerpt.sealed(work / "missing")
+        truncation.sealed(work / "missing")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from judge.errors import UsageError
 from judge.executor.channel import Data, Job
-from judge.executor.slot.fitting import LEAST, fit
+from judge.executor.slot.memory_budget import LEAST, job_limits
 from judge.executor.slot.program import COMPILE_LIMITS
 from judge.languages.table import MIB, load_table
 from judge.model.messages import Assignment, Limits, Submission
@@ -39,13 +39,13 @@ def memory(size: int) -> Limits:
 def test_defaults_shrink_to_what_a_slot_has():
     for one in (job({"command": "x"}), job(limits=memory(2 * GIB), memory_is_default=True, validator=program())):
         asked = one.data.manifest.limits if one.data else Limits()
-        small = fit(one, 256 * MIB, TABLE)
+        small = job_limits(one, 256 * MIB, TABLE)
         assert (small.run.memory, small.compile.memory) == (256 * MIB, 256 * MIB)
         assert small.run == asked.model_copy(update={"memory": 256 * MIB})
         for enough in (2 * GIB, None):
-            assert fit(one, enough, TABLE).run == asked
-            assert fit(one, enough, TABLE).compile == COMPILE_LIMITS
-            assert fit(one, enough, TABLE).validation == VALIDATION
+            assert job_limits(one, enough, TABLE).run == asked
+            assert job_limits(one, enough, TABLE).compile == COMPILE_LIMITS
+            assert job_limits(one, enough, TABLE).validation == VALIDATION
     assert small.validation == VALIDATION.model_copy(update={"memory": 256 * MIB})
 
 
@@ -62,37 +62,37 @@ def test_defaults_shrink_to_what_a_slot_has():
     ],
 )
 def test_what_was_asked_for_is_kept_or_refused(one, who):
-    assert fit(one, 2 * GIB, TABLE) == fit(one, None, TABLE)
+    assert job_limits(one, 2 * GIB, TABLE) == job_limits(one, None, TABLE)
     with pytest.raises(UsageError, match=f"^{who}; a slot of this executor has 1 GiB$"):
-        fit(one, GIB, TABLE)
+        job_limits(one, GIB, TABLE)
 
 
 def test_what_a_runtime_needs_beside_the_limit_is_in_the_share_too():
     java = {"language": "java", "source": ""}
-    assert fit(job(java, limits=memory(2 * GIB), memory_is_default=True), GIB, TABLE).run.memory == GIB - JAVA
-    assert fit(job(java, limits=memory(GIB - JAVA)), GIB, TABLE).run.memory == GIB - JAVA
+    assert job_limits(job(java, limits=memory(2 * GIB), memory_is_default=True), GIB, TABLE).run.memory == GIB - JAVA
+    assert job_limits(job(java, limits=memory(GIB - JAVA)), GIB, TABLE).run.memory == GIB - JAVA
     with pytest.raises(UsageError, match="the problem needs 1 GiB of memory; a slot of this executor has 1023 MiB"):
-        fit(job(java, limits=memory(GIB - JAVA)), GIB - MIB, TABLE)
+        job_limits(job(java, limits=memory(GIB - JAVA)), GIB - MIB, TABLE)
     checked = job(memory_is_default=True, validator=program("java"))
-    assert fit(checked, GIB, TABLE).validation.memory == GIB - JAVA
+    assert job_limits(checked, GIB, TABLE).validation.memory == GIB - JAVA
 
 
 def test_who_talks_to_each_other_shares_the_slot():
     """An author's limit is kept first; of two defaults the validator's is the one that gives way."""
     both = {"interactive": True, "validator": program(), "memory_is_default": True, "limits": memory(2 * GIB)}
-    fitted = fit(job(**both), 3 * GIB, TABLE)
+    fitted = job_limits(job(**both), 3 * GIB, TABLE)
     assert (fitted.run.memory, fitted.validation.memory) == (2 * GIB, GIB)
-    fitted = fit(job(**both), GIB, TABLE)
+    fitted = job_limits(job(**both), GIB, TABLE)
     assert (fitted.run.memory, fitted.validation.memory) == (768 * MIB, 256 * MIB)
     given_run = both | {"memory_is_default": False}
-    fitted = fit(job(**given_run), 2 * GIB + LEAST, TABLE)
+    fitted = job_limits(job(**given_run), 2 * GIB + LEAST, TABLE)
     assert (fitted.run.memory, fitted.validation.memory) == (2 * GIB, LEAST)
     given_check = both | {"validation": memory(512 * MIB), "validation_memory_is_default": False}
-    fitted = fit(job(**given_check), GIB, TABLE)
+    fitted = job_limits(job(**given_check), GIB, TABLE)
     assert (fitted.run.memory, fitted.validation.memory) == (512 * MIB, 512 * MIB)
     message = "the problem needs 2 GiB of memory, beside 512 MiB for the problem's validator; a slot of .* has 2 GiB"
     with pytest.raises(UsageError, match=message):
-        fit(job(**given_run | given_check | {"memory_is_default": False}), 2 * GIB, TABLE)
+        job_limits(job(**given_run | given_check | {"memory_is_default": False}), 2 * GIB, TABLE)
 
 
 SIZES = st.integers(16, 5000).map(lambda count: count * MIB)
@@ -126,7 +126,7 @@ def test_what_runs_at_one_time_fits(share, run, check, given_, languages, intera
     )
     least = sum(needed) if interactive else max(needed)
     try:
-        fitted = fit(one, share, TABLE)
+        fitted = job_limits(one, share, TABLE)
     except UsageError:
         assert least > share
         return

@@ -1,4 +1,4 @@
-"""The course of a judging: which tests are run, in which order, and which of them count. Pure.
+"""The schedule of a judging: which tests are run, in which order, and which of them count. Pure.
 
 Serial judging is the rule: one test after another, a look at the standing after each failure. Tests that are run side
 by side come in any order; they are noted here, and counted only when serial judging would have come to them, with what
@@ -14,7 +14,7 @@ from judge.model.problem import ProblemManifest
 from judge.problems.scoring import Judged, Standing, standing
 
 
-class Course:
+class Schedule:
     """One judging. `stand` is what the counted tests come to; it is final when `over`."""
 
     def __init__(self, problem: ProblemManifest | None, names: Sequence[str], *, full: bool) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judge.executor.slot.parallel.course import Course
+from judge.executor.slot.parallel.schedule import Schedule
 from judge.model.messages import Verdict
 from judge.model.problem import LegacyGroup, ProblemManifest, ProblemTest, TestGroup
 from judge.problems.scoring import Judged, Standing, standing
@@ -84,13 +84,13 @@ def serial(
                 break
 
 
-def take_in(course: Course, name: str, judged: Judged) -> list[str]:
+def take_in(schedule: Schedule, name: str, judged: Judged) -> list[str]:
     """Note a result, and count what is due; returns what counted."""
-    course.note(name, judged)
+    schedule.note(name, judged)
     counted = []
-    while (due := course.due) is not None:
+    while (due := schedule.due) is not None:
         counted.append(due)
-        course.count(course._known[due])
+        schedule.count(schedule._known[due])
     return counted
 
 
@@ -99,22 +99,22 @@ def take_in(course: Course, name: str, judged: Judged) -> list[str]:
 def test_any_order_of_ends_comes_to_the_serial_account(problem, given_results, full, chance, slots):
     results = dict(zip(NAMES, given_results, strict=True))
     expected, judged = serial(problem, results, full=full)
-    course = Course(problem, NAMES, full=full)
+    schedule = Schedule(problem, NAMES, full=full)
     running: list[str] = []
     counted: list[str] = []
     ran: list[str] = []
-    while not course.over:
-        wanted = course.wanted()
-        assert wanted[0] == course.first, "the test that decides next is the most urgent"
+    while not schedule.over:
+        wanted = schedule.wanted()
+        assert wanted[0] == schedule.first, "the test that decides next is the most urgent"
         assert not set(wanted) & set(ran), "no test is wanted twice"
         free = [name for name in wanted if name not in running]
         running += free[: slots - len(running)]
         assert running, "there is always something to wait for"
         ended = running.pop(chance.randrange(len(running)))
         ran.append(ended)
-        counted += take_in(course, ended, results[ended])
-    assert (course.stand, course.counted) == (expected, judged)
-    assert list(course.counted) == list(judged) == counted, "and in the serial order"
+        counted += take_in(schedule, ended, results[ended])
+    assert (schedule.stand, schedule.counted) == (expected, judged)
+    assert list(schedule.counted) == list(judged) == counted, "and in the serial order"
     if slots == 1:
         assert ran == counted, "one slot runs what counts, and nothing else"
 
@@ -122,18 +122,18 @@ def test_any_order_of_ends_comes_to_the_serial_account(problem, given_results, f
 @given(PROBLEMS, RESULTS, st.permutations(NAMES), st.booleans())
 def test_whatever_is_noted_by_chance_changes_nothing(problem, given_results, order, full):
     results = dict(zip(NAMES, given_results, strict=True))
-    course = Course(problem, NAMES, full=full)
+    schedule = Schedule(problem, NAMES, full=full)
     for name in order:
-        take_in(course, name, results[name])
+        take_in(schedule, name, results[name])
     expected, judged = serial(problem, results, full=full)
-    assert (course.over, course.stand, course.counted) == (True, expected, judged)
+    assert (schedule.over, schedule.stand, schedule.counted) == (True, expected, judged)
 
 
-def noted(names: Sequence[str], verdict: Verdict, problem: ProblemManifest | None = None, *, full: bool) -> Course:
-    course = Course(problem, NAMES, full=full)
+def noted(names: Sequence[str], verdict: Verdict, problem: ProblemManifest | None = None, *, full: bool) -> Schedule:
+    schedule = Schedule(problem, NAMES, full=full)
     for name in names:
-        take_in(course, name, Judged(verdict))
-    return course
+        take_in(schedule, name, Judged(verdict))
+    return schedule
 
 
 def test_nothing_after_a_failure_is_wanted():
@@ -155,7 +155,7 @@ def test_nothing_after_a_failure_is_wanted():
     ],
 )
 def test_where_a_failure_ends_all(problem, full, expected):
-    assert Course(problem, NAMES, full=full).stops_at_failure is expected
+    assert Schedule(problem, NAMES, full=full).stops_at_failure is expected
 
 
 LATE = Judged(Verdict.TLE)
@@ -166,20 +166,20 @@ LATE = Judged(Verdict.TLE)
 def test_where_the_time_is_used_up_the_rest_counts_as_too_late(problem, given_results, runs, full):
     """As if every test from there on had run for too long; and the verdict is that of lazy judging."""
     results = dict(zip(NAMES, given_results, strict=True))
-    course = Course(problem, NAMES, full=full)
-    while not course.over:
-        name = course.first
-        last = len(course.counted) + 1 == runs
-        course.note(name, LATE if last else results[name])
-        course.count(LATE if last else results[name])
+    schedule = Schedule(problem, NAMES, full=full)
+    while not schedule.over:
+        name = schedule.first
+        last = len(schedule.counted) + 1 == runs
+        schedule.note(name, LATE if last else results[name])
+        schedule.count(LATE if last else results[name])
         if last:
-            course.end()
+            schedule.end()
             break
-    counted = dict(course.counted)
-    assert course.over
-    assert (course.due, course.wanted(), course.stand.missing) == (None, [], [])
+    counted = dict(schedule.counted)
+    assert schedule.over
+    assert (schedule.due, schedule.wanted(), schedule.stand.missing) == (None, [], [])
     expected, _ = serial(problem, {name: counted.get(name, LATE) for name in NAMES}, full=False)
-    assert (course.stand.verdict, course.stand.failed, course.stand.score, course.stand.groups) == (
+    assert (schedule.stand.verdict, schedule.stand.failed, schedule.stand.score, schedule.stand.groups) == (
         *(expected.verdict, expected.failed, expected.score, expected.groups),
     )
 
@@ -189,10 +189,10 @@ def test_a_repetition_changes_what_counts(problem, given_results, which):
     """A test that failed at first and passed when it was repeated counts as one that passed, whoever saw it fail."""
     results = dict(zip(NAMES, given_results, strict=True))
     near = NAMES[which]
-    course = Course(problem, NAMES, full=False)
+    schedule = Schedule(problem, NAMES, full=False)
     for name in NAMES:
-        course.note(name, LATE if name == near else results[name])
-    while (due := course.due) is not None:
-        course.count(Judged(Verdict.AC) if due == near else results[due])
+        schedule.note(name, LATE if name == near else results[name])
+    while (due := schedule.due) is not None:
+        schedule.count(Judged(Verdict.AC) if due == near else results[due])
     expected, judged = serial(problem, results | {near: Judged(Verdict.AC)}, full=False)
-    assert (course.over, course.stand, course.counted) == (True, expected, judged)
+    assert (schedule.over, schedule.stand, schedule.counted) == (True, expected, judged)

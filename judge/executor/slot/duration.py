@@ -17,7 +17,7 @@ def kind_of(job: Job) -> str:
     return f"{submission.language or submission.command}/{against}"
 
 
-class Pace:
+class DurationEstimator:
     """Durations in seconds by kind of job; remembers the KINDS that were judged last."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Pace:
         """How long such a job should take; infinity when none was judged here yet."""
         return self._seconds.get(kind, float("inf"))
 
-    def took(self, kind: str, seconds: float) -> None:
+    def record(self, kind: str, seconds: float) -> None:
         """Note a duration."""
         before = self._seconds.pop(kind, seconds)
         self._seconds[kind] = before + WEIGHT * (seconds - before)

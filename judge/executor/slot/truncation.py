@@ -12,7 +12,7 @@ from judge import memoryfile
 from judge.model.messages import TestResult, Verdict
 from judge.sandbox.types import Outcome
 
-EXCERPT = 1024
+SHOWN = 1024
 LOG = 24 * 1024
 MESSAGE = 1024
 INLINE = 64 * 1024
@@ -38,7 +38,7 @@ def json_size(value: str) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode())
 
 
-class Budget:
+class OutputBudget:
     """The excerpts of one result, within BUDGET and FAILING together."""
 
     def __init__(self, passing: int = BUDGET, failing: int = FAILING) -> None:
@@ -57,9 +57,9 @@ class Budget:
                 setattr(test, name, "")
 
 
-def excerpts(outcome: Outcome) -> tuple[str, str]:
-    """The first EXCERPT bytes of stdout and of stderr."""
-    return text(outcome.read_stdout(EXCERPT)), text(outcome.read_stderr(EXCERPT))
+def shown(outcome: Outcome) -> tuple[str, str]:
+    """The first SHOWN bytes of stdout and of stderr."""
+    return text(outcome.read_stdout(SHOWN)), text(outcome.read_stderr(SHOWN))
 
 
 def build_log(outcome: Outcome) -> str:

@@ -15,7 +15,7 @@ _SHORTEST, _LONGEST = 0.001, 0.01
 Wait = Callable[[float], None]
 
 
-def take(fd: int, kind: int, wait: Wait, patience: float = math.inf) -> bool:
+def acquire(fd: int, kind: int, wait: Wait, patience: float = math.inf) -> bool:
     """Take a lock (`LOCK_SH` or `LOCK_EX`); False when it was not to be had within `patience` seconds."""
     end = clock.monotonic() + patience
     pause = _SHORTEST

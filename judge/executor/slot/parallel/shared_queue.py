@@ -1,13 +1,13 @@
 """A submission's tests, shared among slots: who runs which one, and what it came to (docs/executor.md).
 
-A directory that the slot which judges (the leader) makes and others (helpers) use:
+A directory that the slot which judges (the coordinator) makes and others (helpers) use:
 
 - `taken`: byte i is locked by whoever runs test i. The kernel lets go of the locks of a slot that dies, and its tests
   are run by somebody else;
-- `plan.json`: which tests are wanted, most urgent first; written by the leader;
+- `wanted.json`: which tests are wanted, most urgent first; written by the coordinator;
 - `I.json`: what test I came to, from a helper;
-- `box.tar`: the leader's /box after compiling, when there was something to compile;
-- `leader`: the test that the leader runs, -1 while it waits; `bell`: a pipe that wakes it.
+- `box.tar`: the coordinator's /box after compiling, when there was something to compile;
+- `coordinator`: the test that the coordinator runs, -1 while it waits; `bell`: a pipe that wakes it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from judge.model.messages import Message, TestResult, Verdict
 from judge.problems.scoring import Judged
 
 BOX = "box.tar"
-_PLAN, _TAKEN, _LEADER, _BELL, _IDLE = "plan.json", "taken", "leader", "bell", "idle"
+_WANTED, _TAKEN, _COORDINATOR, _BELL, _IDLE = "wanted.json", "taken", "coordinator", "bell", "idle"
 _NUMBER = struct.Struct("=i")
 NOBODY = -1
 
 
-class Found(Message):
+class JudgedTest(Message):
     """What a test came to. `runs` and `overhead` as in Finished; `seconds` is what counts of its time.
 
     `near`: it is near a time limit, so that the slot that judges may run it again.
@@ -50,14 +50,14 @@ class Found(Message):
         return Judged(self.test.verdict, self.score, self.multiplier)
 
 
-class Plan(Message):
+class Wanted(Message):
     """The tests that are wanted, by number; `stops`: a failure makes all tests after it useless."""
 
     wanted: list[int]
     stops: bool
 
 
-class _Sheet:
+class _SharedQueue:
     """What both sides do. One per process and directory: the locks are the process's."""
 
     def __init__(self, directory: Path) -> None:
@@ -94,17 +94,17 @@ class _Sheet:
         new.rename(path)
 
 
-class LeaderSheet(_Sheet):
+class CoordinatorQueue(_SharedQueue):
     """The side of the slot that judges. The tests that it ran itself stay locked until it closes."""
 
     def __init__(self, directory: Path, cancel_fd: int | None) -> None:
-        """Makes `directory`; `cancel_fd` is what also ends the leader's runs."""
+        """Makes `directory`; `cancel_fd` is what also ends the coordinator's runs."""
         super().__init__(directory)
         try:
             directory.mkdir(mode=0o700)
             self._fds.callback(shutil.rmtree, directory, ignore_errors=True)
             self._taken = self._open(_TAKEN, os.O_RDWR | os.O_CREAT)
-            self._leader = self._open(_LEADER, os.O_RDWR | os.O_CREAT)
+            self._coordinator = self._open(_COORDINATOR, os.O_RDWR | os.O_CREAT)
             self._seen: set[str] = set()
             self._at(NOBODY)
             os.mkfifo(directory / _BELL, 0o600)
@@ -121,7 +121,7 @@ class LeaderSheet(_Sheet):
 
     @property
     def interrupt_fd(self) -> int:
-        """Readable when the leader's run is to be ended: main asks for it, or a helper rang."""
+        """Readable when the coordinator's run is to be ended: main asks for it, or a helper rang."""
         return self._both.fileno()
 
     def keep_box(self, data: bytes) -> None:
@@ -130,7 +130,7 @@ class LeaderSheet(_Sheet):
 
     def want(self, wanted: list[int], *, stops: bool) -> None:
         """Say which tests are to be run; those that are done may be left in."""
-        self._write(_PLAN, Plan(wanted=wanted, stops=stops))
+        self._write(_WANTED, Wanted(wanted=wanted, stops=stops))
 
     def take(self, wanted: Iterable[int]) -> int | None:
         """Take the first test that nobody runs. What came in until now may make it useless: `collect` follows."""
@@ -146,61 +146,61 @@ class LeaderSheet(_Sheet):
         self._at(NOBODY)
 
     def rest(self) -> None:
-        """The leader runs nothing now."""
+        """The coordinator runs nothing now."""
         self._at(NOBODY)
 
-    def collect(self) -> Iterator[Found]:
+    def collect(self) -> Iterator[JudgedTest]:
         """What helpers have found out since the last call; answers their rings."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._bell, 1 << 16)
         for path in self.directory.glob("*.json"):
             if path.stem.isdigit() and path.stem not in self._seen:
                 self._seen.add(path.stem)
-                yield Found.model_validate_json(path.read_bytes())
+                yield JudgedTest.model_validate_json(path.read_bytes())
 
     def _at(self, index: int) -> None:
-        os.pwrite(self._leader, _NUMBER.pack(index), 0)
+        os.pwrite(self._coordinator, _NUMBER.pack(index), 0)
 
 
-class HelperSheet(_Sheet):
-    """The side of a slot that helps. FileNotFoundError from any method: the leader is done."""
+class HelperQueue(_SharedQueue):
+    """The side of a slot that helps. FileNotFoundError from any method: the coordinator is done."""
 
     def __init__(self, directory: Path) -> None:
-        """`directory` is the leader's."""
+        """`directory` is the coordinator's."""
         super().__init__(directory)
         try:
             self._taken = self._open(_TAKEN, os.O_RDWR)
-            self._leader = self._open(_LEADER, os.O_RDONLY)
+            self._coordinator = self._open(_COORDINATOR, os.O_RDONLY)
             self._bell = self._open(_BELL, os.O_RDWR | os.O_NONBLOCK)
         except BaseException:
             self.close()
             raise
 
     def box(self) -> bytes:
-        """What the leader's compiler made."""
+        """What the coordinator's compiler made."""
         return (self.directory / BOX).read_bytes()
 
-    def plan(self) -> Plan:
+    def wanted(self) -> Wanted:
         """What is wanted now."""
-        return Plan.model_validate_json((self.directory / _PLAN).read_bytes())
+        return Wanted.model_validate_json((self.directory / _WANTED).read_bytes())
 
     def take(self) -> int | None:
         """Take the most urgent test that nobody runs; None when there is none."""
-        return next((index for index in self.plan().wanted if self._lock(self._taken, index)), None)
+        return next((index for index in self.wanted().wanted if self._lock(self._taken, index)), None)
 
-    def put(self, index: int, found: Found) -> None:
-        """Hand in what a test came to; wakes the leader when it waits, or runs what is of no use any more."""
+    def put(self, index: int, found: JudgedTest) -> None:
+        """Hand in what a test came to; wakes the coordinator when it waits, or runs what is of no use any more."""
         self._write(f"{index}.json", found)
         self._unlock(self._taken, index)
-        (leader,) = _NUMBER.unpack(os.pread(self._leader, _NUMBER.size, 0))
+        (coordinator,) = _NUMBER.unpack(os.pread(self._coordinator, _NUMBER.size, 0))
         failed = found.test.verdict is not Verdict.AC
-        if leader == NOBODY or (failed and leader > index and self.plan().stops):
+        if coordinator == NOBODY or (failed and coordinator > index and self.wanted().stops):
             with contextlib.suppress(BlockingIOError):  # it has been rung often enough
                 os.write(self._bell, b"!")
 
 
 class Sharing:
-    """The directory of all sheets of an executor, and how many of its slots have nothing to do."""
+    """The directory of all shared queues of an executor, and how many of its slots have nothing to do."""
 
     def __init__(self, directory: Path) -> None:
         """`directory` exists; see `clear`."""
@@ -220,12 +220,12 @@ class Sharing:
         data = os.pread(self._fd, _NUMBER.size, 0)
         return int(_NUMBER.unpack(data)[0]) if len(data) == _NUMBER.size else 0
 
-    def sheet(self, claim: str) -> Path:
-        """Where the sheet of a claim is."""
+    def queue(self, claim: str) -> Path:
+        """Where the queue of a claim is."""
         return self.directory / claim
 
 
 def clear(directory: Path) -> None:
-    """Make the directory of sheets, empty; the executor calls it before it starts its slots."""
+    """Make the directory of shared queues, empty; the executor calls it before it starts its slots."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(exist_ok=True, mode=0o700)

@@ -22,7 +22,7 @@ LEAST = 16 * MIB
 
 
 @dataclass(frozen=True)
-class Fitted:
+class JobLimits:
     """The limits of everything that is run for one job, before languages add to them (`Language.limits`)."""
 
     run: Limits
@@ -31,7 +31,7 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class _Want:
+class _Demand:
     """What something wants: `given` when a person has asked for it, `extra` what its language needs beside it."""
 
     who: str
@@ -56,41 +56,41 @@ class _Want:
         return self.limits.model_copy(update={"memory": room})
 
 
-def fit(job: Job, share: int | None, table: Mapping[str, Language]) -> Fitted:
+def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> JobLimits:
     """The limits as a slot can keep them that has `share` bytes of memory; None: as many as it likes.
 
     An interactive problem's validator runs beside the submission: together they fit. UsageError, which says who needs
     how much, when that is not to be had.
     """
-    run, compiling, validation = _wants(job, table)
+    run, compiling, validation = _demands(job, table)
     if share is None:
-        return Fitted(run.limits, compiling.limits, validation.limits)
+        return JobLimits(run.limits, compiling.limits, validation.limits)
     manifest = job.data.manifest if job.data is not None else None
     if manifest is None or not manifest.interactive:
         checked = manifest is not None and manifest.validator is not None
         told = validation.within(share) if checked else validation.limits
-        return Fitted(run.within(share), compiling.within(share), told)
+        return JobLimits(run.within(share), compiling.within(share), told)
     # A quarter is for the validator, or what the submission's least leaves of it.
     left = share - run.least(LEAST) - validation.extra
     mine = run.within(share, validation.who, validation.least(max(LEAST, min(share // 4, left))))
     told = validation.within(share, run.who, mine.memory + run.extra)
-    return Fitted(mine, compiling.within(share), told)
+    return JobLimits(mine, compiling.within(share), told)
 
 
-def _wants(job: Job, table: Mapping[str, Language]) -> tuple[_Want, _Want, _Want]:
+def _demands(job: Job, table: Mapping[str, Language]) -> tuple[_Demand, _Demand, _Demand]:
     """What the submission's runs want, compilers, and the problem's validator."""
     submission, limits = job.assignment.submission, limits_of(job)
     extra = _extra(submission.language, table)
     if job.data is None:
-        run = _Want("the submission", limits, submission.limits.memory is not None, extra)
-        return run, _Want("compiling", compile_limits(), given=False), _Want("", VALIDATION, given=False)
+        run = _Demand("the submission", limits, submission.limits.memory is not None, extra)
+        return run, _Demand("compiling", compile_limits(), given=False), _Demand("", VALIDATION, given=False)
     manifest = job.data.manifest
     made = compile_limits(manifest.compile_seconds, manifest.compile_memory)
     language = manifest.validator.language if manifest.validator is not None else None
     return (
-        _Want("the problem", limits, not manifest.memory_is_default, extra),
-        _Want("compiling for the problem", made, manifest.compile_memory is not None),
-        _Want(
+        _Demand("the problem", limits, not manifest.memory_is_default, extra),
+        _Demand("compiling for the problem", made, manifest.compile_memory is not None),
+        _Demand(
             "the problem's validator",
             manifest.validation,
             not manifest.validation_memory_is_default,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.executor.channel import Job
-from judge.executor.slot import pace
-from judge.executor.slot.pace import Pace, kind_of
+from judge.executor.slot import duration
+from judge.executor.slot.duration import DurationEstimator, kind_of
 from judge.model.messages import Assignment, ProblemRef, Submission, Test
 
 DURATIONS = st.lists(st.floats(0.001, 600), min_size=1, max_size=30)
@@ -21,34 +21,34 @@ def job(submission: Submission, problem: ProblemRef | None = None) -> Job:
 
 
 def test_nothing_is_expected_of_the_unknown() -> None:
-    assert Pace().expected("c/1") == math.inf
+    assert DurationEstimator().expected("c/1") == math.inf
 
 
 @given(DURATIONS)
 def test_what_is_expected_lies_between_what_was_seen(durations: list[float]) -> None:
-    one = Pace()
+    one = DurationEstimator()
     for seconds in durations:
-        one.took("c/1", seconds)
+        one.record("c/1", seconds)
     assert min(durations) - 1e-9 <= one.expected("c/1") <= max(durations) + 1e-9
     assert one.expected("cpp/1") == math.inf
 
 
 def test_a_change_is_learnt_within_a_few_jobs() -> None:
-    one = Pace()
-    one.took("c/1", 0.05)
-    one.took("c/1", 2.0)
+    one = DurationEstimator()
+    one.record("c/1", 0.05)
+    one.record("c/1", 2.0)
     assert one.expected("c/1") > 1.0
     for _ in range(6):
-        one.took("c/1", 0.05)
+        one.record("c/1", 0.05)
     assert one.expected("c/1") < 0.1
 
 
 def test_the_oldest_kinds_are_forgotten() -> None:
-    one = Pace()
-    for number in range(pace.KINDS + 1):
-        one.took(str(number), 1.0)
+    one = DurationEstimator()
+    for number in range(duration.KINDS + 1):
+        one.record(str(number), 1.0)
     assert one.expected("0") == math.inf
-    assert one.expected(str(pace.KINDS)) == 1.0
+    assert one.expected(str(duration.KINDS)) == 1.0
 
 
 def test_kinds_tell_language_problem_and_number_of_tests_apart() -> None:

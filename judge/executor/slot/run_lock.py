@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from judge import clock
-from judge.executor.slot import flocks
-from judge.executor.slot.flocks import Wait
+from judge.executor.slot import file_lock
+from judge.executor.slot.file_lock import Wait
 
 # The gate may be closed for this part of the time, and for so many seconds at once after a long rest.
 SHARE = 0.1
@@ -40,7 +40,7 @@ def allowed(level: float, then: float, now: float) -> float:
     return BURST if then > now else min(BURST, level + SHARE * (now - then))
 
 
-class Quiet:
+class RunLock:
     """One slot's part in taking turns. Not for use by several threads."""
 
     def __init__(self, directory: Path | None, patience: float = PATIENCE, drain: float = DRAIN) -> None:
@@ -49,7 +49,7 @@ class Quiet:
         self._drain = drain
         self._alone = False
         self._turn = self._runs = -1
-        # For how long alone() has had the gate closed, before the time in it and afterwards.
+        # For how long exclusive() has had the gate closed, before the time in it and afterwards.
         self.closed = 0.0
         if directory is not None:
             directory.mkdir(exist_ok=True, mode=0o700)
@@ -62,7 +62,7 @@ class Quiet:
         self._turn = self._runs = -1
 
     @contextlib.contextmanager
-    def beside(self, wait: Wait) -> Iterator[None]:
+    def shared(self, wait: Wait) -> Iterator[None]:
         """While one run computes that others may run beside; waits for those who want to be alone.
 
         `wait` waits for some seconds, and raises when the task is not wanted any more.
@@ -71,20 +71,20 @@ class Quiet:
             yield
             return
         try:
-            flocks.take(self._turn, fcntl.LOCK_SH, wait)
-            flocks.take(self._runs, fcntl.LOCK_SH, wait)
+            file_lock.acquire(self._turn, fcntl.LOCK_SH, wait)
+            file_lock.acquire(self._runs, fcntl.LOCK_SH, wait)
             fcntl.flock(self._turn, fcntl.LOCK_UN)
             yield
         finally:
             self._let_go()
 
     @contextlib.contextmanager
-    def alone(self, wait: Wait, needs: float = 0.0, most: float = float("inf")) -> Iterator[bool]:
+    def exclusive(self, wait: Wait, needs: float = 0.0, most: float = float("inf")) -> Iterator[bool]:
         """While one test is repeated, which should take `needs` seconds: no other slot computes.
 
         False, and the gate is open: it has been closed for too long lately, or others' runs take too long, or would
         leave less than `needs` of the `most` seconds for which the gate may be closed. Called without holding
-        `beside`; runs inside it take their turn as ever. `closed` says for how long the gate was closed.
+        `shared`; runs inside it take their turn as ever. `closed` says for how long the gate was closed.
         """
         self.closed = 0.0
         if self._runs == -1:
@@ -99,7 +99,7 @@ class Quiet:
         self._note(level - needs, begin)
         closed = True
         try:
-            self._alone = flocks.take(self._runs, fcntl.LOCK_EX, wait, min(self._drain, max(0.0, most - needs)))
+            self._alone = file_lock.acquire(self._runs, fcntl.LOCK_EX, wait, min(self._drain, max(0.0, most - needs)))
             self.closed = clock.monotonic() - begin
             if not self._alone:
                 closed = False
@@ -114,7 +114,7 @@ class Quiet:
         """Hold the gate (`turn`) as soon as it may be closed for so many seconds; False when that takes too long."""
         end = clock.monotonic() + self._patience
         try:
-            while flocks.take(self._turn, fcntl.LOCK_EX, wait, end - clock.monotonic()):
+            while file_lock.acquire(self._turn, fcntl.LOCK_EX, wait, end - clock.monotonic()):
                 now = clock.monotonic()
                 if self._level(now) >= level:
                     return True

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from judge import clock
 from judge.executor.slot.program import Box
-from judge.executor.slot.quiet import Quiet
+from judge.executor.slot.run_lock import RunLock
 from judge.executor.verdict import ACCEPTED
 from judge.sandbox.pair import run_pair
 from judge.sandbox.types import Command, Killed, Outcome
@@ -20,7 +20,7 @@ class Cancelled(Exception):  # noqa: N818 - not an error: somebody asked for it
 
 
 class SupersededError(Exception):
-    """The run was ended since a helper had something to say that may make it useless; only the leader sees this."""
+    """A helper ended this run: what it found out may make the run useless. Raised to the coordinator only."""
 
 
 class Runner:
@@ -29,9 +29,9 @@ class Runner:
     `bell` is a descriptor that becomes readable when a helper rings, or main wants an end; it interrupts a run.
     """
 
-    def __init__(self, quiet: Quiet, cancel_fd: int | None, alive: Callable[[], None]) -> None:
+    def __init__(self, run_lock: RunLock, cancel_fd: int | None, alive: Callable[[], None]) -> None:
         """`cancel_fd` becomes readable when main wants an end; `alive` is called while this slot waits."""
-        self.quiet = quiet
+        self.run_lock = run_lock
         self._cancel_fd = cancel_fd
         self._alive = alive
         self._deaf = False
@@ -72,17 +72,17 @@ class Runner:
     def _turn(self) -> Iterator[None]:
         """While a run computes."""
         begin = clock.monotonic()
-        with self.quiet.beside(self.wait):
+        with self.run_lock.shared(self.wait):
             self.waited += clock.monotonic() - begin
             yield
 
     @contextlib.contextmanager
     def alone(self, needs: float, most: float) -> Iterator[bool]:
-        """While a test is repeated, which no helper interrupts; see Quiet.alone."""
+        """While a test is repeated, which no helper interrupts; see RunLock.exclusive."""
         self._deaf = True
         begin = clock.monotonic()
         try:
-            with self.quiet.alone(self.wait, needs, most) as alone:
+            with self.run_lock.exclusive(self.wait, needs, most) as alone:
                 self.waited += clock.monotonic() - begin
                 yield alone
         finally:
