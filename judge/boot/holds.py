@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from judge import clock
-from judge.boot import files, pidfile
+from judge import clock, files
+from judge.boot import pidfile
 from judge.config import Name
 from judge.errors import FieldError, NotFoundError
 
@@ -87,7 +87,7 @@ def hold(run_dir: Path, service: str, reason: str, seconds: float, by: str) -> H
     while True:
         with pidfile.locked(run_dir / f"{service}.pid") as free:
             if free or deadline.over:
-                files.write_atomic(_path(run_dir, service), new.model_dump_json(indent=1) + "\n", 0o644)
+                files.replace(_path(run_dir, service), new.model_dump_json(indent=1) + "\n", 0o644, durable=True)
                 return new
         clock.sleep(0.02)
 
@@ -95,7 +95,7 @@ def hold(run_dir: Path, service: str, reason: str, seconds: float, by: str) -> H
 def release(run_dir: Path, service: str) -> bool:
     """End a hold, and let boot try a FATAL service again; True when there was a hold. Called by `judgectl release`."""
     _check(run_dir, service)
-    files.write_atomic(run_dir / f"{service}.release", "", 0o644)
+    files.replace(run_dir / f"{service}.release", "", 0o644, durable=True)
     was_held = service in read(run_dir)
     with contextlib.suppress(FileNotFoundError):
         _path(run_dir, service).unlink()

@@ -8,8 +8,8 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from judge import metrics
-from judge.boot import files, render, serving
+from judge import files, metrics
+from judge.boot import render, serving
 from judge.boot.backend import Unit
 from judge.boot.backend_process import ProcessBackend, daemon_command, minimal_environment
 from judge.boot.backend_systemd import SystemdBackend, check_host
@@ -44,7 +44,7 @@ def run(
         make_directory(config.log_dir)
     held = lock or BootLock(config.run_dir)
     try:
-        files.sweep_temporaries(config.run_dir)
+        files.sweep(config.run_dir)
         for one in rendered:
             render.write(one, config.run_dir)
         metrics.serve(config.metrics)

@@ -16,8 +16,7 @@ import yaml
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 import judge
-from judge import yamltext
-from judge.boot import files
+from judge import files, yamltext
 from judge.config import (
     MODELS,
     BootConfig,
@@ -170,7 +169,7 @@ def listening(config: Daemon) -> list[str]:
 def write(rendered: Rendered, run_dir: Path) -> Path:
     """Put a checked config into the run directory, where its daemon reads it; returns the path."""
     path = run_dir / f"{rendered.service.name}.yml"
-    files.write_atomic(path, rendered.text)
+    files.replace(path, rendered.text, durable=True)
     return path
 
 

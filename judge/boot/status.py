@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from judge.boot import files, pidfile
+from judge import files
+from judge.boot import pidfile
 from judge.boot.plan import Phase
 from judge.errors import UnavailableError
 
@@ -48,7 +49,7 @@ class BootStatus(BaseModel):
 
 def write(run_dir: Path, status: BootStatus) -> None:
     """Replace boot.json in one step. Called by boot after each change."""
-    files.write_atomic(run_dir / "boot.json", status.model_dump_json(indent=1) + "\n", 0o644, durable=False)
+    files.replace(run_dir / "boot.json", status.model_dump_json(indent=1) + "\n", 0o644, durable=False)
 
 
 def read(run_dir: Path) -> BootStatus:

@@ -17,8 +17,8 @@ import yaml
 from pydantic import Field
 
 import judge
-from judge import clock
-from judge.boot import files, pidfile
+from judge import clock, files
+from judge.boot import pidfile
 from judge.config import (
     BootConfig,
     BootService,
@@ -97,6 +97,8 @@ class Directory:
                 if directory.stat().st_mode & 0o077:
                     directory.chmod(0o700)  # keys and tokens lie in it
             self.lock = pidfile.BootLock(self.run_dir)
+            for directory in (self.path, self.etc, self.pki):
+                files.sweep(directory)
         except OSError as exc:
             msg = f"--dir {path}: cannot be used: {exc.strerror}; name a directory that this user may write"
             raise UsageError(msg) from None
@@ -140,7 +142,7 @@ class Directory:
 
     def save(self, cluster: ClusterFile) -> None:
         """Write cluster.yml."""
-        files.write_atomic(self.path / "cluster.yml", dump(cluster))
+        files.replace(self.path / "cluster.yml", dump(cluster), durable=True)
 
     def _new_cluster(self, port: int) -> ClusterFile:
         chosen = {port}
@@ -192,17 +194,17 @@ class Directory:
         new_session_key(self.etc / "session.key")
         for path, length in ((self.mongodb_key, 512), (self.mongodb_password, 32)):
             if not path.exists():
-                files.write_atomic(path, base64.b64encode(secrets.token_bytes(length)).decode() + "\n")
+                files.replace(path, base64.b64encode(secrets.token_bytes(length)).decode() + "\n", durable=True)
         new = None
         if not self.token_file.exists():
             new = new_token()
-            files.write_atomic(self.token_file, new + "\n")
+            files.replace(self.token_file, new + "\n", durable=True)
         token = self.token_file.read_text(encoding="utf-8").strip()
         tokens = self.etc / "tokens.yml"
         if new is not None or not tokens.exists():
             # People may add tokens to the file; only the missing one is written.
             entry = {"user": USER, "role": "admin", "sha256": token_digest(token)}
-            files.write_atomic(tokens, yaml.safe_dump({"tokens": [entry]}, sort_keys=False))
+            files.replace(tokens, yaml.safe_dump({"tokens": [entry]}, sort_keys=False), durable=True)
         return new
 
     def tls(self, name: str, role: str) -> Tls:
@@ -350,11 +352,11 @@ def boot_config(directory: Directory, cluster: ClusterFile, services: dict[str, 
         ],
     )
     for name, config in {**services, "boot": boot}.items():
-        files.write_atomic(directory.etc / f"{name}.yml", dump(config))
+        files.replace(directory.etc / f"{name}.yml", dump(config), durable=True)
     client = {
         "server": f"http://{HOST}:{ports.gateway}",
         "token_file": directory.token_file.name,
         "run_dir": directory.run_dir.name,
     }
-    files.write_atomic(directory.path / "client.yml", yaml.safe_dump(client, sort_keys=False))
+    files.replace(directory.path / "client.yml", yaml.safe_dump(client, sort_keys=False), durable=True)
     return boot

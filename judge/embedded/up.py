@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from judge import clock
+from judge import clock, files
 from judge import log as logs
-from judge.boot import files, main
+from judge.boot import main
 from judge.boot.backend import Unit
 from judge.boot.backend_process import daemon_command
 from judge.boot.plan import Phase
@@ -169,7 +169,7 @@ def _run(options: Options, directory: embedded.Directory) -> int:
         if not cluster.initialised:
             directory.save(cluster.model_copy(update={"initialised": True}))
         if options.wait_file is not None:
-            files.write_atomic(options.wait_file, address + "\n", 0o644)
+            files.replace(options.wait_file, address + "\n", 0o644, durable=False)
 
     _log_to(directory.log_dir / "boot.log")
     console = Console(highlight=False)

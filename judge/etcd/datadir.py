@@ -6,7 +6,6 @@ The ids are read from the log that etcd itself wrote: swapped or foreign data is
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import struct
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from judge import files
 from judge.errors import RefusedError
 from judge.etcd.planner import Decision, Disk, Peer, Record
 
@@ -145,15 +145,10 @@ class DataDir:
             "started": record.started,
             "left": record.left,
         }
-        fresh = self.record_file.with_suffix(".new")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            with fresh.open("w", encoding="utf-8") as file:
-                json.dump(stored, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self.record_file)
-            self._sync()
+            files.sweep(self.path)
+            files.replace(self.record_file, json.dumps(stored, indent=1), durable=True)
         except OSError as exc:
             msg = f"{self.record_file}: cannot be written: {exc.strerror}; give this user a writable data_dir"
             raise RefusedError(msg) from None
@@ -171,11 +166,4 @@ class DataDir:
         if self.old.exists():
             shutil.rmtree(self.old)
         self.data.rename(self.old)
-        self._sync()
-
-    def _sync(self) -> None:
-        handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        files.sync_directory(self.path)

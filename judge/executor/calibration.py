@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge import clock
+from judge import clock, files
 from judge.executor import telemetry
 from judge.sandbox import Finding, Level
 
@@ -102,9 +102,7 @@ def save(directory: Path, reference: Reference) -> None:
     """Write the reference; appears whole or not at all. OSError when it cannot be written."""
     path = directory / FILE
     text = json.dumps({"machine": reference.machine, "seconds": {str(c): v for c, v in reference.seconds.items()}})
-    temporary = path.with_suffix(".new")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    files.replace(path, text, durable=True)
 
 
 def compare(measured: Mapping[int, float], reference: Reference) -> list[Finding]:

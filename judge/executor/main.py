@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import judge
-from judge import clock, metrics
+from judge import clock, files, metrics
 from judge import log as logs
 from judge.config import ExecutorConfig
 from judge.errors import ConfigError, RefusedError
@@ -207,6 +207,7 @@ def run(config: ExecutorConfig) -> int:
     load_table(config.languages)
     lock = lock_work_dir(config.work_dir)
     try:
+        files.sweep(config.work_dir)
         checked = examine(config, config.name)
         metrics.serve(config.metrics)
         with Etcd(config.etcd) as etcd:

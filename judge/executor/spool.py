@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import re
 import threading
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from judge import files
 from judge.model.messages import Completed, Message
 
 log = logging.getLogger(__name__)
 
 _ENTRY = re.compile(r"^[A-Za-z0-9._-]{1,128}\.json$")
-_PART = re.compile(r"^[A-Za-z0-9._-]{1,160}\.part$")
 
 
 class Spooled(Message):
@@ -56,11 +55,9 @@ class Spool:
         A half-written file is removed, a damaged one is renamed to `NAME.bad` and reported; both mean that the
         judicators give the task to somebody again, so nothing is lost.
         """
+        files.sweep(self._directory)
         found: list[tuple[int, str, Spooled]] = []
         for path in sorted(self._directory.iterdir()):
-            if _PART.match(path.name):
-                path.unlink(missing_ok=True)
-                continue
             if not _ENTRY.match(path.name):
                 continue
             try:
@@ -92,17 +89,7 @@ class Spool:
         data = entry.model_dump_json().encode()
         if self.bytes + len(data) > self._max:
             return False
-        part = path.with_suffix(".part")
-        try:
-            with part.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            part.rename(path)
-            self._sync()
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
+        files.replace(path, data, durable=True)
         self._sizes[claim] = len(data)
         return True
 
@@ -117,10 +104,3 @@ class Spool:
             msg = f"claim {claim!r} cannot name a file"
             raise OSError(msg)
         return self._directory / name
-
-    def _sync(self) -> None:
-        fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-import os
 import secrets
 import threading
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Annotated
 from flask import Request, session
 from pydantic import Field, StringConstraints
 
+from judge import files
 from judge.allowance import Role
 from judge.config import Model, parse_text
 from judge.errors import ConfigError, ForbiddenError, UnauthorizedError
@@ -199,9 +199,5 @@ def new_token() -> str:
 
 def new_session_key(path: Path) -> None:
     """Make a session key file (0600) unless there is one; what `judge up` calls."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(secrets.token_hex(_KEY_BYTES) + "\n")
+    if not path.exists():
+        files.replace(path, secrets.token_hex(_KEY_BYTES) + "\n", durable=True)

@@ -14,11 +14,10 @@ from pathlib import Path
 from prometheus_client import REGISTRY, Gauge
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from judge import clock, config, metrics
+from judge import clock, config, files, metrics
 from judge.config import Check, GatewayConfig
 from judge.errors import ConfigError, JudgeError, RefusedError
 from judge.gateway import auth, uwsgi
-from judge.gateway.files import write_atomically
 from judge.gateway.front import head
 from judge.gateway.front.gate import Gate
 from judge.gateway.front.server import ALIVE, Front
@@ -138,8 +137,8 @@ def write_configs(settings: GatewayConfig) -> tuple[Path, Path]:
     app = settings.run_dir / f"{settings.name}-app.yml"
     try:
         settings.run_dir.mkdir(parents=True, exist_ok=True)
-        write_atomically(ini, uwsgi.render_ini(settings, _somaxconn()))
-        write_atomically(app, config.dump(settings))
+        files.replace(ini, uwsgi.render_ini(settings, _somaxconn()), durable=False)
+        files.replace(app, config.dump(settings), durable=False)
     except OSError as exc:
         msg = f"run_dir {settings.run_dir} cannot be written: {exc.strerror}; name a directory that this user may write"
         raise ConfigError(msg) from None

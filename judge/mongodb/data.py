@@ -8,21 +8,18 @@ mongod's, which is lost together with them.
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from judge import files
 from judge.errors import RefusedError
 
 MARKER = "judge-member.json"
 TLS_FILE = "judge-tls.pem"
 _STORAGE = ("storage.bson", "WiredTiger")
 # What this daemon, the file system, or a mongod that was killed while making its first files can leave behind.
-_HARMLESS = frozenset(
-    {MARKER, MARKER + ".new", TLS_FILE, TLS_FILE + ".new"}
-    | {"lost+found", "mongod.lock", "journal", "diagnostic.data", "WiredTiger.lock"}
-)
+_HARMLESS = frozenset({MARKER, TLS_FILE, "lost+found", "mongod.lock", "journal", "diagnostic.data", "WiredTiger.lock"})
 
 
 @dataclass(frozen=True)
@@ -55,19 +52,8 @@ class DataDir:
 
 def write_private(path: Path, data: bytes) -> None:
     """Replace a file atomically and durably, readable by its owner only; RefusedError when that is impossible."""
-    fresh = path.with_name(path.name + ".new")
     try:
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        files.replace(path, data, durable=True)
     except OSError as exc:
         msg = f"{path} cannot be written: {exc.strerror}; free space or make the directory writable for this user"
         raise RefusedError(msg) from None
@@ -91,6 +77,7 @@ def prepare(path: Path) -> DataDir:
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.sweep(path)
         names = {entry.name for entry in path.iterdir()}
     except OSError as exc:
         msg = f"data_dir {path} cannot be used: {exc.strerror}; name a directory that this user may write"

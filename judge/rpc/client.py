@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
 import random
 import threading
 import uuid
@@ -21,7 +20,7 @@ from typing import IO, Any, TypeVar
 import httpx
 from pydantic import ValidationError
 
-from judge import clock
+from judge import clock, files
 from judge.config import Tls
 from judge.errors import (
     DeadlineError,
@@ -260,18 +259,14 @@ class RpcClient:
         The deadline bounds the silence of a server; its transfer may take as long as its size allows.
         """
         tries = _Try(self, "blob", self._timeout, 0.0)
-        part = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.part")
-        try:
+        with files.replacing(target, durable=False) as file:
             for endpoint, seconds in tries:
-                if self._fetch(tries, endpoint, sha, part, seconds):
-                    part.replace(target)
+                if self._fetch(tries, endpoint, sha, file, seconds):
                     return
-        finally:
-            part.unlink(missing_ok=True)
-        raise tries.over()
+            raise tries.over()
 
-    def _fetch(self, tries: _Try, endpoint: str, sha: str, part: Path, seconds: float) -> bool:
-        """One try of get_blob; True when `part` holds the verified content."""
+    def _fetch(self, tries: _Try, endpoint: str, sha: str, file: IO[bytes], seconds: float) -> bool:
+        """One try of get_blob; True when `file` holds the verified content, and nothing else."""
         digest = hashlib.sha256()
         with self._guard(tries, endpoint):
             url = f"https://{endpoint}/blobs/{sha}"
@@ -280,11 +275,12 @@ class RpcClient:
                 if not answer.is_success:
                     self._refused(endpoint, answer.status_code, answer.read())
                 deadline = clock.Deadline(seconds + int(answer.headers.get("Content-Length", 0)) / _LEAST_RATE)
-                with part.open("wb") as file:
-                    for piece in answer.iter_bytes(_PIECE):
-                        deadline.check(f"blob {sha[:12]}")
-                        digest.update(piece)
-                        file.write(piece)
+                file.seek(0)
+                file.truncate()
+                for piece in answer.iter_bytes(_PIECE):
+                    deadline.check(f"blob {sha[:12]}")
+                    digest.update(piece)
+                    file.write(piece)
             if digest.hexdigest() != sha:
                 raise UnavailableError(f"blob {sha} arrived damaged")
             self._good = endpoint

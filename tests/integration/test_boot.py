@@ -217,7 +217,7 @@ def test_adopted_service_with_an_old_config_is_replaced(harness):
 
 @pytest.mark.parametrize(
     "failpoint",
-    ["boot.start.recorded", "boot.start.spawned", "boot.start.written", "boot.file.written", "boot.file.renamed"],
+    ["boot.start.recorded", "boot.start.spawned", "boot.start.written", "file.written", "file.renamed"],
 )
 def test_boot_killed_between_any_two_steps_of_a_start(harness, failpoint):
     harness.service("one", control={"children": [1000]})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import json
 import os
 import signal
@@ -18,30 +17,11 @@ import pytest
 import yaml
 
 from judge import clock
-from judge.boot import backend_process, files, holds, pidfile, procs, render, serving, status
+from judge.boot import backend_process, holds, pidfile, procs, render, serving, status
 from judge.config import BootConfig, BootService
 from judge.errors import ConfigError, FieldError, NotFoundError, RefusedError, UnavailableError, UsageError
 from judge.notify import notify
 from tests.support.servers import free_port, wait_for
-
-
-def test_write_atomic_replaces_and_cleans_up(work, monkeypatch):
-    path = work / "file"
-    files.write_atomic(path, "one")
-    files.write_atomic(path, "two", 0o644)
-    assert path.read_text() == "two" and path.stat().st_mode & 0o777 == 0o644
-
-    def full(_descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        files.write_atomic(path, "three")
-    assert path.read_text() == "two" and [entry.name for entry in work.iterdir()] == ["file"]
-    (work / ".file.1.tmp").touch()
-    files.sweep_temporaries(work)
-    assert [entry.name for entry in work.iterdir()] == ["file"]
-
 
 # --- pid files and processes -------------------------------------------------------------------------------------
 
@@ -201,11 +181,11 @@ def test_hold_and_release(run_dir):
 
 def test_hold_of_an_earlier_start_of_the_machine_is_over(run_dir):
     made = holds.hold(run_dir, "etcd", "why", 60, "ada")
-    files.write_atomic(run_dir / "etcd.hold", made.model_copy(update={"boot_id": "other"}).model_dump_json())
+    (run_dir / "etcd.hold").write_text(made.model_copy(update={"boot_id": "other"}).model_dump_json())
     assert holds.read(run_dir) == {}
     holds.forget_expired(run_dir, "etcd")
     assert not (run_dir / "etcd.hold").exists()
-    files.write_atomic(run_dir / "etcd.hold", made.model_copy(update={"until": 0.0}).model_dump_json())
+    (run_dir / "etcd.hold").write_text(made.model_copy(update={"until": 0.0}).model_dump_json())
     assert holds.read(run_dir) == {}
 
 

@@ -51,7 +51,7 @@ def test_leftovers_and_foreign_files(work, caplog):
     directory = work / "spool"
     spool = Spool(directory, 1 << 20)
     spool.write(entry("good"))
-    (directory / "half.part").write_text("{")
+    (directory / ".half.json.77.tmp").write_text("{")
     (directory / "torn.json").write_text('{"completed"')
     (directory / "notes.txt").write_text("mine")
     (directory / "sub").mkdir()

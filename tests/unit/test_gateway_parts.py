@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from judge.config import EtcdClient, SubmissionLimits, Tls
 from judge.errors import ConfigError, FieldError, ForbiddenError, JudgeError, TooLargeError
-from judge.gateway import auth, files, submit, uwsgi
+from judge.gateway import auth, submit, uwsgi
 from judge.gateway.auth import Principal
 from judge.gateway.pages import forms
 from judge.gateway.pages import people as pages
@@ -72,24 +72,7 @@ def test_levels_of_output(line, level, text):
     assert uwsgi.parse_line(line) == (level, text)
 
 
-# --- files and tokens ------------------------------------------------------------------------------------------
-
-
-def test_write_atomically(work):
-    path = work / "x.ini"
-    path.write_text("old")
-    path.chmod(0o644)
-    files.write_atomically(path, "new")
-    assert path.read_text() == "new"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [one.name for one in work.iterdir()] == ["x.ini"]
-
-
-def test_write_atomically_leaves_nothing_when_it_fails(work):
-    (work / "x.ini").mkdir()
-    with pytest.raises(IsADirectoryError):
-        files.write_atomically(work / "x.ini", "new")
-    assert [one.name for one in work.iterdir()] == ["x.ini"]
+# --- tokens ----------------------------------------------------------------------------------------------------
 
 
 def test_tokens(work):

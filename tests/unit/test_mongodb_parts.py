@@ -61,6 +61,12 @@ def test_a_broken_marker_is_none(tmp_path: Path, text: str) -> None:
     assert data.prepare(tmp_path).incarnation == found.incarnation
 
 
+def test_what_a_killed_daemon_left_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / f".{data.MARKER}.77.tmp").write_text("{")
+    assert data.prepare(tmp_path).fresh
+    assert [path.name for path in tmp_path.iterdir()] == [data.MARKER]
+
+
 def test_what_cannot_be_a_data_directory(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").touch()
     with pytest.raises(RefusedError, match=r"holds 'photo.jpg' and no MongoDB data; name an empty directory"):

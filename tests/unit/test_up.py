@@ -10,8 +10,8 @@ import pytest
 import yaml
 from rich.console import Console
 
-from judge import config
-from judge.boot import files, render
+from judge import config, files
+from judge.boot import render
 from judge.boot.backend import Unit
 from judge.boot.plan import Phase
 from judge.boot.status import BootStatus, ServiceStatus
@@ -89,7 +89,8 @@ def test_directory_in_use(directory):
 )
 def test_other_directories(directory, changes, error, sentence):
     cluster = directory.open_cluster(0)
-    files.write_atomic(directory.path / "cluster.yml", yaml.safe_dump(cluster.model_dump() | changes, sort_keys=False))
+    text = yaml.safe_dump(cluster.model_dump() | changes, sort_keys=False)
+    files.replace(directory.path / "cluster.yml", text, durable=False)
     before = (directory.path / "cluster.yml").read_text()
     with pytest.raises(error, match=sentence):
         directory.open_cluster(None)

@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from judge import files
 from judge.executor.slot import truncation
 from judge.executor.slot.file_lock import Wait, acquire
 from judge.executor.slot.program import COMPILE_LIMITS, Program
@@ -88,15 +89,11 @@ class Builds:
 
     def save(self, key: str, data: bytes) -> None:
         """Keep an archive, if there is room: else it is built again; the least recently used ones leave."""
-        path = self._directory / f"{key}.tar"
-        target = self._directory / f"{key}.{os.getpid()}.new"
         try:
-            target.write_bytes(hashlib.sha256(data).hexdigest().encode() + data)
-            target.rename(path)
+            content = hashlib.sha256(data).hexdigest().encode() + data
+            files.replace(self._directory / f"{key}.tar", content, durable=False)
         except OSError as exc:
             log.warning("a built validator of %d bytes is not kept: %s", len(data), exc)
-        finally:
-            target.unlink(missing_ok=True)
         total = 0
         for count, (_, size, old) in enumerate(sorted(map(_kept, self._directory.glob("*.tar")), reverse=True)):
             total += size

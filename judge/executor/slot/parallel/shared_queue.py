@@ -21,6 +21,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from judge import files
 from judge.model.messages import Message, TestResult, Verdict
 from judge.problems.scoring import Judged
 
@@ -88,10 +89,7 @@ class _SharedQueue:
         fcntl.lockf(taken, fcntl.LOCK_UN, 1, index)
 
     def _write(self, name: str, message: Message) -> None:
-        path = self.directory / name
-        new = path.with_suffix(f".{os.getpid()}")
-        new.write_text(message.model_dump_json(), encoding="utf-8")
-        new.rename(path)
+        files.replace(self.directory / name, message.model_dump_json(), durable=False)
 
 
 class CoordinatorQueue(_SharedQueue):
