@@ -1,4 +1,4 @@
-"""Installing Debian packages out of a bundle. Runs on hosts: standard library only."""
+"""Installing Debian packages, out of a bundle or from the host's own sources. Runs on hosts: standard library only."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ POLICY = Path("/usr/sbin/policy-rc.d")
 UNITS = Path("/etc/systemd/system")
 _MARK = "# judge: no service starts by being installed"
 _SIMULATED = re.compile(r"^Inst (\S+)", re.MULTILINE)
+_CANDIDATE = re.compile(r"^  Candidate: (?!\(none\))", re.MULTILINE)
+_OPTIONS = {"APT::Install-Recommends": "false", "DPkg::Lock::Timeout": "120"}
+_KEEP = ["--force-confdef", "--force-confold"]  # dpkg's: nobody is asked, a host's own configuration stays
 
 
 class PackageError(Exception):
@@ -25,83 +28,94 @@ def simulated(output: str) -> list[str]:
 
 
 def not_installed(status: str, names: list[str]) -> list[str]:
-    """Of `names`, those that dpkg-query's `Package Status-Abbrev` lines do not show as installed."""
-    found = {line.split()[0] for line in status.splitlines() if line.split()[1:] == ["ii"]}
-    return sorted(set(names) - found)
+    """Of `names`, those that dpkg-query's `Package Status` lines do not show as installed; `a|b` is either of them."""
+    found = {line.split()[0] for line in status.splitlines() if line.split()[1:] == ["installed"]}
+    return sorted({name for name in names if not found & set(name.split("|"))})
 
 
-class BundleApt:
-    """apt-get with the bundle as its only archive; the host's own sources and lists are left as they are."""
+class Apt:
+    """apt-get with the host's own sources, or with a bundle as its only archive: those are left as they are then."""
 
-    def __init__(self, bundle: Path, state: Path) -> None:
-        """`state` is a directory for apt's lists of the bundle."""
-        self.bundle, self.state = bundle, state
+    def __init__(self, bundle: Path | None = None) -> None:
+        """`bundle` is the host's copy of it; apt's lists of it are kept beside it."""
+        self.bundle = bundle
+        self.options = dict(_OPTIONS)
         self.environment = {
             **os.environ,
             "DEBIAN_FRONTEND": "noninteractive",
             "NEEDRESTART_SUSPEND": "1",
             "LC_ALL": "C.UTF-8",
         }
+        if bundle:
+            self.state = bundle.parent / "apt"
+            self.options |= {
+                "Dir::Etc::SourceList": f"{self.state}/sources.list",
+                "Dir::Etc::SourceParts": "/dev/null",
+                "Dir::State::Lists": f"{self.state}/lists",
+                # The cache of parsed lists must not be shared with the host's own lists.
+                "Dir::Cache::pkgcache": "",
+                "Dir::Cache::srcpkgcache": "",
+                "Acquire::Languages": "none",
+                "APT::Sandbox::User": "root",
+            }
 
-    def _run(self, *arguments: str) -> str:
-        options = {
-            "Dir::Etc::SourceList": f"{self.state}/sources.list",
-            "Dir::Etc::SourceParts": "/dev/null",
-            "Dir::State::Lists": f"{self.state}/lists",
-            # The cache of parsed lists must not be shared with the host's own lists.
-            "Dir::Cache::pkgcache": "",
-            "Dir::Cache::srcpkgcache": "",
-            "Acquire::Languages": "none",
-            "APT::Sandbox::User": "root",
-            "APT::Install-Recommends": "false",
-            "DPkg::Lock::Timeout": "120",
-        }
-        command = ["apt-get", "-q", "-y"]
-        for key, value in options.items():
+    def _run(self, program: str, *arguments: str) -> str:
+        command = [program, "-q"]
+        for key, value in self.options.items():
             command += ["-o", f"{key}={value}"]
-        command += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", *arguments]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, *arguments], env=self.environment, capture_output=True, text=True, check=False)
         if done.returncode:
-            errors = [line for line in done.stderr.splitlines() if line.startswith("E:")] or [
-                f"exit code {done.returncode}"
-            ]
+            errors = [line for line in done.stderr.splitlines() if line.startswith("E:")]
             unmet = [line.strip() for line in done.stdout.splitlines() if "Depends:" in line][:1]
-            reason = "; ".join([*unmet, errors[0].removeprefix("E: ")])
-            msg = (
-                f"apt-get could not install from {self.bundle}: {reason}; "
-                "make a newer bundle, or see /var/log/apt/term.log"
-            )
+            why = "; ".join([*unmet, errors[0].removeprefix("E: ") if errors else f"exit code {done.returncode}"])
+            whence, what = ("the host's package sources", "correct them")
+            if self.bundle:
+                whence, what = (str(self.bundle), "make a newer bundle")
+            msg = f"{program} could not install from {whence}: {why}; {what}, or see /var/log/apt/term.log"
             raise PackageError(msg)
         return done.stdout
 
     def update(self) -> None:
-        """Read the bundle's index; it needs no signature, as every byte was compared with the manifest."""
-        (self.state / "lists/partial").mkdir(parents=True, exist_ok=True)
-        source = f"deb [trusted=yes] file:{self.bundle}/debs ./\n"
-        listed = self.state / "sources.list"
-        if not listed.is_file() or listed.read_text(encoding="utf-8") != source:
-            listed.write_text(source, encoding="utf-8")
-        self._run("update")
+        """Read the lists. A bundle's needs no signature, as every byte was compared with the manifest."""
+        if self.bundle:
+            (self.state / "lists/partial").mkdir(parents=True, exist_ok=True)
+            source = f"deb [trusted=yes] file:{self.bundle}/debs ./\n"
+            listed = self.state / "sources.list"
+            if not listed.is_file() or listed.read_text(encoding="utf-8") != source:
+                listed.write_text(source, encoding="utf-8")
+        self._run("apt-get", "update")
+
+    def chosen(self, names: list[str]) -> list[str]:
+        """Of each `a|b` the first that apt knows; PackageError when it knows neither."""
+        return [self._known(name.split("|")) if "|" in name else name for name in names]
+
+    def _known(self, names: list[str]) -> str:
+        for name in names:
+            if _CANDIDATE.search(self._run("apt-cache", "policy", name)):
+                return name
+        msg = f"apt knows no package {' or '.join(names)}; add it to the bundle, or check the host's package sources"
+        raise PackageError(msg)
 
     def plan(self, names: list[str], *, upgrade: bool) -> list[str]:
         """The packages that an install would bring or change."""
-        return simulated(self._run("--simulate", *self._install(names, upgrade=upgrade)))
+        return simulated(self._run("apt-get", "--simulate", *self._install(names, upgrade=upgrade)))
 
     def install(self, names: list[str], *, upgrade: bool) -> None:
         """Install; packages that are there stay at their version unless `upgrade`."""
         # What a host that lost its power in the middle of an installation needs; apt only says so.
-        finish = ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
+        finish = ["dpkg", *_KEEP, "--configure", "-a"]
         subprocess.run(finish, env=self.environment, capture_output=True, check=False)
-        self._run(*self._install(names, upgrade=upgrade))
+        self._run("apt-get", *self._install(names, upgrade=upgrade))
 
     @staticmethod
     def _install(names: list[str], *, upgrade: bool) -> list[str]:
-        return ["install", *([] if upgrade else ["--no-upgrade"]), *names]
+        kept = [word for option in _KEEP for word in ("-o", f"Dpkg::Options::={option}")]
+        return ["-y", *kept, "install", *([] if upgrade else ["--no-upgrade"]), *names]
 
 
 def installed_status() -> str:
-    """The packages as dpkg has them, one `Package Status-Abbrev` per line."""
-    form = "${Package} ${db:Status-Abbrev}\n"
+    """The packages as dpkg has them, one `Package Status` per line."""
+    form = "${Package} ${db:Status-Status}\n"
     return subprocess.run(["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True).stdout
 
 

@@ -4,19 +4,49 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LOCK = Path("/run/lock/judge-deploy.lock")
+# What a deployment notes on a host; gone after a restart of the host, which does what is noted as due. It is root's
+# own: nobody else can open the lock in it, and so hold it.
+RECORDS = Path("/run/judge-deploy")
+PATIENCE = 600.0  # seconds; the longest change is an installation of all packages
+_POLL = 0.2
+
+
+class LockedError(Exception):
+    """Another run does not let go of the host; the text is one sentence for the person who runs the playbook."""
 
 
 @contextmanager
-def one_at_a_time(path: Path = LOCK) -> Iterator[None]:
-    """Wait for the module that an earlier run left behind; it ends by itself, as its work does."""
+def one_at_a_time(directory: Path = RECORDS, patience: float = PATIENCE) -> Iterator[None]:
+    """Wait for the module that an earlier run left behind, which ends as its work does; LockedError when it does not.
+
+    `patience` is in seconds.
+    """
     if os.geteuid() != 0:  # nothing of the host can be changed
         yield
         return
-    with path.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    directory.mkdir(mode=0o755, exist_ok=True)
+    path = directory / "lock"
+    until = time.monotonic() + patience
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    holder = lock.read().strip() or "unknown"
+                    msg = (
+                        f"another run has been changing this host for {patience:g} s (process {holder} holds {path}); "
+                        "wait until it ends, or end it, then run the playbook again"
+                    )
+                    raise LockedError(msg) from None
+                time.sleep(_POLL)
+        lock.truncate()
+        lock.write(str(os.getpid()))
+        lock.flush()
         yield

@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .judge_lock import RECORDS
+
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-RECORDS = Path("/run/judge-deploy")
 _PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "Result", "InvocationID", "NeedDaemonReload", "FragmentPath",
     "DropInPaths", "ExecMainStartTimestampMonotonic", "ConditionResult", "StatusText", "UnitFileState",

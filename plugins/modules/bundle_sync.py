@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.judge_files import (
+
+from ..module_utils.judge_files import (
     MANIFEST,
     BundleError,
     blocks,

@@ -6,7 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.judge_files import BundleError, faults, read_manifest
+
+from ..module_utils.judge_files import BundleError, faults, read_manifest
 
 DOCUMENTATION = r"""
 module: bundle_verify

@@ -3,94 +3,93 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.judge_apt import (
+    Apt,
+    PackageError,
+    installed_status,
+    mask,
+    no_service_starts,
+    not_installed,
+    unmasked,
+)
+from ..module_utils.judge_lock import LockedError, one_at_a_time
+
 DOCUMENTATION = r"""
 module: judge_packages
-short_description: Install missing Debian packages
+short_description: Install missing Debian packages, and start none of their services
 description:
-  - Installs what is missing, without recommended packages, from whatever sources apt has. Never upgrades.
+  - Installs what is missing, without recommended packages. No service starts by being installed.
+  - With O(bundle) apt uses nothing but the bundle for this call; the host's own sources are neither used nor changed.
   - In check mode it only compares names with dpkg's status, so a bare host without package lists is fine.
 options:
-  names:
-    description: Packages. V(a|b) means any of them, the first is installed when none is here.
+  name:
+    description: Packages to have. V(a|b) means any of them, the first that apt knows is installed when none is here.
     type: list
     elements: str
     required: true
-  refresh:
-    description: Fetch the package lists before the first installation of this run.
-    type: bool
-    default: true
-author: [judge]
+  bundle: {description: The host's copy of the bundle; without it the host's own sources., type: path}
+  masked: {description: Units of these packages that must never run., type: list, elements: str, default: []}
+  upgrade: {description: Whether present packages are brought to apt's version., type: bool, default: false}
+author: [Judge]
 """
 
 EXAMPLES = r"""
 - name: What mongod links against is installed
   judge_packages:
-    names: [libcurl4t64|libcurl4]
+    name: [libcurl4t64|libcurl4]
 """
 
 RETURN = r"""
-installed:
-  description: What was missing.
-  type: list
-  elements: str
-  returned: always
+installed: {description: "Packages that were (or, in check mode, would be) installed.", type: list, returned: always}
+masked: {description: Units that were masked., type: list, returned: always}
 """
 
-from ansible.module_utils.basic import AnsibleModule
 
-_NOBODY_TO_ASK = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l", "UCF_FORCE_CONFFOLD": "1"}
-_KEEP = [
-    "-o",
-    "Dpkg::Options::=--force-confdef",
-    "-o",
-    "Dpkg::Options::=--force-confold",
-    "-o",
-    "DPkg::Lock::Timeout=120",
-]
-
-
-def installed(module: AnsibleModule) -> set[str]:
-    """The names of all installed packages, without architecture."""
-    _, out, _ = module.run_command(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n"], check_rc=True)
-    return {line.partition(" ")[2] for line in out.splitlines() if line.startswith("installed ")}
-
-
-def known(module: AnsibleModule, name: str) -> bool:
-    """Whether apt has a version of it to install."""
-    _, out, _ = module.run_command(["apt-cache", "policy", name])
-    return "Candidate: " in out and "Candidate: (none)" not in out
+def bring_about(apt: Apt, names: list[str], *, masked: list[str], upgrade: bool) -> list[str]:
+    """Mask and install what is missing; the packages that this changes. PackageError."""
+    missing = not_installed(installed_status(), names)
+    with one_at_a_time():
+        mask(unmasked(masked))
+        if not (missing or upgrade):
+            return []
+        apt.update()
+        wanted = apt.chosen(names if upgrade else missing)
+        planned = apt.plan(wanted, upgrade=upgrade)
+        if planned:
+            with no_service_starts():
+                apt.install(wanted, upgrade=upgrade)
+    return planned
 
 
 def main() -> None:
-    """Module entry point."""
+    """Entry point of the module."""
+    names = {"type": "list", "elements": "str"}
     module = AnsibleModule(
-        argument_spec={
-            "names": {"type": "list", "elements": "str", "required": True},
-            "refresh": {"type": "bool", "default": True},
+        {
+            "name": {**names, "required": True},
+            "bundle": {"type": "path"},
+            "masked": {**names, "default": []},
+            "upgrade": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
-    here = installed(module)
-    missing = [one.split("|") for one in module.params["names"] if not here & set(one.split("|"))]
-    if not missing or module.check_mode:
-        module.exit_json(changed=bool(missing), installed=[names[0] for names in missing])
-    if module.params["refresh"]:
-        module.run_command(["apt-get", "update", "-q"], check_rc=True, environ_update=_NOBODY_TO_ASK)
-    chosen = []
-    for names in missing:
-        found = next((name for name in names if known(module, name)), None)
-        if found is None:
-            module.fail_json(
-                msg=f"apt knows no package {' or '.join(names)}; add it to the bundle (playbooks/bundle.yml) "
-                "or, with judge_source 'online', check the host's package sources"
-            )
-        chosen.append(found)
-    command = ["apt-get", "install", "-q", "-y", "--no-install-recommends", *_KEEP, *chosen]
-    code, _, err = module.run_command(command, environ_update=_NOBODY_TO_ASK)
-    if code != 0:
-        last = " | ".join(err.strip().splitlines()[-3:])
-        module.fail_json(msg=f"apt-get could not install {' '.join(chosen)}: {last}")
-    module.exit_json(changed=True, installed=chosen)
+    wanted = module.params
+    to_mask = unmasked(wanted["masked"])
+    try:
+        if module.check_mode:
+            found = not_installed(installed_status(), wanted["name"])
+        else:
+            apt = Apt(Path(wanted["bundle"]) if wanted["bundle"] else None)
+            found = bring_about(apt, wanted["name"], masked=wanted["masked"], upgrade=wanted["upgrade"])
+    except (PackageError, LockedError) as exc:
+        module.fail_json(msg=str(exc))
+    except OSError as exc:
+        module.fail_json(msg=f"{exc.filename}: {exc.strerror}; a host must be a Debian machine with a writable system")
+    module.exit_json(changed=bool(found or to_mask), installed=found, masked=to_mask)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.judge_lock import one_at_a_time
+
+from ..module_utils.judge_lock import RECORDS, LockedError, one_at_a_time
 
 DOCUMENTATION = r"""
 module: judge_place
@@ -58,7 +59,6 @@ paths: {description: "What was (or, in check mode, would be) changed.", type: li
 
 _DIRECTORY_MODE = "0755"
 _FILE_MODE = "0644"
-RECORDS = Path("/run/judge-deploy")  # gone after a restart of the host, which does what a `then` would do
 
 
 class PlaceError(Exception):
@@ -269,7 +269,7 @@ def main() -> None:
                 item["mode"] = item["mode"] or (_DIRECTORY_MODE if item["kind"] == "directory" else _FILE_MODE)
                 placer.place(item)
             placer.finish()
-    except PlaceError as exc:
+    except (PlaceError, LockedError) as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename}: {exc.strerror}; a host must have a writable system")

@@ -9,7 +9,8 @@ import shutil
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.judge_lock import one_at_a_time
+
+from ..module_utils.judge_lock import LockedError, one_at_a_time
 
 DOCUMENTATION = r"""
 module: judge_release
@@ -141,7 +142,7 @@ def main() -> None:
     try:
         with contextlib.nullcontext() if module.check_mode else one_at_a_time():
             result = bring_about(module)
-    except ReleaseError as exc:
+    except (ReleaseError, LockedError) as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename}: {exc.strerror}; releases are kept in {module.params['releases']}")

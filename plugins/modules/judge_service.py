@@ -71,8 +71,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.judge_members import UnwellError, health_of
-from ansible.module_utils.judge_systemd import POLL, SystemdUnit, UnitError
+
+from ..module_utils.judge_members import UnwellError, health_of
+from ..module_utils.judge_systemd import POLL, SystemdUnit, UnitError
 
 ETC = Path("/etc/judge")
 RUN = Path("/run/judge")

@@ -57,7 +57,8 @@ state:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.judge_systemd import SystemdUnit, UnitError
+
+from ..module_utils.judge_systemd import SystemdUnit, UnitError
 
 
 def main() -> None:

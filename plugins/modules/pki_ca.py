@@ -45,7 +45,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        from ansible.module_utils.judge_ca import Authority, CaError, days_left, now  # noqa: PLC0415 - may be missing
+        from ..module_utils.judge_ca import Authority, CaError, days_left, now  # noqa: PLC0415 - may be missing
     except ImportError as exc:
         module.fail_json(msg=f"{exc.name} is missing on the controller; install the Python package cryptography there")
     authority = Authority(Path(module.params["path"]))

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.judge_keys import (
+
+from ..module_utils.judge_keys import (
     DIRECTORY_MODE,
     KeyPairError,
     coming,

