@@ -65,7 +65,7 @@ class Problems:
             "tests": len(manifest.tests),
             "limits": manifest.limits.model_dump(),
             "source_bytes": manifest.source_bytes,
-            "kind": kind(manifest),
+            "kind": manifest.kind,
             "languages": manifest.languages,
             "imported": now,
         }
@@ -110,13 +110,6 @@ class Problems:
         if missing:
             raise FieldError("manifest", f"{len(missing)} of the package's {len(files)} files are not uploaded")
         return {manifest.package, *files}
-
-
-def kind(manifest: ProblemManifest) -> str:
-    """What kind of problem it is, in the format's words: `scoring, interactive`."""
-    words = ["scoring" if manifest.scoring else "pass-fail"]
-    words += ["interactive"] * manifest.interactive + ["multi-pass"] * (manifest.passes > 1)
-    return ", ".join(words)
 
 
 def _parse(data: bytes) -> ProblemManifest:

@@ -5,7 +5,8 @@ Shapes only: `judge.problems.package` fills a manifest from a package, `judge.pr
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import enum
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints
 
@@ -15,6 +16,29 @@ from judge.model.messages import Identifier, Limits, Message, Sha256
 FileName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*$", max_length=255)
 ]
+
+
+class ProblemType(enum.StrEnum):
+    """The types of problems, by the format's words; a problem has one of the first two and any of the others.
+
+    `legacy` is the word behind `validation: custom` that says the same. `needs_validator`: the default output validator
+    cannot judge such a problem.
+    """
+
+    legacy: str
+    needs_validator: bool
+
+    def __new__(cls, word: str, legacy: str, needs_validator: bool) -> Self:
+        """A row of the table."""
+        one = str.__new__(cls, word)
+        one._value_ = word
+        one.legacy, one.needs_validator = legacy, needs_validator
+        return one
+
+    PASS_FAIL = "pass-fail", "", False
+    SCORING = "scoring", "", False
+    INTERACTIVE = "interactive", "interactive", True
+    MULTI_PASS = "multi-pass", "multi-pass", True
 
 
 class ProblemProgram(Message):
@@ -84,6 +108,7 @@ class ProblemManifest(Message):
     title: str = ""
     limits: Limits = Limits()
     validator_flags: list[str] = Field(default_factory=list)
+    type: list[ProblemType] = Field(default=[ProblemType.PASS_FAIL], description="in the order of the table")
     tests: list[ProblemTest]
     source_bytes: int = 128 * 1024
     memory_is_default: bool = Field(default=False, description="hosts with less memory give what they have")
@@ -92,16 +117,19 @@ class ProblemManifest(Message):
     validator: ProblemProgram | None = Field(default=None, description="None: the default output validator")
     validation: Limits = VALIDATION
     validation_memory_is_default: bool = Field(default=True, description="as `memory_is_default`")
-    interactive: bool = False
     passes: int = Field(default=1, ge=1, le=1000, description="how often a submission runs on one test at most")
     languages: list[str] = Field(default_factory=list, description="only these; empty: all")
     include: dict[str, dict[FileName, Sha256]] = Field(
         default_factory=dict, description="files that go with submissions, by language, or `default`"
     )
-    scoring: bool = False
     groups: list[TestGroup] = Field(default_factory=list, description="of format 2025-09, in name order")
     graders: list[LegacyGroup] = Field(default_factory=list, description="of the legacy format, the root first")
     package: Sha256 | None = Field(default=None, description="the index of all files of the package, for export")
+
+    @property
+    def kind(self) -> str:
+        """The types of the problem for people: `scoring, interactive`."""
+        return ", ".join(self.type)
 
     def blobs(self) -> set[str]:
         """Every blob that judging needs."""
@@ -119,7 +147,7 @@ class ProblemInfo(Message):
     tests: int
     limits: Limits
     imported: str = ""
-    kind: str = Field(default="pass-fail", description="pass-fail or scoring, interactive, multi-pass")
+    kind: str = Field(default="pass-fail", description="the types of the problem, such as: scoring, interactive")
     languages: list[str] = Field(default_factory=list, description="only these; empty: all")
 
 

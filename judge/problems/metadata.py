@@ -26,6 +26,7 @@ from pydantic import (
 
 from judge import config, yamltext
 from judge.errors import ConfigError, PackageError
+from judge.model.problem import ProblemType
 from judge.problems.tree import clean
 
 YAML_BYTES = 256 * 1024
@@ -36,9 +37,10 @@ VERDICT_MODES = ("worst_error", "first_error", "always_accept")
 SCORE_MODES = ("sum", "avg", "min", "max")
 GRADER_FLAGS = (*VERDICT_MODES, *SCORE_MODES, "ignore_sample", "accept_if_any_accepted")
 CURRENT = "2025-09"
-_TYPES = ("pass-fail", "scoring", "multi-pass", "interactive", "submit-answer")
-# What the legacy format may say after `validation: custom`; ICPC's dialect adds multi-pass.
-_CUSTOM = ("score", "interactive", "multi-pass")
+_NOT_JUDGED = "submit-answer"
+_TYPES = (*ProblemType, _NOT_JUDGED)
+# What the legacy format may say after `validation: custom`. A validator that scores makes no problem a scoring one.
+_CUSTOM = ("score", *(one.legacy for one in ProblemType if one.legacy))
 # What compilers get unless a package asks for something else: the format's own "typical system default".
 _COMPILE_SECONDS = 60
 _COMPILE_MIB = 2048
@@ -156,7 +158,7 @@ class ProblemYaml(_Section):
             if kind not in _TYPES:
                 msg = f"type: '{kind[:40]}' is not a type of problem; expected some of {', '.join(_TYPES)}"
                 raise ValueError(msg)
-            if kind == "submit-answer":
+            if kind == _NOT_JUDGED:
                 raise _unsupported(f"type: '{kind}'")
         if {"pass-fail", "scoring"} <= set(value) or len(set(value)) < len(value):
             msg = f"type: '{', '.join(value)}' contradicts itself; choose pass-fail or scoring, and name each type once"
@@ -199,35 +201,27 @@ class ProblemYaml(_Section):
             key = min(self.model_fields_set & {"validation", "validator_flags", "grading", "author"})
             msg = f"{key}: belongs to the legacy format; format 2025-09 has no such key"
             raise ValueError(msg)
-        if self.limits.validation_passes is not None and not self.multi_pass:
+        if self.limits.validation_passes is not None and ProblemType.MULTI_PASS not in self.types:
             msg = "limits.validation_passes: belongs to multi-pass problems; say type: multi-pass"
             raise ValueError(msg)
         return self
 
     @property
-    def words(self) -> frozenset[str]:
-        """What the legacy `validation` and the `type` say together."""
-        return frozenset([*self.validation.split(), *self.type])
-
-    @property
     def custom(self) -> bool:
         """Whether the legacy format announces a custom output validator."""
-        return "custom" in self.words
+        return self.validation.startswith("custom")
+
+    @property
+    def types(self) -> list[ProblemType]:
+        """What `type` and the legacy `validation` say together, in the order of the table."""
+        said = {*self.type, *(one for one in ProblemType if one.legacy and one.legacy in self.validation.split())}
+        said.add(ProblemType.SCORING if self.scoring else ProblemType.PASS_FAIL)
+        return [one for one in ProblemType if one in said]
 
     @property
     def scoring(self) -> bool:
         """Whether submissions get a score."""
-        return "scoring" in self.words
-
-    @property
-    def interactive(self) -> bool:
-        """Whether the output validator talks with the submission."""
-        return "interactive" in self.words
-
-    @property
-    def multi_pass(self) -> bool:
-        """Whether a submission may run several times on one test."""
-        return "multi-pass" in self.words
+        return ProblemType.SCORING in self.type
 
     def title(self) -> str:
         """The problem's name for people: the English one, else the first by language; empty when there is none."""

@@ -23,7 +23,7 @@ from typing import IO, Any
 from judge.errors import PackageError
 from judge.languages.table import Language, guess, load_table
 from judge.model.messages import Limits, Verdict
-from judge.model.problem import FileIndex, ProblemManifest, ProblemProgram
+from judge.model.problem import FileIndex, ProblemManifest, ProblemProgram, ProblemType
 from judge.problems import metadata
 from judge.problems.programs import find_include, find_validator, substitute
 from judge.problems.testdata import TestData, read_tests
@@ -236,7 +236,6 @@ class _Reader:
         return {
             "tests": tests,
             "validator_flags": list(shared or ()),
-            "scoring": self._yaml.scoring,
             "groups": data.groups,
             "graders": data.graders,
         }
@@ -247,8 +246,8 @@ class _Reader:
         extras: dict[str, Any] = {
             "memory_is_default": given.memory is None,
             "validation_memory_is_default": "validation_memory" not in given.model_fields_set,
-            "interactive": self._yaml.interactive,
-            "passes": (given.validation_passes or PASSES) if self._yaml.multi_pass else 1,
+            "type": self._yaml.types,
+            "passes": (given.validation_passes or PASSES) if ProblemType.MULTI_PASS in self._yaml.types else 1,
         }
         if given.code is not None:
             extras["source_bytes"] = max(1, int(given.code * 1024))
@@ -270,8 +269,8 @@ class _Reader:
         yaml = self._yaml
         found = find_validator(self._tree, legacy=yaml.legacy, custom=yaml.custom, table=self._table)
         if found is None:
-            if yaml.interactive or yaml.multi_pass:
-                where, kind = self._tree.where(_PROBLEM_YAML), "interactive" if yaml.interactive else "multi-pass"
+            for kind in (one for one in yaml.types if one.needs_validator):
+                where = self._tree.where(_PROBLEM_YAML)
                 raise PackageError(f"{where}: type: {kind} problems need a custom output validator; there is none")
             return None
         files = self._program_files(found.files)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from judge.model.messages import GroupScore, Verdict
-from judge.model.problem import LegacyGroup, ProblemManifest, TestGroup
+from judge.model.problem import LegacyGroup, ProblemManifest, ProblemType, TestGroup
 
 ROOT = ""
 SAMPLE, SECRET = "sample", "secret"
@@ -69,7 +69,7 @@ def standing(problem: ProblemManifest | Sequence[str], results: Mapping[str, Jud
     try:
         if problem.graders:
             _Legacy(problem, results, found).evaluate()
-        elif problem.scoring:
+        elif ProblemType.SCORING in problem.type:
             _Current(problem, results, found).evaluate()
         else:
             _first_failing([test.name for test in problem.tests], results, found)
@@ -255,10 +255,11 @@ class _Legacy(_Evaluation):
                     break
                 child = group_of(child)
         self._tests = frozenset(self.names)
+        self._scoring = ProblemType.SCORING in self.manifest.type
         verdict, score, failed = self._group(ROOT)
         self.found.verdict = verdict
         self.found.failed = failed if verdict is not Verdict.AC else None
-        self.found.score = round(score, 9) if self.manifest.scoring else None
+        self.found.score = round(score, 9) if self._scoring else None
 
     def _grader(self, name: str) -> LegacyGroup:
         """A folder's own settings, else those of the closest folder above that has some."""
@@ -286,10 +287,10 @@ class _Legacy(_Evaluation):
         score = _legacy_sum([score for _, score, _ in results], grader)
         if verdict is not Verdict.AC:
             score = grader.reject_score
-        elif self.manifest.scoring and not self.found.missing:
+        elif self._scoring and not self.found.missing:
             _check_range(name, score, grader)
         if name != ROOT:
-            told = score if self.manifest.scoring else None
+            told = score if self._scoring else None
             self.found.groups.append(GroupScore(name=name, verdict=verdict, score=told, max_score=grader.high))
         return verdict, score, failed
 

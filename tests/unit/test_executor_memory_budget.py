@@ -12,7 +12,7 @@ from judge.executor.slot.memory_budget import LEAST, job_limits
 from judge.executor.slot.program import COMPILE_LIMITS
 from judge.languages.table import MIB, load_table
 from judge.model.messages import Assignment, Limits, Submission
-from judge.model.problem import VALIDATION, ProblemManifest, ProblemProgram
+from judge.model.problem import VALIDATION, ProblemManifest, ProblemProgram, ProblemType
 
 GIB = 1024 * MIB
 TABLE = load_table()
@@ -79,7 +79,12 @@ def test_what_a_runtime_needs_beside_the_limit_is_in_the_share_too():
 
 def test_who_talks_to_each_other_shares_the_slot():
     """An author's limit is kept first; of two defaults the validator's is the one that gives way."""
-    both = {"interactive": True, "validator": program(), "memory_is_default": True, "limits": memory(2 * GIB)}
+    both = {
+        "type": [ProblemType.INTERACTIVE],
+        "validator": program(),
+        "memory_is_default": True,
+        "limits": memory(2 * GIB),
+    }
     fitted = job_limits(job(**both), 3 * GIB, TABLE)
     assert (fitted.run.memory, fitted.validation.memory) == (2 * GIB, GIB)
     fitted = job_limits(job(**both), GIB, TABLE)
@@ -118,7 +123,7 @@ def test_what_runs_at_one_time_fits(share, run, check, given_, languages, intera
         validation=memory(check),
         validation_memory_is_default=not given_[1],
         validator=program(languages[1]),
-        interactive=interactive,
+        type=[ProblemType.INTERACTIVE if interactive else ProblemType.PASS_FAIL],
     )
     extra = tuple(TABLE[name].memory_extra * MIB for name in languages)
     needed = tuple(

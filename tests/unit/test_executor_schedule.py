@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from judge.executor.slot.parallel.schedule import Schedule
 from judge.model.messages import Verdict
-from judge.model.problem import LegacyGroup, ProblemManifest, ProblemTest, TestGroup
+from judge.model.problem import LegacyGroup, ProblemManifest, ProblemTest, ProblemType, TestGroup
 from judge.problems.scoring import Judged, Standing, standing
 from tests.support.examples import at_least
 
@@ -38,12 +38,14 @@ PROBLEMS = st.one_of(
     st.none(),
     st.just(manifest()),
     st.builds(
-        lambda one, two, three, require: manifest(scoring=True, groups=groups(one, two, three, require=require)),
+        lambda one, two, three, require: manifest(
+            type=[ProblemType.SCORING], groups=groups(one, two, three, require=require)
+        ),
         *(AGGREGATION, AGGREGATION, AGGREGATION, st.booleans()),
     ),
     st.builds(
         lambda verdict, score, reject, scoring, sample, some: manifest(
-            scoring=scoring,
+            type=[ProblemType.SCORING if scoring else ProblemType.PASS_FAIL],
             graders=[
                 LegacyGroup(
                     name="", verdict=verdict, score=score, on_reject=reject, ignore_sample=sample, accept_if_any=some
@@ -139,7 +141,7 @@ def noted(names: Sequence[str], verdict: Verdict, problem: ProblemManifest | Non
 def test_nothing_after_a_failure_is_wanted():
     assert noted(["secret/b/1"], Verdict.WA, full=False).wanted() == NAMES[:3]
     assert noted(["secret/b/1"], Verdict.WA, full=True).wanted() == [*NAMES[:3], *NAMES[4:]]
-    scored = manifest(scoring=True, groups=groups("sum", "min", "sum", require=False))
+    scored = manifest(type=[ProblemType.SCORING], groups=groups("sum", "min", "sum", require=False))
     assert noted(["secret/b/1"], Verdict.WA, scored, full=False).wanted() == [*NAMES[:3], *NAMES[5:]]
     assert noted(["secret/b/1"], Verdict.JE, scored, full=False).wanted() == NAMES[:3]
 
@@ -150,7 +152,7 @@ def test_nothing_after_a_failure_is_wanted():
         (None, False, True),
         (manifest(), False, True),
         (None, True, False),
-        (manifest(scoring=True, groups=groups("sum", "sum", "sum", require=False)), False, False),
+        (manifest(type=[ProblemType.SCORING], groups=groups("sum", "sum", "sum", require=False)), False, False),
         (manifest(graders=[LegacyGroup(name="")]), False, False),
     ],
 )

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from judge.errors import PackageError
 from judge.model.messages import Verdict
+from judge.model.problem import ProblemManifest, ProblemType
+from judge.problems import metadata, testdata
 from judge.problems import package as package_module
-from judge.problems import testdata
 from judge.problems import tree as tree_module
-from judge.problems.package import Package, list_submissions, read_package
+from judge.problems.package import Package, list_submissions, manifest_bytes, read_package
 from tests.support.examples import at_least
 
 Files = dict[str, bytes]
@@ -786,3 +787,28 @@ def test_any_damage_to_an_archive(tmp_path: Path, flips: list[tuple[int, int]], 
     path = tmp_path / "fuzz.zip"
     path.write_bytes(data)
     judged_or_refused(lambda: read_package(path))
+
+
+@pytest.mark.parametrize(
+    ("said", "types", "kind"),
+    [
+        ("", ["pass-fail"], "pass-fail"),
+        ("type: scoring\n", ["scoring"], "scoring"),
+        ("type: [multi-pass, interactive, scoring]\n", ["scoring", "interactive", "multi-pass"],
+         "scoring, interactive, multi-pass"),
+        ("validation: custom interactive\n", ["pass-fail", "interactive"], "pass-fail, interactive"),
+        ("validation: custom score multi-pass\ntype: [pass-fail]\n", ["pass-fail", "multi-pass"],
+         "pass-fail, multi-pass"),
+    ],
+)  # fmt: skip
+def test_what_type_and_validation_say_is_one_list(said, types, kind):
+    yaml = metadata.parse(metadata.ProblemYaml, f"name: X\n{said}".encode(), "problem.yaml")
+    assert yaml.types == types
+    manifest = ProblemManifest(name="x", tests=[], type=yaml.types)
+    assert manifest.kind == kind
+    assert ProblemManifest.received(manifest_bytes(manifest)) == manifest
+
+
+def test_every_type_of_problem_is_documented():
+    page = (Path(__file__).parents[2] / "docs/problems.md").read_text()
+    assert [one for one in ProblemType if f"`{one}`" not in page] == []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.model.messages import Verdict
-from judge.model.problem import LegacyGroup, ProblemManifest, ProblemTest, TestGroup
+from judge.model.problem import LegacyGroup, ProblemManifest, ProblemTest, ProblemType, TestGroup
 from judge.problems.scoring import Judged, standing
 
 SHA = "0" * 64
@@ -50,7 +50,7 @@ def test_nothing_to_run():
 
 SCORED = manifest(
     "sample/1", "secret/a/1", "secret/a/2", "secret/b/1", "secret/b/2", "secret/c/1", "secret/c/2",
-    scoring=True,
+    type=[ProblemType.SCORING],
     groups=[
         TestGroup(name="secret", max_score=100, aggregation="sum"),
         TestGroup(name="secret/a", max_score=20, aggregation="pass-fail", require_pass=["sample"]),
@@ -100,14 +100,14 @@ def test_the_problems_own_faults(changes, words):
 
 
 def test_an_unbounded_group_needs_scores():
-    problem = manifest("secret/1", scoring=True, groups=[TestGroup(name="secret", aggregation="sum")])
+    problem = manifest("secret/1", type=[ProblemType.SCORING], groups=[TestGroup(name="secret", aggregation="sum")])
     assert standing(problem, {"secret/1": Judged(Verdict.AC, score=1234.5)}).score == 1234.5
     assert "unbounded" in standing(problem, {"secret/1": AC}).error
 
 
 def test_secret_passes_as_a_whole_or_not():
     groups = [TestGroup(name="secret", max_score=10, aggregation="pass-fail"), TestGroup(name="secret/a", max_score=1)]
-    problem = manifest("secret/a/1", "secret/a/2", scoring=True, groups=groups)
+    problem = manifest("secret/a/1", "secret/a/2", type=[ProblemType.SCORING], groups=groups)
     assert standing(problem, {"secret/a/1": AC, "secret/a/2": AC}).score == 10
     assert standing(problem, {"secret/a/1": AC, "secret/a/2": WA}).score == 0
     assert standing(problem, {"secret/a/1": WA}).missing == [], "nothing more can change it"
@@ -115,7 +115,7 @@ def test_secret_passes_as_a_whole_or_not():
 
 def test_the_sum_must_not_pass_the_maximum():
     groups = [TestGroup(name="secret", max_score=10, aggregation="sum"), TestGroup(name="secret/a", max_score=11)]
-    assert "above the group's max_score" in standing(manifest("secret/a/1", scoring=True, groups=groups),
+    assert "above the group's max_score" in standing(manifest("secret/a/1", type=[ProblemType.SCORING], groups=groups),
                                                      {"secret/a/1": AC}).error  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def test_what_is_missing_shrinks_and_ends(results):
 
 LEGACY = manifest(
     "sample/1", "secret/g1/1", "secret/g1/2", "secret/g2/1",
-    scoring=True,
+    type=[ProblemType.SCORING],
     graders=[
         LegacyGroup(name="", on_reject="continue", ignore_sample=True, low=0, high=100),
         LegacyGroup(name="sample", accept_score=0),
@@ -193,7 +193,7 @@ def test_legacy_ranges_are_kept():
 )
 def test_modes_of_the_legacy_grader(grader, results, verdict, score):
     problem = manifest(
-        "secret/1", "secret/2", scoring=True,
+        "secret/1", "secret/2", type=[ProblemType.SCORING],
         graders=[LegacyGroup(name=""), LegacyGroup(name="secret", **grader)],
     )  # fmt: skip
     found = standing(problem, dict(zip(["secret/1", "secret/2"], results, strict=True)))
@@ -202,7 +202,7 @@ def test_modes_of_the_legacy_grader(grader, results, verdict, score):
 
 
 def test_folders_inherit_the_closest_settings():
-    problem = manifest("secret/a/b/1", scoring=True, graders=[LegacyGroup(name="", accept_score=7)])
+    problem = manifest("secret/a/b/1", type=[ProblemType.SCORING], graders=[LegacyGroup(name="", accept_score=7)])
     assert standing(problem, {"secret/a/b/1": AC}).score == 7
 
 

@@ -15,7 +15,7 @@ from judge.executor.slot.builds import compile_limits
 from judge.executor.verdict import size
 from judge.languages.table import MIB, Language
 from judge.model.messages import Limits
-from judge.model.problem import VALIDATION
+from judge.model.problem import VALIDATION, ProblemType
 
 # No program gets less than so many bytes: the task is given back instead.
 LEAST = 16 * MIB
@@ -66,7 +66,7 @@ def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> Jo
     if share is None:
         return JobLimits(run.limits, compiling.limits, validation.limits)
     manifest = job.data.manifest if job.data is not None else None
-    if manifest is None or not manifest.interactive:
+    if manifest is None or ProblemType.INTERACTIVE not in manifest.type:
         checked = manifest is not None and manifest.validator is not None
         told = validation.within(share) if checked else validation.limits
         return JobLimits(run.within(share), compiling.within(share), told)

@@ -37,6 +37,7 @@ from judge.executor.state import given_back
 from judge.executor.verdict import GRACE, compile_verdict, usage
 from judge.languages.table import Language
 from judge.model.messages import Completed, Limits, Repeated, Result, Status, TestResult, Verdict
+from judge.model.problem import ProblemType
 from judge.problems import scoring
 from judge.sandbox.types import Command
 
@@ -250,7 +251,7 @@ class Judging:
             run=lambda command: self.runner.run(box, command),
             pair=lambda mine, judge, its, most: self.runner.pair((box, judge.box()), (mine, its), most),
             validator=validator,
-            interactive=manifest is not None and manifest.interactive,
+            interactive=manifest is not None and ProblemType.INTERACTIVE in manifest.type,
             passes=manifest.passes if manifest is not None else 1,
             keep=self._keep_output if whole else None,
             left=lambda: self.bound - self.runner.busy(),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from judge.model.messages import Verdict
-from judge.model.problem import ProblemManifest
+from judge.model.problem import ProblemManifest, ProblemType
 from judge.problems.scoring import Judged, Standing, standing
 
 
@@ -53,7 +53,7 @@ class Schedule:
         if self._full:
             return False
         problem = self._problem
-        return not (isinstance(problem, ProblemManifest) and (problem.graders or problem.scoring))
+        return not (isinstance(problem, ProblemManifest) and (problem.graders or ProblemType.SCORING in problem.type))
 
     def note(self, name: str, judged: Judged) -> None:
         """Take in a result; it counts when it is `due`."""
