@@ -1,4 +1,4 @@
-"""The cluster as the gateway sees it: typed calls to whichever judicator answers."""
+"""The cluster as the gateway sees it: calls to whichever judicator answers, and what they spare it."""
 
 from __future__ import annotations
 
@@ -13,30 +13,14 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from judge import clock
-from judge.allowance import Role
 from judge.config import GatewayConfig
 from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.etcd.client import Etcd
 from judge.gateway import asking
 from judge.model import messages as m
-from judge.model.audit import AuditQuery, AuditReply, Note, TokensSeen
-from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
-from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
-from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply
-from judge.model.rejudging import (
-    RejudgeAct,
-    RejudgeDiff,
-    RejudgeDiffRequest,
-    RejudgeFilter,
-    RejudgePreview,
-    RejudgeStart,
-    Rejudging,
-    RejudgingRef,
-    RejudgingsReply,
-    RejudgingsRequest,
-)
+from judge.model.overview import StatusReply
+from judge.model.problem import ProblemManifest
 from judge.rpc.client import RpcClient, etcd_endpoints
-from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 log = logging.getLogger(__name__)
 
@@ -68,15 +52,14 @@ class Cluster:
                 self._rpc.close()
                 self._rpc = None
 
-    # --- tasks -------------------------------------------------------------------------------------------------
+    def call(self, method: str, request: m.Message, reply: type[M], *, timeout: float | None = None) -> M:
+        """Call a method of judge.rpc.methods for the person whose request is being answered.
 
-    def add(self, submission: m.Submission) -> m.AddReply:
-        """Hand in; acknowledged once it cannot be lost."""
-        return self._call("add", submission, m.AddReply)
-
-    def get(self, task: str) -> m.Task:
-        """One task as it is now; NotFoundError for an unknown id."""
-        return self._call("get", m.GetRequest(id=task), m.Task)
+        Raises what the cluster answers; when nobody does, UnavailableError says what a person can do about it.
+        `timeout` in seconds: the config's, with what a request asks the server to hold, unless given.
+        """
+        with self._sentences():
+            return self._client().call(method, request, reply, timeout=timeout, by=asking.current())
 
     def wait(self, task: str, wait: float, version: int | None, user: str) -> tuple[m.Task, bool]:
         """One task when its version has passed `version`, or it is done, or after `wait` seconds.
@@ -89,34 +72,15 @@ class Cluster:
             if not full:
                 self._waiting[user] += 1
         if full:
-            return self.get(task), False
+            return self.call("get", m.GetRequest(id=task), m.Task), False
         try:
-            request = m.GetRequest(id=task, wait=wait, version=version)
-            return self._call("get", request, m.Task, timeout=wait + self._config.rpc_timeout), True
+            return self.call("get", m.GetRequest(id=task, wait=wait, version=version), m.Task), True
         finally:
             with self._lock:
                 self._waiting[user] -= 1
                 self._waiting += Counter()  # forgets those who have none
 
-    def search(self, request: m.SearchRequest) -> m.SearchReply:
-        """Find tasks, newest first."""
-        return self._call("search", request, m.SearchReply)
-
-    def cancel(self, task: str) -> m.Task:
-        """Cancel; a finished task stays as it is."""
-        return self._call("cancel", m.TaskRef(id=task), m.Task)
-
-    # --- the machines ------------------------------------------------------------------------------------------
-
-    def status(self) -> StatusReply:
-        """The cluster at a glance."""
-        return self._call("status", m.Empty(), StatusReply)
-
-    def usage(self, user: str, role: Role) -> UsageReply:
-        """What a person may take, and takes now."""
-        return self._call("usage", UsageRequest(user=user, role=role), UsageReply)
-
-    def problems_of_cluster(self) -> list[str]:
+    def faults(self) -> list[str]:
         """What is wrong with the cluster, up to a second old; one sentence when nobody answers.
 
         For callers without a token, who must not be able to load the cluster: one of them asks, the others get what
@@ -127,107 +91,13 @@ class Cluster:
             return known
         try:
             try:
-                known = self.status().problems
+                known = self.call("status", m.Empty(), StatusReply).problems
             except JudgeError as exc:
                 known = [str(exc)]
             self._health = (clock.monotonic(), known)
             return known
         finally:
             self._asking.release()
-
-    def executors(self) -> ExecutorsReply:
-        """All known executors."""
-        return self._call("executors", m.Empty(), ExecutorsReply)
-
-    def drain(self, executor: str, *, drain: bool, reason: str) -> ExecutorState:
-        """Drain or resume one executor."""
-        return self._call("drain", DrainRequest(executor=executor, drain=drain, reason=reason), ExecutorState)
-
-    # --- rejudging ---------------------------------------------------------------------------------------------
-
-    def rejudge_preview(self, wanted: RejudgeFilter) -> RejudgePreview:
-        """What a rejudging with this filter would take."""
-        return self._call("rejudge_preview", wanted, RejudgePreview)
-
-    def rejudge_start(self, request: RejudgeStart) -> Rejudging:
-        """Judge again what the filter finds."""
-        return self._call("rejudge_start", request, Rejudging)
-
-    def rejudgings(self, limit: int) -> RejudgingsReply:
-        """The newest rejudgings."""
-        return self._call("rejudgings", RejudgingsRequest(limit=limit), RejudgingsReply)
-
-    def rejudging(self, number: int) -> Rejudging:
-        """One rejudging; NotFoundError."""
-        return self._call("rejudging", RejudgingRef(id=number), Rejudging)
-
-    def rejudge_diff(self, request: RejudgeDiffRequest) -> RejudgeDiff:
-        """Old verdicts against new ones."""
-        return self._call("rejudge_diff", request, RejudgeDiff)
-
-    def rejudge_apply(self, request: RejudgeAct) -> Rejudging:
-        """Let the new verdicts count."""
-        return self._call("rejudge_apply", request, Rejudging)
-
-    def rejudge_cancel(self, request: RejudgeAct) -> Rejudging:
-        """Drop it as a whole."""
-        return self._call("rejudge_cancel", request, Rejudging)
-
-    # --- sessions ----------------------------------------------------------------------------------------------
-
-    def session_begin(self, session: str, user: str) -> None:
-        """Note a log-in, for all gateways."""
-        self._call("session_begin", SessionBegin(id=session, user=user), m.Empty)
-
-    def session_end(self, session: str, user: str, *, everywhere: bool) -> None:
-        """End a session, or all of its user's, for all gateways."""
-        self._call("session_end", SessionEnd(id=session, user=user, everywhere=everywhere), m.Empty)
-
-    def session_live(self, session: str, user: str) -> bool:
-        """Whether a session is in force, and this user's."""
-        return self._call("session_live", SessionRef(id=session, user=user), SessionState).live
-
-    # --- deleting ----------------------------------------------------------------------------------------------
-
-    def delete_preview(self, wanted: DeletionWanted) -> DeletionPreview:
-        """What would go, what stays, and why it cannot be deleted; NotFoundError."""
-        return self._call("delete_preview", wanted, DeletionPreview)
-
-    def delete_submission(self, task: str) -> Deleted:
-        """Delete a finished submission; ConflictError says why not."""
-        return self._call("delete_submission", m.TaskRef(id=task), Deleted)
-
-    def delete_problem(self, name: str) -> Deleted:
-        """Delete a problem; ConflictError says why not."""
-        return self._call("delete_problem", ProblemName(name=name), Deleted)
-
-    def purge(self, request: PurgeRequest) -> Purged:
-        """Delete a person's data, as much as one call may."""
-        return self._call("purge", request, Purged)
-
-    # --- the audit trail ---------------------------------------------------------------------------------------
-
-    def audit(self, request: AuditQuery) -> AuditReply:
-        """Search the trail, newest first."""
-        return self._call("audit", request, AuditReply)
-
-    def audit_note(self, note: Note, timeout: float | None = None) -> None:
-        """Have something noted; it is once this returns."""
-        self._call("audit_note", note, m.Empty, timeout)
-
-    def audit_tokens(self, seen: TokensSeen) -> None:
-        """Tell all of this gateway's tokens, of which the changes are noted."""
-        self._call("audit_tokens", seen, m.Empty)
-
-    # --- problems and blobs ------------------------------------------------------------------------------------
-
-    def problems(self) -> ProblemsReply:
-        """All problems."""
-        return self._call("problems", m.Empty(), ProblemsReply)
-
-    def problem_import(self, manifest: str) -> ProblemInfo:
-        """Register a problem whose blobs are all there."""
-        return self._call("problem_import", ProblemImport(manifest=manifest), ProblemInfo)
 
     def samples(self, problem: m.ProblemRef) -> frozenset[str]:
         """The names of a problem's sample tests, which its contestants may see; empty when that cannot be known."""
@@ -266,18 +136,12 @@ class Cluster:
                 self._client().get_blob(sha, target)
             return target.open("rb")
 
-    # --- wiring ------------------------------------------------------------------------------------------------
-
     def _client(self) -> RpcClient:
         with self._lock:
             if self._rpc is None:
                 endpoints = etcd_endpoints(Etcd(self._config.etcd))
                 self._rpc = RpcClient(endpoints, self._config.tls, self._config.rpc_timeout)
             return self._rpc
-
-    def _call(self, method: str, request: m.Message, reply: type[M], timeout: float | None = None) -> M:
-        with self._sentences():
-            return self._client().call(method, request, reply, timeout=timeout, by=asking.current())
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from judge.config import GatewayConfig
 from judge.errors import JudgeError
 from judge.gateway.auth import Tokens
 from judge.gateway.cluster import Cluster
+from judge.model import messages as m
 from judge.model.audit import Note, TokenSeen, TokensSeen
 
 log = logging.getLogger(__name__)
@@ -90,7 +91,8 @@ class Notes:
         if kept is None:
             return
         details: dict[str, str | int] = {"not noted before": kept} if kept else {}
-        self._cluster.audit_note(Note.model_validate({"action": action, "object": name, "details": details}), timeout)
+        note = Note.model_validate({"action": action, "object": name, "details": details})
+        self._cluster.call("audit_note", note, m.Empty, timeout=timeout)
 
 
 class TokenWatch:
@@ -123,7 +125,7 @@ class TokenWatch:
             ]
             if now != told:
                 try:
-                    self._cluster.audit_tokens(TokensSeen(tokens=now))
+                    self._cluster.call("audit_tokens", TokensSeen(tokens=now), m.Empty)
                     told, failing = now, False
                 except JudgeError as exc:
                     if not failing:

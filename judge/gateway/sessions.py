@@ -16,6 +16,8 @@ from judge import clock
 from judge.errors import UnauthorizedError
 from judge.gateway.auth import Principal, Tokens, bearer, csrf_token
 from judge.gateway.cluster import Cluster
+from judge.model import messages as m
+from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 AGE = 1.0
 _MOST = 10_000
@@ -34,7 +36,7 @@ class Sessions:
     def begin(self, principal: Principal) -> None:
         """Begin a session. Nothing of an earlier one stays, so a planted cookie gains nothing."""
         secret = secrets.token_urlsafe(32)
-        self._cluster.session_begin(digest(secret), principal.user)
+        self._cluster.call("session_begin", SessionBegin(id=digest(secret), user=principal.user), m.Empty)
         session.clear()
         session.permanent = True
         session["fp"], session["sid"] = principal.fingerprint, secret
@@ -51,7 +53,7 @@ class Sessions:
     def end(self, principal: Principal, *, everywhere: bool) -> None:
         """End the session of this request, or all that this person has; the cookie stays if that cannot be done."""
         name = digest(str(session.get("sid")))
-        self._cluster.session_end(name, principal.user, everywhere=everywhere)
+        self._cluster.call("session_end", SessionEnd(id=name, user=principal.user, everywhere=everywhere), m.Empty)
         with self._lock:
             self._live.pop((name, principal.user), None)
             if everywhere:
@@ -63,7 +65,7 @@ class Sessions:
         with self._lock:
             if self._live.get((name, user), 0.0) > now:
                 return True
-        if not self._cluster.session_live(name, user):
+        if not self._cluster.call("session_live", SessionRef(id=name, user=user), SessionState).live:
             return False
         with self._lock:
             if len(self._live) >= _MOST:

@@ -34,6 +34,7 @@ from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.rpc.methods import METHODS
 from judge.rpc.server import Handler, Peer, unhurried
 
 log = logging.getLogger(__name__)
@@ -84,9 +85,10 @@ class Service:
         self, more: Mapping[str, Callable[[Any], Awaitable[m.Message]]], audit: Audit, deleting: Deleting
     ) -> dict[str, Handler]:
         """The coroutine of each method, for the server; `more` are those of other parts."""
-        waiting: dict[str, Callable[[Any], Awaitable[m.Message]]] = {"wait": self.wait, "get": self.get}
-        writing: dict[str, Callable[[Any], Awaitable[m.Message]]] = {
+        methods: dict[str, Callable[[Any], Awaitable[m.Message]]] = {
             "report": self.report,
+            "wait": self.wait,
+            "get": self.get,
             "add": self.add,
             "cancel": self.cancel,
             "search": self.search,
@@ -103,11 +105,11 @@ class Service:
         telling: dict[str, Handler] = {"audit_note": audit.note, "audit_tokens": audit.tokens}
         telling |= {name: audit.around(method, noted) for name, (method, noted) in deleting.methods().items()}
         found: dict[str, Handler] = {"ping": self._ping}
-        found |= {name: self._guarded(_for_anybody(method)) for name, method in waiting.items()}
-        for name, method in writing.items():
+        for name, method in methods.items():
             noted = self._audited.get(name)
             whole = _for_anybody(method) if noted is None else audit.around(_for_anybody(method), noted)
-            found[name] = self._guarded(_uncancelled(whole))
+            # A caller who hangs up ends a wait, which is for nobody else, and nothing that may be half done.
+            found[name] = self._guarded(whole if METHODS[name].hold else _uncancelled(whole))
         found |= {name: self._guarded(_uncancelled(method)) for name, method in telling.items()}
         return found
 

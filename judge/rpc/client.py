@@ -36,18 +36,12 @@ from judge.etcd.client import Etcd
 from judge.etcd.registry import judicators
 from judge.model.audit import HEADER, By
 from judge.model.messages import ErrorBody, Message, Submission
-from judge.rpc.methods import JUDICATOR
+from judge.rpc.methods import JUDICATOR, METHODS
 from judge.rpc.pki import client_context, peer_identity
 
 log = logging.getLogger(__name__)
 M = TypeVar("M", bound=Message)
 
-_READS = frozenset(
-    {
-        *("ping", "wait", "get", "search", "executors", "status", "usage", "problems", "blob"),
-        *("rejudge_preview", "rejudgings", "rejudging", "rejudge_diff", "session_live", "audit", "delete_preview"),
-    }
-)
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PAUSE = 0.1
 _MIN_TRY = 0.2
@@ -72,15 +66,6 @@ def error_from(status: int, body: bytes) -> JudgeError:
     return found(said.error)
 
 
-def _hold(request: Message) -> float:
-    """Seconds for which the server may rightly keep this request before it answers."""
-    for name in ("wait", "timeout"):
-        value = getattr(request, name, None)
-        if isinstance(value, float):
-            return value
-    return 0.0
-
-
 def _within(seconds: float) -> dict[str, Any]:
     """What httpx is told for one try: each of its steps gets what is then left of these seconds."""
     deadline = clock.Deadline(seconds)
@@ -95,12 +80,16 @@ def _within(seconds: float) -> dict[str, Any]:
 
 
 class _Try:
-    """The endpoints one call goes through, each with its share of the call's deadline."""
+    """The endpoints one call goes through, each with its share of the call's deadline.
 
-    def __init__(self, client: RpcClient, what: str, seconds: float, hold: float) -> None:
+    `hold` are the seconds for which a server may rightly keep it; `reads`: it stores nothing.
+    """
+
+    def __init__(self, client: RpcClient, what: str, seconds: float, *, reads: bool, hold: float = 0.0) -> None:
         self.client = client
         self.what = what
         self.deadline = clock.Deadline(seconds)
+        self.reads = reads
         self.hold = hold
         self.sent = False
         self.reason = "no judicator is registered"
@@ -131,7 +120,7 @@ class _Try:
         text = f"no judicator answered '{self.what}' within {self.deadline.seconds:g} s (last: {self.reason})"
         if not self.sent:
             return UnavailableError(text)
-        if self.what in _READS:
+        if self.reads:
             return DeadlineError(text)
         return OutcomeUnknownError(f"{text}; it may have been done")
 
@@ -196,14 +185,16 @@ class RpcClient:
         if isinstance(request, Submission) and request.idempotency_key is None:
             # With a key of its own a repeated Add finds the task of the first try (rule 1).
             request = request.model_copy(update={"idempotency_key": uuid.uuid4().hex})
-        hold = _hold(request)
-        tries = _Try(self, method, self._timeout + hold if timeout is None else timeout, hold)
+        row = METHODS[method]
+        hold = row.seconds(request)
+        seconds = self._timeout + hold if timeout is None else timeout
+        tries = _Try(self, method, seconds, reads=row.reads, hold=hold)
         body = request.model_dump_json(exclude_defaults=True).encode()
         headers = {"Content-Type": "application/json"}
         if by is not None:
             headers[HEADER] = json.dumps({**by.model_dump(), "call": by.call or uuid.uuid4().hex})
-        for endpoint, seconds in tries:
-            answer = self._once(tries, endpoint, "POST", f"/rpc/{method}", seconds, content=body, headers=headers)
+        for endpoint, share in tries:
+            answer = self._once(tries, endpoint, "POST", f"/rpc/{method}", share, content=body, headers=headers)
             if answer is not None:
                 try:
                     return reply.received(answer)
@@ -214,7 +205,7 @@ class RpcClient:
 
     def has_blob(self, sha: str) -> bool:
         """Whether the cluster has this blob."""
-        tries = _Try(self, "blob", self._timeout, 0.0)
+        tries = _Try(self, "blob", self._timeout, reads=True)
         for endpoint, seconds in tries:
             try:
                 if self._once(tries, endpoint, "HEAD", f"/blobs/{sha}", seconds) is not None:
@@ -246,7 +237,7 @@ class RpcClient:
         if length > _PIECE and self.has_blob(sha):
             return
         headers = {"Content-Length": str(length)}
-        tries = _Try(self, "put_blob", self._timeout + length / _LEAST_RATE, 0.0)
+        tries = _Try(self, "put_blob", self._timeout + length / _LEAST_RATE, reads=False)
         for endpoint, seconds in tries:
             answer = self._once(tries, endpoint, "PUT", f"/blobs/{sha}", seconds, content=content(), headers=headers)
             if answer is not None:
@@ -258,7 +249,7 @@ class RpcClient:
 
         The deadline bounds the silence of a server; its transfer may take as long as its size allows.
         """
-        tries = _Try(self, "blob", self._timeout, 0.0)
+        tries = _Try(self, "blob", self._timeout, reads=True)
         with files.replacing(target, durable=False) as file:
             for endpoint, seconds in tries:
                 if self._fetch(tries, endpoint, sha, file, seconds):

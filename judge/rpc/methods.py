@@ -1,9 +1,14 @@
-"""The table of RPC methods: request, reply and which certificates may call. Server and client both read it."""
+"""The table of RPC methods: what a call is stands in its row, and nowhere else.
+
+Server, client and gateway read it: who may call, whether a lost answer may have done something, how long an answer may
+rightly take, what is refused.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
+from judge.errors import ConflictError, EmptyError, JudgeError, LimitError, NotFoundError, StaleError
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, AuditReply, Note, TokensSeen
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
@@ -30,47 +35,70 @@ JUDICATOR = "judicator"
 
 @dataclass(frozen=True)
 class Method:
-    """One method, served as `POST /rpc/NAME`; `roles` are the certificate roles (subject OU) that may call it."""
+    """One method, served as `POST /rpc/NAME`.
+
+    `roles` are the certificate roles (subject OU) that may call it. `reads`: it stores nothing, so a call without an
+    answer has done nothing. `errors` are its refusals beside those that every call may get (400, 403, 413, 503, 504).
+    `hold` names the field of the request that has the seconds for which the server may rightly keep it. A `large` body
+    may be one of a report, with the results of all slots.
+    """
 
     request: type[m.Message]
     reply: type[m.Message]
     roles: frozenset[str]
+    errors: tuple[type[JudgeError], ...] = ()
+    _: KW_ONLY
+    reads: bool
+    hold: str | None = None
+    large: bool = False
+
+    @property
+    def in_own_name(self) -> bool:
+        """Whether the request's `executor` must be the name in the certificate: only executors make this call."""
+        return self.roles == _EXECUTORS
+
+    def seconds(self, request: m.Message) -> float:
+        """How long the server may keep this request before it answers, as the request asks for."""
+        return float(getattr(request, self.hold)) if self.hold else 0.0
 
 
+_EXECUTORS = frozenset({EXECUTOR})
 _PEOPLE = frozenset({GATEWAY})
 _ALL = frozenset({GATEWAY, EXECUTOR, JUDICATOR})
+_UNKNOWN = (NotFoundError,)
+_REFUSED = (NotFoundError, ConflictError)
 
 METHODS: dict[str, Method] = {
-    "ping": Method(m.Empty, m.Pong, _ALL),
-    "report": Method(m.ReportRequest, m.ReportReply, frozenset({EXECUTOR})),
-    "wait": Method(m.WaitRequest, m.WaitReply, frozenset({EXECUTOR})),
-    "add": Method(m.Submission, m.AddReply, _PEOPLE),
-    "cancel": Method(m.TaskRef, m.Task, _PEOPLE),
-    "get": Method(m.GetRequest, m.Task, _PEOPLE),
-    "search": Method(m.SearchRequest, m.SearchReply, _PEOPLE),
-    "executors": Method(m.Empty, ExecutorsReply, _PEOPLE),
-    "drain": Method(DrainRequest, ExecutorState, _PEOPLE),
-    "status": Method(m.Empty, StatusReply, _PEOPLE),
-    "usage": Method(UsageRequest, UsageReply, _PEOPLE),
-    "problems": Method(m.Empty, ProblemsReply, _PEOPLE),
-    "problem_import": Method(ProblemImport, ProblemInfo, _PEOPLE),
-    "rejudge_preview": Method(RejudgeFilter, RejudgePreview, _PEOPLE),
-    "rejudge_start": Method(RejudgeStart, Rejudging, _PEOPLE),
-    "rejudgings": Method(RejudgingsRequest, RejudgingsReply, _PEOPLE),
-    "rejudging": Method(RejudgingRef, Rejudging, _PEOPLE),
-    "rejudge_diff": Method(RejudgeDiffRequest, RejudgeDiff, _PEOPLE),
-    "rejudge_apply": Method(RejudgeAct, Rejudging, _PEOPLE),
-    "rejudge_cancel": Method(RejudgeAct, Rejudging, _PEOPLE),
-    "session_begin": Method(SessionBegin, m.Empty, _PEOPLE),
-    "session_end": Method(SessionEnd, m.Empty, _PEOPLE),
-    "session_live": Method(SessionRef, SessionState, _PEOPLE),
-    "delete_preview": Method(DeletionWanted, DeletionPreview, _PEOPLE),
-    "delete_submission": Method(m.TaskRef, Deleted, _PEOPLE),
-    "delete_problem": Method(ProblemName, Deleted, _PEOPLE),
-    "purge": Method(PurgeRequest, Purged, _PEOPLE),
-    "audit": Method(AuditQuery, AuditReply, _PEOPLE),
-    "audit_note": Method(Note, m.Empty, _PEOPLE),
-    "audit_tokens": Method(TokensSeen, m.Empty, _PEOPLE),
+    "ping": Method(m.Empty, m.Pong, _ALL, reads=True),
+    "report": Method(m.ReportRequest, m.ReportReply, _EXECUTORS, (StaleError,), reads=False, large=True),
+    "wait": Method(m.WaitRequest, m.WaitReply, _EXECUTORS, (StaleError,), reads=True, hold="timeout"),
+    "add": Method(m.Submission, m.AddReply, _PEOPLE, (*_REFUSED, LimitError), reads=False),
+    "cancel": Method(m.TaskRef, m.Task, _PEOPLE, _REFUSED, reads=False),
+    "get": Method(m.GetRequest, m.Task, _PEOPLE, _UNKNOWN, reads=True, hold="wait"),
+    "search": Method(m.SearchRequest, m.SearchReply, _PEOPLE, reads=True),
+    "executors": Method(m.Empty, ExecutorsReply, _PEOPLE, reads=True),
+    "drain": Method(DrainRequest, ExecutorState, _PEOPLE, _UNKNOWN, reads=False),
+    "status": Method(m.Empty, StatusReply, _PEOPLE, reads=True),
+    "usage": Method(UsageRequest, UsageReply, _PEOPLE, reads=True),
+    "problems": Method(m.Empty, ProblemsReply, _PEOPLE, reads=True),
+    "problem_import": Method(ProblemImport, ProblemInfo, _PEOPLE, _UNKNOWN, reads=False),
+    "rejudge_preview": Method(RejudgeFilter, RejudgePreview, _PEOPLE, _REFUSED, reads=True),
+    "rejudge_start": Method(RejudgeStart, Rejudging, _PEOPLE, (*_REFUSED, EmptyError), reads=False),
+    "rejudgings": Method(RejudgingsRequest, RejudgingsReply, _PEOPLE, reads=True),
+    "rejudging": Method(RejudgingRef, Rejudging, _PEOPLE, _UNKNOWN, reads=True),
+    "rejudge_diff": Method(RejudgeDiffRequest, RejudgeDiff, _PEOPLE, _UNKNOWN, reads=True),
+    "rejudge_apply": Method(RejudgeAct, Rejudging, _PEOPLE, _REFUSED, reads=False),
+    "rejudge_cancel": Method(RejudgeAct, Rejudging, _PEOPLE, _REFUSED, reads=False),
+    "session_begin": Method(SessionBegin, m.Empty, _PEOPLE, reads=False),
+    "session_end": Method(SessionEnd, m.Empty, _PEOPLE, reads=False),
+    "session_live": Method(SessionRef, SessionState, _PEOPLE, reads=True),
+    "delete_preview": Method(DeletionWanted, DeletionPreview, _PEOPLE, _UNKNOWN, reads=True),
+    "delete_submission": Method(m.TaskRef, Deleted, _PEOPLE, _REFUSED, reads=False),
+    "delete_problem": Method(ProblemName, Deleted, _PEOPLE, _REFUSED, reads=False),
+    "purge": Method(PurgeRequest, Purged, _PEOPLE, (ConflictError,), reads=False),
+    "audit": Method(AuditQuery, AuditReply, _PEOPLE, reads=True),
+    "audit_note": Method(Note, m.Empty, _PEOPLE, reads=False),
+    "audit_tokens": Method(TokensSeen, m.Empty, _PEOPLE, reads=False),
 }
 
 # Blobs travel as bodies: GET /blobs/SHA (executor, gateway), PUT /blobs/SHA (executor, gateway), HEAD /blobs/SHA.

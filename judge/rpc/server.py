@@ -60,7 +60,6 @@ _SLOW, _RATE = 20.0, 128 * 1024
 _CONNECTIONS_EACH = 1024
 # Bytes of the bodies that one certificate may have on their way; a blob goes on in pieces and is not among them.
 _BODIES_EACH = 4 * REPORT_BYTES
-_OWN_NAME = frozenset({"report", "wait"})
 _SHA = re.compile(r"[0-9a-f]{64}")
 
 SECONDS = Histogram("judge_rpc_seconds", "Time to answer an RPC call", ["method"])
@@ -281,7 +280,8 @@ class _App:
             SECONDS.labels(label).observe(clock.monotonic() - started)
 
     def _limit(self, method: str) -> int:
-        return max(self.body_bytes, REPORT_BYTES) if method == "report" else self.body_bytes
+        large = method in METHODS and METHODS[method].large
+        return max(self.body_bytes, REPORT_BYTES) if large else self.body_bytes
 
     async def call(self, request: web.Request) -> web.Response:
         """POST /rpc/NAME."""
@@ -304,13 +304,13 @@ class _App:
             raise _too_slow(request) from None
         if len(body) > limit:
             raise TooLargeError(f"the body has {len(body)} bytes; '{name}' takes at most {limit}")
-        check_values(body, _REPORT_VALUES if name == "report" else _VALUES, "the body")
+        check_values(body, _REPORT_VALUES if method.large else _VALUES, "the body")
         try:
-            read = method.request.received if name in _OWN_NAME else method.request.model_validate_json
+            read = method.request.received if method.in_own_name else method.request.model_validate_json
             message: Any = read(body)
         except ValidationError as exc:
             raise bad_request(exc) from None
-        if name in _OWN_NAME and message.executor != peer.name:
+        if method.in_own_name and message.executor != peer.name:
             raise ForbiddenError(f"the certificate of '{peer.name}' may not speak for executor '{message.executor}'")
         reply = await self.handlers[name](message, peer)
         return web.Response(body=reply.model_dump_json().encode(), content_type="application/json")

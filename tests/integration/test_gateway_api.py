@@ -482,16 +482,43 @@ def test_health_costs_the_cluster_one_question_at_a_time(tmp_path, world):
     with serving_app(settings) as app:
         cluster = app.extensions["judge"].cluster
         with cluster._asking:
-            assert cluster.problems_of_cluster() == ["the state of the cluster is not known yet"]
-        known = cluster.problems_of_cluster()
-        assert cluster.problems_of_cluster() is known
+            assert cluster.faults() == ["the state of the cluster is not known yet"]
+        known = cluster.faults()
+        assert cluster.faults() is known
 
 
 def test_an_internal_error_is_a_number_and_not_a_traceback(app, ada, monkeypatch, caplog):
-    monkeypatch.setattr(app.extensions["judge"].cluster, "status", lambda: 1 / 0)
+    monkeypatch.setattr(app.extensions["judge"].cluster, "call", lambda *_: 1 / 0)
     answer = error(ada("GET", "/status"), 500, "error", r"internal error [0-9a-f]{32}; the gateway's log")
     assert "ZeroDivision" not in answer.text
     assert re.search(r"[0-9a-f]{32}", answer.text)[0] in caplog.text
+
+
+REQUESTS = {
+    "submit": {"json": SOURCE},
+    "import_problem": {"json": {"manifest": "0" * 64}},
+    "put_blob": {"data": b""},
+    "rejudge_preview": {"json": {"user": ["nobody"]}},
+    "rejudge_start": {"json": {"filter": {"user": ["nobody"]}, "reason": "r"}},
+    "delete_preview": {"json": {"user": "nobody"}},
+    "audit_hold": {"json": {"action": "hold.place", "host": "h", "service": "s"}},
+}
+
+
+def test_a_route_calls_what_its_row_says_and_refuses_with_what_follows(app, admin, monkeypatch):
+    task = admin("POST", "/submissions", json=SOURCE).json["id"]
+    cluster = app.extensions["judge"].cluster
+    call, asked = cluster.call, []
+    monkeypatch.setattr(cluster, "call", lambda name, *rest, **more: (asked.append(name), call(name, *rest, **more))[1])
+    for route in ROUTES:
+        asked.clear()
+        names = {"id": "1" if "rejudgings" in route.path else task, "name": "none", "sha": "0" * 64}
+        path = re.sub(r"<(\w+)>", lambda found, names=names: names[found[1]], route.path)
+        answer = admin(route.method, path, **REQUESTS.get(route.name, {"json": {}} if route.body else {}))
+        assert answer.status_code in {route.status, *route.also, *route.refusals()}, (route.name, answer.text)
+        assert answer.status_code not in {400, 415} or route.name == "put_blob", (route.name, answer.text)
+        known = route.name == "health"  # a moment ago somebody else has asked
+        assert set(asked) == set(route.calls) or (known and not asked), route.name
 
 
 # --- OpenAPI ---------------------------------------------------------------------------------------------------

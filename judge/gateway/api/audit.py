@@ -9,18 +9,20 @@ from judge.model.audit import AuditQuery, AuditReply, Note
 
 
 def _search(call: Call) -> m.Message:
-    return call.cluster.audit(call.query)
+    return call.cluster.call("audit", call.query, AuditReply)
 
 
 def _hold(call: Call) -> Answer:
     body: models.HoldNote = call.body
     details: dict[str, str | int] = {"reason": body.reason, "seconds": body.seconds, "told by": "judgectl"}
-    call.cluster.audit_note(Note(action=body.action, object=f"{body.host}/{body.service}", details=details))
+    note = Note(action=body.action, object=f"{body.host}/{body.service}", details=details)
+    call.cluster.call("audit_note", note, m.Empty)
     return Answer(body, 201)
 
 
 ROUTES: list[Route] = [
-    Route("GET", "/audit", "audit", "Who had what done, newest first", _search, "admin", AuditReply, query=AuditQuery),
+    Route("GET", "/audit", "audit", "Who had what done, newest first", _search, "admin", AuditReply, query=AuditQuery,
+          calls=("audit",)),
     Route("POST", "/audit/holds", "audit_hold", "Note that boot was told to leave a service alone", _hold, "admin",
-          models.HoldNote, 201, body=models.HoldNote),
+          models.HoldNote, 201, body=models.HoldNote, calls=("audit_note",)),
 ]  # fmt: skip

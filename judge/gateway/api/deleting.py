@@ -11,7 +11,7 @@ from judge.gateway.api import models
 from judge.gateway.api.routes import Call, Route
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m
-from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, Purged, PurgeRequest
+from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 
 log = logging.getLogger(__name__)
 
@@ -33,17 +33,17 @@ def wanted(kind: str, name: str) -> DeletionWanted:
 def delete(cluster: Cluster, what: DeletionWanted) -> Deleted | Purged:
     """Delete a submission or a problem, or as much of a person's data as one call may."""
     if what.submission is not None:
-        return cluster.delete_submission(what.submission)
+        return cluster.call("delete_submission", m.TaskRef(id=what.submission), Deleted)
     if what.problem is not None:
-        return cluster.delete_problem(what.problem)
-    return cluster.purge(PurgeRequest(user=str(what.user)))
+        return cluster.call("delete_problem", ProblemName(name=what.problem), Deleted)
+    return cluster.call("purge", PurgeRequest(user=str(what.user)), Purged)
 
 
 # --- handlers --------------------------------------------------------------------------------------------------
 
 
 def _preview(call: Call) -> m.Message:
-    return call.cluster.delete_preview(call.body)
+    return call.cluster.call("delete_preview", call.body, DeletionPreview)
 
 
 def _submission(call: Call) -> m.Message:
@@ -56,16 +56,16 @@ def _problem(call: Call) -> m.Message:
 
 def _purge(call: Call) -> m.Message:
     user = wanted("user", call.params["name"]).user
-    return call.cluster.purge(PurgeRequest(user=str(user), until=call.query.until))
+    return call.cluster.call("purge", PurgeRequest(user=str(user), until=call.query.until), Purged)
 
 
 ROUTES: list[Route] = [
     Route("POST", "/deletions/preview", "delete_preview", "What would go with a deletion, and what stays", _preview,
-          "admin", DeletionPreview, body=DeletionWanted, errors=(404,)),
+          "admin", DeletionPreview, body=DeletionWanted, calls=("delete_preview",)),
     Route("DELETE", "/submissions/<id>", "delete_submission", "Delete a finished submission", _submission, "admin",
-          Deleted, errors=(409,)),
+          Deleted, calls=("delete_submission",)),
     Route("DELETE", "/problems/<name>", "delete_problem", "Delete a problem; submissions to it stay", _problem, "admin",
-          Deleted, errors=(409,)),
+          Deleted, calls=("delete_problem",)),
     Route("DELETE", "/users/<name>/data", "purge", "Delete a person's data; repeated until nothing is left", _purge,
-          "admin", Purged, query=models.PurgeQuery, errors=(409,)),
+          "admin", Purged, query=models.PurgeQuery, calls=("purge",)),
 ]  # fmt: skip

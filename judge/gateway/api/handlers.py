@@ -13,12 +13,20 @@ import judge
 from judge.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import disclosure, submit, trace
 from judge.gateway.api import audit, deleting, models, openapi, rejudge
-from judge.gateway.api.routes import BINARY, Answer, Call, Route, blob_body
+from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Answer, Call, Route, blob_body
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.languages.table import load_table
 from judge.model import messages as m
-from judge.model.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami
+from judge.model.overview import (
+    DrainRequest,
+    ExecutorsReply,
+    ExecutorState,
+    StatusReply,
+    UsageReply,
+    UsageRequest,
+    Whoami,
+)
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 
 log = logging.getLogger(__name__)
@@ -36,7 +44,7 @@ def own_task(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
     missing = NotFoundError(f"there is no submission '{task_id[:60]}'")
     try:
         _TASK_ID.validate_python(task_id)
-        task = cluster.get(task_id)
+        task = cluster.call("get", m.GetRequest(id=task_id), m.Task)
     except (ValidationError, NotFoundError):
         raise missing from None
     # A run of a rejudging is the judges' own until it is applied.
@@ -56,39 +64,44 @@ def show(cluster: Cluster, principal: Principal, task: m.Task) -> m.Task:
 def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.SearchReply:
     """Search among the tasks that this person may see, as they may see them."""
     if principal.admin:
-        return cluster.search(query)
+        return cluster.call("search", query, m.SearchReply)
     if query.user not in {None, principal.user}:
         raise ForbiddenError(f"user: '{principal.user}' may search their own submissions only")
-    found = cluster.search(query.model_copy(update={"user": principal.user}))
+    found = cluster.call("search", query.model_copy(update={"user": principal.user}), m.SearchReply)
     # A list has no results of tests, so it does not matter which are samples.
     return m.SearchReply(tasks=[disclosure.to_submitter(task) for task in found.tasks], next=found.next)
 
 
 def executors(cluster: Cluster, principal: Principal) -> ExecutorsReply:
     """The executors as this person may see them."""
-    found = cluster.executors()
+    found = cluster.call("executors", m.Empty(), ExecutorsReply)
     return found if principal.admin else ExecutorsReply(executors=[disclosure.executor(one) for one in found.executors])
 
 
 def status(cluster: Cluster, principal: Principal) -> StatusReply:
     """The cluster at a glance, as this person may see it."""
-    found = cluster.status()
+    found = cluster.call("status", m.Empty(), StatusReply)
     return found if principal.admin else disclosure.status(found)
+
+
+def problems(cluster: Cluster) -> ProblemsReply:
+    """All problems."""
+    return cluster.call("problems", m.Empty(), ProblemsReply)
 
 
 def cancel(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
     """Cancel one's own task, or any as an admin."""
     own_task(cluster, principal, task_id)
-    task = cluster.cancel(task_id)
+    task = cluster.call("cancel", m.TaskRef(id=task_id), m.Task)
     log.info("%s cancelled submission %s, now %s, trace %s", principal.user, task_id, task.status, task.trace)
     return show(cluster, principal, task)
 
 
-def languages(states: list[ExecutorState]) -> list[models.LanguageInfo]:
+def languages(cluster: Cluster) -> list[models.LanguageInfo]:
     """What the live executors judge, with the titles of the built-in table."""
     table = load_table(None)
     versions: dict[str, list[str]] = {}
-    for executor in states:
+    for executor in cluster.call("executors", m.Empty(), ExecutorsReply).executors:
         if executor.alive and executor.info is not None:
             for name, version in executor.info.languages.items():
                 versions.setdefault(name, []).append(version)
@@ -113,7 +126,7 @@ def drain(cluster: Cluster, principal: Principal, executor: str, *, on: bool, re
         _NAME.validate_python(executor)
     except ValidationError:
         raise NotFoundError(f"there is no executor '{executor[:60]}'") from None
-    state = cluster.drain(executor, drain=on, reason=reason)
+    state = cluster.call("drain", DrainRequest(executor=executor, drain=on, reason=reason), ExecutorState)
     log.info("%s %s executor %s (%s)", principal.user, "drains" if on else "resumes", executor, reason or "no reason")
     return state
 
@@ -124,7 +137,7 @@ def drain(cluster: Cluster, principal: Principal, executor: str, *, on: bool, re
 def _add(call: Call) -> Answer:
     key = request.headers.get("Idempotency-Key")
     submission = submit.admit(call.body, call.principal, call.services.config.limits, key, trace.current())
-    reply = call.cluster.add(submission)
+    reply = call.cluster.call("add", submission, m.AddReply)
     again = "" if reply.created else " again"
     log.info("%s handed in %s%s, trace %s", submission.user, reply.task.id, again, reply.task.trace)
     location = {"Location": f"/api/v1/submissions/{reply.task.id}"}
@@ -188,7 +201,7 @@ def _status(call: Call) -> m.Message:
 
 
 def _health(call: Call) -> Answer:
-    problems = call.cluster.problems_of_cluster()
+    problems = call.cluster.faults()
     return Answer(models.Health(healthy=not problems, problems=problems), 503 if problems else 200)
 
 
@@ -197,30 +210,30 @@ def _alive(_: Call) -> m.Message:
 
 
 def _problems(call: Call) -> m.Message:
-    return call.cluster.problems()
+    return problems(call.cluster)
 
 
 def _problem(call: Call) -> m.Message:
     name = call.params["name"]
-    for problem in call.cluster.problems().problems:
+    for problem in problems(call.cluster).problems:
         if problem.name == name:
             return problem
     raise NotFoundError(f"there is no problem '{name[:60]}'")
 
 
 def _import(call: Call) -> m.Message:
-    info = call.cluster.problem_import(call.body.manifest)
+    info = call.cluster.call("problem_import", call.body, ProblemInfo)
     log.info("%s imported problem %s with content %s", call.principal.user, info.name, info.hash)
     return info
 
 
 def _languages(call: Call) -> m.Message:
-    return models.LanguagesReply(languages=languages(call.cluster.executors().executors))
+    return models.LanguagesReply(languages=languages(call.cluster))
 
 
 def whoami(cluster: Cluster, principal: Principal) -> Whoami:
     """Who somebody is, with what they may take and take now."""
-    used = cluster.usage(principal.user, principal.role)
+    used = cluster.call("usage", UsageRequest(user=principal.user, role=principal.role), UsageReply)
     return Whoami(user=principal.user, role=principal.role, **dict(used))
 
 
@@ -290,39 +303,41 @@ _IDEMPOTENCY = {"Idempotency-Key": "1 to 128 characters; the same key with the s
 ROUTES: list[Route] = [
     Route("POST", "/submissions", "submit", "Hand in a submission", _add, "user", m.Task, 201,
           also={200: "The Idempotency-Key was used before, here is its task"}, body=m.Submission, headers=_IDEMPOTENCY,
-          errors=(403, 404, 409)),
+          errors=(403,), calls=("add",)),
     Route("GET", "/submissions", "search", "Find submissions, newest first", _search, "user", m.SearchReply,
-          query=m.SearchRequest, errors=(403,)),
+          query=m.SearchRequest, errors=(403,), calls=("search",)),
     Route("GET", "/submissions/<id>", "get", "One submission; with wait, once it has changed", _get, "user", m.Task,
-          query=models.TaskQuery),
-    Route("GET", "/submissions/<id>/output", "output", "All that a task without tests printed", _output, "user", None),
+          query=models.TaskQuery, calls=("get",)),
+    Route("GET", "/submissions/<id>/output", "output", "All that a task without tests printed", _output, "user", BYTES,
+          calls=("get",)),
     Route("POST", "/submissions/<id>/cancel", "cancel", "Cancel a submission", _cancel, "user", m.Task,
-          errors=(409,)),
+          calls=("get", "cancel")),
     Route("GET", "/executors", "executors", "The executors, their slots and languages", _executors, "user",
-          ExecutorsReply),
+          ExecutorsReply, calls=("executors",)),
     Route("POST", "/executors/<name>/drain", "drain", "Let an executor take no more work", _drain, "admin",
-          ExecutorState, body=models.DrainBody),
+          ExecutorState, body=models.DrainBody, calls=("drain",)),
     Route("POST", "/executors/<name>/resume", "resume", "Let an executor take work again", _resume, "admin",
-          ExecutorState),
+          ExecutorState, calls=("drain",)),
     Route("GET", "/judicators", "judicators", "The judicators, and the members of etcd and MongoDB", _judicators,
-          "user", models.JudicatorsReply),
-    Route("GET", "/status", "status", "The cluster at a glance", _status, "user", StatusReply),
+          "user", models.JudicatorsReply, calls=("status",)),
+    Route("GET", "/status", "status", "The cluster at a glance", _status, "user", StatusReply, calls=("status",)),
     Route("GET", "/health", "health", "Whether the cluster judges", _health, "none", models.Health,
-          also={503: "The cluster does not judge; problems says why"}),
+          also={503: "The cluster does not judge; problems says why"}, calls=("status",)),
     Route("GET", "/alive", "alive", "Whether this gateway answers", _alive, "none", models.Alive),
-    Route("GET", "/problems", "problems", "All problems", _problems, "user", ProblemsReply),
-    Route("GET", "/problems/<name>", "problem", "One problem", _problem, "user", ProblemInfo),
+    Route("GET", "/problems", "problems", "All problems", _problems, "user", ProblemsReply, calls=("problems",)),
+    Route("GET", "/problems/<name>", "problem", "One problem", _problem, "user", ProblemInfo, calls=("problems",)),
     Route("POST", "/problems", "import_problem", "Register a problem whose blobs have been uploaded", _import, "admin",
-          ProblemInfo, 201, body=ProblemImport, errors=(404,)),
+          ProblemInfo, 201, body=ProblemImport, calls=("problem_import",)),
     Route("PUT", "/blobs/<sha>", "put_blob", "Store a blob under its SHA-256", _put_blob, "admin", models.BlobReply,
           201, binary_body=True),
-    Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "admin", None, errors=(400,)),
-    Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "admin", None, errors=(400,)),
+    Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "admin", BYTES, errors=(400,)),
+    Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "admin", BYTES, errors=(400,)),
     *rejudge.ROUTES,
     *deleting.ROUTES,
     *audit.ROUTES,
     Route("GET", "/languages", "languages", "The languages that live executors judge", _languages, "user",
-          models.LanguagesReply),
-    Route("GET", "/whoami", "whoami", "Whom the token belongs to, and what they may take", _whoami, "user", Whoami),
-    Route("GET", "/openapi.json", "openapi", "This description", _openapi, "none", None),
+          models.LanguagesReply, calls=("executors",)),
+    Route("GET", "/whoami", "whoami", "Whom the token belongs to, and what they may take", _whoami, "user", Whoami,
+          calls=("usage",)),
+    Route("GET", "/openapi.json", "openapi", "This description", _openapi, "none", OBJECT),
 ]  # fmt: skip

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 import judge
-from judge.gateway.api.routes import BINARY, JSON, PREFIX, Route
+from judge.gateway.api.routes import BYTES, JSON, PREFIX, Raw, Route
 from judge.model import messages as m
 
 _ABOUT = """\
@@ -50,38 +51,22 @@ def _parameter(name: str, where: str, schema: dict[str, Any], text: str = "") ->
     return found
 
 
-def _errors(route: Route) -> list[int]:
-    found = {*route.errors}
-    if route.query or route.body or route.binary_body or route.headers:
-        found.add(400)
-    if route.role != "none":
-        found |= {401, 429, 503, 504}
-    if route.role == "admin":
-        found.add(403)
-    if "<" in route.path:
-        found.add(404)
-    if route.body or route.binary_body:
-        found |= {411, 413} | ({415} if route.body else set())
-    return sorted(found - set(route.also))
-
-
-def _content(schema: dict[str, Any] | None) -> dict[str, Any]:
-    if schema is None:
-        return {BINARY: {"schema": {"type": "string", "format": "binary"}}}
-    return {JSON: {"schema": schema}}
+def _content(schema: Mapping[str, Any], media: str = JSON) -> dict[str, Any]:
+    return {media: {"schema": schema}}
 
 
 def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schemas: dict[str, Any]) -> dict[str, Any]:
     error = _content({"$ref": "#/components/schemas/ErrorBody"})
-    good = _content(refs[route.reply, "serialization"] if route.reply else None)
-    if route.name == "openapi":
-        good = _content({"type": "object"})
+    if isinstance(route.reply, Raw):
+        good = _content(route.reply.schema, route.reply.media)
+    else:
+        good = _content(refs[route.reply, "serialization"])
     responses: dict[str, Any] = {}
     for status in [route.status, *route.also]:
         responses[str(status)] = {"description": route.also.get(status, _STATUS[status])}
         if route.method != "HEAD":
             responses[str(status)]["content"] = good
-    for status in _errors(route):
+    for status in sorted(route.refusals()):
         responses[str(status)] = {"description": _STATUS[status]}
         if route.method != "HEAD":
             responses[str(status)]["content"] = error
@@ -103,7 +88,7 @@ def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schema
         required = any(one.is_required() for one in route.body.model_fields.values())
         operation["requestBody"] = {"required": required, "content": _content(refs[route.body, "validation"])}
     elif route.binary_body:
-        operation["requestBody"] = {"required": True, "content": _content(None)}
+        operation["requestBody"] = {"required": True, "content": _content(BYTES.schema, BYTES.media)}
     return operation
 
 
@@ -112,7 +97,7 @@ def document(routes: list[Route]) -> dict[str, Any]:
     wanted: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = [(m.ErrorBody, "serialization")]
     for route in routes:
         wanted += [(one, "validation") for one in (route.query, route.body) if one]
-        wanted += [(route.reply, "serialization")] if route.reply else []
+        wanted += [] if isinstance(route.reply, Raw) else [(route.reply, "serialization")]
     refs, definitions = models_json_schema(
         list(dict.fromkeys(wanted)), ref_template="#/components/schemas/{model}", title="Judge"
     )

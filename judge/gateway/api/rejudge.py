@@ -22,6 +22,7 @@ from judge.model.rejudging import (
     RejudgePreview,
     RejudgeStart,
     Rejudging,
+    RejudgingRef,
     RejudgingsReply,
     RejudgingsRequest,
 )
@@ -51,7 +52,7 @@ def start(cluster: Cluster, principal: Principal, body: models.RejudgeBody, key:
         user=principal.user,
         trace=trace.current(),
     )
-    found = cluster.rejudge_start(wanted)
+    found = cluster.call("rejudge_start", wanted, Rejudging)
     log.info("%s started rejudging %d of %d submissions, trace %s", principal.user, found.id, found.total, found.trace)
     return found
 
@@ -59,7 +60,7 @@ def start(cluster: Cluster, principal: Principal, body: models.RejudgeBody, key:
 def act(cluster: Cluster, principal: Principal, number: int, *, apply: bool, key: str | None) -> Rejudging:
     """Apply or cancel one; the caller has checked the role."""
     wanted = RejudgeAct(id=number, key=key or uuid.uuid4().hex, user=principal.user)
-    found = cluster.rejudge_apply(wanted) if apply else cluster.rejudge_cancel(wanted)
+    found = cluster.call("rejudge_apply" if apply else "rejudge_cancel", wanted, Rejudging)
     done = "applied" if apply else "cancelled"
     log.info("%s %s rejudging %d, trace %s", principal.user, done, number, found.trace)
     return found
@@ -76,7 +77,7 @@ def _key() -> str | None:
 
 
 def _preview(call: Call) -> m.Message:
-    return call.cluster.rejudge_preview(call.body)
+    return call.cluster.call("rejudge_preview", call.body, RejudgePreview)
 
 
 def _start(call: Call) -> Answer:
@@ -85,18 +86,18 @@ def _start(call: Call) -> Answer:
 
 
 def _list(call: Call) -> m.Message:
-    return call.cluster.rejudgings(call.query.limit)
+    return call.cluster.call("rejudgings", call.query, RejudgingsReply)
 
 
 def _one(call: Call) -> m.Message:
-    return call.cluster.rejudging(number_of(call.params["id"]))
+    return call.cluster.call("rejudging", RejudgingRef(id=number_of(call.params["id"])), Rejudging)
 
 
 def _diff(call: Call) -> m.Message:
     query = call.query
-    return call.cluster.rejudge_diff(
-        RejudgeDiffRequest(id=number_of(call.params["id"]), all=query.all, limit=query.limit, after=query.after)
-    )
+    number = number_of(call.params["id"])
+    wanted = RejudgeDiffRequest(id=number, all=query.all, limit=query.limit, after=query.after)
+    return call.cluster.call("rejudge_diff", wanted, RejudgeDiff)
 
 
 def _apply(call: Call) -> m.Message:
@@ -111,16 +112,17 @@ _HEADERS = {"Idempotency-Key": "1 to 128 characters; the same key again is the s
 
 ROUTES: list[Route] = [
     Route("POST", "/rejudgings/preview", "rejudge_preview", "What a rejudging with this filter would take", _preview,
-          "admin", RejudgePreview, body=RejudgeFilter, errors=(404,)),
+          "admin", RejudgePreview, body=RejudgeFilter, calls=("rejudge_preview",)),
     Route("POST", "/rejudgings", "rejudge_start", "Judge submissions again, behind everything live", _start, "admin",
-          Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS, errors=(404, 409, 422)),
+          Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS, calls=("rejudge_start",)),
     Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", _list, "admin", RejudgingsReply,
-          query=RejudgingsRequest),
-    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _one, "admin", Rejudging),
+          query=RejudgingsRequest, calls=("rejudgings",)),
+    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _one, "admin", Rejudging,
+          calls=("rejudging",)),
     Route("GET", "/rejudgings/<id>/diff", "rejudge_diff", "Old verdicts against new ones", _diff, "admin",
-          RejudgeDiff, query=models.RejudgeDiffQuery),
+          RejudgeDiff, query=models.RejudgeDiffQuery, calls=("rejudge_diff",)),
     Route("POST", "/rejudgings/<id>/apply", "rejudge_apply", "Let all new verdicts count, at once", _apply, "admin",
-          Rejudging, headers=_HEADERS, errors=(409,)),
+          Rejudging, headers=_HEADERS, calls=("rejudge_apply",)),
     Route("POST", "/rejudgings/<id>/cancel", "rejudge_cancel", "Drop it as a whole; no verdict changes", _cancel,
-          "admin", Rejudging, headers=_HEADERS, errors=(409,)),
+          "admin", Rejudging, headers=_HEADERS, calls=("rejudge_cancel",)),
 ]  # fmt: skip

@@ -24,6 +24,7 @@ from judge.gateway.notes import Notes
 from judge.gateway.sessions import Sessions
 from judge.model import messages as m
 from judge.rpc.faults import check_values, first_fault, place
+from judge.rpc.methods import METHODS
 
 log = logging.getLogger(__name__)
 
@@ -94,11 +95,24 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Raw:
+    """A reply that no model describes: its media type and its JSON schema."""
+
+    media: str
+    schema: Mapping[str, Any]
+
+
+BYTES = Raw(BINARY, {"type": "string", "format": "binary"})
+OBJECT = Raw(JSON, {"type": "object"})
+
+
+@dataclass(frozen=True)
 class Route:
     """One row of the table. `path` is under /api/v1, with parameters as `<name>`.
 
-    `reply` None means bytes. `also` names other good statuses, `errors` those refusals that the row does not tell by
-    its role, path and body. `headers` are optional request headers, with what they mean.
+    `calls` are the methods of the cluster that its handler may call. `also` names other good statuses, `errors` those
+    refusals that follow neither from the calls nor from the row's role, path and body. `headers` are optional request
+    headers, with what they mean.
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
@@ -107,14 +121,30 @@ class Route:
     summary: str
     handler: Callable[[Call], m.Message | Answer]
     role: Role
-    reply: type[m.Message] | None
+    reply: type[m.Message] | Raw
     status: int = 200
+    calls: tuple[str, ...] = ()
     also: Mapping[int, str] = field(default_factory=dict)
     query: type[m.Message] | None = None
     body: type[m.Message] | None = None
     binary_body: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
+
+    def refusals(self) -> set[int]:
+        """Every status other than the good ones that this call may be answered with, unforeseen faults aside."""
+        found = {*self.errors, *(error.http_status for name in self.calls for error in METHODS[name].errors)}
+        if self.query or self.body or self.binary_body or self.headers:
+            found.add(400)
+        if self.role != "none":
+            found |= {401, 429, 503, 504}
+        if self.role == "admin":
+            found.add(403)
+        if "<" in self.path:
+            found.add(404)
+        if self.body or self.binary_body:
+            found |= {411, 413} | ({415} if self.body else set())
+        return found - set(self.also)
 
 
 def field_error(exc: ValidationError, what: str) -> UsageError:

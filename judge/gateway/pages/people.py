@@ -121,7 +121,7 @@ class Pages:
             error=error,
             older=older,
             newest=newest,
-            languages=self._languages(),
+            languages=api.languages(self._cluster),
             filtered=bool(set(given) - {"before", "limit"}),
         )
         return page, 400 if error else 200
@@ -166,7 +166,7 @@ class Pages:
 
     def problems(self) -> Any:
         """GET /problems."""
-        return render_template("problems.html", problems=self._cluster.problems().problems)
+        return render_template("problems.html", problems=api.problems(self._cluster).problems)
 
     # --- handing in --------------------------------------------------------------------------------------------
 
@@ -212,21 +212,22 @@ class Pages:
         submission = form.submission(upload, limits)
         if submission is None:
             return None
+        admitted = admit(submission, g.principal, limits, None, trace.current())
         try:
-            reply = self._cluster.add(admit(submission, g.principal, limits, None, trace.current()))
+            reply = self._cluster.call("add", admitted, m.AddReply)
         except ConflictError:
             # The person went back, changed the text and pressed the button again: a new submission under an old key.
             form.key = forms.new_key()
-            submission = submission.model_copy(update={"idempotency_key": form.key})
-            reply = self._cluster.add(admit(submission, g.principal, limits, None, trace.current()))
+            admitted = admitted.model_copy(update={"idempotency_key": form.key})
+            reply = self._cluster.call("add", admitted, m.AddReply)
         log.info("%s handed in %s through the form, trace %s", g.principal.user, reply.task.id, reply.task.trace)
         return reply.task
 
     def _submit_page(self, form: forms.SubmitForm) -> str:
         problems: list[ProblemInfo] = []
         try:
-            problems = self._cluster.problems().problems
-            languages = self._languages()
+            problems = api.problems(self._cluster).problems
+            languages = api.languages(self._cluster)
         except JudgeError as exc:
             # What was typed must survive a cluster that is away for a moment.
             form.errors.setdefault("", str(exc))
@@ -234,9 +235,6 @@ class Pages:
         return render_template(
             "submit.html", form=form, problems=problems, languages=languages, limits=self._config.limits
         )
-
-    def _languages(self) -> list[Any]:
-        return api.languages(self._cluster.executors().executors)
 
 
 def _local(target: str) -> str:

@@ -14,7 +14,14 @@ from judge.errors import JudgeError, UnavailableError
 from judge.gateway import auth
 from judge.gateway.api import models, rejudge
 from judge.gateway.api.routes import Services, field_error
-from judge.model.rejudging import RejudgeDiffRequest, RejudgeFilter
+from judge.model.rejudging import (
+    RejudgeDiff,
+    RejudgeDiffRequest,
+    RejudgeFilter,
+    RejudgePreview,
+    RejudgingsReply,
+    RejudgingsRequest,
+)
 
 _PER_PAGE = 50
 LISTS = ("ids", "user", "problem", "language", "verdict", "executor")
@@ -67,14 +74,14 @@ class Pages:
         preview = None
         if any(given[name] for name in (*LISTS, *TIMES)):
             try:
-                preview = self._cluster.rejudge_preview(filter_of(given))
+                preview = self._cluster.call("rejudge_preview", filter_of(given), RejudgePreview)
             except ValidationError as exc:
                 error = error or str(field_error(exc, "the filter"))
             except UnavailableError:
                 raise
             except JudgeError as exc:
                 error = error or str(exc)
-        listed = self._cluster.rejudgings(_PER_PAGE).rejudgings
+        listed = self._cluster.call("rejudgings", RejudgingsRequest(limit=_PER_PAGE), RejudgingsReply).rejudgings
         return render_template("rejudgings.html", listed=listed, given=given, preview=preview, error=error, words=words)
 
     def start(self) -> Any:
@@ -102,7 +109,7 @@ class Pages:
             wanted = RejudgeDiffRequest(id=rejudge.number_of(number), all=whole, limit=_PER_PAGE, after=after)
         except ValidationError as exc:
             raise field_error(exc, "the query") from None
-        diff = self._cluster.rejudge_diff(wanted)
+        diff = self._cluster.call("rejudge_diff", wanted, RejudgeDiff)
         columns = sorted({after for row in diff.matrix.values() for after in row})
         more = urlencode({**({"all": "yes"} if whole else {}), "after": diff.next}) if diff.next else ""
         return render_template(

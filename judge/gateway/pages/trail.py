@@ -14,7 +14,7 @@ from judge.gateway import auth
 from judge.gateway.api import deleting
 from judge.gateway.api.routes import Services, field_error
 from judge.model.audit import AuditQuery, AuditReply
-from judge.model.deleting import DeletionWanted, Purged
+from judge.model.deleting import DeletionPreview, DeletionWanted, Purged
 
 _PER_PAGE = 50
 _CONDITIONS = ("actor", "action", "object", "origin", "since", "until", "before")
@@ -38,7 +38,7 @@ class Pages:
                 wanted[name] = f"{wanted[name]}{'' if 'T' in wanted[name] else 'T00:00'}Z"
         error, reply = "", AuditReply(entries=[])
         try:
-            reply = self._cluster.audit(AuditQuery.model_validate({**wanted, "limit": _PER_PAGE}))
+            reply = self._cluster.call("audit", AuditQuery.model_validate({**wanted, "limit": _PER_PAGE}), AuditReply)
         except ValidationError as exc:
             error = str(field_error(exc, "the search"))
         rest = {name: value for name, value in given.items() if value and name != "before"}
@@ -57,7 +57,7 @@ class Pages:
         """GET /delete?submission= | problem= | user=: what goes, what stays, and a button."""
         auth.admins_only(g.principal, "this page")
         kind, name = _named(request.args)
-        seen = self._cluster.delete_preview(deleting.wanted(kind, name))
+        seen = self._cluster.call("delete_preview", deleting.wanted(kind, name), DeletionPreview)
         return render_template("delete.html", kind=kind, name=name, seen=seen, back=_BACK[kind])
 
     def delete(self) -> Any:

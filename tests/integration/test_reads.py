@@ -1,0 +1,128 @@
+"""Which methods store something: their rows of METHODS say it, and what they send to the database shows it."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymongo.monitoring
+import pytest
+from pymongo.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
+
+from judge.model import messages as m
+from judge.model.audit import AuditQuery, By, Note, TokenSeen, TokensSeen
+from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
+from judge.model.overview import DrainRequest, UsageRequest
+from judge.model.rejudging import (
+    RejudgeAct,
+    RejudgeDiffRequest,
+    RejudgeFilter,
+    RejudgeStart,
+    RejudgingRef,
+    RejudgingsRequest,
+)
+from judge.rpc.methods import EXECUTOR, GATEWAY, METHODS
+from judge.rpc.server import Peer
+from judge.rpc.session import SessionBegin, SessionEnd, SessionRef
+from tests.support.judicators import World, patient_world, source
+from tests.support.problems import imported, manifest, upload
+from tests.support.rejudging import judge, rejudge, show, start
+from tests.support.servers import wait_for
+
+STORES = {"insert", "update", "delete", "findAndModify", "bulkWrite"}
+stored: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("stored", default=None)
+
+
+class _Listener(pymongo.monitoring.CommandListener):
+    """Notes the commands of the call whose context they are sent in; a judicator's loops have none."""
+
+    def started(self, event: CommandStartedEvent) -> None:
+        noted = stored.get()
+        stages = event.command.get("pipeline", [])
+        if noted is not None and (event.command_name in STORES or any({"$merge", "$out"} & set(one) for one in stages)):
+            noted.append(f"{event.command_name} {event.command.get(event.command_name)}")
+
+    def succeeded(self, event: CommandSucceededEvent) -> None:
+        """Nothing."""
+
+    def failed(self, event: CommandFailedEvent) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    pymongo.monitoring.register(_Listener())
+    directory: Path = tmp_path_factory.mktemp("world")
+    with patient_world(directory, etcd_endpoint, mongod_address) as made:
+        yield made
+
+
+def requests(world: World) -> dict[str, m.Message]:
+    """One request of each method that it does not refuse, in an order in which they can be made."""
+    people, executor = world.client(), world.executor()
+    executor.report(vacant=0)
+    imported(people, "small")
+    _, other = judge(people, executor, "WA", "AC")
+    judge(people, executor, "AC", user="eve")
+    first = start(people, user=["ann"], verdict=["WA"])
+    rejudge(executor, {"int main(){} // 0": "AC"})
+    # The first who looks at a rejudging after its last verdict notes that it is finished, as the leader would.
+    wait_for(lambda: show(people, first.id).state == "finished", what="a finished rejudging")
+    waiting = people.call("add", source("waiting"), m.AddReply).task.id
+    return {
+        "ping": m.Empty(),
+        "wait": m.WaitRequest(executor="e1", incarnation=executor.incarnation, timeout=0.1),
+        "get": m.GetRequest(id=waiting, wait=0.1, version=99),
+        "search": m.SearchRequest(),
+        "executors": m.Empty(),
+        "status": m.Empty(),
+        "usage": UsageRequest(user="ann"),
+        "problems": m.Empty(),
+        "rejudge_preview": RejudgeFilter(verdict=["AC"]),
+        "rejudgings": RejudgingsRequest(),
+        "rejudging": RejudgingRef(id=first.id),
+        "rejudge_diff": RejudgeDiffRequest(id=first.id),
+        "session_live": SessionRef(id="a" * 64, user="ann"),
+        "audit": AuditQuery(),
+        "delete_preview": DeletionWanted(user="ann"),
+        "report": executor.request(),
+        "add": source("new"),
+        "cancel": m.TaskRef(id=waiting),
+        "drain": DrainRequest(executor="e1", drain=True),
+        "problem_import": upload(people, manifest(people, "other")),
+        "rejudge_apply": RejudgeAct(id=first.id, user="root", key="a"),
+        "rejudge_start": RejudgeStart(filter=RejudgeFilter(ids=[other]), reason="r", user="root"),
+        "rejudge_cancel": RejudgeAct(id=first.id + 1, user="root", key="c"),
+        "session_begin": SessionBegin(id="a" * 64, user="ann"),
+        "session_end": SessionEnd(id="a" * 64, user="ann"),
+        "audit_note": Note(action="login"),
+        "audit_tokens": TokensSeen(tokens=[TokenSeen(user="ann", role="user", fingerprint="f" * 32)]),
+        "delete_submission": m.TaskRef(id=other),
+        "delete_problem": ProblemName(name="small"),
+        "purge": PurgeRequest(user="eve"),
+    }
+
+
+def test_what_stores_something_says_so_and_what_does_not_says_that(world: World) -> None:
+    judicator = world.judicators[0].judicator
+    more = {**judicator.rejudgings.methods(), **judicator.sessions.methods()}
+    handlers = judicator.service.handlers(more, judicator.audit, judicator.deleting)
+    asked = requests(world)
+    assert set(asked) == set(METHODS)
+
+    async def sent(name: str, request: m.Message) -> list[str]:
+        noted: list[str] = []
+        stored.set(noted)
+        executors = EXECUTOR in METHODS[name].roles and GATEWAY not in METHODS[name].roles
+        peer = Peer("e1", EXECUTOR) if executors else Peer("gw", GATEWAY, By(actor="root", role="admin", call=name))
+        await handlers[name](request, peer)
+        return noted
+
+    wrong: dict[str, Any] = {}
+    for name, request in asked.items():
+        noted = world.judicators[0].do(sent(name, request))
+        if METHODS[name].reads == bool(noted):
+            wrong[name] = noted or "stored nothing, but its row does not say that it only reads"
+    assert wrong == {}

@@ -1,0 +1,77 @@
+"""A call's row of METHODS or ROUTES says what it is: every row is complete, and the page about the protocol agrees."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from judge.errors import ForbiddenError, JudgeError, TooLargeError, UnavailableError, UsageError
+from judge.gateway.api.handlers import ROUTES
+from judge.gateway.api.routes import Route
+from judge.rpc.methods import EXECUTOR, GATEWAY, JUDICATOR, METHODS, Method
+
+PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
+ANY_CALL = {error.http_status for error in (UsageError, ForbiddenError, TooLargeError, UnavailableError)}
+# Fields that say for how long an answer may be kept.
+PATIENCE = {"wait", "timeout"}
+# Called by pages and by the gateway itself.
+WITHOUT_ROUTE = {"ping", "session_begin", "session_end", "session_live", "audit_tokens"}
+rows = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+routes = pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+
+
+@rows
+def test_a_method_that_may_wait_says_how_long(method: Method) -> None:
+    assert {method.hold} - {None} == PATIENCE & set(method.request.model_fields)
+    if method.hold:
+        assert any(hasattr(bound, "le") for bound in method.request.model_fields[method.hold].metadata)
+        required = {"id": "0" * 24, "executor": "e1", "incarnation": "i"}
+        fields = {name: value for name, value in required.items() if name in method.request.model_fields}
+        assert method.seconds(method.request(**fields, **{method.hold: 2})) == 2.0
+        assert method.reads, "what waits is asked again elsewhere"
+
+
+@rows
+def test_a_method_is_for_somebody(method: Method) -> None:
+    assert method.roles and method.roles <= {EXECUTOR, GATEWAY, JUDICATOR}
+    assert method.in_own_name == ("executor" in method.request.model_fields and GATEWAY not in method.roles)
+
+
+@rows
+def test_a_method_names_its_refusals_and_not_everybodys(method: Method) -> None:
+    assert all(issubclass(error, JudgeError) for error in method.errors)
+    assert not {error.http_status for error in method.errors} & ANY_CALL
+    assert len(set(method.errors)) == len(method.errors)
+
+
+def test_the_page_says_for_each_method_why_it_may_be_repeated() -> None:
+    text = PROTOCOL.read_text(encoding="utf-8")
+    table = text[text.index("| method | why |") :].partition("\n\n")[0]
+    reads = {}
+    for line in table.splitlines()[2:]:
+        _, names, why, _ = line.split("|")
+        for name in re.findall(r"`(\w+)`", names):
+            assert name not in reads, name
+            reads[name] = why.strip() in {"read only", "a hint only"}
+    assert reads == {name: method.reads for name, method in METHODS.items()}
+
+
+@routes
+def test_a_route_that_reads_calls_what_reads(route: Route) -> None:
+    assert set(route.calls) <= set(METHODS)
+    if route.method in {"GET", "HEAD"}:
+        assert all(METHODS[name].reads for name in route.calls)
+
+
+@routes
+def test_a_route_names_only_refusals_that_follow_from_nothing_else(route: Route) -> None:
+    bare = Route(**{**vars(route), "errors": ()})
+    assert not set(route.errors) & bare.refusals()
+    assert GATEWAY in frozenset.intersection(frozenset({GATEWAY}), *(METHODS[name].roles for name in route.calls))
+
+
+def test_every_method_for_people_has_a_route() -> None:
+    called = {name for route in ROUTES for name in route.calls}
+    assert called | WITHOUT_ROUTE == {name for name, method in METHODS.items() if GATEWAY in method.roles}
