@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.table import Table
 from rich.text import Text
@@ -27,9 +27,16 @@ class Row:
     task: m.Task
 
     @property
+    def wrong(self) -> str:
+        """Why its outcome is not what its folder stands for; empty when it is, or not known yet."""
+        if not self.task.done:
+            return ""
+        return self.example.wrong(self.task.verdict, self.task.result or m.Result())
+
+    @property
     def right(self) -> bool:
-        """Whether the verdict is one of those that its folder stands for."""
-        return self.task.verdict in self.example.expected
+        """Whether its outcome is what its folder stands for."""
+        return not self.wrong
 
     def as_json(self) -> dict[str, Any]:
         """The row for programs."""
@@ -37,15 +44,32 @@ class Row:
         return {
             "id": self.task.id,
             "submission": self.example.file,
-            "language": self.example.language,
+            "language": self.example.candidate.language,
             "verdict": self.task.verdict,
-            "expected": sorted(self.example.expected),
+            "expected": self.example.candidate.says,
             "right": self.right,
+            "wrong": self.wrong,
             "cpu": result.cpu,
             "memory": result.memory,
             "executor": self.task.judged_by,
             "latency": self.task.latency,
         }
+
+
+R = TypeVar("R", bound=Row)
+
+
+def judge_rows(api: Api, rows: Sequence[R], table: Callable[[Sequence[R]], Table], *, quiet: bool) -> None:
+    """Follow what was handed in to the verdicts; on a terminal `table` shows them as they come."""
+    by_id = {row.task.id: row for row in rows}
+
+    def live(tasks: Sequence[m.Task]) -> Table:
+        for task in tasks:
+            by_id[task.id].task = task
+        return table(rows)
+
+    for task in submit.follow_all(api, [row.task for row in rows], live, quiet=quiet):
+        by_id[task.id].task = task
 
 
 @dataclass
@@ -57,14 +81,14 @@ class Judged:
 
     @property
     def right(self) -> bool:
-        """Whether every verdict is an expected one; where nothing was judged, nothing is right."""
+        """Whether every outcome is an expected one; where nothing was judged, nothing is right."""
         return bool(self.rows) and all(row.right for row in self.rows)
 
     def total(self) -> str:
         """One line that sums up."""
         wrong = sum(not row.right for row in self.rows)
         text = f"{len(self.rows)} submissions: " + (f"{wrong} not as expected" if wrong else "all as expected")
-        missing = sorted({example.language for example in self.left_out})
+        missing = sorted({example.candidate.language for example in self.left_out})
         return text + (f"; {len(self.left_out)} left out, no executor has {', '.join(missing)}" if missing else "")
 
 
@@ -117,15 +141,7 @@ def judge_examples(api: Api, directory: Path, *, quiet: bool, present: bool = Fa
     for package in examples.packages:
         import_package(api, package)
     rows = [Row(example, api.submit(submit.keyed(example.submission))) for example in wanted]
-    by_id = {row.task.id: row for row in rows}
-
-    def live(tasks: Sequence[m.Task]) -> Table:
-        for task in tasks:
-            by_id[task.id].task = task
-        return table(rows)
-
-    for task in submit.follow_all(api, [row.task for row in rows], live, quiet=quiet):
-        by_id[task.id].task = task
+    judge_rows(api, rows, table, quiet=quiet)
     return Judged(rows, left_out)
 
 
@@ -139,9 +155,9 @@ def table(rows: Sequence[Row]) -> Table:
             mark = Text("✓", style="green") if row.right else Text("✗", style="bold red")
         grid.add_row(
             row.example.file.replace("/submissions/", "/"),
-            row.example.language,
+            row.example.candidate.language,
             show.verdict_text(row.task),
-            row.example.says,
+            row.example.candidate.says,
             mark,
             show.seconds(result.cpu) if result else "",
             show.size(result.memory) if result and result.memory else "",

@@ -18,10 +18,11 @@ from rich.text import Text
 from judge.ctl import examples, show, submit
 from judge.ctl.api import Api
 from judge.errors import ConflictError, NotFoundError, PackageError, UnavailableError, UsageError
-from judge.languages.table import Language, load_table
+from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest, ProblemsReply
 from judge.problems import expectations
+from judge.problems.examples import example_of
 from judge.problems.package import Package, read_package
 
 # A ZIP archive's oldest date: archives of the same package are the same bytes.
@@ -113,13 +114,10 @@ def _executable(path: str, file: IO[bytes]) -> bool:
 
 
 @dataclass
-class Row:
-    """One submission of a package, its task, and what is wrong with it (empty: nothing)."""
+class Row(examples.Row):
+    """One submission of a package and its task; `limit` is the CPU limit in its language, in seconds."""
 
-    candidate: expectations.Candidate
-    task: m.Task
     limit: float
-    wrong: str = ""
 
     @property
     def margin(self) -> float | None:
@@ -134,12 +132,12 @@ class Row:
         result = self.task.result or m.Result()
         return {
             "id": self.task.id,
-            "submission": self.candidate.path,
-            "language": self.candidate.language,
+            "submission": self.example.candidate.path,
+            "language": self.example.candidate.language,
             "verdict": self.task.verdict,
             "score": result.score,
-            "expected": self.candidate.says,
-            "right": not self.wrong,
+            "expected": self.example.candidate.says,
+            "right": self.right,
             "wrong": self.wrong,
             "cpu": result.cpu,
             "limit": self.limit,
@@ -186,68 +184,27 @@ def verify(api: Api, target: str, *, name: str | None, priority: str, quiet: boo
 def _verify(api: Api, package: Package, *, priority: str, quiet: bool) -> Verified:
     table = load_table()
     found = expectations.candidates(package, table)
-    taken = [one for one in found if not one.skipped]
-    rows = [
-        Row(one, api.submit(_submission(one, package, priority)), _limit(package, table[one.language])) for one in taken
-    ]
-    by_id = {row.task.id: row for row in rows}
-
-    def live(tasks: Sequence[m.Task]) -> Table:
-        for task in tasks:
-            by_id[task.id].task = task
-        return table_of(rows)
-
-    for task in submit.follow_all(api, [row.task for row in rows], live, quiet=quiet):
-        by_id[task.id].task = task
-    most = _most(package.manifest)
-    for row in rows:
-        result = row.task.result or m.Result()
-        faults = (expectations.check(rule, row.task.verdict, result, most) for rule in row.candidate.rules)
-        row.wrong = next((fault for fault in faults if fault), "")
-    verified = Verified(
-        package.manifest.name, rows, [f"{one.path}: {one.skipped}" for one in found if one.skipped], [], []
-    )
-    if not any(row.candidate.path.startswith("accepted/") for row in rows):
+    rows = []
+    for one in (example_of(package, candidate) for candidate in found if not candidate.skipped):
+        handed = m.Submission.model_validate(one.submission.model_dump() | {"priority": priority})
+        limit = table[one.candidate.language].limits(package.manifest.limits).cpu
+        rows.append(Row(one, api.submit(submit.keyed(handed)), limit))
+    examples.judge_rows(api, rows, table_of, quiet=quiet)
+    skipped = [f"{one.path}: {one.skipped}" for one in found if one.skipped]
+    verified = Verified(package.manifest.name, rows, skipped, [], [])
+    if not any(row.example.candidate.path.startswith("accepted/") for row in rows):
         verified.faults.append("the package has no accepted submission that can be judged here")
     _check_margins(package, verified)
     return verified
-
-
-def _submission(one: expectations.Candidate, package: Package, priority: str) -> m.Submission:
-    try:
-        source = one.source.decode("utf-8")
-    except UnicodeDecodeError:
-        raise PackageError(f"{package.manifest.name}/submissions/{one.path}: is not UTF-8 text") from None
-    submission = m.Submission(
-        language=one.language,
-        source=source,
-        filename=PurePosixPath(one.path).name,
-        problem=package.manifest.name,
-        mode="full",
-        priority=m.Submission.model_validate({"priority": priority}).priority,
-    )
-    return submit.keyed(submission)
-
-
-def _limit(package: Package, language: Language) -> float:
-    return language.limits(package.manifest.limits).cpu
-
-
-def _most(manifest: ProblemManifest) -> float | None:
-    """The highest score that a problem gives, where its groups say so."""
-    for group in manifest.groups:
-        if group.name == "secret":
-            return group.max_score
-    return next((group.high for group in manifest.graders if not group.name), None)
 
 
 def _check_margins(package: Package, verified: Verified) -> None:
     """The format's safety margin: accepted submissions must stay well below the limit. Warned of, as hosts differ."""
     wanted = package.yaml.limits.time_multipliers.ac_to_time_limit
     for row in verified.rows:
-        if row.candidate.path.startswith("accepted/") and row.margin is not None and row.margin < wanted:
+        if row.example.candidate.path.startswith("accepted/") and row.margin is not None and row.margin < wanted:
             verified.warnings.append(
-                f"{row.candidate.path}: the time limit is only {row.margin:.2f} times its CPU time; "
+                f"{row.example.candidate.path}: the time limit is only {row.margin:.2f} times its CPU time; "
                 f"the package wants {wanted:g} (time_multipliers.ac_to_time_limit)"
             )
 
@@ -266,11 +223,11 @@ def table_of(rows: Sequence[Row]) -> Table:
             mark = Text("✗", style="bold red") if row.wrong else Text("✓", style="green")
         points = [show.points(result.score) if result else ""] if scored else []
         grid.add_row(
-            row.candidate.path,
-            row.candidate.language,
+            row.example.candidate.path,
+            row.example.candidate.language,
             show.verdict_text(row.task),
             *points,
-            row.candidate.says,
+            row.example.candidate.says,
             mark,
             show.seconds(result.cpu) if result else "",
             f"{row.limit:g} s",

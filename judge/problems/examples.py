@@ -15,8 +15,11 @@ from pydantic import Field
 from judge import config
 from judge.errors import PackageError, UsageError
 from judge.languages.table import Language, load_table
-from judge.model.messages import Submission, Verdict
-from judge.problems.package import Package, list_submissions, read_package
+from judge.model.messages import Result, Submission, Verdict
+from judge.model.problem import ProblemManifest
+from judge.problems import expectations
+from judge.problems.expectations import Candidate
+from judge.problems.package import Package, read_package
 
 COMMAND = "command"
 
@@ -25,15 +28,23 @@ COMMAND = "command"
 class Example:
     """One thing to judge. `submission` is ready to be sent; `problem` is empty for a command task.
 
-    The verdict must be one of `expected`; `says` is the same for people, in a word.
+    `most` is the highest score that the problem gives, where that is known.
     """
 
     problem: str
-    file: str
-    language: str
-    expected: frozenset[Verdict]
-    says: str
+    candidate: Candidate
     submission: Submission
+    most: float | None = None
+
+    @property
+    def file(self) -> str:
+        """Its place, for people."""
+        return f"{self.problem}/submissions/{self.candidate.path}" if self.problem else self.candidate.path
+
+    def wrong(self, verdict: Verdict | None, result: Result) -> str:
+        """Why a judged submission is not what it should be; empty when it is."""
+        faults = (expectations.check(rule, verdict, result, self.most) for rule in self.candidate.rules)
+        return next((fault for fault in faults if fault), "")
 
 
 @dataclass(frozen=True)
@@ -64,30 +75,43 @@ def load_examples(directory: Path, table: Mapping[str, Language] | None = None) 
         if path.suffix in (".yml", ".yaml"):
             task = config.parse_text(CommandTask, _text(path), str(path))
             name = path.relative_to(directory).as_posix()
-            says = " or ".join(task.expected)
-            examples.append(Example("", name, COMMAND, frozenset(task.expected), says, task.submission))
+            rule = expectations.Rule(name, whole=frozenset(task.expected), says=" or ".join(task.expected))
+            examples.append(Example("", Candidate(name, b"", COMMAND, [rule]), task.submission))
     if not examples:
         msg = f"{directory}: has nothing to judge; expected problems/NAME/ packages or commands/NAME.yml tasks"
         raise UsageError(msg)
     return ExampleSet(packages, examples)
 
 
-def package_examples(package: Package, table: Mapping[str, Language] | None = None) -> list[Example]:
-    """A package's own submissions, ready to be sent; PackageError for one in no known language, or not UTF-8."""
+def package_examples(package: Package, table: Mapping[str, Language]) -> list[Example]:
+    """A package's own submissions, ready to be sent, every test of them to be judged; `judgectl examples` needs all.
+
+    PackageError for a program in no known language, or not UTF-8; folders that stand for nothing are left out.
+    """
+    found = [one for one in expectations.candidates(package, table) if one.rules]
+    for one in found:
+        if one.skipped:
+            raise PackageError(f"{package.manifest.name}/submissions/{one.path}: {one.skipped}")
+    return [example_of(package, one) for one in found]
+
+
+def example_of(package: Package, candidate: Candidate) -> Example:
+    """One of a package's submissions, ready to be sent; PackageError when it is not UTF-8."""
     problem = package.manifest.name
-    found = []
-    for item in list_submissions(package, table):
-        if item.language is None:
-            raise PackageError(f"{problem}/{item.path}: no language of the table has this suffix")
-        try:
-            source = item.source.decode("utf-8")
-        except UnicodeDecodeError:
-            raise PackageError(f"{problem}/{item.path}: is not UTF-8 text") from None
-        filename = Path(item.path).name
-        submission = Submission(language=item.language, source=source, filename=filename, problem=problem)
-        name = f"{problem}/{item.path}"
-        found.append(Example(problem, name, item.language, item.expected, item.says, submission))
-    return found
+    try:
+        source = candidate.source.decode("utf-8")
+    except UnicodeDecodeError:
+        raise PackageError(f"{problem}/submissions/{candidate.path}: is not UTF-8 text") from None
+    filename = Path(candidate.path).name
+    submission = Submission(language=candidate.language, source=source, filename=filename, problem=problem, mode="full")
+    return Example(problem, candidate, submission, _most(package.manifest))
+
+
+def _most(manifest: ProblemManifest) -> float | None:
+    for group in manifest.groups:
+        if group.name == "secret":
+            return group.max_score
+    return next((group.high for group in manifest.graders if not group.name), None)
 
 
 def _entries(directory: Path) -> list[Path]:

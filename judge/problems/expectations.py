@@ -1,7 +1,8 @@
 """What a package says of its own submissions: by their folders, and by submissions.yaml (docs/problems.md).
 
-The format knows four verdicts for a test. Ours are filed under them: MLE and SV as RTE; OLE satisfies WA and RTE, as
-judges differ about it. Nothing here talks to a cluster: `judgectl problem verify` brings the results.
+The format knows four verdicts for a test, WORDS; the table of verdicts says which of them each of ours satisfies, and
+some folders ask for one of ours. Nothing here talks to a cluster: `judgectl problem verify` and `judgectl examples`
+bring the results.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ MOST = 64
 class Rule:
     """One requirement on the submissions that `glob` matches, for the tests that `tests` matches (empty: all).
 
-    `whole` is a requirement on the submission's verdict; `partial` one on its score, which must be below the most.
+    `whole` are the verdicts that the submission may have, where that is the requirement; `partial` is one on its score,
+    which must be below the most.
     """
 
     glob: str
@@ -43,7 +45,7 @@ class Rule:
     score: tuple[float, float] | None = None
     message: str = ""
     language: str | None = None
-    whole: Verdict | None = None
+    whole: frozenset[Verdict] = frozenset()
     partial: bool = False
     says: str = ""
 
@@ -56,22 +58,22 @@ _SHARED = (
     _rule("accepted", "AC", "AC", "AC"),
     _rule("wrong_answer", "AC WA", "WA", "WA"),
     _rule("rejected", "AC WA TLE RTE", "WA TLE RTE", "not AC"),
-    Rule("compile_error", whole=Verdict.CE, says="CE"),
-    Rule("compiler_error", whole=Verdict.CE, says="CE"),
+    _rule("brute_force", "AC RTE TLE", "RTE TLE", "TLE or RTE"),
+    Rule("compile_error", whole=frozenset({Verdict.CE}), says="CE"),
+    Rule("compiler_error", whole=frozenset({Verdict.CE}), says="CE"),
 )
 CURRENT = (
     *_SHARED,
     _rule("time_limit_exceeded", "AC TLE", "TLE", "TLE"),
     _rule("run_time_error", "AC RTE", "RTE", "RTE"),
-    _rule("brute_force", "AC RTE TLE", "RTE TLE", "TLE or RTE"),
 )
 LEGACY = (
     *_SHARED,
     _rule("time_limit_exceeded", "AC WA TLE", "TLE", "TLE"),
     _rule("run_time_error", "AC WA TLE RTE", "RTE", "RTE"),
-    _rule("memory_limit_exceeded", "AC RTE", "RTE", "MLE"),
-    _rule("output_limit_exceeded", "AC WA RTE", "WA RTE", "OLE"),
-    Rule("partially_accepted", whole=Verdict.AC, partial=True, says="AC, not all points"),
+    _rule("memory_limit_exceeded", "AC RTE", "MLE", "MLE"),
+    _rule("output_limit_exceeded", "AC WA RTE", "OLE", "OLE"),
+    Rule("partially_accepted", whole=frozenset({Verdict.AC}), partial=True, says="AC, not all points"),
 )
 
 
@@ -250,7 +252,7 @@ def _spell(rule: Rule) -> str:
     if rule.score is not None:
         low, high = rule.score
         return f"{low:g} points" if low == high else f"{low:g} to {high:g} points"
-    return " or ".join(word for word in WORDS if word in rule.required) if rule.required < frozenset(WORDS) else ""
+    return " or ".join(word for word in WORDS if word in rule.required) if rule.required != frozenset(WORDS) else ""
 
 
 def candidates(package: Package, table: Mapping[str, Language]) -> list[Candidate]:
@@ -274,16 +276,18 @@ def check(rule: Rule, verdict: Verdict | None, result: Result, most: float | Non
 
     `most` is the highest score that there is, where that is known.
     """
-    if rule.whole is not None:
-        return _check_whole(rule, rule.whole, verdict, result, most)
+    if verdict is None:
+        return "it was cancelled"
+    if rule.whole:
+        return _check_whole(rule, verdict, result, most)
     if verdict in {Verdict.CE, Verdict.JE}:
         return f"the verdict is {verdict}: {clean(result.reason)}"
     return _check_tests(rule, result) or _check_score(rule, result)
 
 
-def _check_whole(rule: Rule, whole: Verdict, verdict: Verdict | None, result: Result, most: float | None) -> str:
-    if verdict is not whole:
-        return f"the verdict is {verdict}, not {whole}"
+def _check_whole(rule: Rule, verdict: Verdict, result: Result, most: float | None) -> str:
+    if verdict not in rule.whole:
+        return f"the verdict is {verdict}, not {' or '.join(sorted(rule.whole))}"
     if rule.partial and most is not None and result.score is not None and result.score >= most - _SLACK:
         return f"it has all of the {most:g} points"
     return ""
@@ -295,7 +299,7 @@ def _check_tests(rule: Rule, result: Result) -> str:
     wrong = next((test for test in tests if not _words(test) & rule.permitted), None)
     if wrong is not None:
         return f"test {wrong.name} is {wrong.verdict}, which is not permitted"
-    if rule.required < frozenset(WORDS) and not any(_words(test) & rule.required for test in tests):
+    if rule.required != frozenset(WORDS) and not any(_words(test) & rule.required for test in tests):
         return f"no test{where} is {' or '.join(sorted(rule.required))}"
     if rule.message and not any(rule.message in test.message for test in tests):
         return f"no test{where} has a judge's message with '{clean(rule.message, 80)}'"
@@ -303,7 +307,7 @@ def _check_tests(rule: Rule, result: Result) -> str:
 
 
 def _words(test: TestResult) -> frozenset[str]:
-    return frozenset(test.verdict.about.package.split())
+    return frozenset([test.verdict, *test.verdict.about.package.split()])
 
 
 def _check_score(rule: Rule, result: Result) -> str:

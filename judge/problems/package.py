@@ -17,12 +17,12 @@ import tempfile
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any
 
 from judge.errors import PackageError
-from judge.languages.table import Language, guess, load_table
-from judge.model.messages import Limits, Verdict
+from judge.languages.table import load_table
+from judge.model.messages import Limits
 from judge.model.problem import FileIndex, ProblemManifest, ProblemProgram, ProblemType
 from judge.problems import metadata
 from judge.problems.programs import find_include, find_validator, substitute
@@ -51,35 +51,6 @@ _NOT_DONE = {
     "output_visualizer": "the output visualizer is not run here; verdicts do not depend on it",
     "input_visualizer": "the input visualizer is not run here; verdicts do not depend on it",
 }
-
-# A folder of submissions: what it stands for, and what else the whole submission's verdict may be. Kattis knows no
-# MLE and SV: packages that are made for it file such programs under run-time errors.
-EXPECTED: Mapping[str, tuple[str, frozenset[Verdict]]] = {
-    "accepted": ("AC", frozenset({Verdict.AC})),
-    "wrong_answer": ("WA", frozenset({Verdict.WA})),
-    "time_limit_exceeded": ("TLE", frozenset({Verdict.TLE})),
-    "run_time_error": ("RTE", frozenset({Verdict.RTE, Verdict.MLE, Verdict.SV})),
-    "memory_limit_exceeded": ("MLE", frozenset({Verdict.MLE})),
-    "output_limit_exceeded": ("OLE", frozenset({Verdict.OLE})),
-    "compile_error": ("CE", frozenset({Verdict.CE})),
-    "compiler_error": ("CE", frozenset({Verdict.CE})),
-    "brute_force": ("TLE or RTE", frozenset({Verdict.TLE, Verdict.RTE, Verdict.MLE})),
-    "rejected": ("not AC", frozenset({Verdict.WA, Verdict.TLE, Verdict.RTE, Verdict.MLE, Verdict.OLE, Verdict.SV})),
-}
-
-
-@dataclass(frozen=True)
-class ExampleSubmission:
-    """One program of a package's `submissions/`. `language` is None when no suffix of the table fits.
-
-    The verdict must be one of `expected`; `says` is what the folder stands for, in a word for people.
-    """
-
-    path: str
-    expected: frozenset[Verdict]
-    says: str
-    language: str | None
-    source: bytes
 
 
 @dataclass
@@ -148,29 +119,6 @@ def read_package(path: Path, *, name: str | None = None, time_limit: float | Non
         if _PROBLEM_YAML not in tree.files:
             raise PackageError(f"{tree.label}: has no {_PROBLEM_YAML}; expected a package in Kattis/ICPC format")
         return _Reader(tree, found).read(time_limit)
-
-
-def list_submissions(package: Package, table: Mapping[str, Language] | None = None) -> list[ExampleSubmission]:
-    """The package's own submissions in name order, with the verdicts that their folders stand for.
-
-    Folders whose name stands for no verdict, and programs of several files, are left out.
-    """
-    languages = load_table() if table is None else table
-    found = []
-    for path in sorted(package.submissions):
-        parts = PurePosixPath(path).parts
-        if len(parts) == 3 and parts[1] in EXPECTED:
-            says, expected = EXPECTED[parts[1]]
-            found.append(
-                ExampleSubmission(
-                    path=path,
-                    expected=expected,
-                    says=says,
-                    language=guess(parts[2], languages),
-                    source=package.submissions[path],
-                )
-            )
-    return found
 
 
 class _Reader:

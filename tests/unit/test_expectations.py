@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.errors import PackageError
-from judge.problems.expectations import MOST, matches, read_rules
+from judge.languages.table import load_table
+from judge.model.messages import Result, TestResult, Verdict
+from judge.problems.examples import Example, example_of, package_examples
+from judge.problems.expectations import MOST, candidates, matches, read_rules
 from judge.problems.package import read_package
 from tests.support import packages
 
@@ -92,3 +95,63 @@ def test_many_stars_take_no_time():
     assert not matches("*a" * 60 + "b", "a" * 250)
     assert matches("*a" * 60 + "*", "a" * 250)
     assert time.process_time() - begin < 5
+
+
+FOLDERS = {
+    "submissions/accepted/sum.py": "x",
+    "submissions/wrong_answer/a.C": "x",
+    "submissions/time_limit_exceeded/b.java": "x",
+    "submissions/run_time_error/c.cpp": "x",
+    "submissions/memory_limit_exceeded/m.c": "x",
+    "submissions/output_limit_exceeded/o.c": "x",
+    "submissions/brute_force/slow.py": "x",
+    "submissions/compile_error/e.c": "x",
+    "submissions/rejected/noext": "x",
+    "submissions/mixed/d.c": "x",
+    "submissions/accepted/two/d.c": "x",
+}
+DATA = {"problem.yaml": "name: X\nlimits: {time_limit: 1}\n", "data/secret/1.in": "", "data/secret/1.ans": ""}
+
+
+def of_folders(work) -> dict[str, Example]:
+    with read_package(packages.write(work / "package", DATA | FOLDERS)) as package:
+        found = candidates(package, load_table())
+        skipped = {one.path: one.skipped for one in found if one.skipped}
+        assert skipped.keys() == {"mixed/d.c", "rejected/noext"}
+        with pytest.raises(PackageError, match="package/submissions/rejected/noext: no language of the table"):
+            package_examples(package, load_table())
+        return {one.path.split("/")[0]: example_of(package, one) for one in found if not one.skipped}
+
+
+def test_what_a_folder_stands_for(work):
+    found = of_folders(work)
+    assert {folder: one.candidate.says for folder, one in found.items()} == {
+        "accepted": "AC", "wrong_answer": "WA", "time_limit_exceeded": "TLE", "run_time_error": "RTE",
+        "memory_limit_exceeded": "MLE", "output_limit_exceeded": "OLE", "brute_force": "TLE or RTE",
+        "compile_error": "CE",
+    }  # fmt: skip
+    assert all(one.submission.mode == "full" for one in found.values()), "rules are about every test"
+
+
+RIGHT = {
+    "accepted": "AC",
+    "wrong_answer": "WA OLE",
+    "time_limit_exceeded": "TLE",
+    "run_time_error": "RTE MLE OLE SV",
+    "memory_limit_exceeded": "MLE",
+    "output_limit_exceeded": "OLE",
+    "brute_force": "TLE RTE MLE OLE SV",
+    "compile_error": "CE",
+}
+
+
+def test_what_a_folder_permits(work):
+    """A submission whose only test failed so is right in these folders, and in no others."""
+    for folder, one in of_folders(work).items():
+        right = set()
+        for verdict in Verdict:
+            tests = [] if verdict is Verdict.CE else [TestResult(name="secret/1", verdict=verdict)]
+            if not one.wrong(verdict, Result(tests=tests)):
+                right.add(verdict)
+        assert right == set(RIGHT[folder].split()), folder
+        assert one.wrong(None, Result()) == "it was cancelled"

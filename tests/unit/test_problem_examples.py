@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from judge.errors import ConfigError, PackageError, UsageError
-from judge.model.messages import Verdict
 from judge.problems.examples import ExampleSet, load_examples
 from judge.problems.package import Package
 from judge.problems.validator import validate
@@ -55,9 +54,9 @@ def test_no_output_makes_a_validator_of_the_examples_fail(validator: Path, tmp_p
 
 
 def test_every_language_and_every_verdict_occur(examples: ExampleSet):
-    assert {one.language for one in examples.examples} == {"c", "cpp", "java", "python3", "command"}
-    assert {one.says for one in examples.examples} == {"AC", "WA", "TLE", "RTE", "MLE", "OLE", "CE"}
-    accepted = {one.language for one in examples.examples if one.expected == {Verdict.AC}}
+    assert {one.candidate.language for one in examples.examples} == {"c", "cpp", "java", "python3", "command"}
+    assert {one.candidate.says for one in examples.examples} == {"AC", "WA", "TLE", "RTE", "MLE", "OLE", "CE"}
+    accepted = {one.candidate.language for one in examples.examples if one.candidate.says == "AC"}
     assert accepted == {"c", "cpp", "java", "python3", "command"}
     assert 20 <= len(examples.examples) <= 32
     assert len({one.file for one in examples.examples}) == len(examples.examples)
@@ -76,7 +75,7 @@ def test_submissions_are_ready_to_be_sent(examples: ExampleSet):
     for one in examples.examples:
         made = one.submission
         if one.problem:
-            assert made.problem == one.problem and made.language == one.language and made.source
+            assert made.problem == one.problem and made.language == one.candidate.language and made.source
             assert made.filename == Path(one.file).name
         else:
             assert made.command and made.problem is None

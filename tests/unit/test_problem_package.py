@@ -16,12 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judge.errors import PackageError
-from judge.model.messages import Verdict
 from judge.model.problem import ProblemManifest, ProblemType
 from judge.problems import metadata, testdata
 from judge.problems import package as package_module
 from judge.problems import tree as tree_module
-from judge.problems.package import Package, list_submissions, manifest_bytes, read_package
+from judge.problems.package import Package, manifest_bytes, read_package
 from tests.support.examples import at_least
 
 Files = dict[str, bytes]
@@ -235,27 +234,6 @@ def test_flags_of_groups(tmp_path: Path):
               "data/secret/test_group.yaml": b"full_feedback: true\n"}  # fmt: skip
     manifest = read_package(folder(tmp_path / "one", changed(CURRENT, single))).manifest
     assert manifest.validator_flags == ["float_tolerance", "1e-6"]
-
-
-def test_submissions(tmp_path: Path):
-    files = {
-        "submissions/wrong_answer/a.C": b"x",
-        "submissions/time_limit_exceeded/b.java": b"x",
-        "submissions/run_time_error/c.cpp": b"x",
-        "submissions/rejected/noext": b"x",
-        "submissions/mixed/d.c": b"x",
-        "submissions/accepted/two/d.c": b"x",
-        "submissions/submissions.yaml": b"x",
-    }
-    found = {item.path: item for item in list_submissions(read_package(folder(tmp_path, changed(LEGACY, files))))}
-    assert list(found) == [
-        "submissions/accepted/sum.py", "submissions/rejected/noext", "submissions/run_time_error/c.cpp",
-        "submissions/time_limit_exceeded/b.java", "submissions/wrong_answer/a.C",
-    ]  # fmt: skip
-    assert found["submissions/accepted/sum.py"].expected == {Verdict.AC}
-    assert found["submissions/run_time_error/c.cpp"].expected == {Verdict.RTE, Verdict.MLE, Verdict.SV}
-    assert [item.language for item in found.values()] == ["python3", None, "cpp", "java", "cpp"]
-    assert [item.says for item in found.values()] == ["AC", "not AC", "RTE", "TLE", "WA"]
 
 
 def test_big_files_of_an_archive_wait_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
