@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from judge.gateway.api import handlers, routes
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -83,3 +86,52 @@ def test_the_walk_is_true() -> None:
         begin = text.index(f"\nclass {owner}") if owner else 0
         pattern = rf"^ *(?:async )?def {name}\(|^static void {name}\("
         assert re.search(pattern, text[begin:], re.MULTILINE), f"{file} has no {owner}.{name}"
+
+
+# What a browser would ask another host for.
+FETCHED = re.compile(
+    r"""<(?:script|link|img|iframe)[^>]*(?:src|href)="((?:https?:)?//[^"]+)"""
+    r"""|url\(["']?(https?:[^)]+)|@import ["'](http[^"']+)"""
+)
+
+
+def test_the_site_is_whole_and_asks_no_other_host(tmp_path: Path) -> None:
+    """Sphinx takes a warning for an error; a link that leads nowhere is one."""
+    pytest.importorskip("sphinx", reason="sphinx is not installed; make setup-test installs it")
+    site = tmp_path / "site"
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts/make-docs"), str(site)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    built = {path.relative_to(site).with_suffix("").as_posix() for path in site.rglob("*.html")}
+    assert {
+        page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in (ROOT / "docs").rglob("*.md")
+    } <= built
+    assert {f"roles/{path.name}" for path in (ROOT / "roles").iterdir() if (path / "README.md").is_file()} <= built
+    calls = (site / "reference/api.html").read_text()
+    assert [
+        one.path for one in handlers.ROUTES if routes.PREFIX + one.path.replace("<", "{").replace(">", "}") not in calls
+    ] == []
+    commands = re.sub("<[^>]+>", "", (site / "reference/judgectl.html").read_text())
+    assert "judgectl problem verify" in commands and "judgectl audit" in commands
+    for path in [*site.rglob("*.html"), *site.rglob("*.css"), *site.rglob("*.js")]:
+        assert FETCHED.findall(path.read_text(errors="replace")) == [], path.name
+
+
+def test_nothing_is_left_to_be_done_later() -> None:
+    """The policy of docs/contributing.md: what is not done is an issue of the project, never a mark in the tree."""
+    marks = re.compile(r"\b(?:[T]ODO|[F]IXME|[X]XX)\b")
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    checked = 0
+    for name in files.split("\0"):
+        path = ROOT / name
+        if (
+            name
+            and path.is_file()
+            and not path.is_symlink()
+            and not name.startswith(("examples/", "tests/fuzz/corpus/"))
+        ):
+            checked += 1
+            found = marks.search(path.read_bytes().decode(errors="replace"))
+            assert found is None, f"{name}: {found[0] if found else ''}"
+    assert checked > 400
