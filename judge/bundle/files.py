@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -26,7 +26,7 @@ class BundleError(Exception):  # no JudgeError: bare hosts have no judge.errors
     """A bundle that cannot be made or used; the text is one sentence for the person who runs the playbook."""
 
 
-def blocks(file: BinaryIO) -> Iterator[bytes]:
+def blocks(file: IO[bytes]) -> Iterator[bytes]:
     """The rest of an open file in pieces that fit into memory."""
     while piece := file.read(_BLOCK):
         yield piece

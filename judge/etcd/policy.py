@@ -16,7 +16,6 @@ from cryptography.x509.oid import NameOID
 
 from judge.etcd.wire import DecodeError, messages, rpc
 
-MEMBER = "etcd-member.judge.internal"  # the name in a certificate without which no member of etcd is believed
 HEALTH = "/grpc.health.v1.Health/Check"
 _NOBODY = b"\0"  # a key that nobody has: what a linearizable question about nothing asks for
 

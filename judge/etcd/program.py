@@ -17,7 +17,7 @@ from judge import clock
 from judge.config import EtcdConfig, Tls
 from judge.errors import ConfigError, RefusedError
 from judge.etcd.planner import Peer
-from judge.etcd.policy import MEMBER
+from judge.pki.authority import MEMBER
 from judge.process import find_binary
 
 log = logging.getLogger(__name__)

@@ -1,127 +1,49 @@
-"""A small certificate authority: the embedded cluster's and the tests'. Real hosts get theirs from the pki role.
+"""Certificates between hosts: TLS contexts, who the other side is, and those of the embedded cluster and of tests.
 
-A certificate's subject says who: CN is the host's or executor's name, OU its role (executor, gateway, judicator).
+A certificate's subject says who: CN is the host's or executor's name, OU its role (executor, gateway, judicator). Real
+hosts get theirs from the role judge_pki, of the same authority (judge/pki/authority.py).
 """
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import ssl
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from judge import clock
+from judge import files
 from judge.config import Tls
-from judge.etcd.policy import MEMBER
+from judge.pki.authority import MEMBER, Authority, Wanted
 
-_YEARS = datetime.timedelta(days=3650)
-_SLACK = datetime.timedelta(hours=1)
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=mode)
-    path.chmod(mode)
-    path.write_bytes(data)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = clock.wall()
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SLACK)
-        .not_valid_after(now + _YEARS)
-    )
+_DAYS = 3650
 
 
 def make_ca(directory: Path) -> None:
-    """Make `ca.crt` and `ca.key` in the directory, once; an existing pair is kept."""
-    if (directory / "ca.key").exists() and (directory / "ca.crt").exists():
-        return
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Judge cluster CA")])
-    cert = (
-        _builder(name, name, key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.KeyUsage(
-                digital_signature=True,
-                content_commitment=False,
-                key_encipherment=False,
-                data_encipherment=False,
-                key_agreement=False,
-                key_cert_sign=True,
-                crl_sign=True,
-                encipher_only=False,
-                decipher_only=False,
-            ),
-            critical=True,
-        )
-        .sign(key, hashes.SHA256())
-    )
-    _write(directory / "ca.key", _key_pem(key), 0o600)
-    _write(directory / "ca.crt", cert.public_bytes(serialization.Encoding.PEM), 0o644)
+    """Make a directory an authority's, once; an existing one is kept. CaError when only a part of it is left."""
+    authority = Authority(directory)
+    if not authority.exists():
+        authority.make("embedded", _DAYS)
 
 
 def issue(directory: Path, name: str, role: str, hosts: list[str]) -> Tls:
-    """Make `NAME-ROLE.crt` and `.key` signed by the directory's CA, once; returns them as a TLS config.
+    """Make `NAME-ROLE.crt` and `.key` signed by the directory's authority, once; returns them as a TLS config.
 
-    Those of the role `etcd` also have the name by which members of etcd know each other; nobody else gets it.
+    Those of the role `etcd` also have the name by which members of etcd know each other; nobody else gets it. CaError
+    for another role that asks for it.
     """
-    if MEMBER in hosts:
-        msg = f"{MEMBER} is a name of etcd's members only"
-        raise ValueError(msg)
-    if role == "etcd":
-        hosts = [*hosts, MEMBER]
     tls = Tls(ca=directory / "ca.crt", cert=directory / f"{name}-{role}.crt", key=directory / f"{name}-{role}.key")
     if tls.cert.exists() and tls.key.exists():
         return tls
-    ca = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
-    ca_key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), None)
-    if not isinstance(ca_key, ec.EllipticCurvePrivateKey):
-        msg = f"{directory / 'ca.key'} is not an elliptic-curve key"
-        raise TypeError(msg)
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role),
-            x509.NameAttribute(NameOID.COMMON_NAME, name),
-        ]
-    )
-    names: list[x509.GeneralName] = []
-    for host in hosts:
-        try:
-            names.append(x509.IPAddress(ipaddress.ip_address(host)))
-        except ValueError:
-            names.append(x509.DNSName(host))
-    cert = (
-        _builder(subject, ca.subject, key.public_key())
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
-        )
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
-    _write(tls.key, _key_pem(key), 0o600)
-    _write(tls.cert, cert.public_bytes(serialization.Encoding.PEM), 0o644)
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
+    names = [*hosts, MEMBER] if role == "etcd" else hosts
+    certificate = Authority(directory).issue(request, Wanted(name, role, tuple(names), days=_DAYS, renew_days=0))
+    plain = serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    files.replace(tls.key, pem, durable=True)
+    files.replace(tls.cert, certificate, 0o644, durable=True)
     return tls
 
 

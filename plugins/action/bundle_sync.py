@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.module_utils.common.text.converters import to_text
 from ansible.plugins.action import ActionBase
 
 MANIFEST = "manifest.json"
@@ -40,7 +39,7 @@ def pack(root: Path, files: dict[str, dict[str, Any]], names: list[str], target:
                     member = tarfile.TarInfo(name)
                     member.size = entry["size"]
                     measured = _Measured(file)
-                    archive.addfile(member, measured)  # type: ignore[arg-type]
+                    archive.addfile(member, measured)
                     if measured.digest.hexdigest() != entry["sha256"] or file.read(1):
                         return fault
             except OSError:
@@ -84,10 +83,6 @@ class ActionModule(ActionBase):
                 self._remove_tmp_path(self._connection._shell.tmpdir)  # noqa: SLF001 - as above
         return result
 
-    def _make_tmp_path(self) -> str:
-        made: str = super()._make_tmp_path()
-        return made
-
     def _manifest(self, root: Path, expected: str) -> str:
         path = root / MANIFEST
         try:
@@ -100,7 +95,7 @@ class ActionModule(ActionBase):
         if expected and hashlib.sha256(data).hexdigest() != expected.lower():
             msg = f"{path} is not the one whose SHA-256 is bundle_manifest_sha256; copy the bundle anew"
             raise AnsibleActionFail(msg)
-        return to_text(data)
+        return data.decode()
 
     def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         done: dict[str, Any] = self._execute_module(

@@ -88,7 +88,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Make what is missing; returns token, formed, forming, initial_members, ready and admin_sha256."""
-        result = super().run(tmp, task_vars)
+        result: dict[str, Any] = super().run(tmp, task_vars)
         _, args = self.validate_argument_spec(
             argument_spec={
                 "directory": {"type": "path", "required": True},

@@ -10,9 +10,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.template import trust_as_template
 
-_SOURCES = ("template", "src", "link", "directory", "absent")
-_ATTRIBUTES = ("owner", "group", "mode", "validate", "then")
-_KNOWN = {"path", "secret", *_SOURCES, *_ATTRIBUTES}
+_STATES = ("file", "directory", "link", "absent")
+_ATTRIBUTES = ("owner", "group", "mode", "validate", "apply", "then")
+_KNOWN = {"dest", "src", "state", "secret", *_ATTRIBUTES}
+_TEMPLATE = ".j2"
 
 
 class ActionModule(ActionBase):
@@ -31,14 +32,14 @@ class ActionModule(ActionBase):
         done: dict[str, Any] = self._execute_module(
             module_name="judge_place",
             module_args={
-                "items": [item for item in items if item.get("kind") != "pending"],
+                "items": [item for item in items if item["state"] != "pending"],
                 "users": list(args.get("users") or []),
                 "diff": bool(self._task.diff),
             },
             task_vars=task_vars,
         )
         done.pop("invocation", None)
-        pending = [item["path"] for item in items if item.get("kind") == "pending"]
+        pending = [item["dest"] for item in items if item["state"] == "pending"]
         if pending and not done.get("failed"):
             done["changed"] = True
             done["paths"] = sorted([*done["paths"], *pending])
@@ -46,25 +47,28 @@ class ActionModule(ActionBase):
 
     def _prepared(self, item: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """One item as the module takes it: with its content instead of where that comes from."""
-        given = [name for name in _SOURCES if item.get(name)]
-        unknown = sorted(set(item) - _KNOWN)
-        if unknown or len(given) != 1 or not item.get("path"):
-            what = f"unknown '{unknown[0]}'" if unknown else f"{' and '.join(given) or 'none'} given"
-            msg = f"judge_place: {item.get('path') or 'an item without path'}: {what}; expected path and one of " + (
-                ", ".join(_SOURCES)
+        state, source = str(item.get("state") or "file"), str(item.get("src") or "")
+        fault = next((f"unknown '{name}'" for name in sorted(set(item) - _KNOWN)), "")
+        if not fault and state not in _STATES:
+            fault = f"state is '{state}'"
+        if not fault and not source and state in {"file", "link"}:
+            fault = f"a {state} without src"
+        if fault or not item.get("dest"):
+            msg = (
+                f"judge_place: {item.get('dest') or 'an item'}: {fault or 'it has no dest'}; "
+                f"expected dest, state ({', '.join(_STATES)}), and for file and link src"
             )
             raise AnsibleActionFail(msg)
-        ready = {name: str(item[name]) for name in _ATTRIBUTES if item.get(name)}
-        ready |= {"path": str(item["path"]), "secret": bool(item.get("secret"))}
-        kind = given[0]
-        if kind == "link":
-            return ready | {"kind": "link", "target": str(item["link"])}
-        if kind in {"directory", "absent"}:
-            return ready | {"kind": kind}
-        data = self._rendered(item, task_vars) if kind == "template" else self._read(str(item["src"]))
+        ready: dict[str, Any] = {name: str(item[name]) for name in _ATTRIBUTES if item.get(name)}
+        ready |= {"dest": str(item["dest"]), "secret": bool(item.get("secret")), "state": state}
+        if state == "link":
+            return ready | {"src": source}
+        if state != "file":
+            return ready
+        data = self._rendered(source, task_vars) if source.endswith(_TEMPLATE) else self._read(source)
         if data is None:
-            return ready | {"kind": "pending"}
-        return ready | {"kind": "file", "content": base64.b64encode(data).decode()}
+            return ready | {"state": "pending"}
+        return ready | {"content": base64.b64encode(data).decode()}
 
     def _read(self, source: str) -> bytes | None:
         """A file of the controller, which may be encrypted by ansible-vault; None where check mode has not made it."""
@@ -76,9 +80,9 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(msg)
         return Path(self._loader.get_real_file(str(path))).read_bytes()
 
-    def _rendered(self, item: dict[str, Any], task_vars: dict[str, Any]) -> bytes:
+    def _rendered(self, name: str, task_vars: dict[str, Any]) -> bytes:
         """A template of the role, as ansible.builtin.template renders it."""
-        source = self._find_needle("templates", str(item["template"]))
+        source = self._find_needle("templates", name)
         text = trust_as_template(self._loader.get_text_file_contents(source))
         templar = self._templar.copy_with_new_env(
             searchpath=[str(Path(source).parent)], available_variables=task_vars.copy()

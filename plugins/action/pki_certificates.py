@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-
-def _authority_code() -> ModuleType:
-    """plugins/module_utils/judge_ca.py, which Ansible itself hands to modules only."""
-    name = "judge_ca"
-    if name not in sys.modules:
-        path = Path(__file__).resolve().parents[1] / "module_utils/judge_ca.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            msg = f"{path} is missing; restore this project's files"
-            raise AnsibleActionFail(msg)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except ImportError as exc:
-            del sys.modules[name]
-            msg = f"{exc.name} is missing on the controller; install the Python package cryptography there"
-            raise AnsibleActionFail(msg) from None
-    return sys.modules[name]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
+from judge.pki.authority import Authority, CaError, Wanted, load_request, sign_all
 
 
 class ActionModule(ActionBase):
@@ -63,10 +44,9 @@ class ActionModule(ActionBase):
                 },
             }
         )
-        code = _authority_code()
-        authority = code.Authority(Path(given["authority"]).expanduser())
+        authority = Authority(Path(given["authority"]).expanduser())
         wanted = [
-            code.Wanted(given["host"], each["role"], tuple(each["sans"]), given["days"], given["renew_days"])
+            Wanted(given["host"], each["role"], tuple(each["sans"]), given["days"], given["renew_days"])
             for each in given["certificates"]
         ]
         files = [{key: each[key] for key in ("name", "owner", "group")} for each in given["certificates"]]
@@ -81,8 +61,8 @@ class ActionModule(ActionBase):
             result["reasons"] = {each["name"]: "there is none" for each in files}
             return result
         try:
-            decided = self._decide(code, authority, found["held"], wanted, given)
-        except code.CaError as exc:
+            decided = self._decide(authority, found["held"], wanted, given)
+        except CaError as exc:
             raise AnsibleActionFail(str(exc)) from None
         fresh = [{**file, "certificate": pem} for file, (pem, _) in zip(files, decided, strict=True)]
         result["reasons"] = {file["name"]: why for file, (_, why) in zip(files, decided, strict=True) if why}
@@ -94,20 +74,17 @@ class ActionModule(ActionBase):
         return result
 
     def _decide(
-        self, code: ModuleType, authority: Any, held: list[dict[str, str]], wanted: list[Any], given: dict[str, Any]
+        self, authority: Authority, held: list[dict[str, str]], wanted: list[Wanted], given: dict[str, Any]
     ) -> list[tuple[str, str]]:
         """What to issue; in check mode a key that is still to be made counts as a certificate that is missing."""
         if self._task.check_mode:
             reasons = []
             for have, want in zip(held, wanted, strict=True):
-                request = code.load_request(have["csr"], want) if have["csr"] else None
+                request = load_request(have["csr"], want) if have["csr"] else None
                 why = authority.reason_to_issue(have["certificate"], request, want) if request else "there is none"
                 reasons.append(("", why or ("asked for" if given["force"] else "")))
             return reasons
-        decided: list[tuple[str, str]] = code.sign_all(
-            authority, held, wanted, force=given["force"] or given["new_keys"]
-        )
-        return decided
+        return sign_all(authority, held, wanted, force=given["force"] or given["new_keys"])
 
     def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         done: dict[str, Any] = self._execute_module(

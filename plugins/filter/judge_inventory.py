@@ -32,7 +32,7 @@ def judge_listen(address: str) -> str:
 def judge_unit_item(unit: str, sources: str) -> dict[str, str]:
     """The item of judge_place that installs one of the project's units."""
     return {
-        "path": f"/etc/systemd/system/{unit}",
+        "dest": f"/etc/systemd/system/{unit}",
         "src": f"{sources}/{unit}",
         "then": "systemctl daemon-reload",
     }

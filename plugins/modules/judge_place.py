@@ -28,10 +28,13 @@ description:
 options:
   items:
     description:
-      - What to have, in this order. Each has C(path) and one of C(template), C(src) (a file of the controller),
-        C(link) (to what), C(directory), C(absent); and C(owner), C(group), C(mode).
-      - C(validate) is a command, with C(%s) for the new file, that must succeed before the file takes its place. One
-        that puts settings into force can so never be forgotten by a run that was cut off.
+      - What to have, in this order, in the words of the builtin modules. Each has C(dest), and C(owner), C(group) and
+        C(mode) where they are not root's 0644 (directories 0755).
+      - C(state) is C(file) (the default, a copy of C(src), which is rendered first when it ends in C(.j2)), C(link) (to
+        C(src)), C(directory) or C(absent).
+      - C(validate) is a command, with C(%s) for the new file, that must succeed before the file takes its place.
+      - C(apply) is one that puts the new file's settings into force, also before it takes its place. What is in place
+        was so in force, and a run that was cut off forgets nothing.
       - C(then) is a command that runs once after all items when one of those that name it has changed. Until it has
         succeeded it is noted on the host, so that a run that is cut off leaves it to the next one.
       - C(secret) keeps a content out of the diff.
@@ -50,7 +53,7 @@ EXAMPLES = r"""
 - name: The executor's files are in their places
   judge_place:
     items:
-      - {path: /etc/judge/executor.yml, template: executor.yml.j2, mode: "0640", validate: judge config check %s}
+      - {dest: /etc/judge/executor.yml, src: executor.yml.j2, mode: "0640", validate: judge config check %s}
 """
 
 RETURN = r"""
@@ -71,7 +74,7 @@ def owner_ids(item: dict[str, Any]) -> tuple[int, int]:
         return pwd.getpwnam(item["owner"]).pw_uid, grp.getgrnam(item["group"]).gr_gid
     except KeyError:
         msg = (
-            f"{item['path']} is to belong to {item['owner']}:{item['group']}, which this host does not have; "
+            f"{item['dest']} is to belong to {item['owner']}:{item['group']}, which this host does not have; "
             "run site.yml, whose role common makes the users"
         )
         raise PlaceError(msg) from None
@@ -133,23 +136,23 @@ class Placer:
 
     def place(self, item: dict[str, Any]) -> None:
         """Bring one item about."""
-        path, then = Path(item["path"]), item["then"]
+        path, then = Path(item["dest"]), item["then"]
         note = noted(then)
         if then and then not in self.due and note.exists():
-            self.changed.append(item["path"])
+            self.changed.append(item["dest"])
             self.due.append(then)
         found = looked_at(path)
-        if not getattr(self, f"_{item['kind']}")(path, found, item, write=False):
+        if not getattr(self, f"_{item['state']}")(path, found, item, write=False):
             return
-        if item["path"] not in self.changed:
-            self.changed.append(item["path"])
+        if item["dest"] not in self.changed:
+            self.changed.append(item["dest"])
         if then and then not in self.due:
             self.due.append(then)
         if self.write:
             if then:
                 RECORDS.mkdir(mode=0o755, exist_ok=True)
                 note.write_text(f"{then}\n", encoding="utf-8")
-            getattr(self, f"_{item['kind']}")(path, found, item, write=True)
+            getattr(self, f"_{item['state']}")(path, found, item, write=True)
 
     def finish(self) -> None:
         """Run what is due after the items."""
@@ -163,12 +166,12 @@ class Placer:
         return found is not None
 
     def _link(self, path: Path, found: os.stat_result | None, item: dict[str, Any], *, write: bool) -> bool:
-        if found and stat.S_ISLNK(found.st_mode) and str(path.readlink()) == item["target"]:
+        if found and stat.S_ISLNK(found.st_mode) and str(path.readlink()) == item["src"]:
             return False
         if write:
             fresh = path.with_name(f".{path.name}.judge-new")
             fresh.unlink(missing_ok=True)
-            fresh.symlink_to(item["target"])
+            fresh.symlink_to(item["src"])
             fresh.replace(path)
         return True
 
@@ -221,9 +224,10 @@ class Placer:
                 file.flush()
                 os.fsync(file.fileno())
             self._settle(fresh, item)
-            if item["validate"]:
-                command = [word.replace("%s", str(fresh)) for word in shlex.split(item["validate"])]
-                self._run(command, f"{path} failed to validate, the old one is still in place")
+            for key, fault in (("validate", "failed to validate"), ("apply", "could not be applied")):
+                command = [word.replace("%s", str(fresh)) for word in shlex.split(item[key])]
+                if command:
+                    self._run(command, f"{path} {fault}, the old one is still in place")
             fresh.replace(path)
         finally:
             fresh.unlink(missing_ok=True)
@@ -244,14 +248,15 @@ def main() -> None:
                 "elements": "dict",
                 "required": True,
                 "options": {
-                    "path": {"type": "str", "required": True},
-                    "kind": {"type": "str", "required": True, "choices": ["file", "directory", "link", "absent"]},
+                    "dest": {"type": "str", "required": True},
+                    "state": {"type": "str", "required": True, "choices": ["file", "directory", "link", "absent"]},
                     "content": {"type": "str", "default": "", "no_log": True},
-                    "target": text,
+                    "src": text,
                     "owner": {"type": "str", "default": "root"},
                     "group": {"type": "str", "default": "root"},
                     "mode": text,
                     "validate": text,
+                    "apply": text,
                     "then": text,
                     "secret": {"type": "bool", "default": False},
                 },
@@ -266,7 +271,7 @@ def main() -> None:
         with one_at_a_time() if placer.write else contextlib.nullcontext():
             placer.users(module.params["users"])
             for item in module.params["items"]:
-                item["mode"] = item["mode"] or (_DIRECTORY_MODE if item["kind"] == "directory" else _FILE_MODE)
+                item["mode"] = item["mode"] or (_DIRECTORY_MODE if item["state"] == "directory" else _FILE_MODE)
                 placer.place(item)
             placer.finish()
     except (PlaceError, LockedError) as exc:

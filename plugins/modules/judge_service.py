@@ -149,7 +149,7 @@ class Service:
 
         while True:
             try:
-                return health.all_well() if self.whole else health.well()
+                return str(health.all_well() if self.whole else health.well())
             except (UnwellError, JudgeError) as exc:
                 if self.late():
                     msg = f"{self.unit.name} runs but is not well: {exc}{self.unit.last_words()}"

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from judge.bundle import manifest
+from judge.pki import authority as ca
 from lab.cluster import Lab
-from tests.support.ansible_plugins import module_utils
 from tests.support.capable import no_lab
 from tests.support.deployment import Deployment, bare_hosts, differences, files_below
 
@@ -49,7 +49,6 @@ def make_bundle(path: Path) -> None:
 
 def make_authority(path: Path, *, days: int) -> None:
     """An authority of the real module's making; with negative days one that has expired."""
-    ca = module_utils("judge_ca")
     with pytest.MonkeyPatch.context() as patch:
         if days < 0:
             made = ca.now() + datetime.timedelta(days=2 * days)

@@ -17,6 +17,7 @@ files = module_utils("judge_files")  # as hosts have it: a link to judge/bundle/
 apt = module_utils("judge_apt")
 sync = plugin("modules", "bundle_sync")
 action = plugin("action", "bundle_sync")
+verify = plugin("action", "bundle_verify")
 
 FOR = {"release": "trixie", "architecture": "amd64", "python": "3.13", "versions": {"judge": "0.1.0"}}
 
@@ -58,9 +59,9 @@ def test_the_same_files_give_the_same_manifest(bundle: Path) -> None:
 
 @pytest.mark.parametrize("name", ["debs/a_1_amd64.deb", "wheels/b-1-py3-none-any.whl", "bin/mongod"])
 def test_one_flipped_byte_is_named_in_one_sentence(bundle: Path, name: str) -> None:
-    assert run_module("bundle_verify", {"path": str(bundle)})["problems"] == []
+    assert verify.compared(bundle)["problems"] == []
     flip(bundle / name)
-    (problem,) = run_module("bundle_verify", {"path": str(bundle)})["problems"]
+    (problem,) = verify.compared(bundle)["problems"]
     assert name in problem and "SHA-256" in problem and "make it anew" in problem
 
 
@@ -101,7 +102,7 @@ def test_another_format_is_refused() -> None:
 
 
 def test_no_bundle_at_all_says_how_to_make_one(tmp_path: Path) -> None:
-    (problem,) = run_module("bundle_verify", {"path": str(tmp_path)})["problems"]
+    (problem,) = verify.compared(tmp_path)["problems"]
     assert "playbooks/bundle.yml" in problem
 
 

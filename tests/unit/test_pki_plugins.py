@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from judge.etcd.policy import MEMBER
+from judge.pki import authority as ca
+from judge.pki.authority import MEMBER
 from judge.rpc.pki import peer_identity
-from tests.support.ansible_plugins import module_utils, run_module
+from tests.support.ansible_plugins import module_utils, plugin, run_module
 
-ca = module_utils("judge_ca")
+pki_ca = plugin("action", "pki_ca")
 keys = module_utils("judge_keys")
 
 SANS = ("j1", "10.77.0.11", "localhost", "127.0.0.1")
@@ -26,9 +27,14 @@ def wanted(**other: Any) -> Any:
     return ca.Wanted(**{"name": "j1", "role": "judicator", "sans": SANS, "days": 730, "renew_days": 60, **other})
 
 
+def bring_about(path: Path, *, make: bool = True, write: bool = True) -> dict[str, Any]:
+    made: dict[str, Any] = pki_ca.brought_about(path, "test", 3650, make=make, write=write)
+    return made
+
+
 @pytest.fixture
 def authority(tmp_path: Path) -> Any:
-    made = run_module("pki_ca", {"path": str(tmp_path / "pki"), "name": "test"})
+    made = bring_about(tmp_path / "pki")
     assert made["changed"] and made["days_left"] in {3649, 3650}
     return ca.Authority(tmp_path / "pki")
 
@@ -53,13 +59,13 @@ def test_the_authority_is_made_once_and_its_secrets_are_its_owners(authority: An
     assert authority.directory.stat().st_mode & 0o777 == 0o700
     assert "BEGIN ENCRYPTED PRIVATE KEY" in authority.key_file.read_text()
     before = authority.cert_file.read_bytes()
-    again = run_module("pki_ca", {"path": str(authority.directory)})
+    again = bring_about(authority.directory)
     assert again["changed"] is False and authority.cert_file.read_bytes() == before
     assert authority.passphrase_file.read_text().strip() not in json.dumps(again)
 
 
 def test_check_mode_makes_no_authority(tmp_path: Path) -> None:
-    assert run_module("pki_ca", {"path": str(tmp_path / "pki")}, check=True)["changed"] is True
+    assert bring_about(tmp_path / "pki", write=False)["changed"] is True
     assert list(tmp_path.iterdir()) == []
 
 
@@ -140,7 +146,6 @@ def test_only_members_of_etcd_get_the_name_by_which_they_know_each_other(authori
     for name in (MEMBER, MEMBER.upper(), f"{MEMBER}."):
         with pytest.raises(ca.CaError, match="take it out of the inventory"):
             issue(tmp_path / "tls", authority, wanted(sans=(*SANS, name)))
-    assert ca.MEMBER == MEMBER
     assert issue(tmp_path / "tls", authority, wanted(role="etcd", sans=(*SANS, MEMBER))) == "there is none"
 
 
@@ -194,8 +199,9 @@ def test_an_expired_authority_is_a_problem(tmp_path: Path) -> None:
     old = ca.Authority(tmp_path / "pki")
     old.make("test", 0)
     assert "expired on" in old.problem(ca.now())
-    assert "expired on" in run_module("pki_ca", {"path": str(old.directory), "state": "read"})["problem"]
-    assert run_module("pki_ca", {"path": str(old.directory)})["failed"]
+    assert "expired on" in bring_about(old.directory, make=False)["problem"]
+    with pytest.raises(ca.CaError, match="expired on"):
+        bring_about(old.directory)
 
 
 def test_what_is_wrong_with_an_authority_is_said(authority: Any) -> None:

@@ -19,8 +19,8 @@ MINE = {"owner": getpass.getuser(), "group": grp.getgrgid(os.getgid()).gr_name}
 
 
 def item(path: Path, text: str | None = None, **more: Any) -> dict[str, Any]:
-    content = {} if text is None else {"kind": "file", "content": base64.b64encode(text.encode()).decode()}
-    return {"path": str(path), **MINE, **content, **more}
+    content = {} if text is None else {"state": "file", "content": base64.b64encode(text.encode()).decode()}
+    return {"dest": str(path), **MINE, **content, **more}
 
 
 def place(*items: dict[str, Any], check: bool = False, diff: bool = False) -> dict[str, Any]:
@@ -31,10 +31,10 @@ def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
     """Files, directories and links: foretold, made, and then not touched."""
     target = tmp_path / "etc"
     items = [
-        item(target, kind="directory"),
+        item(target, state="directory"),
         item(target / "a.yml", "text", mode="0640"),
-        item(target / "gone", kind="absent"),
-        item(target / "link", kind="link", target="/dev/null"),
+        item(target / "gone", state="absent"),
+        item(target / "link", state="link", src="/dev/null"),
     ]
     wanted = [str(target), str(target / "a.yml"), str(target / "link")]
     assert place(*items, check=True)["paths"] == wanted
@@ -76,9 +76,17 @@ def test_a_file_that_fails_its_check_leaves_the_old_one(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_check_runs_only_for_what_changes(tmp_path: Path) -> None:
+def test_settings_that_cannot_be_put_into_force_are_not_in_place(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    done = place(item(file, "text", validate="true", apply="false %s"))
+    assert done["failed"] and "could not be applied, the old one is still in place" in done["msg"]
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("key", ["validate", "apply"])
+def test_a_command_runs_only_for_what_changes(tmp_path: Path, key: str) -> None:
     file, seen = tmp_path / "a", tmp_path / "seen"
-    checked = item(file, "text", validate=f"cp %s {seen}")
+    checked = item(file, "text", **{key: f"cp %s {seen}"})
     place(checked, check=True)
     assert not seen.exists()
     place(checked)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.ansible_plugins import module_utils, plugin, run_module
+from tests.support.ansible_plugins import module_utils, run_module
 
-precheck = plugin("filter", "precheck")
+precheck = module_utils("judge_findings")
 observe = module_utils("judge_observe")
 
 TOKEN = "token-of-this-cluster"
@@ -71,9 +71,7 @@ class Cluster:
         return found
 
     def lines(self) -> list[str]:
-        report = precheck.precheck_findings(
-            self.hostvars, self.groups, {"/bundle": BUNDLE}, self.problems, self.token, 2.0
-        )
+        report = precheck.report(self.hostvars, self.groups, {"/bundle": BUNDLE}, self.problems, self.token, 2.0)
         lines: list[str] = report["lines"]
         assert report["faults"] == sum(line.startswith("FAULT: ") for line in lines)
         return lines

@@ -83,7 +83,7 @@ def test_secret_files_are_placed_in_silence():
             for item in items if isinstance(items, list) else []:
                 if str(item.get("src", "")).endswith(tuple(secrets)):
                     touched.add(Path(item["src"]).name)
-                    assert item.get("secret") is True, f"{path}: {item['path']}"
+                    assert item.get("secret") is True, f"{path}: {item['dest']}"
     assert touched == {"mongodb.keyfile", "mongodb.password", "session.key"}
 
 

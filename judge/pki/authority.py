@@ -1,13 +1,13 @@
-"""The cluster's certificate authority. Runs on the controller, with the `cryptography` of its Python.
+"""A certificate authority: roles of Ansible use it on the controller (plugins/action/pki_*.py), `judge up` for itself.
 
-A certificate's subject is what judge/rpc/pki.py reads: CN is the host's name in the inventory, OU its role.
+A certificate's subject is what judge/rpc/pki.py reads: CN is the host's name in the inventory, OU its role. Nothing but
+`cryptography` is needed, which Ansible brings.
 """
 
 from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +18,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-MEMBER = "etcd-member.judge.internal"  # what members of etcd know each other by: judge/etcd/policy.py
+from judge import clock, files
+from judge.errors import JudgeError
+
+MEMBER = "etcd-member.judge.internal"  # the name in a certificate without which no member of etcd is believed
 _MEMBERS = (MEMBER, f"*.{MEMBER.partition('.')[2]}")  # the names in a certificate that stand for it
 _SLACK = datetime.timedelta(hours=1)
 _PEM = serialization.Encoding.PEM
 
 
-class CaError(Exception):
+class CaError(JudgeError):
     """An authority or a request that cannot be used; the text is one sentence for the person who runs the playbook."""
 
 
@@ -41,7 +44,7 @@ class Wanted:
 
 def now() -> datetime.datetime:
     """The controller's time, in UTC."""
-    return datetime.datetime.now(datetime.UTC)
+    return clock.wall()
 
 
 def days_left(certificate: x509.Certificate, at: datetime.datetime) -> int:
@@ -65,18 +68,6 @@ def subject(name: str, role: str) -> x509.Name:
     return x509.Name(
         [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role), x509.NameAttribute(NameOID.COMMON_NAME, name)]
     )
-
-
-def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replace a file durably; a secret is never readable by others, not even while it is written."""
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
@@ -135,12 +126,12 @@ class Authority:
         encrypted = key.private_bytes(
             _PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(passphrase)
         )
-        write_private(self.passphrase_file, passphrase + b"\n")
-        unfinished = self.key_file.with_name("ca.key.unfinished")
-        write_private(unfinished, encrypted)
-        write_private(self.cert_file.with_name("ca.crt.unfinished"), certificate.public_bytes(_PEM), 0o644)
-        unfinished.replace(self.key_file)
-        self.cert_file.with_name("ca.crt.unfinished").replace(self.cert_file)
+        files.replace(self.passphrase_file, passphrase + b"\n", durable=True)
+        key_file, cert_file = (path.with_name(f"{path.name}.unfinished") for path in (self.key_file, self.cert_file))
+        files.replace(key_file, encrypted, durable=True)
+        files.replace(cert_file, certificate.public_bytes(_PEM), 0o644, durable=True)
+        key_file.replace(self.key_file)
+        cert_file.replace(self.cert_file)
 
     def certificate(self) -> x509.Certificate:
         """The authority's certificate; CaError when it cannot be read."""

@@ -1,0 +1,68 @@
+"""The cluster's certificate authority on the controller: made once, then only read."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
+from judge.pki.authority import Authority, CaError, days_left, now
+
+
+def brought_about(path: Path, name: str, days: int, *, make: bool, write: bool) -> dict[str, Any]:
+    """The task's result; with `make` an authority that is missing is one to be made, and with `write` it is made.
+
+    CaError when there is one and it cannot sign, unless nothing is to be made. No secret is in the result.
+    """
+    authority = Authority(path)
+    problem = authority.problem(now())
+    if problem:
+        if make:
+            raise CaError(problem)
+        return {"changed": False, "problem": problem, "exists": True}
+    missing = not authority.exists()
+    if missing and make and write:
+        authority.make(name, days)
+    result: dict[str, Any] = {"changed": missing and make, "problem": "", "exists": authority.exists()}
+    if result["exists"]:
+        result["certificate"] = authority.cert_file.read_text(encoding="ascii")
+        result["days_left"] = days_left(authority.certificate(), now())
+    return result
+
+
+class ActionModule(ActionBase):
+    """`pki_ca: {path, name, days, state}`; once for all hosts (`run_once`), on the controller and as its user.
+
+    `state: present` (the default) makes it and fails when it cannot sign; `state: read` only says how it is: `problem`
+    (why it cannot sign), `exists`, and where it exists `certificate` (PEM) and `days_left`.
+    """
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+    _supports_diff = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ansible's entry point."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _, given = self.validate_argument_spec(
+            {
+                "path": {"type": "path", "required": True},
+                "name": {"type": "str", "default": "judge"},
+                "days": {"type": "int", "default": 3650},
+                "state": {"type": "str", "choices": ["present", "read"], "default": "present"},
+            }
+        )
+        make, write = given["state"] == "present", not self._task.check_mode
+        try:
+            path = Path(given["path"]).expanduser()
+            return result | brought_about(path, str(given["name"]), given["days"], make=make, write=write)
+        except OSError as exc:
+            msg = f"{exc.filename}: {exc.strerror}; make judge_secrets_dir writable for this user"
+            raise AnsibleActionFail(msg) from None
+        except CaError as exc:
+            raise AnsibleActionFail(str(exc)) from None

@@ -1,0 +1,274 @@
+"""Faults of a cluster before it is deployed: from the inventory and from what was seen on hosts, to sentences. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$")
+_ADDRESS = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$")
+_RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
+_VOTERS = 7
+# Programs of Debian's packages that this deployment runs or replaces itself.
+_OWN_UNITS = ("judge-", "nginx.service")
+
+
+class Finding(NamedTuple):
+    """One sentence about a host (or about the cluster, with an empty host), and whether it stops the deployment."""
+
+    host: str
+    text: str
+    fatal: bool = True
+
+    def line(self) -> str:
+        """As it is printed."""
+        about = f"{self.host}: " if self.host else ""
+        return f"{'FAULT' if self.fatal else 'warning'}: {about}{self.text}"
+
+
+def _addresses(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+    seen: dict[str, str] = {}
+    for name, host in sorted(hosts.items()):
+        address = str(host.get("address") or "")
+        if not _NAME.match(name):
+            yield Finding(name, "this name cannot be a host's; use letters, digits, '.', '_' and '-'")
+        if not address:
+            yield Finding(name, "it has no address; set ansible_host (or judge_address) in the inventory")
+        elif not _ADDRESS.match(address):
+            yield Finding(name, f"'{address}' is no IPv4 address or host name; correct ansible_host in the inventory")
+        elif address in seen:
+            yield Finding(name, f"it has the same address as {seen[address]}, {address}; correct one in the inventory")
+        else:
+            seen[address] = name
+
+
+def _numbers(groups: dict[str, list[str]]) -> Iterator[Finding]:
+    judicators = len(groups.get("judicators", []))
+    if not judicators:
+        yield Finding("", "the inventory has no judicators; name one, three or five hosts in the group 'judicators'")
+    elif judicators > _VOTERS:
+        yield Finding(
+            "",
+            f"there are {judicators} judicators and at most {_VOTERS} can vote; leave {_VOTERS} or fewer in the group",
+        )
+    elif judicators % 2 == 0:
+        instead = f"{judicators - 1} or {judicators + 1}"
+        yield Finding(
+            "", f"{judicators} judicators bear no more failures than {judicators - 1}; use {instead}", fatal=False
+        )
+    for group, what in (("executors", "nothing will be judged"), ("gateways", "nobody can hand in anything")):
+        if not groups.get(group):
+            yield Finding(
+                "", f"the inventory has no {group}, so {what}; name a host in the group '{group}'", fatal=False
+            )
+
+
+def _system(name: str, seen: dict[str, Any], host: dict[str, Any]) -> Iterator[Finding]:
+    system = seen["os"]
+    here = f"{system['id'] or 'unknown'} {system['codename']}".strip()
+    if system["id"] != "debian" or system["codename"] not in _RELEASES:
+        yield Finding(
+            name, f"its system is {here}; install {' or '.join(f'{text} ({code})' for code, text in _RELEASES.items())}"
+        )
+    if not seen["systemd"]:
+        yield Finding(name, "systemd does not run there; boot the host with systemd")
+    if not seen["root"]:
+        yield Finding(name, "the tasks do not run as root; let the inventory's user use sudo, and set ansible_become")
+    bundle = host.get("bundle") or {}
+    if not bundle:
+        return
+    if system["codename"] in _RELEASES and bundle["release"] != system["codename"]:
+        yield Finding(
+            name,
+            f"the bundle is for {bundle['release']} and the host is {system['codename']}; "
+            f"make another with playbooks/bundle.yml -e bundle_release={system['codename']} "
+            "and name it as the host's judge_bundle",
+        )
+    elif bundle["python"] != seen["python"]:
+        yield Finding(
+            name,
+            f"the bundle's wheels are for Python {bundle['python']} and /usr/bin/python3 is "
+            f"{seen['python'] or 'missing'}; install the release's own python3",
+        )
+    if bundle["architecture"] != seen["architecture"]:
+        yield Finding(
+            name,
+            f"the bundle is for {bundle['architecture']} and the host is {seen['architecture']}; make a bundle on a "
+            f"{seen['architecture']} controller and name it as the host's judge_bundle",
+        )
+
+
+def _ports(name: str, seen: dict[str, Any], host: dict[str, Any]) -> Iterator[Finding]:
+    uses: dict[int, str] = {}
+    for port, use in host.get("ports", []):
+        if port in uses and uses[port] != use:
+            yield Finding(name, f"port {port} is meant for {uses[port]} and for {use}; give one of them another port")
+        uses[port] = use
+        holder = seen["ports"].get(str(port))
+        if holder is None or holder["unit"].startswith(_OWN_UNITS):
+            continue
+        who = holder["unit"] or holder["program"] or "another program"
+        yield Finding(name, f"port {port}, which {use} needs, is taken by {who}; stop it, or set another port")
+
+
+def _disks(name: str, seen: dict[str, Any], host: dict[str, Any]) -> Iterator[Finding]:
+    needs: dict[int, list[tuple[str, int]]] = {}
+    for path, megabytes in host.get("space", {}).items():
+        needs.setdefault(seen["disks"][path]["device"], []).append((path, megabytes))
+    for wanted in needs.values():
+        path, total = wanted[0][0], sum(megabytes for _, megabytes in wanted)
+        free = seen["disks"][path]["free"] // 1_000_000
+        if free < total:
+            where = " and ".join(path for path, _ in wanted)
+            yield Finding(
+                name, f"{where}: {free} MB are free and {total} MB are needed; free space or enlarge the disk"
+            )
+
+
+def _old_data(name: str, seen: dict[str, Any], host: dict[str, Any], token: str) -> Iterator[Finding]:
+    if host.get("judicator"):
+        etcd = seen["etcd"]
+        where = host["etcd_path"]
+        if etcd["token"] is not None:
+            if etcd["token"] == "":
+                yield Finding(
+                    name, f"{where}/membership.json is unreadable; restore it, or move {where} away to join anew"
+                )
+            elif etcd["token"] != token:
+                yield Finding(
+                    name, f"{where} holds another cluster's data; move it away, or use that cluster's judge_secrets_dir"
+                )
+            elif etcd["name"] != name:
+                yield Finding(
+                    name,
+                    f"{where} is the data of member '{etcd['name']}'; move it away, or give the host its name back",
+                )
+        elif etcd["data"]:
+            yield Finding(name, f"{where} holds the data of an etcd that judge did not start; move it away")
+        mongodb, where = seen["mongodb"], host["mongodb_path"]
+        if mongodb["data"] and not mongodb["marked"]:
+            yield Finding(name, f"{where} holds a database that judge did not make; move it away")
+        elif mongodb["data"] and (not token or etcd["token"] not in {None, token}):
+            yield Finding(
+                name, f"{where} holds another cluster's database; move it away, or restore etcd's data with it"
+            )
+
+
+def _variables(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+    """Misspelt and wrong variables; one that many hosts share, as from group_vars, is said once."""
+    whose: dict[str, list[str]] = {}
+    for name, host in sorted(hosts.items()):
+        for text in host.get("variables", []):
+            whose.setdefault(text, []).append(name)
+    for text, names in whose.items():
+        yield Finding(", ".join(names), text)
+
+
+def _clocks(hosts: dict[str, dict[str, Any]], limit: float) -> Iterator[Finding]:
+    """Hosts whose clock is off from the middle one by more than the limit, however the measurement erred."""
+    clocks = {
+        name: clock
+        for name, host in hosts.items()
+        if (clock := ((host.get("result") or {}).get("seen") or {}).get("clock"))
+    }
+    if len(clocks) < 2:
+        return
+    ranked = sorted(clocks.values(), key=lambda clock: clock["ahead"])
+    middle = ranked[(len(ranked) - 1) // 2]
+    for name, clock in sorted(clocks.items()):
+        off = clock["ahead"] - middle["ahead"]
+        if abs(off) - clock["unsure"] - middle["unsure"] > limit:
+            way = "ahead of" if off > 0 else "behind"
+            yield Finding(
+                name,
+                f"its clock is {abs(off):.1f} s {way} the others; correct its time synchronisation (timedatectl)",
+            )
+
+
+_OF_A_HOST: list[Callable[[str, dict[str, Any], dict[str, Any]], Iterator[Finding]]] = [_system, _ports, _disks]
+
+
+def findings(state: dict[str, Any]) -> list[Finding]:
+    """All that is wrong, about the cluster first.
+
+    `state`: `hosts` (by name: address, ports, space, bundle, judicator, etcd_path, mongodb_path, `variables`
+    (sentences about its variables) and `result`, what precheck_host returned, where it ran), `groups`, `problems`
+    (sentences that other checks found), `token` (of this cluster; empty before the first deployment), `clock_limit`
+    in seconds.
+    """
+    hosts = state["hosts"]
+    found = [Finding("", text) for text in state.get("problems", []) if text]
+    found += _numbers(state["groups"])
+    found += _addresses(hosts)
+    found += _variables(hosts)
+    found += _clocks(hosts, state["clock_limit"])
+    for name, host in sorted(hosts.items()):
+        result = host.get("result") or {}
+        where = host.get("address") or "it"
+        if "unreached" in result and host.get("address"):  # without one that is the fault, and said already
+            why = result["unreached"].removesuffix(".")
+            found.append(
+                Finding(
+                    name, f"{where} cannot be reached ({why}); switch it on, or correct ansible_host and the SSH key"
+                )
+            )
+        if "broken" in result:
+            why = result["broken"].removesuffix(".")
+            found.append(
+                Finding(
+                    name, f"it cannot be looked at ({why}); it needs /usr/bin/python3 and a user who may become root"
+                )
+            )
+        seen = result.get("seen")
+        if seen is None:
+            continue
+        for check in _OF_A_HOST:
+            found += check(name, seen, host)
+        found += _old_data(name, seen, host, state.get("token") or "")
+        if seen["address"] is False:
+            found.append(
+                Finding(name, f"{where} is not an address of this host; correct ansible_host (or set judge_address)")
+            )
+        elif seen["address"] is None and host.get("address"):
+            found.append(
+                Finding(
+                    name, f"it cannot resolve its own address {where}; use an IPv4 address, or add it to its /etc/hosts"
+                )
+            )
+    return list(dict.fromkeys(found))
+
+
+def explicit_address(name: str, host: Mapping[str, Any]) -> str:
+    """The address that the inventory gives a host; a full domain name is one, a short name alone is none."""
+    return str(host.get("judge_address") or host.get("ansible_host") or (name if "." in name else ""))
+
+
+def report(
+    hostvars: Mapping[str, Any],
+    groups: Mapping[str, list[str]],
+    bundles: Mapping[str, Any],
+    problems: list[str],
+    token: str,
+    clock_limit: float,
+) -> dict[str, Any]:
+    """`lines` to print and the number of `faults`, from what the role `precheck` has put into the hosts' variables.
+
+    Hosts outside of this run (`--limit`) count with what the inventory says of them.
+    """
+    kinds = {kind: list(groups.get(kind, [])) for kind in ("judicators", "executors", "gateways")}
+    hosts = {}
+    for name in sorted({name for names in kinds.values() for name in names}):
+        host = hostvars[name]
+        plan = dict(host.get("precheck_plan") or {})
+        plan["address"] = explicit_address(name, host)
+        plan["judicator"] = name in kinds["judicators"]
+        plan["result"] = host.get("precheck_seen")
+        plan["variables"] = (host.get("precheck_variables") or {}).get("problems", [])
+        plan["bundle"] = bundles.get(plan.get("bundle_path", ""))
+        hosts[name] = plan
+    found = findings(
+        {"hosts": hosts, "groups": kinds, "problems": problems, "token": token, "clock_limit": clock_limit}
+    )
+    ranked = [item for item in found if item.fatal] + [item for item in found if not item.fatal]
+    return {"lines": [item.line() for item in ranked], "faults": sum(item.fatal for item in found)}
