@@ -106,7 +106,7 @@ def written() -> dict[str, dict[str, str]]:
     for path in [*ROLES.glob("*/tasks/*.yml"), *ROLES.glob("*/vars/*.yml")]:
         for item in dictionaries(read(path)):
             place = str(item.get("dest") or "")
-            if not place.startswith(("/", "{{ common_")) or "src" not in item or item.get("state") == "link":
+            if not place.startswith(("/", "{{ common_")) or "src" not in item or item["src"] == "/dev/null":
                 continue
             for key, value in (PLACES | {"etcd_service": "etcd"}).items():  # or etcd-proxy
                 place = place.replace("{{ " + key + " }}", value)
