@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from judge import files
 from judge.errors import RefusedError
-from judge.etcd.planner import Decision, Disk, Peer, Record
+from judge.etcd.planner import Disk, EntryMode, Peer, Record
 
 _METADATA = 1  # walpb.Record.type of the record that names the member and the cluster
 _HEAD = 4096  # bytes; the metadata is the second record of every log file
@@ -29,7 +29,7 @@ class _Stored(BaseModel):
     token: str
     name: str
     peer: str
-    decision: Decision
+    decision: EntryMode
     initial: list[tuple[str, str]] = []
     member_id: str = "0"
     cluster_id: str = "0"

@@ -323,7 +323,7 @@ class _MemberDaemon:
         """One look at a running member that may not be a voter yet; True when there is nothing more to do."""
         step = planner.plan(observe(self._config, self._directory.read(), running=True))
         match step:
-            case planner.Member(why):
+            case planner.FullMember(why):
                 log.info("%s is %s", self._config.name, why)
                 return True
             case planner.Promote(member_id):

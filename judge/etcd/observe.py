@@ -6,7 +6,7 @@ from judge.config import EtcdClient, EtcdConfig
 from judge.errors import UnavailableError
 from judge.etcd.client import Cluster, Etcd, EtcdMember
 from judge.etcd.discovery import Found, find_others, host_port
-from judge.etcd.planner import Disk, Listed, NoQuorum, Peer, Quorum, Seen, Silent, Situation
+from judge.etcd.planner import ClusterView, Disk, Listed, NoQuorum, Peer, Quorum, Silent, Situation
 
 _SECONDS_EACH = 1.0  # how long one member may take to answer a question
 _SECONDS_ACT = 5.0  # how long a change of the membership may take
@@ -45,7 +45,7 @@ def observe(config: EtcdConfig, disk: Disk, *, running: bool) -> Situation:
     )
 
 
-def _look(config: EtcdConfig, addresses: tuple[str, ...], found: Found, *, running: bool) -> Seen:
+def _look(config: EtcdConfig, addresses: tuple[str, ...], found: Found, *, running: bool) -> ClusterView:
     maybe_others = bool(found.others or found.failed)
     if not addresses:
         return Silent(maybe_others, found.failed or "no other member is known")

@@ -18,7 +18,7 @@ class Peer:
     url: str
 
 
-class Decision(enum.StrEnum):
+class EntryMode(enum.StrEnum):
     """How this member came to its cluster; decided once and recorded beside the data."""
 
     INITIALISE = "initialise"
@@ -35,7 +35,7 @@ class Record:
     token: str
     name: str
     peer: str
-    decision: Decision
+    decision: EntryMode
     initial: tuple[Peer, ...] = ()
     member_id: int = 0
     cluster_id: int = 0
@@ -88,7 +88,7 @@ class Quorum:
     members: tuple[Listed, ...]
 
 
-Seen = Silent | NoQuorum | Quorum
+ClusterView = Silent | NoQuorum | Quorum
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Situation:
     listed: tuple[Peer, ...]
     registered: bool
     disk: Disk
-    seen: Seen
+    seen: ClusterView
     running: bool = False
 
 
@@ -181,14 +181,14 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class FullMember:
     """The running server is a full member."""
 
     why: str
 
 
 Step = (
-    Refuse | Wait | Decide | Discard | Remove | Add | StartNew | StartExisting | StartData | Promote | Gone | Member
+    Refuse | Wait | Decide | Discard | Remove | Add | StartNew | StartExisting | StartData | Promote | Gone | FullMember
 )  # fmt: skip
 
 
@@ -252,7 +252,7 @@ def _running(now: Situation) -> Step:
         return Gone(f"member {now.disk.member_id:x} was removed from the cluster")
     if me.learner:
         return Promote(me.id)
-    return Member(f"a voting member of {len(now.seen.members)}")
+    return FullMember(f"a voting member of {len(now.seen.members)}")
 
 
 def _with_data(now: Situation) -> Step:
@@ -297,13 +297,13 @@ def _without_data(now: Situation) -> Step:
 def _first_start(now: Situation, seen: Silent | NoQuorum) -> Step:
     """No server has run here yet, and no quorum can be asked."""
     record = now.disk.record
-    if record is not None and record.decision is Decision.INITIALISE:
+    if record is not None and record.decision is EntryMode.INITIALISE:
         return StartNew(record.initial)  # the others may be waiting for this one
     if record is None and isinstance(seen, Silent):
         if now.bootstrap == "initialise":
             return _decide_initialise(now)
         if now.bootstrap == "when-alone" and not seen.found:
-            return Decide(_record(now, Decision.INITIALISE, (Peer(now.name, now.peer),)))
+            return Decide(_record(now, EntryMode.INITIALISE, (Peer(now.name, now.peer),)))
     return Wait(f"member '{now.name}' joins through a quorum of the others, and {seen.reason}")
 
 
@@ -332,7 +332,7 @@ def _empty_with_quorum(now: Situation, seen: Quorum) -> Step:
             f"member {other.id:x} at {', '.join(other.peer_urls)} is still joining, and only one may at a time; "
             f"if it is lost, remove it"
         )
-    fresh = _record(now, Decision.JOIN, ())
+    fresh = _record(now, EntryMode.JOIN, ())
     return Add() if record == fresh else Decide(fresh)
 
 
@@ -358,7 +358,7 @@ def _clash(now: Situation, seen: Quorum) -> Refuse | None:
 def _is_awaited(now: Situation, mine: Listed) -> bool:
     """Whether I am a member of the initial cluster that has not started yet."""
     record = now.disk.record
-    told = now.bootstrap == "initialise" if record is None else record.decision is Decision.INITIALISE
+    told = now.bootstrap == "initialise" if record is None else record.decision is EntryMode.INITIALISE
     unused = record is None or not record.member_id
     return told and unused and bool(mine.name) and not mine.published and not mine.learner
 
@@ -378,8 +378,8 @@ def _decide_initialise(now: Situation) -> Step:
             f"'{now.name}' at {now.peer} is not among cluster.members, which are to form the cluster; "
             f"list it there, or set bootstrap to join"
         )
-    return Decide(_record(now, Decision.INITIALISE, initial))
+    return Decide(_record(now, EntryMode.INITIALISE, initial))
 
 
-def _record(now: Situation, decision: Decision, initial: tuple[Peer, ...]) -> Record:
+def _record(now: Situation, decision: EntryMode, initial: tuple[Peer, ...]) -> Record:
     return Record(now.token, now.name, now.peer, decision, initial)

@@ -20,10 +20,11 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from judge import clock
 from judge.errors import JudgeError
-from judge.judicator import documents
-from judge.judicator.database import Database, Document
+from judge.judicator.database import Database, aggregate
+from judge.judicator.documents import AuditDocument, TaskDocument, first_id
 from judge.model import messages as m
 from judge.model.audit import AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
+from judge.mongodb.store import Bson
 from judge.rpc.server import Peer
 from judge.text import one_line
 
@@ -71,7 +72,7 @@ class Audit:
         """Add one entry; False when an earlier try of this call has added it. Raises PyMongoError."""
         by = peer.by
         known = {**act.details, **(details or {})}
-        entry: Document = {
+        entry: AuditDocument = {
             "_id": ObjectId(),
             "key": f"{by.call or uuid.uuid4().hex}/{act.action}/{bounded(act.object)}/{outcome}",
             "at": clock.wall(),
@@ -140,20 +141,24 @@ class Audit:
         now = sorted(f"{one.user} {one.role} {one.fingerprint}" for one in request.tokens)
         while True:
             latest = {"action": "tokens.change", "gateway": peer.name}
-            last = await self._col.find_one(latest, sort=[("number", -1)]) or {"number": 0, "tokens": []}
-            before, number = set(last["tokens"]), last["number"] + 1
-            if before == set(now) and last["number"]:
+            last = await self._col.find_one(latest, sort=[("number", -1)])
+            before, number = (set(last["tokens"]), last["number"] + 1) if last is not None else (set[str](), 1)
+            if before == set(now) and last is not None:
                 return m.Empty()
             changes = {
                 "tokens": len(now),
                 "appeared": sorted(set(now) - before),
                 "vanished": sorted(before - set(now)),
             }
-            entry = {
+            entry: AuditDocument = {
                 "_id": ObjectId(),
                 "key": f"tokens/{peer.name}/{number}",
                 "at": clock.wall(),
-                **dict.fromkeys(("actor", "role", "origin", "trace", "call"), ""),
+                "actor": "",
+                "role": "",
+                "origin": "",
+                "trace": "",
+                "call": "",
                 "action": "tokens.change",
                 "object": peer.name,
                 "gateway": peer.name,
@@ -186,7 +191,7 @@ class Audit:
         if not days:
             return None, 0
         before = clock.wall() - datetime.timedelta(days=days)
-        old = self._col.find({"_id": {"$lt": documents.first_id(before)}}, {"_id": 1}, sort=[("_id", 1)])
+        old = self._col.find({"_id": {"$lt": first_id(before)}}, {"_id": 1}, sort=[("_id", 1)])
         ids = [doc["_id"] async for doc in old.limit(_BATCH)]
         latest = await self._latest_tokens()
         gone = [one for one in ids if one not in latest]
@@ -195,12 +200,12 @@ class Audit:
         return (0 if gone else None), len(gone)
 
     async def _latest_tokens(self) -> set[ObjectId]:
-        groups: list[Document] = [
+        groups: list[Bson] = [
             {"$match": {"action": "tokens.change"}},
             {"$sort": {"gateway": 1, "number": 1}},
             {"$group": {"_id": "$gateway", "last": {"$last": "$_id"}}},
         ]
-        return {row["last"] async for row in await self._col.aggregate(groups)}
+        return {row["last"] for row in await aggregate(self._col, groups)}
 
 
 def told(reply: m.Message) -> dict[str, Any]:
@@ -211,30 +216,30 @@ def told(reply: m.Message) -> dict[str, Any]:
     return found if task is None else {**found, "submission": task.id}
 
 
-def query(request: AuditQuery) -> Document:
+def query(request: AuditQuery) -> Bson:
     """The query of a search; pure."""
-    found: Document = {
+    found: Bson = {
         name: value for name in ("actor", "object", "origin") if (value := getattr(request, name)) is not None
     }
     if request.action is not None:
         whole = not request.action.endswith(".")
         found["action"] = request.action if whole else {"$regex": f"^{re.escape(request.action)}"}
-    ids: Document = {}
+    ids: Bson = {}
     if request.since is not None:
-        ids["$gte"] = documents.first_id(request.since)
+        ids["$gte"] = first_id(request.since)
         found.setdefault("at", {})["$gte"] = request.since
     if request.until is not None:
-        ids["$lt"] = documents.first_id(request.until, 1)
+        ids["$lt"] = first_id(request.until, 1)
         found.setdefault("at", {})["$lt"] = request.until
     if request.before is not None:
         ids["$lt"] = min(ObjectId(request.before), ids.get("$lt", ObjectId(request.before)))
     return {**found, "_id": ids} if ids else found
 
 
-def to_entry(doc: Document) -> AuditEntry:
+def to_entry(doc: AuditDocument) -> AuditEntry:
     """The message for people."""
     at = doc["at"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    fields = {name: doc[name] for name in AuditEntry.model_fields if name in doc}
+    fields = {name: value for name, value in doc.items() if name in AuditEntry.model_fields}
     return AuditEntry.stored({**fields, "id": str(doc["_id"]), "at": at})
 
 
@@ -277,7 +282,7 @@ async def behalf(request: m.Submission, peer: Peer) -> Act | None:
     return Act("submission.behalf", request.user, {"problem": request.problem, "language": request.language})
 
 
-def others(read: Callable[[ObjectId], Awaitable[Document]]) -> Describe:
+def others(read: Callable[[ObjectId], Awaitable[TaskDocument]]) -> Describe:
     """Cancelling a submission of somebody else."""
 
     async def describe(request: m.TaskRef, peer: Peer) -> Act | None:

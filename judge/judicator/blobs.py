@@ -11,12 +11,14 @@ import datetime
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Iterable
-from typing import Final
+from typing import Any, Final
 
 from bson import Int64, ObjectId
+from pymongo.asynchronous.collection import AsyncCollection
 
 from judge.errors import FieldError, NotFoundError, UnavailableError
-from judge.judicator.database import Collection, Database, Document
+from judge.judicator.database import Database
+from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
 
@@ -28,18 +30,18 @@ _NAMES = 1000
 SOON: Final = datetime.timedelta(minutes=5)
 
 
-def mark(grace: datetime.timedelta) -> list[Document]:
+def mark(grace: datetime.timedelta) -> list[Bson]:
     """An update that lets a document be removed after `grace`, or when its mark says, whichever is sooner."""
     moment = {"$add": ["$$NOW", int(grace.total_seconds() * 1000)]}
     return [{"$set": {"unused": {"$min": ["$unused", moment]}}}]
 
 
-def due() -> Document:
+def due() -> Bson:
     """The query of what is marked and may be removed now, by the database's clock."""
     return {"unused": {"$exists": True}, "$expr": {"$lt": ["$unused", "$$NOW"]}}
 
 
-async def unmark(collection: Collection, query: Document) -> None:
+async def unmark(collection: AsyncCollection[Any], query: Bson) -> None:
     """Take the marks away from what a query finds."""
     await collection.update_many({**query, "unused": {"$exists": True}}, {"$unset": {"unused": ""}})
 
@@ -50,8 +52,8 @@ class Blobs:
     def __init__(self, database: Database) -> None:
         """Nothing is sent before the first call."""
         self._db = database
-        self._files = database.raw["fs.files"]
-        self._chunks = database.raw["fs.chunks"]
+        self._files = database.files
+        self._chunks = database.chunks
 
     async def size(self, sha: str) -> int | None:
         """Bytes of a blob; None when it is not there. Asking for it keeps it from retention for its grace."""

@@ -8,15 +8,16 @@ import logging
 from bson import ObjectId
 from pymongo.errors import PyMongoError
 
-from judge.judicator.database import Database, Document
+from judge.judicator.database import Database
 from judge.judicator.hub import Hub
 from judge.judicator.queue.waiting import BEHIND, FRONT, Queue
+from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
 
 _RETRY = 1.0
 _WAITS = {"attempt": 1, "needs": 1, "user": 1, "waits": 1}
-_PIPELINE: list[Document] = [
+_PIPELINE: list[Bson] = [
     # What raises no version is a sign of life and nothing to tell anybody.
     {
         "$match": {
@@ -67,7 +68,7 @@ class Follower:
             await asyncio.sleep(_RETRY)
 
     async def _follow(self) -> None:
-        async with await self._db.tasks.watch(_PIPELINE, max_await_time_ms=1000) as stream:
+        async with await self._db.raw.tasks.watch(_PIPELINE, max_await_time_ms=1000) as stream:
             self.alive = True
             self._hub.everyone()  # whatever happened before the stream was open
             while stream.alive:
@@ -75,7 +76,7 @@ class Follower:
                 if event is not None:
                     await self.apply(event)
 
-    async def apply(self, event: Document) -> None:
+    async def apply(self, event: Bson) -> None:
         """Turn one event into hints."""
         task = event["documentKey"]["_id"]
         if event["operationType"] == "insert":

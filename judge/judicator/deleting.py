@@ -18,10 +18,12 @@ from judge import clock, failpoint
 from judge.errors import ConflictError, NotFoundError
 from judge.judicator.audit import Act, Describe, of
 from judge.judicator.blobs import SOON, Blobs, mark
-from judge.judicator.database import Database, Document
-from judge.judicator.tasks import Tasks
+from judge.judicator.database import Database
+from judge.judicator.documents import ProblemDocument, TaskDocument
+from judge.judicator.tasks.lifecycle import Tasks
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.model.messages import TaskRef
+from judge.mongodb.store import Bson
 from judge.rpc.server import Handler, Peer
 
 log = logging.getLogger(__name__)
@@ -67,9 +69,11 @@ class Deleting:
         }
 
     async def _about(self, request: TaskRef, _: Peer) -> Act:
-        doc = await self._db.tasks.find_one({"_id": ObjectId(request.id)}, {"user": 1, "problem.name": 1}) or {}
-        about = {"user": doc.get("user"), "problem": (doc.get("problem") or {}).get("name")}
-        return Act("submission.delete", request.id, {name: value for name, value in about.items() if value})
+        doc = await self._db.tasks.find_one({"_id": ObjectId(request.id)}, {"user": 1, "problem": 1})
+        about = {} if doc is None else {"user": doc["user"]}
+        if doc is not None and (problem := doc.get("problem")) is not None:
+            about["problem"] = problem["name"]
+        return Act("submission.delete", request.id, about)
 
     async def preview(self, wanted: DeletionWanted) -> DeletionPreview:
         """What would go and stay, and why it could not; nothing is stored. NotFoundError."""
@@ -91,7 +95,7 @@ class Deleting:
 
     # --- submissions -------------------------------------------------------------------------------------------
 
-    async def _submission(self, task: str) -> Document:
+    async def _submission(self, task: str) -> TaskDocument:
         doc = await self._db.find(self._db.tasks, {"_id": ObjectId(task)}, _FIELDS)
         if doc is None:
             raise NotFoundError(f"there is no submission {task}")
@@ -113,7 +117,7 @@ class Deleting:
             if count:
                 return Deleted(deleted=count, bytes=size)
 
-    async def _delete(self, docs: list[Document]) -> tuple[int, int]:
+    async def _delete(self, docs: list[TaskDocument]) -> tuple[int, int]:
         """Delete finished tasks that are in no rejudging; how many, and their bytes."""
         await self._blobs.let_go(sha for doc in docs for sha in doc["blobs"])
         failpoint.hit("delete-marked")
@@ -126,7 +130,7 @@ class Deleting:
 
     # --- problems ----------------------------------------------------------------------------------------------
 
-    async def _problem(self, name: str) -> tuple[Document, str | None]:
+    async def _problem(self, name: str) -> tuple[ProblemDocument, str | None]:
         """The problem, and why it cannot be deleted now."""
         doc = await self._db.find(self._db.problems, {"_id": name})
         if doc is None:
@@ -146,10 +150,9 @@ class Deleting:
         judged = await self._db.tasks.count_documents(
             {"problem.name": name, "rerun_of": None}, limit=_COUNT, comment=_LOOK
         )
-        manifest = await self._db.manifests.find_one({"_id": doc["hash"]}, {"blobs": 1}) or {"blobs": []}
-        size = 0
-        async for file in self._db.raw["fs.files"].find({"filename": {"$in": manifest["blobs"]}}, {"length": 1}):
-            size += file["length"]
+        manifest = await self._db.manifests.find_one({"_id": doc["hash"]}, {"blobs": 1})
+        blobs = [] if manifest is None else manifest["blobs"]
+        files = await self._db.files.find({"filename": {"$in": blobs}}, {"length": 1}).to_list()
         stays = ["what the audit trail says about it"]
         if judged:
             stays.insert(
@@ -162,7 +165,7 @@ class Deleting:
             ],
             stays=stays,
             refusal=refusal,
-            bytes=size,
+            bytes=sum(file["length"] for file in files),
         )
 
     async def problem(self, request: ProblemName, peer: Peer) -> Deleted:
@@ -170,13 +173,14 @@ class Deleting:
         name = request.name
         try:
             doc, refusal = await self._problem(name)
+            sha: str | None = doc["hash"]
         except NotFoundError:
             if not peer.again:
                 raise
-            doc, refusal = {"hash": None}, None
+            sha = refusal = None
         if refusal is not None:
             raise ConflictError(refusal)
-        gone = (await self._db.problems.delete_one({"_id": name, "hash": doc["hash"]})).deleted_count
+        gone = (await self._db.problems.delete_one({"_id": name, "hash": sha})).deleted_count
         failpoint.hit("delete-problem")
         if not gone and not peer.again:
             raise ConflictError(f"problem '{name}' was imported or deleted at the same moment; look again")
@@ -213,7 +217,7 @@ class Deleting:
             bytes=await self._usage.stored(user),
         )
 
-    async def _rejudged(self, query: Document) -> str | None:
+    async def _rejudged(self, query: Bson) -> str | None:
         doc = await self._db.tasks.find_one({**query, "rejudging": {"$gt": 0}}, {"rejudging": 1}, comment=_LOOK)
         if doc is None:
             return None
@@ -226,7 +230,7 @@ class Deleting:
         """
         user = request.user
         until = await self._now() if request.until is None else Timestamp(*map(int, request.until.split(".")))
-        old: Document = {"user": user, "arrival": {"$lte": until}}
+        old: Bson = {"user": user, "arrival": {"$lte": until}}
         refusal = await self._rejudged(old)
         if refusal is not None:
             raise ConflictError(refusal)
@@ -252,9 +256,9 @@ class Deleting:
         moment: Timestamp = hello["operationTime"]
         return moment
 
-    async def _cancel(self, query: Document) -> None:
+    async def _cancel(self, query: Bson) -> None:
         """Cancel what waits or runs, some of it; the index has what waits by its user, and little runs."""
-        docs: list[Document] = []
+        docs: list[TaskDocument] = []
         for executor in (None, {"$gt": ""}):
             unfinished = {**query, "done": False, "executor": executor}
             docs += await self._db.tasks.find(unfinished, {"_id": 1}, limit=_BATCH, hint="hands").to_list()
@@ -284,7 +288,7 @@ def _many(count: int) -> str:
     return f"{count} or more" if count >= _COUNT else str(count)
 
 
-def _why_not(doc: Document) -> str | None:
+def _why_not(doc: TaskDocument) -> str | None:
     """Why a submission cannot be deleted as it is; pure."""
     task = doc["_id"]
     if doc.get("rerun_of") is not None:

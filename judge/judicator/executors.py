@@ -11,10 +11,12 @@ from pymongo.errors import DuplicateKeyError
 
 from judge import clock
 from judge.errors import NotFoundError, StaleError
-from judge.judicator.database import Database, Document
+from judge.judicator.database import Database
+from judge.judicator.documents import ExecutorDocument
 from judge.judicator.queue.order import Capacity
 from judge.model.messages import ExecutorInfo, ReportRequest
 from judge.model.overview import ExecutorState
+from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
 
@@ -35,13 +37,13 @@ class Executors:
         self._alive = Capacity({}, 0)
         self._read: float | None = None
 
-    async def report(self, request: ReportRequest) -> Document:
+    async def report(self, request: ReportRequest) -> ExecutorDocument:
         """Note a report, or refuse it with StaleError; returns the executor's document after it.
 
         The same sequence number twice is the same report again (its answer got lost) and is let through: what it
         does is safe to repeat. An incarnation that is not known replaces the one before, for good.
         """
-        fields: Document = {
+        fields: ExecutorDocument = {
             "sequence": request.sequence,
             "alive": True,
             "executing": len(request.executing),
@@ -79,11 +81,11 @@ class Executors:
         STALE_REPORTS.inc()
         raise StaleError(sentence)
 
-    async def _update(self, query: Document, update: Document) -> Document | None:
+    async def _update(self, query: Bson, update: Bson) -> ExecutorDocument | None:
         return await self._executors.find_one_and_update(query, update, return_document=ReturnDocument.AFTER)
 
-    async def _insert(self, request: ReportRequest, fields: Document) -> Document | None:
-        doc = {
+    async def _insert(self, request: ReportRequest, fields: ExecutorDocument) -> ExecutorDocument | None:
+        doc: ExecutorDocument = {
             "_id": request.executor,
             "incarnation": request.incarnation,
             "generation": 1,
@@ -100,7 +102,9 @@ class Executors:
         log.info("executor '%s' is new: incarnation %s", request.executor, request.incarnation)
         return doc
 
-    async def _replace(self, request: ReportRequest, known: Document, fields: Document) -> Document | None:
+    async def _replace(
+        self, request: ReportRequest, known: ExecutorDocument, fields: ExecutorDocument
+    ) -> ExecutorDocument | None:
         doc = await self._update(
             {"_id": request.executor, "incarnation": known["incarnation"]},
             {
@@ -118,14 +122,14 @@ class Executors:
             )
         return doc
 
-    async def known(self, name: str, incarnation: str) -> Document | None:
+    async def known(self, name: str, incarnation: str) -> ExecutorDocument | None:
         """The document of an executor for its Wait; StaleError when another incarnation has replaced this one."""
         doc = await self._executors.find_one({"_id": name})
         if doc is not None and incarnation in doc["past"]:
             self._refuse(f"incarnation {incarnation} of executor '{name}' was replaced; stop this process")
         return doc
 
-    async def all(self) -> list[Document]:
+    async def all(self) -> list[ExecutorDocument]:
         """Every known executor, by name."""
         return await self._executors.find(sort=[("_id", 1)]).to_list()
 
@@ -139,7 +143,7 @@ class Executors:
             self._read = clock.monotonic()
         return self._alive
 
-    async def drain(self, name: str, *, drain: bool, reason: str) -> Document:
+    async def drain(self, name: str, *, drain: bool, reason: str) -> ExecutorDocument:
         """Set or clear the drain flag, which the executor hears with its next report; NotFoundError."""
         doc = await self._update({"_id": name}, {"$set": {"drain": drain, "drain_reason": reason if drain else ""}})
         if doc is None:
@@ -148,26 +152,26 @@ class Executors:
         log.info("executor '%s' %s", name, f"drains: {reason or 'no reason given'}" if drain else "takes work again")
         return doc
 
-    async def declare_dead(self, doc: Document) -> bool:
+    async def declare_dead(self, doc: ExecutorDocument) -> bool:
         """Mark an executor dead if it is still as silent as `doc` says (the leader's sweep)."""
         same = {"_id": doc["_id"], "incarnation": doc["incarnation"], "sequence": doc["sequence"], "alive": True}
         done = await self._executors.update_one(same, {"$set": {"alive": False, "vacant": 0}})
         self._read = None
         return bool(done.modified_count)
 
-    async def forget(self, doc: Document) -> bool:
+    async def forget(self, doc: ExecutorDocument) -> bool:
         """Delete a dead executor that was not heard since (seed: find_and_delete); a drained one is remembered."""
         same = {"_id": doc["_id"], "incarnation": doc["incarnation"], "sequence": doc["sequence"]}
         done = await self._executors.delete_one({**same, "alive": False, "drain": False})
         return bool(done.deleted_count)
 
 
-def languages(doc: Document) -> frozenset[str]:
+def languages(doc: ExecutorDocument) -> frozenset[str]:
     """What an executor's document says it can judge, besides commands."""
     return frozenset((doc.get("info") or {}).get("languages", {}))
 
 
-def to_state(doc: Document, executing: int | None = None) -> ExecutorState:
+def to_state(doc: ExecutorDocument, executing: int | None = None) -> ExecutorState:
     """The message for people; `executing` is what the tasks say, when it is known."""
     info: Any = doc["info"]
     return ExecutorState(

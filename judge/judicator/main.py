@@ -16,6 +16,7 @@ from judge import metrics
 from judge.config import JudicatorConfig
 from judge.errors import JudgeError, UsageError
 from judge.etcd.client import Etcd
+from judge.judicator import indexes
 from judge.judicator.audit import Audit
 from judge.judicator.blobs import Blobs
 from judge.judicator.changes import Follower
@@ -23,18 +24,19 @@ from judge.judicator.database import Database
 from judge.judicator.deleting import Deleting
 from judge.judicator.executors import Executors
 from judge.judicator.hub import Hub
-from judge.judicator.leader.lead import Lead
+from judge.judicator.leader.leading import Leader
 from judge.judicator.leader.retention import Retention
 from judge.judicator.loops import Loops
 from judge.judicator.problems import Problems
 from judge.judicator.queue.tally import Tally
-from judge.judicator.register import Register
-from judge.judicator.rejudging.rejudge import Rejudgings
+from judge.judicator.register import Registrar
+from judge.judicator.rejudging.calls import RejudgingCalls
+from judge.judicator.rejudging.progress import Rejudgings
 from judge.judicator.rejudging.reruns import Reruns
 from judge.judicator.service import Service
 from judge.judicator.sessions import Sessions
 from judge.judicator.status import StatusReader
-from judge.judicator.tasks import Tasks
+from judge.judicator.tasks.lifecycle import Tasks
 from judge.mongodb.store import connect, translate
 from judge.notify import notify
 from judge.rpc.pki import server_context
@@ -77,10 +79,12 @@ class Judicator:
         )
         self.deleting = Deleting(self.database, self.tasks, self.blobs)
         self.loops = Loops(self.database, config.name)
-        self.lead = Lead(config, self.database, self._etcd, self.tasks, self.executors, self.loops)
-        self.rejudgings = Rejudgings(self.database, Reruns(self.database, self.tasks), self.loops)
+        self.lead = Leader(config, self.database, self._etcd, self.tasks, self.executors, self.loops)
+        reruns = Reruns(self.database, self.tasks)
+        self.rejudgings = Rejudgings(self.database, reruns, self.loops)
+        self.rejudging_calls = RejudgingCalls(self.database, reruns, self.rejudgings)
         self.sessions = Sessions(self.database)
-        self.register = Register(config, self._etcd)
+        self.register = Registrar(config, self._etcd)
         self.tally = Tally(self.database, self.tasks.queue)
         self._status = StatusReader(
             config, self.database, self._etcd, self.executors, self.tally, following=lambda: self.follower.alive
@@ -95,8 +99,9 @@ class Judicator:
             lead=self.lead,
             status=self._status,
         )
+        calls = {**self.rejudging_calls.methods(), **self.sessions.methods()}
         self.server = Server(
-            self.service.handlers({**self.rejudgings.methods(), **self.sessions.methods()}, self.audit, self.deleting),
+            self.service.handlers(calls, self.audit, self.deleting),
             self.blobs,
             body_bytes=config.limits.body_bytes,
             blob_bytes=config.limits.blob_bytes,
@@ -121,7 +126,7 @@ class Judicator:
         told = ""
         while True:
             try:
-                await self.database.prepare()
+                await indexes.make(self.database)
                 break
             except PyMongoError as exc:
                 reason = str(translate(exc))

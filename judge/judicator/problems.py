@@ -11,7 +11,8 @@ from pymongo.errors import DuplicateKeyError
 from judge import clock, failpoint
 from judge.errors import FieldError, NotFoundError, PackageError, TooLargeError
 from judge.judicator.blobs import Blobs, unmark
-from judge.judicator.database import Database, Document
+from judge.judicator.database import Database
+from judge.judicator.documents import ManifestDocument, ProblemDocument, ProblemFields
 from judge.model.messages import Limits
 from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest
 
@@ -28,7 +29,7 @@ class Problems:
         self._db = database
         self._blobs = blobs
 
-    async def get(self, name: str) -> Document:
+    async def get(self, name: str) -> ProblemDocument:
         """The document of a problem: hash, title, source_bytes …; NotFoundError."""
         doc = await self._db.find(self._db.problems, {"_id": name})
         if doc is None:
@@ -54,12 +55,12 @@ class Problems:
         await self._there(manifest, needed)
         needed |= await self._files(manifest)
         now = clock.wall()
-        kept = {"name": manifest.name, "blobs": sorted({sha, *needed}), "imported": now}
+        kept: ManifestDocument = {"name": manifest.name, "blobs": sorted({sha, *needed}), "imported": now}
         failpoint.hit("import-checked")
         await self._db.manifests.replace_one({"_id": sha}, kept, upsert=True)
         # Retention may have removed a blob since the first look; from here on it sees that this manifest refers to it.
         await self._there(manifest, {sha, *needed})
-        doc = {
+        doc: ProblemFields = {
             "hash": sha,
             "title": manifest.title,
             "tests": len(manifest.tests),
@@ -81,7 +82,7 @@ class Problems:
             first = next((f"of test '{name}'" for name in tests), "of a program of the package")
             raise FieldError("manifest", f"{len(missing)} of {len(needed)} blobs are not uploaded, first {first}")
 
-    async def _switch(self, name: str, doc: Document) -> None:
+    async def _switch(self, name: str, doc: ProblemFields) -> None:
         """Make `doc` what the name stands for. The manifest before it gets its whole grace, for adds under way."""
         while True:
             before = await self._db.latest(self._db.problems, {"_id": name}, {"hash": 1})
@@ -130,7 +131,7 @@ def _parse(data: bytes) -> ProblemManifest:
     return manifest
 
 
-def _info(doc: Document) -> ProblemInfo:
+def _info(doc: ProblemDocument) -> ProblemInfo:
     return ProblemInfo(
         name=doc["_id"],
         title=doc["title"],

@@ -11,7 +11,7 @@ from judge.etcd.client import Etcd
 from judge.etcd.registry import SERVICES, Registration, entry_value
 
 
-class Register:
+class Registrar:
     """Keeps `judicator/service/NAME` in etcd under a lease while this judicator serves."""
 
     def __init__(self, config: JudicatorConfig, etcd: Etcd) -> None:

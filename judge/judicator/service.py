@@ -15,21 +15,21 @@ import judge
 from judge import clock, failpoint
 from judge.config import JudicatorConfig
 from judge.errors import FieldError, JudgeError, UnavailableError
-from judge.judicator import documents, intake
 from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, problem_import, rejudge_start
 from judge.judicator.blobs import Blobs
 from judge.judicator.deleting import Deleting
-from judge.judicator.documents import Held
 from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.hub import Hub
-from judge.judicator.leader.lead import Lead
+from judge.judicator.leader.leading import Leader
 from judge.judicator.problems import Problems
 from judge.judicator.queue.adding import too_many
-from judge.judicator.queue.order import LIGHT, NO_STRIKE, STRIKE, blame
+from judge.judicator.queue.order import FULL_PENALTY, LIGHT_PENALTY, NO_PENALTY, attempt_penalty
 from judge.judicator.queue.usage import output_of
-from judge.judicator.queue.waiting import Taker
+from judge.judicator.queue.waiting import RequestingExecutor
 from judge.judicator.status import StatusReader
-from judge.judicator.tasks import STALE, Tasks
+from judge.judicator.tasks import forms, intake, results
+from judge.judicator.tasks.forms import HandOut
+from judge.judicator.tasks.lifecycle import STALE, Tasks
 from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
@@ -57,7 +57,7 @@ class Service:
         executors: Executors,
         blobs: Blobs,
         problems: Problems,
-        lead: Lead,
+        lead: Leader,
         status: StatusReader,
     ) -> None:
         """The parts are shared with the leader's loops."""
@@ -72,7 +72,7 @@ class Service:
         self.ready = False
         self._audited: dict[str, Describe] = {
             "add": behalf,
-            "cancel": others(tasks.get),
+            "cancel": others(tasks.reader.get),
             "drain": drain,
             "problem_import": problem_import,
             "rejudge_start": rejudge_start,
@@ -132,8 +132,8 @@ class Service:
     async def add(self, submission: m.Submission) -> m.AddReply:
         """Check and queue a submission (rule 1)."""
         # The key's digest is over what was handed in: two tries may differ in what is stored as blobs.
-        documents.check_text(submission)
-        digest = documents.digest(submission)
+        intake.check_text(submission)
+        digest = forms.digest(submission)
         try:
             return await self._add(submission, digest)
         except JudgeError:
@@ -141,18 +141,18 @@ class Service:
             known = await self.tasks.known(submission, digest)
             if known is None:
                 raise
-        return m.AddReply(task=documents.to_task(known), created=False)
+        return m.AddReply(task=forms.to_task(known), created=False)
 
     async def _add(self, submission: m.Submission, digest: str) -> m.AddReply:
         problem, source_bytes, allowed = None, _NO_SOURCE_LIMIT, []
         if submission.problem is not None:
-            doc = await self.problems.get(submission.problem)
-            problem, source_bytes = m.ProblemRef(name=doc["_id"], hash=doc["hash"]), doc["source_bytes"]
-            allowed = doc.get("languages", [])
+            known = await self.problems.get(submission.problem)
+            problem, source_bytes = m.ProblemRef(name=known["_id"], hash=known["hash"]), known["source_bytes"]
+            allowed = known.get("languages", [])
         table = self._languages
         if submission.language is not None and submission.language not in table:
             # A site's executors may have a language of their own.
-            table = table.union(*(languages(doc) for doc in await self.executors.all()))
+            table = table.union(*(languages(executor) for executor in await self.executors.all()))
         intake.check(
             submission,
             self._config.limits,
@@ -162,7 +162,7 @@ class Service:
             own_tests=self._config.allowances.of(submission.role).own_tests,
         )
         stored, texts = intake.name_texts(submission)
-        named = set(documents.blobs_of(stored)) - set(texts)
+        named = set(forms.blobs_of(stored)) - set(texts)
         allowance = self._config.allowances.of(stored.role)
         cap = allowance.waiting
         # Nothing big is stored for what will be refused; `tasks.add` looks again.
@@ -176,7 +176,7 @@ class Service:
                 for data in texts.values():
                     await self.blobs.put(data)
                 # Last of all: from this answer on retention leaves them alone for longer than the rest takes.
-                missing = await self.blobs.missing(documents.blobs_of(stored))
+                missing = await self.blobs.missing(forms.blobs_of(stored))
                 if missing:
                     msg = f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first"
                     raise FieldError("tests", msg)
@@ -193,11 +193,11 @@ class Service:
                     taken.kept = False
                 raise
             taken.kept = created
-        return m.AddReply(task=documents.to_task(doc), created=created)
+        return m.AddReply(task=forms.to_task(doc), created=created)
 
     async def cancel(self, request: m.TaskRef) -> m.Task:
         """End a task that is not done."""
-        return documents.to_task(await self.tasks.cancel(ObjectId(request.id)))
+        return forms.to_task(await self.tasks.cancel(ObjectId(request.id)))
 
     async def get(self, request: m.GetRequest) -> m.Task:
         """One task; with `wait` hold the answer until it is done or its version passes `version`."""
@@ -207,7 +207,7 @@ class Service:
         with self._hub.watching(task) as changed:
             while request.wait:
                 changed.clear()
-                version, done = await self.tasks.seen(task, least)
+                version, done = await self.tasks.reader.version(task, least)
                 passed = request.version is not None and version > request.version
                 if done or passed or deadline.over or self._hub.closed:
                     least = version
@@ -216,14 +216,14 @@ class Service:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(deadline.left(), look)):
                         await changed.wait()
-        return documents.to_task(await self.tasks.get(task, least))
+        return forms.to_task(await self.tasks.reader.get(task, least))
 
     async def search(self, request: m.SearchRequest) -> m.SearchReply:
         """Tasks, newest first."""
         # One more than asked for tells whether there is a next page.
-        docs = await self.tasks.search(request.model_copy(update={"limit": request.limit + 1}))
+        docs = await self.tasks.reader.search(request.model_copy(update={"limit": request.limit + 1}))
         more = len(docs) > request.limit
-        tasks = [documents.to_task(doc) for doc in docs[: request.limit]]
+        tasks = [forms.to_task(doc) for doc in docs[: request.limit]]
         return m.SearchReply(tasks=tasks, next=tasks[-1].id if more else None)
 
     async def list_executors(self, _: m.Empty) -> ExecutorsReply:
@@ -269,29 +269,29 @@ class Service:
         await asyncio.gather(*(self._complete(request, one, held, reply) for one in request.complete))
         await asyncio.gather(*(self._beat(one, held, reply) for one in request.executing))
         again = await self._give_back_unlisted(request, held)
-        reply.add += await self.tasks.again(again)
+        reply.add += await self.tasks.assigner.again(again)
         room = request.vacant - len(reply.add)
         if room > 0 and not doc["drain"]:
-            taker = Taker(request.executor, request.incarnation, request.sequence, languages(doc))
+            taker = RequestingExecutor(request.executor, request.incarnation, request.sequence, languages(doc))
             capacity = await self.executors.capacity()
-            reply.add += await self.tasks.hand_out(taker, room, capacity, min(request.ahead, room))
+            reply.add += await self.tasks.assigner.hand_out(taker, room, capacity, min(request.ahead, room))
         free = 0 if doc["drain"] else max(0, request.vacant - len(reply.add))
         self._hub.vacant(request.executor, (request.incarnation, request.sequence), free)
         return reply
 
     async def _complete(
-        self, request: m.ReportRequest, done: m.Completed, held: dict[str, Held], reply: m.ReportReply
+        self, request: m.ReportRequest, done: m.Completed, held: dict[str, HandOut], reply: m.ReportReply
     ) -> None:
         """Commit one completion, or tell the executor to forget it."""
         ref = m.ClaimRef(id=done.id, claim=done.claim)
         reply.settled.append(ref)
         one = held.get(done.id)
         if one is not None and (one.claim, one.attempt) == (done.claim, done.attempt):
-            flaw = documents.flaw(done)
+            flaw = results.flaw(done)
             if done.retry or flaw is not None:
                 reason = flaw or done.result.reason or "the executor could not judge it"
-                weight = STRIKE if done.strike else LIGHT
-                if await self.tasks.give_back(one, "executor", reason, weight=weight):
+                penalty = FULL_PENALTY if done.strike else LIGHT_PENALTY
+                if await self.tasks.give_back(one, "executor", reason, penalty=penalty):
                     return
             elif await self.tasks.complete(one, done):
                 return
@@ -302,31 +302,31 @@ class Service:
             )
             reply.drop.append(ref)
 
-    async def _beat(self, executing: m.Executing, held: dict[str, Held], reply: m.ReportReply) -> None:
+    async def _beat(self, executing: m.Executing, held: dict[str, HandOut], reply: m.ReportReply) -> None:
         """Note one sign of life, or tell the executor to stop."""
         one = held.get(executing.id)
         mine = one is not None and (one.claim, one.attempt) == (executing.claim, executing.attempt)
-        if one is None or not mine or not await self.tasks.beat(one, executing):
+        if one is None or not mine or not await self.tasks.heartbeat(one, executing):
             STALE.inc()
             reply.drop.append(m.ClaimRef(id=executing.id, claim=executing.claim))
 
-    async def _give_back_unlisted(self, request: m.ReportRequest, held: dict[str, Held]) -> list[Held]:
+    async def _give_back_unlisted(self, request: m.ReportRequest, held: dict[str, HandOut]) -> list[HandOut]:
         """Return what the database says is this executor's and it does not list; the ones to be sent again instead."""
         listed = {(one.id, one.claim) for one in request.complete} | {(one.id, one.claim) for one in request.executing}
-        again: list[Held] = []
+        again: list[HandOut] = []
         backs: list[Awaitable[bool]] = []
         for one in held.values():
             if (str(one.id), one.claim) in listed:
                 continue
             if one.incarnation != request.incarnation:
-                reason, weight = blame("the executor restarted", waiting=one.waiting)
-                backs.append(self.tasks.give_back(one, "restarted", reason, weight=weight))
+                reason, penalty = attempt_penalty("the executor restarted", waiting=one.waiting)
+                backs.append(self.tasks.give_back(one, "restarted", reason, penalty=penalty))
             elif one.handed == request.sequence:
                 again.append(one)  # this very report was answered before, and the answer got lost
             elif one.handed > request.sequence:
                 continue  # a later report is being answered at the same time; this one knows less
-            elif one.beat == 0:
-                backs.append(self.tasks.give_back(one, "lost", "the hand-out did not reach it", weight=NO_STRIKE))
+            elif one.heartbeat == 0:
+                backs.append(self.tasks.give_back(one, "lost", "the hand-out did not reach it", penalty=NO_PENALTY))
             else:
                 backs.append(self.tasks.give_back(one, "unlisted", "the executor no longer has it"))
         await asyncio.gather(*backs)
@@ -342,8 +342,8 @@ class Service:
         free = 0 if doc["drain"] else self._free(doc)
 
         async def check() -> bool:
-            taker = Taker(name, request.incarnation, doc["sequence"], has)
-            return await self.tasks.waiting_for(taker, await self.executors.capacity())
+            taker = RequestingExecutor(name, request.incarnation, doc["sequence"], has)
+            return await self.tasks.assigner.has_work(taker, await self.executors.capacity())
 
         timeout = min(request.timeout, self._config.wait_timeout)
         return m.WaitReply(wake=await self._hub.park(name, has | {""}, free, timeout, check))

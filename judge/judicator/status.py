@@ -17,9 +17,10 @@ from judge.errors import JudgeError
 from judge.etcd.client import Etcd, EtcdMember
 from judge.etcd.election import read_holder
 from judge.etcd.registry import ServiceEntry, judicators
-from judge.judicator.database import Database, Document
+from judge.judicator.database import Database
+from judge.judicator.documents import ExecutorDocument
 from judge.judicator.executors import Executors, languages, to_state
-from judge.judicator.leader.lead import EPOCH, LEADER_KEY
+from judge.judicator.leader.leading import EPOCH, LEADER_KEY
 from judge.judicator.loops import known_faults
 from judge.judicator.queue.tally import Tally, Work
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
@@ -181,7 +182,9 @@ def problems(
     return found
 
 
-def warnings(services: list[ServiceEntry], executors: list[Document], work: Work, *, following: bool) -> list[str]:
+def warnings(
+    services: list[ServiceEntry], executors: list[ExecutorDocument], work: Work, *, following: bool
+) -> list[str]:
     """What a person should know although all works, one sentence each; pure."""
     found = []
     alive = [doc for doc in executors if doc["alive"]]

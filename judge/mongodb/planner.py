@@ -31,7 +31,7 @@ class Registered:
 
 
 @dataclass(frozen=True)
-class Member:
+class SetMember:
     """One entry of the replica set's configuration, with what the primary knows of its state.
 
     `healthy`: answers and is PRIMARY or SECONDARY. `in_sync`: SECONDARY (or PRIMARY) and close to the primary's oplog.
@@ -47,7 +47,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ElectionTimings:
     """The election timings of the replica set, in milliseconds."""
 
     election_timeout_ms: int
@@ -64,11 +64,11 @@ class Observed:
     me: str
     primary: str | None
     registered: Sequence[Registered]
-    members: Sequence[Member]
+    members: Sequence[SetMember]
     version: int
     committed: bool
-    settings: Settings
-    wanted: Settings
+    settings: ElectionTimings
+    wanted: ElectionTimings
 
 
 class Kind(enum.Enum):
@@ -109,11 +109,11 @@ def odd_goal(registered: int) -> int:
     return voters - 1 if voters and voters % 2 == 0 else voters
 
 
-def _voters(members: Iterable[Member]) -> list[Member]:
+def _voters(members: Iterable[SetMember]) -> list[SetMember]:
     return [member for member in members if member.votes]
 
 
-def _quorate(voters: Sequence[Member]) -> bool:
+def _quorate(voters: Sequence[SetMember]) -> bool:
     """Whether the healthy ones among these voters are a majority of them."""
     return sum(voter.healthy for voter in voters) >= majority(len(voters))
 
@@ -134,7 +134,7 @@ class _Plan:
         self.me = next((member for member in self.members if member.address == seen.me), None)
         self.kept = [member for member in self.members if self._keeps(member)]
 
-    def _keeps(self, member: Member) -> bool:
+    def _keeps(self, member: SetMember) -> bool:
         """Registered as it is; an address that two entries claim is left alone until a person has cleared it."""
         entry = self.wanted.get(member.address)
         return entry is not None and (
@@ -208,7 +208,7 @@ class _Plan:
             return self._lower(keeping, goal)
         return None
 
-    def _raise(self, keeping: list[Member], goal: int, ready: list[Member]) -> Step | None:
+    def _raise(self, keeping: list[SetMember], goal: int, ready: list[SetMember]) -> Step | None:
         even_after = len(keeping) % 2 == 1
         if len(self.voters) >= MAX_VOTERS:
             self.notes.append(f"{MAX_VOTERS} members vote, of whom some are still to be removed")
@@ -226,7 +226,7 @@ class _Plan:
             return Step(Kind.RAISE, sentence, chosen.id, chosen.address)
         return None
 
-    def _lower(self, keeping: list[Member], goal: int) -> Step | None:
+    def _lower(self, keeping: list[SetMember], goal: int) -> Step | None:
         if len(keeping) == 2:
             self.notes.append("two members vote: an odd number would leave acknowledged writes on one disk only")
             return None
@@ -277,7 +277,7 @@ def plan(seen: Observed) -> Step:
     return Step(Kind.NOTHING, "; ".join(rules.notes) or done)
 
 
-def next_config(config: Mapping[str, Any], step: Step, wanted: Settings) -> dict[str, Any]:
+def next_config(config: Mapping[str, Any], step: Step, wanted: ElectionTimings) -> dict[str, Any]:
     """The configuration document for replSetReconfig that carries out one step on the document that was observed.
 
     Everything else in it is kept: fields of newer servers and what a person has set by hand.

@@ -13,8 +13,8 @@ from judge import clock
 from judge.config import MongodbConfig
 from judge.errors import OutcomeUnknownError, RefusedError
 from judge.mongodb import store
-from judge.mongodb.planner import TAG, Kind, Member, Observed, Registered, Settings, Step, next_config
-from judge.mongodb.store import Client, Document, translate
+from judge.mongodb.planner import TAG, ElectionTimings, Kind, Observed, Registered, SetMember, Step, next_config
+from judge.mongodb.store import Bson, Client, translate
 
 PRIMARY, SECONDARY = 1, 2
 _NOT_INITIALISED = 94
@@ -24,12 +24,13 @@ _NOT_A_MEMBER = 93
 _IN_SYNC = 10
 _CALL = 5.0
 _CATCH_UP = 3
+# Seconds for which a member that has stepped down does not stand for election again.
 _BARRED = 60
 _POLL = 0.05
 _CLOSE = 0.1
 
 
-def credentials(config: MongodbConfig) -> Document:
+def credentials(config: MongodbConfig) -> Bson:
     """The driver's options with which the daemon itself logs in: as a member, by the key file.
 
     The members' own user exists on each of them at all times, also before the first sync has brought any other.
@@ -71,7 +72,7 @@ def _close(client: Client) -> None:
         client.close()
 
 
-def incarnation_of(entry: Document) -> str:
+def incarnation_of(entry: Bson) -> str:
     """The incarnation that a member of a configuration document was added with; empty when somebody else added it."""
     return str(entry.get("tags", {}).get(TAG, ""))
 
@@ -88,13 +89,13 @@ class Replica:
         """Close the connections."""
         _close(self._client)
 
-    def _command(self, command: Document) -> Document:
+    def _command(self, command: Bson) -> Bson:
         try:
             return self._client.admin.command(command)
         except errors.PyMongoError as exc:
             raise translate(exc) from exc
 
-    def hello(self, timeout: float) -> Document | None:
+    def hello(self, timeout: float) -> Bson | None:
         """The answer to `hello`, or None when it does not serve within `timeout` seconds."""
         try:
             with pymongo.timeout(timeout):
@@ -102,7 +103,7 @@ class Replica:
         except errors.PyMongoError:
             return None
 
-    def configuration(self) -> Document | None:
+    def configuration(self) -> Bson | None:
         """The replica set's configuration as this member has it, None before it has any."""
         try:
             return dict(self._client.admin.command("replSetGetConfig")["config"])
@@ -154,7 +155,7 @@ class Replica:
         except errors.PyMongoError as exc:
             raise translate(exc) from exc
 
-    def observe(self, registered: Iterable[Registered]) -> tuple[Document, Observed]:
+    def observe(self, registered: Iterable[Registered]) -> tuple[Bson, Observed]:
         """The configuration document and the planner's view of it; asked of a primary only.
 
         The configuration is read before the states: a member that left in between is merely seen as unhealthy.
@@ -174,24 +175,24 @@ class Replica:
             members=tuple(_member(entry, states.get(entry["_id"]), newest) for entry in document["members"]),
             version=document["version"],
             committed=bool(answer["commitmentStatus"]),
-            settings=Settings(settings["electionTimeoutMillis"], settings["heartbeatIntervalMillis"]),
-            wanted=Settings(config.election_timeout_ms, config.heartbeat_ms),
+            settings=ElectionTimings(settings["electionTimeoutMillis"], settings["heartbeatIntervalMillis"]),
+            wanted=ElectionTimings(config.election_timeout_ms, config.heartbeat_ms),
         )
         return document, seen
 
-    def carry_out(self, step: Step, document: Document, wanted: Settings) -> None:
+    def carry_out(self, step: Step, document: Bson, wanted: ElectionTimings) -> None:
         """Do one step of the planner; an error says nothing of the outcome, so the next pass observes afresh."""
         if step.kind is Kind.STEP_DOWN:
-            self.step_down(_BARRED)
+            self.step_down()
         elif step.kind is not Kind.NOTHING:
             new = next_config(document, step, wanted)
             # The client's timeout travels along as maxTimeMS, so the server gives up when this caller does.
             self._command({"replSetReconfig": new})
 
-    def step_down(self, barred: int) -> None:
-        """Hand over to the most advanced voter and do not stand again for `barred` seconds."""
+    def step_down(self) -> None:
+        """Hand over to the most advanced voter and do not stand again for a while (a restart forgets that)."""
         try:
-            self._command({"replSetStepDown": barred, "secondaryCatchUpPeriodSecs": min(_CATCH_UP, barred)})
+            self._command({"replSetStepDown": _BARRED, "secondaryCatchUpPeriodSecs": _CATCH_UP})
         except OutcomeUnknownError:
             # A primary that steps down may close this very connection; whoever asks next sees what became of it.
             return
@@ -232,17 +233,17 @@ class Replica:
         return True
 
 
-def _seconds(state: Document | None) -> int:
+def _seconds(state: Bson | None) -> int:
     """The primary's clock at the last operation that a member has applied; one clock for all, so comparable."""
     stamp = (state or {}).get("optime", {}).get("ts", Timestamp(0, 0))
     return int(stamp.time)
 
 
-def _member(entry: Document, state: Document | None, newest: int) -> Member:
+def _member(entry: Bson, state: Bson | None, newest: int) -> SetMember:
     """One member of the configuration with its state joined in; unknown to the status means not healthy."""
     state = state or {"state": 8, "stateStr": "unknown", "health": 0}
     serving = state["health"] == 1 and state["state"] in {PRIMARY, SECONDARY}
-    return Member(
+    return SetMember(
         id=entry["_id"],
         address=entry["host"],
         votes=entry["votes"],

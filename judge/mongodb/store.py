@@ -19,9 +19,10 @@ from judge import memoryfile
 from judge.config import MongodbClient, Tls
 from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLargeError, UnavailableError
 
-Document = dict[str, Any]
-Client = pymongo.MongoClient[Document]
-AsyncClient = pymongo.AsyncMongoClient[Document]
+# What MongoDB takes and gives without a fixed shape: filters, updates, commands, rows of aggregations.
+Bson = dict[str, Any]
+Client = pymongo.MongoClient[Bson]
+AsyncClient = pymongo.AsyncMongoClient[Bson]
 
 # A powered-off primary sends no FIN: the driver's monitor sees it after one heartbeat and one connect timeout.
 _HEARTBEAT_MS = 2000
@@ -47,11 +48,11 @@ if sys.version_info < (3, 12):
     # operation of that client ever ended again (docs/decisions/013-cancelled-in-the-driver.md).
     pymongo.lock.wait_for = _wait_for  # type: ignore[attr-defined, assignment]
 
-WANTED_DEFAULTS: Document = {"read": "majority", "w": "majority", "j": True}
+WANTED_DEFAULTS: Bson = {"read": "majority", "w": "majority", "j": True}
 
 
 @contextlib.contextmanager
-def tls_options(tls: Tls | None) -> Iterator[Document]:
+def tls_options(tls: Tls | None) -> Iterator[Bson]:
     """The driver's options for mutual TLS, to be used while a client is being constructed (and not afterwards).
 
     The driver wants certificate and key in one file; they are joined in memory so that no key is copied to a disk.
@@ -76,7 +77,7 @@ def read_file(path: Path, setting: str) -> bytes:
         raise RefusedError(msg) from None
 
 
-def password_options(username: str | None, password_file: Path | None) -> Document:
+def password_options(username: str | None, password_file: Path | None) -> Bson:
     """The driver's options for a user of the database `admin`; empty when no user is configured.
 
     RefusedError when the file holds no password that anybody could log in with.
@@ -109,7 +110,7 @@ def connect(config: MongodbClient, *, asynchronous: bool) -> Client | AsyncClien
     back in UTC with their zone. RefusedError when a certificate or the password file cannot be read.
     """
     milliseconds = int(config.timeout * 1000)
-    options: Document = {
+    options: Bson = {
         "replicaSet": config.replica_set,
         "appname": "judge",
         "w": "majority",

@@ -17,7 +17,7 @@ from judge.embedded.cluster import ClusterFile
 from judge.errors import ConfigError, JudgeError, PackageError, UsageError
 from judge.executor.data import read_manifest
 from judge.gateway.auth import TokenFile
-from judge.judicator.documents import fit
+from judge.judicator.tasks.results import fit
 from judge.languages.entry import find_entry
 from judge.languages.table import guess, load_table
 from judge.model.messages import Completed, Result, Verdict

@@ -14,7 +14,7 @@ import pytest
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, PackageError, TooLargeError
 from judge.gateway.submit import Upload, check_source, decode_source
-from judge.judicator.intake import check
+from judge.judicator.tasks.intake import check
 from judge.model.messages import Submission
 from judge.problems import tree
 from judge.problems.package import read_package

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from judge.config import EtcdClient
 from judge.etcd.client import Etcd
-from judge.judicator.leader.lead import LEADER_KEY
+from judge.judicator.leader.leading import LEADER_KEY
 from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
 from judge.rpc.client import RpcClient, etcd_endpoints

@@ -84,20 +84,20 @@ def test_a_loop_that_breaks_begins_again(world: World, loop: str, monkeypatch: p
     """Each of the judicator's loops, broken once at its first turn."""
     from judge.etcd.election import Election
     from judge.etcd.registry import Registration
+    from judge.judicator import indexes
     from judge.judicator.changes import Follower
-    from judge.judicator.database import Database
-    from judge.judicator.leader.lead import Lead
+    from judge.judicator.leader.leading import Leader
     from judge.judicator.leader.retention import Retention
-    from judge.judicator.rejudging.rejudge import Rejudgings
+    from judge.judicator.rejudging.progress import Rejudgings
 
     owner, name = {
         "elect": (Election, "step"),
-        "sweep": (Lead, "sweep_once"),
+        "sweep": (Leader, "sweep_once"),
         "follower": (Follower, "_follow"),
         "register": (Registration, "step"),
         "rejudgings": (Rejudgings, "sweep"),
         "retention": (Retention, "position"),
-        "prepare": (Database, "prepare"),
+        "prepare": (indexes, "make"),
     }[loop]
     monkeypatch.setattr(loops, "_LEAST", 0.1)
     real, calls = getattr(owner, name), []
@@ -121,14 +121,14 @@ def test_a_call_that_the_database_refuses_is_told_as_a_fault(
     world: World, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It will be refused for ever, so it is no outage that passes."""
-    from judge.judicator.leader.lead import Lead
+    from judge.judicator.leader.leading import Leader
     from judge.judicator.leader.retention import Retention
     from judge.judicator.queue.tally import Tally
-    from judge.judicator.rejudging.rejudge import Rejudgings
+    from judge.judicator.rejudging.progress import Rejudgings
 
     owner, name = {
-        "epoch": (Lead, "_take_epoch"),
-        "sweep": (Lead, "sweep_once"),
+        "epoch": (Leader, "_take_epoch"),
+        "sweep": (Leader, "sweep_once"),
         "rejudgings": (Rejudgings, "sweep"),
         "retention": (Retention, "position"),
         "count": (Tally, "recount"),

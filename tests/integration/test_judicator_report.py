@@ -67,7 +67,7 @@ def test_a_beat_without_news_changes_nothing_that_people_see(world: World) -> No
     before = world.db.tasks.find_one({"_id": ObjectId(task)})
     executor.report()
     after = world.db.tasks.find_one({"_id": ObjectId(task)})
-    assert after["beat"] == before["beat"] + 1
+    assert after["heartbeat"] == before["heartbeat"] + 1
     assert after["version"] == before["version"]
 
 
@@ -445,4 +445,4 @@ def test_reports_of_one_executor_at_two_judicators_at_once_agree(world: World) -
         executor.report(*[accepted(one) for one in executor.work.values()])
     assert seen == tasks
     docs = list(world.db.tasks.find())
-    assert all(doc["done"] and doc["strikes"] == 0 for doc in docs)
+    assert all(doc["done"] and doc["penalty"] == 0 for doc in docs)

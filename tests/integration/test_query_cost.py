@@ -17,7 +17,7 @@ import pytest
 from judge import clock
 from judge.allowance import Allowance, Allowances
 from judge.errors import ConflictError, LimitError
-from judge.judicator.queue.waiting import Taker
+from judge.judicator.queue.waiting import RequestingExecutor
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, By, Note, TokensSeen
 from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
@@ -151,8 +151,8 @@ def may_be_handed(world: World, name: str, languages: frozenset[str]) -> bool:
     judicator = world.judicators[0].judicator
 
     async def ask() -> bool:
-        taker = Taker(name, "", 0, languages)
-        return await judicator.tasks.waiting_for(taker, await judicator.executors.capacity())
+        executor = RequestingExecutor(name, "", 0, languages)
+        return await judicator.tasks.assigner.has_work(executor, await judicator.executors.capacity())
 
     return world.judicators[0].do(ask())
 

@@ -13,9 +13,9 @@ from pymongo.database import Database
 from pymongo.write_concern import WriteConcern
 
 from judge import clock
-from judge.judicator import documents
 from judge.judicator.queue.order import RANKS
 from judge.judicator.queue.waiting import BEHIND, FRONT, ROOM, RUN
+from judge.judicator.tasks import forms
 from judge.model.messages import ProblemRef, Submission
 
 _BATCH = 5000
@@ -24,7 +24,7 @@ _COUNT = itertools.count(1)
 
 def _task(user: str, needs: str, priority: str, source: str, created: datetime.datetime) -> dict[str, Any]:
     submission = Submission(user=user, language=needs or "c", source=source, priority=priority)
-    doc = documents.new(submission, ProblemRef(name="sum", hash="0" * 64), "0" * 64, created)
+    doc = forms.new(submission, ProblemRef(name="sum", hash="0" * 64), "0" * 64, created)
     return {**doc, "needs": needs, "rank": RANKS[priority], "order": 1, "arrival": Timestamp(1, 1)}
 
 

@@ -26,7 +26,7 @@ from judge.etcd.client import Etcd, KeyValue, Lease, LeaseGoneError
 from judge.etcd.datadir import DataDir, log_ids
 from judge.etcd.discovery import find_by_dns, find_others
 from judge.etcd.election import Election, deadline, read_holder
-from judge.etcd.planner import Decision, Disk, Peer, Record
+from judge.etcd.planner import Disk, EntryMode, Peer, Record
 from judge.etcd.policy import after
 from judge.etcd.transport import Failure, TermGuard, classify, shares
 from judge.etcd.wire import grpc
@@ -394,7 +394,9 @@ def test_any_bytes_are_no_reason_to_fail(noise, cut):
     assert log_ids(b"\0" * 64) == (0, 0)
 
 
-RECORD = Record("token-one", "m1", "http://p", Decision.INITIALISE, (Peer("m1", "http://p"),), 2**64 - 1, 7, True, True)
+RECORD = Record(
+    "token-one", "m1", "http://p", EntryMode.INITIALISE, (Peer("m1", "http://p"),), 2**64 - 1, 7, True, True
+)
 
 
 def test_the_record_survives(work):

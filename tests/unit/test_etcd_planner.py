@@ -12,12 +12,12 @@ from judge.etcd import planner
 from judge.etcd.planner import (
     Add,
     Decide,
-    Decision,
     Discard,
     Disk,
+    EntryMode,
+    FullMember,
     Gone,
     Listed,
-    Member,
     NoQuorum,
     Peer,
     Promote,
@@ -39,8 +39,8 @@ ME, MINE, TOKEN, CLUSTER, ID = "m1", "http://m1:2380", "token-one", 7, 11
 LISTED = (Peer("m1", MINE), Peer("m2", "http://m2:2380"), Peer("m3", "http://m3:2380"))
 M2 = Listed(22, "m2", ("http://m2:2380",), published=True)
 M3 = Listed(33, "m3", ("http://m3:2380",), published=True)
-JOIN = Record(TOKEN, ME, MINE, Decision.JOIN)
-INIT = Record(TOKEN, ME, MINE, Decision.INITIALISE, LISTED)
+JOIN = Record(TOKEN, ME, MINE, EntryMode.JOIN)
+INIT = Record(TOKEN, ME, MINE, EntryMode.INITIALISE, LISTED)
 WITH_ID = dataclasses.replace(JOIN, member_id=ID, cluster_id=CLUSTER)
 STARTED = dataclasses.replace(WITH_ID, started=True)
 SILENT = Silent(found=True, reason="none of m2, m3 answers")
@@ -137,7 +137,7 @@ RULES = [
     ("another name", situation(SILENT, DATA, name="m2"), Refuse),
     ("left for good", situation(quorum(M2), Disk(record=dataclasses.replace(STARTED, left=True))), Refuse),
     # -- running
-    ("running voter", situation(quorum(M2, M3, me()), DATA, running=True), Member),
+    ("running voter", situation(quorum(M2, M3, me()), DATA, running=True), FullMember),
     ("running learner", situation(quorum(M2, M3, me(learner=True)), DATA, running=True), Promote(ID)),
     ("running, removed", situation(quorum(M2, M3), DATA, running=True), Gone),
     ("running, silence", situation(SILENT, DATA, running=True), Wait),
@@ -167,7 +167,7 @@ RECORDS = st.none() | st.builds(
     token=st.sampled_from([TOKEN, "other-token"]),
     name=st.sampled_from(["m1", "m2"]),
     peer=st.just(MINE),
-    decision=st.sampled_from(Decision),
+    decision=st.sampled_from(EntryMode),
     initial=st.just(LISTED),
     member_id=IDS,
     cluster_id=st.sampled_from([0, CLUSTER]),
@@ -206,18 +206,18 @@ SITUATIONS = st.builds(
 def test_no_step_is_ever_unsafe(now):
     step = plan(now)
     record = now.disk.record
-    if isinstance(step, Wait | Refuse | Discard | Remove | Gone | Member):
+    if isinstance(step, Wait | Refuse | Discard | Remove | Gone | FullMember):
         assert step.why
     if record is not None and (record.token != now.token or record.name != now.name or record.left):
         assert isinstance(step, Refuse)
     if now.disk.data:
         # data is run, put aside after a quorum declared it dead, or refused: nothing else is ever done with it
-        assert isinstance(step, StartData | Discard | Refuse | Promote | Gone | Member | Wait)
+        assert isinstance(step, StartData | Discard | Refuse | Promote | Gone | FullMember | Wait)
     if not isinstance(now.seen, Quorum):
         assert isinstance(step, Wait | Refuse | Decide | StartNew | StartData)
     if isinstance(step, StartNew):
-        assert record is not None and record.decision is Decision.INITIALISE and not record.member_id
-    if isinstance(step, Decide) and step.record.decision is Decision.INITIALISE:
+        assert record is not None and record.decision is EntryMode.INITIALISE and not record.member_id
+    if isinstance(step, Decide) and step.record.decision is EntryMode.INITIALISE:
         assert record is None
         assert now.bootstrap == "initialise" or (now.bootstrap == "when-alone" and now.seen == Silent(False, "silence"))
     if isinstance(step, StartExisting):
@@ -314,13 +314,13 @@ def test_joining_ends_whatever_is_interrupted(start, crashes, wipes):
     crashes, wipes = list(crashes), list(wipes)
     for _ in range(60):
         step = plan(model.see())
-        if isinstance(step, Member):
+        if isinstance(step, FullMember):
             break
         model.carry_out(step, crashes.pop() if crashes else 3)
         if wipes and wipes.pop() and not model.running:
             model.disk = Disk(record=model.disk.record)
     mine = [m for m in model.members if MINE in m.peer_urls]
-    assert isinstance(step, Member)
+    assert isinstance(step, FullMember)
     assert len(mine) == 1 and not mine[0].learner and mine[0].id == model.disk.member_id
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, JudgeError, TooLargeError
-from judge.judicator import documents, intake
+from judge.judicator.tasks import forms, intake, results
 from judge.model import messages as m
 
 LIMITS = SubmissionLimits()
@@ -95,42 +95,42 @@ def test_big_test_texts_become_blobs_and_small_sets_stay() -> None:
     assert texts == {hashlib.sha256(b"x" * 300_000).hexdigest(): b"x" * 300_000}
     assert made.tests[0].answer == "y"
     assert made.tests[1] == m.Test(name="2")
-    assert documents.blobs_of(made) == list(texts)
+    assert forms.blobs_of(made) == list(texts)
 
 
 def test_the_digest_is_of_the_content_alone() -> None:
     one = m.Submission(**GOOD, idempotency_key="a")
-    assert documents.digest(one) == documents.digest(m.Submission(**GOOD, idempotency_key="b"))
-    assert documents.digest(one) != documents.digest(m.Submission(**{**GOOD, "source": "x"}))
+    assert forms.digest(one) == forms.digest(m.Submission(**GOOD, idempotency_key="b"))
+    assert forms.digest(one) != forms.digest(m.Submission(**{**GOOD, "source": "x"}))
     # A field added later with its default does not make an old submission another one.
     assert set(json.loads(m.Submission(**GOOD).model_dump_json(exclude_defaults=True))) == {"language", "source"}
 
 
 def test_keys_belong_to_users() -> None:
-    keys = {documents.key_of(m.Submission(user=user, idempotency_key="k")) for user in ("a", "b")}
+    keys = {forms.key_of(m.Submission(user=user, idempotency_key="k")) for user in ("a", "b")}
     assert len(keys) == 2
-    assert documents.key_of(m.Submission(user="a")) is None
+    assert forms.key_of(m.Submission(user="a")) is None
 
 
 def test_cut_ends_on_a_whole_character() -> None:
-    assert documents.cut("abc", 3) == "abc"
-    assert documents.cut("aé", 2) == "a"
-    assert documents.cut("\ud800", 10) == "?"
+    assert results.cut("abc", 3) == "abc"
+    assert results.cut("aé", 2) == "a"
+    assert results.cut("\ud800", 10) == "?"
 
 
 def test_a_monstrous_result_still_fits() -> None:
     test = m.TestResult(name="t", verdict=m.Verdict.WA, output="x" * 10_000, error="y" * 10_000, message="\ud800" * 9)
     result = m.Result(compile_log="z" * 10**6, stdout="s" * 10**6, reason="r" * 10**5, tests=[test] * 1000)
-    stored = documents.fit(result)
+    stored = results.fit(result)
     assert len(json.dumps(stored)) < 4 * 1024**2
     assert len(stored["tests"]) == 1000
-    assert documents.fit(m.Result(tests=[test]))["tests"][0]["output"] == "x" * 4096
+    assert results.fit(m.Result(tests=[test]))["tests"][0]["output"] == "x" * 4096
 
 
 def test_a_result_is_measured_in_bytes() -> None:
     test = m.TestResult(name="t", verdict=m.Verdict.WA, output="界" * 1000)
-    stored = documents.fit(m.Result(tests=[test] * 1000))
-    assert sum(len(text.encode()) for _, text in documents.texts(stored)) <= documents.RESULT_BYTES
+    stored = results.fit(m.Result(tests=[test] * 1000))
+    assert sum(len(text.encode()) for _, text in results.texts(stored)) <= results.RESULT_BYTES
     assert len(stored["tests"]) == 1000
 
 
@@ -147,11 +147,11 @@ def test_a_result_is_measured_in_bytes() -> None:
 )
 def test_unsound_completions_are_seen(fields: dict[str, object], sound: bool) -> None:
     done = m.Completed.model_validate({"id": "0" * 24, "attempt": 1, "claim": "c", **fields})
-    assert (documents.flaw(done) is None) == sound
+    assert (results.flaw(done) is None) == sound
 
 
 def test_evidence_names_every_attempt() -> None:
-    result = documents.gave_up(
+    result = results.gave_up(
         [{"attempt": 1, "executor": "e1", "reason": "died"}, {"attempt": 2, "executor": "e2", "reason": "died too"}]
     )
     assert result["reason"] == "given up: attempt 1 on e1: died; attempt 2 on e2: died too"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judge.judicator.queue.adding import Add, Adding
+from judge.judicator.queue.adding import Adding, PendingAdd
 from judge.judicator.queue.order import fair_order, most_slots, round_of
 
 # Every job takes so many ticks, or fewer.
@@ -38,8 +38,8 @@ class Flight:
     judicator: Adding
     user: str
     needs: str
-    add: Add
-    over: AbstractContextManager[Add]
+    add: PendingAdd
+    over: AbstractContextManager[PendingAdd]
     order: int = 0
     served: bool = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.judicator.queue.order import fair_order, may_take
+from judge.judicator.queue.order import eligible, fair_order
 
 
 @given(st.integers(1, 100), st.integers(1, 30))
@@ -29,4 +29,4 @@ def test_a_failed_executor_gets_it_again_only_when_nobody_else_could(
     alive: dict[str, frozenset[str]], failed: set[str], needs: str
 ) -> None:
     others = {name for name, has in alive.items() if name not in failed and (not needs or needs in has)}
-    assert may_take("e1", needs, failed, alive) == ("e1" not in failed or not others)
+    assert eligible("e1", needs, failed, alive) == ("e1" not in failed or not others)

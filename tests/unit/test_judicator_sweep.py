@@ -8,20 +8,20 @@ from bson import ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.judicator.documents import Held
-from judge.judicator.leader.sweep import Decision, Limits, Notes, Seen, decide, observed
+from judge.judicator.leader.sweep import ExecutorMark, Notes, SilenceLimits, SweepDecision, decide, observed
+from judge.judicator.tasks.forms import HandOut
 
-LIMITS = Limits(task_expiry=8.0, executor_expiry=6.0, executor_forget=100.0)
+LIMITS = SilenceLimits(task_expiry=8.0, executor_expiry=6.0, executor_forget=100.0)
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 TASK = ObjectId()
 
 
-def held(executor: str = "e1", attempt: int = 1, beat: int = 0) -> Held:
-    return Held(TASK, executor, "i", attempt, "c", beat, 1, 0, False, "running", "", (), NOW)
+def held(executor: str = "e1", attempt: int = 1, heartbeat: int = 0) -> HandOut:
+    return HandOut(TASK, executor, "i", attempt, "c", heartbeat, 1, 0, False, "running", "", (), NOW)
 
 
-def seen(sequence: int = 1, *, alive: bool = True, name: str = "e1", incarnation: str = "i") -> Seen:
-    return Seen(name, incarnation, sequence, alive)
+def seen(sequence: int = 1, *, alive: bool = True, name: str = "e1", incarnation: str = "i") -> ExecutorMark:
+    return ExecutorMark(name, incarnation, sequence, alive)
 
 
 def test_a_first_look_decides_nothing() -> None:
@@ -35,9 +35,9 @@ def test_silence_of_a_task_expires_at_its_limit() -> None:
     assert decide(notes, [held()], [], 8.0, LIMITS).expired == [held()]
 
 
-def test_a_beat_or_a_new_attempt_starts_the_clock_again() -> None:
+def test_a_heartbeat_or_a_new_attempt_starts_the_clock_again() -> None:
     notes = decide({}, [held()], [], 0.0, LIMITS).notes
-    for one in (held(beat=1), held(attempt=2)):
+    for one in (held(heartbeat=1), held(attempt=2)):
         later = decide(notes, [one], [], 7.0, LIMITS)
         assert decide(later.notes, [one], [], 14.0, LIMITS).expired == []
         assert decide(later.notes, [one], [], 15.0, LIMITS).expired == [one]
@@ -46,9 +46,9 @@ def test_a_beat_or_a_new_attempt_starts_the_clock_again() -> None:
 def test_a_silent_executor_dies_and_its_tasks_go_back_at_once() -> None:
     notes = decide({}, [], [seen()], 0.0, LIMITS).notes
     other = held(executor="e2")
-    decision = decide(notes, [held(beat=3), other], [seen()], 6.0, LIMITS)
+    decision = decide(notes, [held(heartbeat=3), other], [seen()], 6.0, LIMITS)
     assert decision.dead == [seen()]
-    assert decision.orphaned == [held(beat=3)]
+    assert decision.orphaned == [held(heartbeat=3)]
     assert decision.expired == []
 
 
@@ -75,7 +75,7 @@ def test_observed_time_never_goes_back_and_a_blind_spell_counts_little(before: f
 
 @given(st.lists(st.tuples(st.floats(0.1, 3.0), st.booleans()), max_size=60))
 def test_only_silence_of_the_full_length_expires_and_always_does(steps: list[tuple[float, bool]]) -> None:
-    """Against a model: time since the last beat that the leader saw."""
+    """Against a model: time since the last heartbeat that the leader saw."""
     notes: Notes = {}
     now, beat, since = 0.0, 0, None
     for gap, beats in steps:
@@ -83,6 +83,6 @@ def test_only_silence_of_the_full_length_expires_and_always_does(steps: list[tup
         beat += int(beats)
         if since is None or beats:
             since = now
-        decision: Decision = decide(notes, [held(beat=beat)], [], now, LIMITS)
+        decision: SweepDecision = decide(notes, [held(heartbeat=beat)], [], now, LIMITS)
         notes = decision.notes
         assert bool(decision.expired) == (now - since >= LIMITS.task_expiry)

@@ -13,11 +13,11 @@ from judge.mongodb.planner import (
     MAX_MEMBERS,
     MAX_VOTERS,
     TAG,
+    ElectionTimings,
     Kind,
-    Member,
     Observed,
     Registered,
-    Settings,
+    SetMember,
     Step,
     majority,
     next_config,
@@ -26,19 +26,21 @@ from judge.mongodb.planner import (
 )
 from tests.support.examples import at_least
 
-TIMES = Settings(2000, 500)
+TIMES = ElectionTimings(2000, 500)
 
 
-def member(number: int, votes: int = 1, *, healthy: bool = True, in_sync: bool | None = None, inc: str = "") -> Member:
+def member(
+    number: int, votes: int = 1, *, healthy: bool = True, in_sync: bool | None = None, inc: str = ""
+) -> SetMember:
     synced = healthy if in_sync is None else in_sync
-    return Member(number, f"h{number}:1", votes, inc or f"i{number}", healthy, synced, "SECONDARY")
+    return SetMember(number, f"h{number}:1", votes, inc or f"i{number}", healthy, synced, "SECONDARY")
 
 
 def entry(number: int, inc: str = "", name: str = "") -> Registered:
     return Registered(name or f"n{number}", f"h{number}:1", inc or f"i{number}")
 
 
-def seen(members: list[Member], registered: list[Registered], **changes: Any) -> Observed:
+def seen(members: list[SetMember], registered: list[Registered], **changes: Any) -> Observed:
     values: dict[str, Any] = {
         "me": "h0:1", "primary": "h0:1", "registered": registered, "members": members, "version": 7,
         "committed": True, "settings": TIMES, "wanted": TIMES, **changes,
@@ -46,7 +48,7 @@ def seen(members: list[Member], registered: list[Registered], **changes: Any) ->
     return Observed(**values)
 
 
-def voters(count: int) -> list[Member]:
+def voters(count: int) -> list[SetMember]:
     return [member(number) for number in range(count)]
 
 
@@ -193,7 +195,7 @@ def test_two_directories_at_one_address_are_left_to_a_person() -> None:
 
 
 def test_timings_are_brought_up_to_date() -> None:
-    step = plan(seen(voters(3), entries(3), settings=Settings(10000, 2000)))
+    step = plan(seen(voters(3), entries(3), settings=ElectionTimings(10000, 2000)))
     assert step.kind is Kind.TUNE and "2000 ms" in step.sentence
 
 
@@ -236,7 +238,7 @@ def observations(draw: st.DrawFn) -> Observed:
         votes = 1 if place == 0 else draw(st.integers(0, 1)) if sum(m.votes for m in members) < MAX_VOTERS else 0
         healthy = True if place == 0 else draw(st.booleans())
         in_sync = healthy and (place == 0 or draw(st.booleans()))
-        members.append(Member(number, f"h{number}:1", votes, f"i{number}", healthy, in_sync))
+        members.append(SetMember(number, f"h{number}:1", votes, f"i{number}", healthy, in_sync))
     registered = [
         Registered(f"n{number}", f"h{number}:1", draw(st.sampled_from([f"i{number}", f"i{number}", "new"])))
         for number in draw(st.lists(st.integers(0, 11), max_size=12, unique=True))
@@ -246,7 +248,7 @@ def observations(draw: st.DrawFn) -> Observed:
     return Observed(
         me=f"h{me}:1", primary=f"h{me}:1", registered=registered, members=members,
         version=draw(st.integers(12, 100)), committed=draw(st.integers(0, 9)) > 0,
-        settings=TIMES, wanted=draw(st.sampled_from([TIMES, Settings(4000, 500)])),
+        settings=TIMES, wanted=draw(st.sampled_from([TIMES, ElectionTimings(4000, 500)])),
     )  # fmt: skip
 
 
@@ -296,7 +298,7 @@ def test_converges_to_what_is_registered(start: Observed, data: st.DataObject) -
     if not same:
         return
 
-    def up(m: Member) -> bool:
+    def up(m: SetMember) -> bool:
         return m.address in by_address and by_address[m.address].incarnation == m.incarnation
 
     start_members = [
@@ -326,7 +328,7 @@ def test_converges_to_what_is_registered(start: Observed, data: st.DataObject) -
                 assert raw["_id"] not in ids, "no _id is ever used twice"
                 ids.add(raw["_id"])
             state = (known.healthy, known.in_sync) if known else (True, True)
-            members.append(Member(raw["_id"], raw["host"], raw["votes"], raw["tags"][TAG], *state))
+            members.append(SetMember(raw["_id"], raw["host"], raw["votes"], raw["tags"][TAG], *state))
         now = dataclasses.replace(
             now,
             members=members,

@@ -17,11 +17,11 @@ from judge.errors import FieldError, NotFoundError, UsageError
 from judge.gateway.api.rejudge import number_of
 from judge.gateway.pages import rejudge as rejudge_pages
 from judge.gateway.trace import trace_of
-from judge.judicator import documents
-from judge.judicator.queue.order import RANKS, back_rank, yields
+from judge.judicator.queue.order import RANKS, back_rank, is_rejudge
 from judge.judicator.rejudging import reruns, verdicts
 from judge.judicator.rejudging import views as rejudge_views
-from judge.judicator.search import search_query
+from judge.judicator.tasks import forms
+from judge.judicator.tasks.reading import search_query
 from judge.model import messages as m
 from judge.model.rejudging import RejudgeFilter
 
@@ -44,7 +44,7 @@ def test_no_run_of_a_rejudging_is_before_a_live_task(live: list[Any], again: lis
     queue += [(rank("rejudge", back), order, 0, "run") for back, order in again]
     kinds = [kind for *_, kind in sorted(queue)]
     assert kinds == ["live"] * len(live) + ["run"] * len(again)
-    assert all(yields(place[0]) == (place[-1] == "run") for place in queue)
+    assert all(is_rejudge(place[0]) == (place[-1] == "run") for place in queue)
 
 
 # --- what is in force ------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_a_filter_by_time_alone_is_bounded_by_ids(second: int, micro: int, apart
     """No submission that a time includes is lost by the bounds of the ids, and those a second away are not read."""
     moment = datetime.datetime.fromtimestamp(second, datetime.UTC) + datetime.timedelta(microseconds=micro)
     created = moment + datetime.timedelta(microseconds=apart)
-    task = documents.new(m.Submission(user="u", language="c", source="x"), None, "", created)["_id"]
+    task = forms.new(m.Submission(user="u", language="c", source="x"), None, "", created)["_id"]
     since = rejudge_views.selection(RejudgeFilter(since=moment))
     until = rejudge_views.selection(RejudgeFilter(until=moment))
     assert created < moment or task >= since["_id"]["$gte"]
@@ -195,8 +195,11 @@ def test_counts_and_matrix_miss_nobody(cells: list[dict[str, Any]]) -> None:
 
 
 def test_a_verdict_that_was_replaced_twice_is_compared_with_the_right_one() -> None:
-    past = [verdicts.past_verdict(task(), 3, "r"), verdicts.past_verdict(task(verdict="TLE"), 5, "r")]
-    doc = {**task(verdict="AC"), "user": "ann", "language": "c", "past": past}
+    doc = {**task(), "user": "ann", "language": "c"}
+    for number, verdict in ((3, "TLE"), (5, "AC")):
+        problem = {"name": "sum", "hash": "b" * 64}
+        new = {**staged(number), "verdict": verdict, "problem": problem}
+        doc = verdicts.current({**doc, "staged": new}, frozenset({number}))
     first, second = (rejudge_views.change_of_task(doc, number) for number in (3, 5))
     assert (first.before.verdict, first.after and first.after.verdict) == ("WA", "TLE")
     assert (second.before.verdict, second.after and second.after.verdict) == ("TLE", "AC")

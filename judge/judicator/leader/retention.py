@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from prometheus_client import Counter
+from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import PyMongoError
 
 from judge import clock, failpoint
 from judge.judicator.blobs import SOON, due, mark, unmark
-from judge.judicator.database import Collection, Database, Document
+from judge.judicator.database import Database, aggregate
 from judge.judicator.loops import away
-from judge.judicator.tasks import Tasks
+from judge.judicator.tasks.lifecycle import Tasks
+from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ _MANIFESTS: Final = (Reference("problems", "hash"), Reference("tasks", "problem.
 _BLOBS: Final = (Reference("tasks", "blobs"), Reference("manifests", "blobs"))
 
 
-def walk(key: str, references: Sequence[Reference], after: Any, limit: int) -> list[Document]:
+def walk(key: str, references: Sequence[Reference], after: Any, limit: int) -> list[Bson]:
     """The pipeline of one step: documents by `_id`, each with `used`, `marked` and `due`; every lookup has an index."""
     names = [f"by{index}" for index in range(len(references))]
     lookups = [
@@ -107,8 +109,8 @@ class Retention:
         self._grace = grace
         self._next = clock.monotonic() + period
         self._barred = 0.0
-        self._files: Collection = database.raw["fs.files"]
-        self._chunks: Collection = database.raw["fs.chunks"]
+        self._files = database.files
+        self._chunks = database.chunks
         self._phases: list[tuple[str, Step]] = [
             ("task", self._old_tasks),
             ("manifest", self._unused_manifests),
@@ -185,12 +187,12 @@ class Retention:
         return (0 if count else None), count
 
     async def _rows(
-        self, collection: Collection, key: str, references: Sequence[Reference], after: Any
-    ) -> list[Document]:
+        self, collection: AsyncCollection[Any], key: str, references: Sequence[Reference], after: Any
+    ) -> list[Bson]:
         steps = walk(key, references, after, _BATCH)
-        return await (await collection.aggregate(steps, comment="retention")).to_list()
+        return await aggregate(collection, steps, comment="retention")
 
-    async def _judge(self, collection: Collection, rows: list[Document]) -> list[Any]:
+    async def _judge(self, collection: AsyncCollection[Any], rows: list[Bson]) -> list[Any]:
         """Mark what has come to be unused, unmark what is used; the ids of what may go."""
         unused = [row["_id"] for row in rows if not row["used"] and not row["marked"]]
         used = [row["_id"] for row in rows if row["used"] and row["marked"]]
@@ -246,5 +248,5 @@ class Retention:
         return (uploads[-1] if uploads else None), len(broken)
 
 
-def _next(rows: list[Document]) -> Any:
+def _next(rows: list[Bson]) -> Any:
     return rows[-1]["_id"] if len(rows) == _BATCH else None

@@ -1,7 +1,7 @@
 """What the leader's sweep does, as pure functions (seed: Lead's loops; docs/protocol.md, rule 6).
 
-The leader compares marks that only grow (a task's attempt and beat, an executor's sequence number) with what it noted
-itself, on its own monotonic clock. No time that another host wrote is ever looked at.
+The leader compares marks that only grow (a task's attempt and heartbeat, an executor's sequence number) with what it
+noted itself, on its own monotonic clock. No time that another host wrote is ever looked at.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from judge.judicator.documents import Held
+from judge.judicator.tasks.forms import HandOut
 
 
 @dataclass(frozen=True)
-class Limits:
+class SilenceLimits:
     """How long silence may last, in observed seconds."""
 
     task_expiry: float
@@ -22,7 +22,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ExecutorMark:
     """One executor as the database has it."""
 
     name: str
@@ -32,25 +32,25 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Note:
+class NotedMark:
     """A mark, and the observed time at which it was first seen."""
 
     mark: tuple[object, ...]
     since: float
 
 
-Notes = Mapping[tuple[str, str], Note]
+Notes = Mapping[tuple[str, str], NotedMark]
 
 
 @dataclass(frozen=True)
-class Decision:
-    """`expired`: hand-outs without a beat; `orphaned`: hand-outs of a dead executor; both go back to the queue."""
+class SweepDecision:
+    """`expired`: hand-outs without a heartbeat; `orphaned`: hand-outs of a dead executor; both go back to the queue."""
 
     notes: Notes
-    expired: list[Held] = field(default_factory=list)
-    orphaned: list[Held] = field(default_factory=list)
-    dead: list[Seen] = field(default_factory=list)
-    forgotten: list[Seen] = field(default_factory=list)
+    expired: list[HandOut] = field(default_factory=list)
+    orphaned: list[HandOut] = field(default_factory=list)
+    dead: list[ExecutorMark] = field(default_factory=list)
+    forgotten: list[ExecutorMark] = field(default_factory=list)
 
 
 def observed(before: float, gap: float, interval: float) -> float:
@@ -61,16 +61,18 @@ def observed(before: float, gap: float, interval: float) -> float:
     return before + min(max(gap, 0.0), 2 * interval)
 
 
-def decide(notes: Notes, running: Iterable[Held], executors: Iterable[Seen], now: float, limits: Limits) -> Decision:
+def decide(
+    notes: Notes, running: Iterable[HandOut], executors: Iterable[ExecutorMark], now: float, limits: SilenceLimits
+) -> SweepDecision:
     """Compare everything with the notes; `now` is the observed time. What is gone is forgotten from the notes."""
-    fresh: dict[tuple[str, str], Note] = {}
+    fresh: dict[tuple[str, str], NotedMark] = {}
 
     def silence(key: tuple[str, str], mark: tuple[object, ...]) -> float:
         old = notes.get(key)
-        fresh[key] = old if old is not None and old.mark == mark else Note(mark, now)
+        fresh[key] = old if old is not None and old.mark == mark else NotedMark(mark, now)
         return now - fresh[key].since
 
-    decision = Decision(fresh)
+    decision = SweepDecision(fresh)
     gone: set[str] = set()
     for one in executors:
         silent = silence(("executor", one.name), (one.incarnation, one.sequence))
@@ -82,7 +84,7 @@ def decide(notes: Notes, running: Iterable[Held], executors: Iterable[Seen], now
         elif silent >= limits.executor_forget:
             decision.forgotten.append(one)
     for task in running:
-        silent = silence(("task", str(task.id)), (task.attempt, task.beat))
+        silent = silence(("task", str(task.id)), (task.attempt, task.heartbeat))
         if task.executor in gone:
             decision.orphaned.append(task)
         elif silent >= limits.task_expiry:

@@ -26,7 +26,7 @@ def too_many(user: str, cap: int) -> LimitError:
 
 
 @dataclass(eq=False)
-class Add:
+class PendingAdd:
     """One add: its place once it is known, the places and the number of its peers."""
 
     rank: int
@@ -41,7 +41,7 @@ class _User:
     """The adds of one user."""
 
     def __init__(self) -> None:
-        self.adds: set[Add] = set()
+        self.adds: set[PendingAdd] = set()
         self.turn = asyncio.Lock()
 
 
@@ -53,10 +53,10 @@ class Adding:
         self._users: dict[str, _User] = {}
 
     @contextlib.contextmanager
-    def begin(self, user: str, rank: int) -> Iterator[Add]:
+    def begin(self, user: str, rank: int) -> Iterator[PendingAdd]:
         """An add, from before its first read until its task is stored."""
         mine = self._users.setdefault(user, _User())
-        one = Add(rank, peers=len(mine.adds))
+        one = PendingAdd(rank, peers=len(mine.adds))
         for other in mine.adds:
             other.peers += 1
             if other.order is not None and other.rank == rank:
@@ -70,7 +70,7 @@ class Adding:
             if not mine.adds:
                 del self._users[user]
 
-    def settle(self, user: str, one: Add, now: int, mine: int | None, last: int | None) -> int:
+    def settle(self, user: str, one: PendingAdd, now: int, mine: int | None, last: int | None) -> int:
         """Give an add its place; `now`, `mine` and `last` as for fair_order, read since it began."""
         one.order = fair_order(now, mine, last, one.avoid)
         for other in self._users[user].adds:
@@ -82,7 +82,7 @@ class Adding:
     async def admitted(
         self,
         user: str,
-        one: Add,
+        one: PendingAdd,
         cap: int | None,
         *,
         look: Callable[[], Awaitable[Place]],

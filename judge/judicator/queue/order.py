@@ -1,11 +1,23 @@
-"""Who is next: the order of the queue as pure functions (docs/protocol.md has the formula)."""
+"""The rule of the queue: which waiting task an executor gets next (docs/protocol.md has the formula). Pure functions.
+
+The rule stands here alone. The query of a hand-out is `eligible_filter`, sorted by ORDER; its index is READY; what
+several such queries find is put in order by `precedence`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from judge.mongodb.store import Bson
+
+# The keys of the order. `arrival` is the database's own logical clock, not anybody's wall clock.
+ORDER: Final = ("rank", "order", "arrival")
+# The keys of the index for hand-outs: what the query compares, the order, and what it passes over without a look at
+# the task (users who hold all that they may).
+READY: Final = ("waits", "tried", "needs", *ORDER, "user")
 
 # The first key of the queue's order. What was given back goes before everything else: it has waited already.
 GIVEN_BACK: Final = 0
@@ -16,20 +28,20 @@ RERUN_GIVEN_BACK: Final = 4
 # The ranks of what people have handed in.
 LIVE: Final = [GIVEN_BACK, *(rank for rank in RANKS.values() if rank < RERUN_GIVEN_BACK)]
 
-# What a hand-out without a verdict counts against the attempt cap, in tenths of an attempt: a full attempt; one that
-# neither the task nor the machine is to blame for (only a task that never finds its data ends by these); a lost reply.
-STRIKE: Final = 10
-LIGHT: Final = 1
-NO_STRIKE: Final = 0
+# The penalty of a hand-out without a verdict, against the cap of attempts, in tenths of an attempt: a full attempt; one
+# that is neither the task's nor the machine's fault (only a task that never finds its data ends by these); a lost one.
+FULL_PENALTY: Final = 10
+LIGHT_PENALTY: Final = 1
+NO_PENALTY: Final = 0
 
 
-def blame(what: str, *, waiting: bool) -> tuple[str, int]:
-    """The reason and the weight of a hand-out that ended because `what` became of its executor.
+def attempt_penalty(what: str, *, waiting: bool) -> tuple[str, int]:
+    """The reason and the penalty of a hand-out that ended because `what` became of its executor.
 
-    A task that had not begun there was not the cause. It counts a little all the same, so that one which ends
-    executors before it is ever seen to begin is given up some day.
+    A task that was `waiting` there, and had not begun, was not the cause. It counts a little all the same, so that a
+    task which ends executors before it is ever seen to begin is given up some day.
     """
-    return (f"{what}, the task had not begun", LIGHT) if waiting else (what, STRIKE)
+    return (f"{what}, the task had not begun", LIGHT_PENALTY) if waiting else (what, FULL_PENALTY)
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,10 @@ class Capacity:
     def languages(self) -> frozenset[str]:
         """All languages that somebody has."""
         return frozenset[str]().union(*self.executors.values())
+
+    def others(self, executor: str) -> Mapping[str, frozenset[str]]:
+        """All but this executor, with their languages."""
+        return {name: languages for name, languages in self.executors.items() if name != executor}
 
 
 def round_of(head: int | None, here: int | None, anywhere: int | None) -> int:
@@ -85,18 +101,34 @@ def back_rank(priority: str) -> int:
     return RERUN_GIVEN_BACK if priority == "rejudge" else GIVEN_BACK
 
 
-def yields(rank: int) -> bool:
-    """Whether a task of this rank is a run of a rejudging, which every other task goes before."""
+def is_rejudge(rank: int) -> bool:
+    """Whether a task of this rank is a run of a rejudging: every other task goes before it."""
     return rank >= RERUN_GIVEN_BACK
 
 
-def may_take(me: str, needs: str, failed: Iterable[str], alive: Mapping[str, frozenset[str]]) -> bool:
-    """Whether executor `me` may be given a task that came back from the executors in `failed`.
+def eligible(executor: str, needs: str, failed: Collection[str], others: Mapping[str, frozenset[str]]) -> bool:
+    """Whether an executor may be given a task that came back from the executors in `failed`.
 
-    `alive` maps the executors that could take work to their languages, `needs` is the task's language or empty.
+    `others` maps the other executors that take work to their languages; `needs` is the task's language, or empty.
     An executor that failed a task gets it again only when no other one is left that could try.
     """
-    tried = set(failed)
-    if me not in tried:
+    if executor not in failed:
         return True
-    return not any(name not in tried and (not needs or needs in languages) for name, languages in alive.items())
+    return not any(name not in failed and (not needs or needs in languages) for name, languages in others.items())
+
+
+def eligible_filter(executor: str, languages: Iterable[str], tried: str, others: Mapping[str, frozenset[str]]) -> Bson:
+    """The query of the tasks with this `tried` that an executor with these languages may be given; see `eligible`."""
+    failed = tried.split(",")
+    able = [needs for needs in ("", *sorted(languages)) if eligible(executor, needs, failed, others)]
+    return {"tried": tried, "needs": {"$in": able}}
+
+
+def precedence(task: Mapping[str, Any], executor: str, others: Mapping[str, frozenset[str]]) -> tuple[Any, ...]:
+    """The sort key of the tasks that an executor may be given.
+
+    ORDER, but for one thing: with others about, a task that this very executor failed comes after the rest of its
+    kind, as anything else is more likely to go well here.
+    """
+    failed_here = bool(others) and executor in task["tried"].split(",")
+    return is_rejudge(task["rank"]), failed_here, *(task[key] for key in ORDER)

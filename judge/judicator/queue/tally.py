@@ -7,6 +7,7 @@ its last count, which is so old at most as the count took twenty times over.
 from __future__ import annotations
 
 import asyncio
+import collections
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,10 +17,12 @@ from bson import ObjectId
 from pymongo.errors import PyMongoError
 
 from judge import clock
-from judge.judicator.database import LANE, Database, Document
+from judge.judicator.database import Database, aggregate
+from judge.judicator.documents import Count, MetaDocument
 from judge.judicator.loops import away
 from judge.judicator.queue.order import RANKS
-from judge.judicator.queue.waiting import BEHIND, FRONT, RUN, Queue
+from judge.judicator.queue.waiting import BEHIND, FRONT, LANE, RUN, Queue
+from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +33,10 @@ _TALLY: Final = "tally"
 # Of its time the leader counts one part in so many, at most once in so many seconds.
 _SHARE: Final = 20
 _PERIOD: Final = 1.0
-_WAITING: Final[Document] = {"waits": {"$in": [BEHIND, FRONT, RUN]}}
-_RUNNING: Final[Document] = {"executor": {"$gt": ""}, "done": False}
+_WAITING: Final[Bson] = {"waits": {"$in": [BEHIND, FRONT, RUN]}}
+_RUNNING: Final[Bson] = {"executor": {"$gt": ""}, "done": False}
 # Judged runs of open rejudgings: tasks, but no submissions.
-_RERUNS: Final[Document] = {"rejudging": {"$gt": 0}, "rerun_of": {"$gte": ObjectId(b"\0" * 12)}, "done": True}
+_RERUNS: Final[Bson] = {"rejudging": {"$gt": 0}, "rerun_of": {"$gte": ObjectId(b"\0" * 12)}, "done": True}
 
 
 @dataclass
@@ -65,14 +68,12 @@ class Tally:
         self._db = database
         self._tasks = database.tasks
         self._queue = queue
-        self._last: Document | None = None
+        self._last: MetaDocument | None = None
 
     async def holding(self) -> dict[str, int]:
         """How many tasks each executor has in hand."""
-        found: dict[str, int] = {}
-        async for doc in self._tasks.find(_RUNNING, {"executor": 1, "_id": 0}, hint="hands"):
-            found[doc["executor"]] = found.get(doc["executor"], 0) + 1
-        return found
+        running = await self._tasks.find(_RUNNING, {"executor": 1, "_id": 0}, hint="hands").to_list()
+        return collections.Counter(str(task["executor"]) for task in running)
 
     async def work(self) -> Work:
         """What there is to do; exact while less than LOOK tasks wait, else as the leader counted last."""
@@ -84,9 +85,9 @@ class Tally:
         )
         if len(seen) == LOOK and last is None:
             last = await self.recount()
-        work = Work(holding=holding, reruns=(last or {}).get("reruns", 0))
+        work = Work(holding=holding, reruns=0 if last is None else last.get("reruns", 0))
         if len(seen) < LOOK or last is None:
-            work.count((one["priority"], one["needs"], 1) for one in seen)
+            work.count((task["priority"], task["needs"], 1) for task in seen)
         else:
             work.count((row["priority"], row["needs"], row["n"]) for row in last["rows"])
         return work
@@ -114,16 +115,16 @@ class Tally:
                     raise
                 log.warning("the queue is not counted, the database does not answer: %s", str(exc)[:200])
 
-    async def recount(self) -> Document:
+    async def recount(self) -> MetaDocument:
         """Count all that waits, over an index alone, and keep it for everybody."""
         group = {"_id": {"priority": "$priority", "needs": "$needs"}, "n": {"$sum": 1}}
-        steps: list[Document] = [{"$match": _WAITING}, {"$group": group}]
-        rows = [
-            {**row["_id"], "n": row["n"]}
-            async for row in await self._tasks.aggregate(steps, hint=LANE, comment="recount")
+        steps: list[Bson] = [{"$match": _WAITING}, {"$group": group}]
+        rows: list[Count] = [
+            Count(priority=row["_id"]["priority"], needs=row["_id"]["needs"], n=row["n"])
+            for row in await aggregate(self._tasks, steps, hint=LANE, comment="recount")
         ]
         reruns = await self._tasks.count_documents(_RERUNS, hint="rejudging", comment="recount")
-        counted: Document = {"rows": rows, "reruns": reruns}
+        counted: MetaDocument = {"rows": rows, "reruns": reruns}
         if counted != self._last:
             await self._db.meta.update_one({"_id": _TALLY}, {"$set": counted}, upsert=True)
             self._last = counted

@@ -14,15 +14,21 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import bson
+from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import DuplicateKeyError, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from judge.errors import LimitError
-from judge.judicator.database import STORED, Collection, Database
+from judge.judicator.database import Database, aggregate
+from judge.judicator.documents import UsageDocument
 from judge.model.messages import Limits, Submission
+from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
+
+# The keys of the index from which alone is summed up what a user's tasks take.
+STORED: Final = ("user", "bytes")
 
 # The fields of a task beside the submission and the result.
 _FIXED: Final = 1024
@@ -50,9 +56,9 @@ class Usage:
     def __init__(self, database: Database) -> None:
         """Nothing is sent before the first call."""
         self._tasks = database.tasks
-        self._files: Collection = database.raw["fs.files"]
+        self._files = database.files
         # Not worth a wait for the majority: what is lost with a primary is mended as every other fault is.
-        self._col: Collection = database.usage.with_options(
+        self._col: AsyncCollection[UsageDocument] = database.usage.with_options(
             write_concern=WriteConcern(w=1, j=False), read_concern=ReadConcern("local")
         )
         self._owed: dict[str, int] = {}
@@ -167,18 +173,19 @@ class Usage:
         return user, mended
 
     async def _following(self, user: str) -> str | None:
-        task = await self._tasks.find_one({"user": {"$gt": user}}, {"_id": 0, "user": 1}, sort=STORED)
+        by_user = [(key, 1) for key in STORED]
+        task = await self._tasks.find_one({"user": {"$gt": user}}, {"_id": 0, "user": 1}, sort=by_user)
         counter = await self._col.find_one({"_id": {"$gt": user}}, {"_id": 1}, sort=[("_id", 1)])
         found = [task["user"]] if task else []
         return min([*found, *([counter["_id"]] if counter else [])], default=None)
 
     async def _recount(self, user: str) -> bool:
-        counter = await self._col.find_one({"_id": user}) or {"bytes": 0}
-        sums: list[dict[str, Any]] = [
+        counter: UsageDocument = await self._col.find_one({"_id": user}) or {"bytes": 0}
+        sums: list[Bson] = [
             {"$match": {"user": user}},
             {"$group": {"_id": None, "bytes": {"$sum": "$bytes"}, "tasks": {"$sum": 1}}},
         ]
-        rows = await (await self._tasks.aggregate(sums, hint="stored", comment="recount")).to_list()
+        rows = await aggregate(self._tasks, sums, hint="stored", comment="recount")
         real, tasks = (rows[0]["bytes"], rows[0]["tasks"]) if rows else (0, 0)
         off = int(real - counter["bytes"])
         if not tasks and not counter["bytes"]:

@@ -20,12 +20,24 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from bson import MaxKey, ObjectId
+from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from judge.allowance import Allowances
-from judge.judicator.database import LANE, QUEUE, Collection, Database, Document
-from judge.judicator.queue.order import LIVE, Capacity, may_take, most_slots, round_of, yields
+from judge.judicator.database import Database, aggregate
+from judge.judicator.documents import TaskDocument
+from judge.judicator.queue.order import (
+    LIVE,
+    ORDER,
+    Capacity,
+    eligible_filter,
+    is_rejudge,
+    most_slots,
+    precedence,
+    round_of,
+)
+from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +45,12 @@ FRONT: Final = "front"
 BEHIND: Final = "behind"
 RUN: Final = "run"
 OWN: Final = [BEHIND, FRONT]
-_RUNS: Final[Document] = {"waits": RUN}
-_FAILED: Final[Document] = {"waits": {"$in": [FRONT, RUN]}, "tried": {"$gt": ""}}
+_RUNS: Final[Bson] = {"waits": RUN}
+_FAILED: Final[Bson] = {"waits": {"$in": [FRONT, RUN]}, "tried": {"$gt": ""}}
+
+# The index that knows every waiting task by its user, and covers all counts; its keys.
+LANE: Final = "lane"
+LANE_KEYS: Final = ("waits", "user", "rank", "needs", "order", "arrival", "priority")
 
 # A lane's front is filled up to the first figure when it has no more than the second.
 ROOM: Final = 16
@@ -50,8 +66,8 @@ _FIELDS: Final = {"attempt": 1, "needs": 1, "rank": 1, "order": 1, "arrival": 1,
 Lane = tuple[str, int, str]
 
 
-class Waker(Protocol):
-    """Who is told that a task may be handed out now."""
+class Listener(Protocol):
+    """Who is told at once what this judicator changed (the change stream tells of all changes, a little later)."""
 
     def queued(self, task: ObjectId, attempt: int, needs: str) -> None:
         """A task waits in front."""
@@ -59,10 +75,16 @@ class Waker(Protocol):
     def room(self, needs: Iterable[str]) -> None:
         """A user may hold one slot more, and has tasks waiting that need these languages."""
 
+    def changed(self, task: ObjectId) -> None:
+        """People see a change of this task."""
+
+    def called(self, executor: str) -> None:
+        """An executor has a reason to report now."""
+
 
 @dataclass(frozen=True)
-class Taker:
-    """The executor that is to be handed work, and the report that asks for it."""
+class RequestingExecutor:
+    """An executor that asks for work, and the report by which it asks."""
 
     name: str
     incarnation: str
@@ -95,12 +117,12 @@ class Place:
 class Queue:
     """The waiting tasks of one cluster."""
 
-    def __init__(self, database: Database, waker: Waker, allowances: Allowances) -> None:
+    def __init__(self, database: Database, listener: Listener, allowances: Allowances) -> None:
         """`allowances` say how many slots a user of each role may hold."""
         self._tasks = database.tasks
         # What a hand-out did a moment ago counts at once. A seat that it took would be refused anyway.
         self._newest = database.tasks.with_options(read_concern=ReadConcern("local"))
-        self._waker = waker
+        self._listener = listener
         self._allowances = allowances
         self._mended: Sequence[Any] | None = None
         self._later: set[asyncio.Task[None]] = set()
@@ -113,8 +135,8 @@ class Queue:
         All of it is one question to the database: apart, its parts would take three times as long.
         """
         user, rank, needs = lane
-        handed: Document = {"priority": priority, "attempt": {"$gt": 0}}
-        mine: Document = {"user": user, "waits": {"$in": OWN}}
+        handed: Bson = {"priority": priority, "attempt": {"$gt": 0}}
+        mine: Bson = {"user": user, "waits": {"$in": OWN}}
         parts = [
             _end("head", {"waits": FRONT, "rank": rank, "needs": needs}, 1),
             _end("here", {**handed, "needs": needs}, -1),
@@ -136,9 +158,15 @@ class Queue:
             waiting=others + span(found.get("oldest"), found.get("mine")) if others < ROOM else None,
         )
 
-    async def _ask(self, parts: list[list[Document]]) -> dict[str, int]:
+    async def _ask(self, parts: list[list[Bson]]) -> dict[str, int]:
         """What `_end` and `_number` ask, all in one command, as the newest writes left it."""
-        return {row["what"]: int(row["n"]) for row in await _union(self._newest, parts)}
+        return {row["what"]: int(row["n"]) for row in await self._union(self._newest, parts)}
+
+    @staticmethod
+    async def _union(tasks: AsyncCollection[TaskDocument], parts: list[list[Bson]]) -> list[Any]:
+        """What several pipelines find, as one command."""
+        more = [{"$unionWith": {"coll": tasks.name, "pipeline": part}} for part in parts[1:]]
+        return await aggregate(tasks, [*parts[0], *more])
 
     async def _in_front(self, lane: Lane) -> int:
         return await self._tasks.count_documents({**_lane(lane), "waits": FRONT}, limit=ROOM, hint=LANE)
@@ -155,7 +183,7 @@ class Queue:
 
     async def full(self, user: str, cap: int) -> bool:
         """Whether so many tasks of a user wait; as in `place` nothing is counted as long as few enough are sure to."""
-        mine: Document = {"user": user, "waits": {"$in": OWN}}
+        mine: Bson = {"user": user, "waits": {"$in": OWN}}
         ends = [
             _end(f"{name} {rank}", {**mine, "rank": rank}, way)
             for rank in LIVE
@@ -176,63 +204,59 @@ class Queue:
 
     # --- handing out -------------------------------------------------------------------------------------------
 
-    async def candidates(self, taker: Taker, limit: int, capacity: Capacity, full: set[str]) -> list[Document]:
+    async def candidates(
+        self, executor: RequestingExecutor, limit: int, capacity: Capacity, full: set[str]
+    ) -> list[TaskDocument]:
         """Up to `limit` waiting tasks for an executor in order, none of the users in `full`; runs come last.
 
-        What nobody has failed, and whether there is anything else, is one question to the database.
+        One question to the database finds what nobody has failed, and whether there is anything else.
         """
-        others = {name: has for name, has in capacity.executors.items() if name != taker.name}
-        needs = ["", *sorted(taker.languages)]
-        front: Document = {"waits": FRONT, **({"user": {"$nin": sorted(full)}} if full else {})}
+        others = capacity.others(executor.name)
+        front: Bson = {"waits": FRONT, **({"user": {"$nin": sorted(full)}} if full else {})}
 
-        def first(where: Document, tried: str) -> list[Document]:
-            able = [one for one in needs if may_take(taker.name, one, tried.split(","), others)]
-            match = {"$match": {**where, "tried": tried, "needs": {"$in": able}}}
-            return [match, {"$sort": dict(QUEUE)}, {"$limit": limit}, {"$project": _FIELDS}]
+        def first(where: Bson, tried: str) -> list[Bson]:
+            match = {**where, **eligible_filter(executor.name, executor.languages, tried, others)}
+            return [{"$match": match}, {"$sort": dict.fromkeys(ORDER, 1)}, {"$limit": limit}, {"$project": _FIELDS}]
 
-        any_failed: list[Document] = [{"$match": _FAILED}, {"$limit": 1}, {"$project": {"_id": 0, "tried": 1}}]
-        rows = await _union(self._tasks, [first(front, ""), first(_RUNS, ""), any_failed])
-        found = [row for row in rows if "_id" in row]
-        if len(found) < len(rows):
+        any_failed: list[Bson] = [{"$match": _FAILED}, {"$limit": 1}, {"$project": {"_id": 0, "tried": 1}}]
+        rows = await self._union(self._tasks, [first(front, ""), first(_RUNS, ""), any_failed])
+        tasks = [row for row in rows if "_id" in row]
+        if len(tasks) < len(rows):
             for tried in await self._tasks.distinct("tried", _FAILED):
-                found += await _union(self._tasks, [first(front, tried), first(_RUNS, tried)])
-        # With others about, what this very executor failed comes last: anything else is more likely to go well here.
-        mine = taker.name if others else None
-        found.sort(
-            key=lambda one: (yields(one["rank"]), mine in one["tried"].split(","), *(one[key] for key, _ in QUEUE))
-        )
-        return found[:limit]
+                tasks += await self._union(self._tasks, [first(front, tried), first(_RUNS, tried)])
+        tasks.sort(key=lambda task: precedence(task, executor.name, others))
+        return tasks[:limit]
 
     async def seated(
-        self, found: list[Document], capacity: Capacity, full: set[str]
-    ) -> list[tuple[Document, int | None]]:
+        self, tasks: list[TaskDocument], capacity: Capacity, full: set[str]
+    ) -> list[tuple[TaskDocument, int | None]]:
         """The candidates that their users' shares allow, each with its seat (None: no limit).
 
         A user's tasks in hand have different numbers below what the share allows, and a unique index sees to it: so
         the share holds whoever hands out at the same moment. Users who hold theirs are added to `full`.
         """
-        caps = [self._most(one, capacity) for one in found]
-        users = sorted({one["user"] for one, cap in zip(found, caps, strict=True) if cap is not None})
+        caps = [self._most(task, capacity) for task in tasks]
+        users = sorted({task["user"] for task, cap in zip(tasks, caps, strict=True) if cap is not None})
         taken = dict(zip(users, await asyncio.gather(*map(self._seats, users)), strict=True))
-        allowed: list[tuple[Document, int | None]] = []
-        for one, cap in zip(found, caps, strict=True):
+        allowed: list[tuple[TaskDocument, int | None]] = []
+        for task, cap in zip(tasks, caps, strict=True):
             if cap is None:
-                allowed.append((one, None))
+                allowed.append((task, None))
                 continue
-            seats = taken[one["user"]]
+            seats = taken[task["user"]]
             if len(seats) >= cap:
-                full.add(one["user"])
+                full.add(task["user"])
                 continue
             seat = next(number for number in range(cap) if number not in seats)
             seats.add(seat)
-            allowed.append((one, seat))
+            allowed.append((task, seat))
         return allowed
 
-    def _most(self, doc: Document, capacity: Capacity) -> int | None:
+    def _most(self, task: TaskDocument, capacity: Capacity) -> int | None:
         """How many slots the user of a waiting task may hold; None without a limit."""
-        if yields(doc["rank"]):
+        if is_rejudge(task["rank"]):
             return None
-        return most_slots(self._allowances.of(doc["submission"].get("role", "user")).slot_share, capacity.slots)
+        return most_slots(self._allowances.of(task["submission"].get("role", "user")).slot_share, capacity.slots)
 
     async def _seats(self, user: str) -> set[int]:
         found = self._newest.find({"user": user, "seat": {"$gte": 0}}, {"seat": 1, "_id": 0})
@@ -242,16 +266,16 @@ class Queue:
         """A task of this user holds its slot no more: tasks that waited for that may be handed out."""
         found = await asyncio.gather(*(self._needs(user, rank) for rank in LIVE))
         if needs := {one for some in found for one in some}:
-            self._waker.room(needs)
+            self._listener.room(needs)
 
     async def _needs(self, user: str, rank: int) -> list[str]:
         """The languages of what a user has in front; the index gives each with one step, however many tasks wait."""
-        lanes: list[Document] = [
+        lanes: list[Bson] = [
             {"$match": {"waits": FRONT, "user": user, "rank": rank}},
             {"$sort": {"needs": 1}},
             {"$group": {"_id": "$needs", "first": {"$first": "$needs"}}},
         ]
-        return [row["_id"] async for row in await self._tasks.aggregate(lanes, hint=LANE)]
+        return [row["_id"] for row in await aggregate(self._tasks, lanes, hint=LANE)]
 
     # --- lanes -------------------------------------------------------------------------------------------------
 
@@ -268,7 +292,7 @@ class Queue:
         ids = [doc["_id"] for doc in docs]
         await self._tasks.update_many({"_id": {"$in": ids}, "waits": BEHIND}, {"$set": {"waits": FRONT}}, hint="_id_")
         for doc in docs:
-            self._waker.queued(doc["_id"], doc["attempt"], lane[2])
+            self._listener.queued(doc["_id"], doc["attempt"], lane[2])
 
     def refill_later(self, lane: Lane) -> None:
         """The same beside the answer that took from the lane, which need not wait for it."""
@@ -286,11 +310,10 @@ class Queue:
     async def mend(self) -> None:
         """Refill lanes with nothing in front: a judicator has died between a hand-out and `refill` (leader only)."""
         last = self._mended or (BEHIND, "", 0, "", 0)
+        end = (BEHIND, MaxKey(), MaxKey(), MaxKey(), MaxKey())
         for _ in range(_MEND):
             found = self._tasks.find({}, {"user": 1, "rank": 1, "needs": 1, "_id": 0}, hint=LANE, limit=1)
-            keys = ("waits", "user", "rank", "needs", "order")
-            ends = (BEHIND, MaxKey(), MaxKey(), MaxKey(), MaxKey())
-            docs = await found.min(_bound(keys, last)).max(_bound(keys, ends)).to_list()
+            docs = await found.min(_bound(last)).max(_bound(end)).to_list()
             if not docs:
                 self._mended = None
                 return
@@ -299,23 +322,18 @@ class Queue:
             last = self._mended = (BEHIND, *lane, MaxKey())
 
 
-async def _union(tasks: Collection, parts: list[list[Document]]) -> list[Document]:
-    """What several pipelines find, as one command."""
-    more = [{"$unionWith": {"coll": tasks.name, "pipeline": part}} for part in parts[1:]]
-    return await (await tasks.aggregate([*parts[0], *more])).to_list()
+def _bound(values: Sequence[Any]) -> list[tuple[str, Any]]:
+    """A bound of LANE: keys beyond the values are at their end."""
+    ends = [MaxKey()] * (len(LANE_KEYS) - len(values))
+    return list(zip(LANE_KEYS, [*values, *ends], strict=True))
 
 
-def _bound(keys: Sequence[str], values: Sequence[Any]) -> list[tuple[str, Any]]:
-    """A bound of LANE: keys that are not named are at their end."""
-    return [*zip(keys, values, strict=True), ("arrival", MaxKey()), ("priority", MaxKey())]
-
-
-def lane_of(doc: Document) -> Lane:
+def lane_of(doc: TaskDocument) -> Lane:
     """The lane of a task."""
     return doc["user"], doc["rank"], doc["needs"]
 
 
-def _lane(lane: Lane) -> Document:
+def _lane(lane: Lane) -> Bson:
     return dict(zip(("user", "rank", "needs"), lane, strict=True))
 
 
@@ -324,13 +342,13 @@ def span(oldest: int | None, newest: int | None) -> int:
     return 0 if oldest is None or newest is None else newest - oldest + 1
 
 
-def _end(what: str, match: Document, direction: int) -> list[Document]:
+def _end(what: str, match: Bson, direction: int) -> list[Bson]:
     """A part of `_ask`: the smallest (1) or largest (-1) order of what matches."""
     named = {"_id": 0, "what": {"$literal": what}, "n": "$order"}
     return [{"$match": match}, {"$sort": {"order": direction}}, {"$limit": 1}, {"$project": named}]
 
 
-def _number(what: str, match: Document, most: int) -> list[Document]:
+def _number(what: str, match: Bson, most: int) -> list[Bson]:
     """A part of `_ask`: how many match, counted up to `most`; no row when none does."""
     named = {"what": {"$literal": what}, "n": 1}
     return [{"$match": match}, {"$limit": most}, {"$count": "n"}, {"$project": named}]

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final, TypedDict, cast
 
 from bson import ObjectId
 
 from judge import failpoint
 from judge.errors import ConflictError, NotFoundError
-from judge.judicator import documents
-from judge.judicator.database import Database, Document
+from judge.judicator.database import Database, aggregate
+from judge.judicator.documents import ProblemHash, RejudgingDocument, TaskDocument
 from judge.judicator.queue.order import RANKS
 from judge.judicator.queue.waiting import RUN
 from judge.judicator.rejudging import verdicts
-from judge.judicator.tasks import Tasks
+from judge.judicator.tasks import forms
+from judge.judicator.tasks.lifecycle import Tasks
+from judge.mongodb.store import Bson
 
 # Documents of one command: a few of these pass within any deadline, however big the sources are.
 _BATCH: Final = 200
@@ -36,7 +38,7 @@ _LEAST: Final = ObjectId(b"\0" * 12)
 _SCORE: Final = {"$ifNull": ["$result.score", None]}
 
 # What differs enough to be told: the verdict, or the score.
-CHANGED: Final[Document] = {
+CHANGED: Final[Bson] = {
     "$and": [
         "$done",
         {
@@ -57,14 +59,24 @@ def rerun_id(number: int, task: ObjectId) -> ObjectId:
     return ObjectId(b"\0" * 4 + hashlib.sha256(f"{number}:{task}".encode()).digest()[:8])
 
 
-def members(number: int) -> Document:
+def members(number: int) -> Bson:
     """The query of the submissions in an open rejudging."""
     return {"rejudging": number, "rerun_of": None}
 
 
-def runs(number: int) -> Document:
+def runs(number: int) -> Bson:
     """The query of a rejudging's runs."""
     return {"rejudging": number, "rerun_of": {"$gte": _LEAST}}
+
+
+class Cell(TypedDict):
+    """How many runs (`n`) of a rejudging are of one kind. `after` is None for those that are not judged yet."""
+
+    before: str | None
+    after: str | None
+    running: bool
+    changed: bool
+    n: int
 
 
 class Reruns:
@@ -82,7 +94,9 @@ class Reruns:
             free = {"_id": {"$in": part}, "done": True, "rejudging": None, "rerun_of": None}
             await self._col.update_many(free, {"$set": {"rejudging": number}}, hint=_BY_ID)
 
-    async def create(self, doc: Document, ids: Sequence[ObjectId], now: datetime.datetime) -> AsyncIterator[int]:
+    async def create(
+        self, doc: RejudgingDocument, ids: Sequence[ObjectId], now: datetime.datetime
+    ) -> AsyncIterator[int]:
         """Queue a run for each of these submissions that is part of rejudging `doc`; yields after every batch."""
         for base in range(0, len(ids), _BATCH):
             part = list(ids[base : base + _BATCH])
@@ -105,27 +119,26 @@ class Reruns:
             failpoint.hit("rejudge-create")
             yield base + len(part)
 
-    async def _merge(self, pipeline: list[Document]) -> None:
-        async with await self._col.aggregate(pipeline, hint=_BY_ID) as cursor:
-            await cursor.to_list()
+    async def _merge(self, pipeline: list[Bson]) -> None:
+        await aggregate(self._col, pipeline, hint=_BY_ID)
 
     async def unfinished(self, number: int) -> bool:
         """Whether a run has no verdict yet."""
         return await self._col.find_one({**runs(number), "done": False}, {"_id": 1}) is not None
 
-    async def cells(self, number: int) -> list[Document]:
-        """How many runs there are of each kind: `before`, `after` (None: not judged yet), `running`, `changed`, `n`."""
+    async def cells(self, number: int) -> list[Cell]:
+        """How many runs there are of each kind."""
         group = {
             "before": "$before.verdict",
             "after": {"$cond": ["$done", {"$ifNull": ["$verdict", "$status"]}, None]},
             "running": {"$and": [{"$not": ["$done"]}, {"$gt": ["$executor", ""]}]},
             "changed": CHANGED,
         }
-        steps: list[Document] = [{"$match": runs(number)}, {"$group": {"_id": group, "n": {"$sum": 1}}}]
-        rows = await self._col.aggregate(steps, comment="rejudging")
-        return [{**row["_id"], "n": row["n"]} async for row in rows]
+        steps: list[Bson] = [{"$match": runs(number)}, {"$group": {"_id": group, "n": {"$sum": 1}}}]
+        rows = await aggregate(self._col, steps, comment="rejudging")
+        return [cast("Cell", {**row["_id"], "n": row["n"]}) for row in rows]
 
-    async def page(self, number: int, *, every: bool, after: ObjectId | None, limit: int) -> list[Document]:
+    async def page(self, number: int, *, every: bool, after: ObjectId | None, limit: int) -> list[TaskDocument]:
         """Runs in the order of their submissions; without `every` the changed ones only."""
         query = runs(number)
         if after is not None:
@@ -137,9 +150,9 @@ class Reruns:
         )
         return await found.sort([("rerun_of", 1)]).limit(limit).to_list()
 
-    async def applied_page(self, number: int, *, after: ObjectId | None, limit: int) -> list[Document]:
+    async def applied_page(self, number: int, *, after: ObjectId | None, limit: int) -> list[TaskDocument]:
         """Submissions whose verdict this rejudging has replaced, by id."""
-        query: Document = {"past.rejudging": number}
+        query: Bson = {"past.rejudging": number}
         if after is not None:
             query["_id"] = {"$gt": after}
         now = await verdicts.generation(self._db)
@@ -155,7 +168,7 @@ class Reruns:
             await self._merge(
                 [
                     {"$match": {"_id": {"$in": part}, **runs(number), "done": True}},
-                    {"$project": {**_STAGED, "staged": {**_STAGED["staged"], "why": {"$literal": why}}}},
+                    {"$project": verdicts.staging(why)},
                     {
                         "$merge": {
                             "into": self._col.name,
@@ -212,7 +225,7 @@ class Reruns:
             free = {"$unset": {"rejudging": "", "staged": ""}}
             await self._col.update_many({**members(number), "_id": {"$in": ids}}, free, hint=_BY_ID)
 
-    async def _remove(self, query: Document) -> None:
+    async def _remove(self, query: Bson) -> None:
         while part := await self._col.find(query, {"_id": 1}).limit(_MANY).to_list():
             await self._col.delete_many({**query, "_id": {"$in": [doc["_id"] for doc in part]}}, hint=_BY_ID)
 
@@ -225,15 +238,15 @@ def _parts(ids: Sequence[ObjectId], size: int) -> list[list[ObjectId]]:
     return [list(ids[start : start + size]) for start in range(0, len(ids), size)]
 
 
-def _ids(doc: Document, part: Sequence[ObjectId]) -> list[ObjectId]:
+def _ids(doc: RejudgingDocument, part: Sequence[ObjectId]) -> list[ObjectId]:
     return [rerun_id(doc["_id"], task) for task in part]
 
 
-def _new_run(doc: Document, part: list[ObjectId], base: int, now: datetime.datetime) -> Document:
+def _new_run(doc: RejudgingDocument, part: list[ObjectId], base: int, now: datetime.datetime) -> Bson:
     """A projection that turns a submission into its run; the problem is taken as it is now."""
     place = {"$indexOfArray": [{"$literal": part}, "$_id"]}
-    constants: dict[str, Any] = {
-        **documents.unjudged(),
+    constants: TaskDocument = {
+        **forms.unjudged(),
         "priority": _PRIORITY,
         "rank": RANKS[_PRIORITY],
         "waits": RUN,
@@ -263,7 +276,7 @@ def _new_run(doc: Document, part: list[ObjectId], base: int, now: datetime.datet
     }
 
 
-def _problem(known: Sequence[Mapping[str, str]]) -> Any:
+def _problem(known: Sequence[ProblemHash]) -> Any:
     """The problem at its present content; one that has gone stays as it was."""
     if not known:
         return {"$ifNull": ["$problem", None]}
@@ -272,18 +285,3 @@ def _problem(known: Sequence[Mapping[str, str]]) -> Any:
         for one in known
     ]
     return {"$switch": {"branches": branches, "default": {"$ifNull": ["$problem", None]}}}
-
-
-_STAGED: Final[Document] = {
-    "_id": "$rerun_of",
-    "staged": {
-        "rejudging": "$rejudging",
-        **{
-            name: f"${name}"
-            for name in ("status", "verdict", "result", "judged_by", "problem", "started", "finished", "trace", "blobs")
-        },
-        "history": {
-            "$map": {"input": "$history", "in": {"$mergeObjects": ["$$this", {"rejudging": "$rejudging"}]}},
-        },
-    },
-}

@@ -2,22 +2,42 @@
 
 Applying writes each new outcome beside the old one (`staged`), then adds the rejudging's number to one small document:
 that is the moment at which all its verdicts change. Afterwards the staged outcomes are folded in, task by task, while
-readers look through them. Everything here but `generation` is pure.
+readers look through them. MongoDB stages and folds, readers do the same in Python: what is copied from where stands in
+OUTCOME and _PAST alone. Everything here but `generation` is pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from judge.judicator.database import Database, Document
+from judge.judicator.database import Database
+from judge.judicator.documents import OutcomeFields, TaskDocument
+from judge.mongodb.store import Bson
 
 # The document that says which rejudgings are in force and not folded in yet.
 SWITCH: Final = "verdicts"
 HISTORY: Final = 50
 
-# What of a run replaces the same field of its submission.
-_REPLACED: Final = ("status", "verdict", "result", "judged_by", "problem", "started", "finished", "trace")
+# A run's outcome replaces these fields of its submission.
+OUTCOME: Final = tuple(OutcomeFields.__annotations__)
+
+# Of a verdict that is replaced these fields are kept: where they are in the task, and what stands for a missing one.
+_PAST: Final[Mapping[str, tuple[str, Any]]] = {
+    "status": ("status", None),
+    "verdict": ("verdict", None),
+    "cpu": ("result.cpu", 0.0),
+    "wall": ("result.wall", 0.0),
+    "memory": ("result.memory", 0),
+    "score": ("result.score", None),
+    "reason": ("result.reason", ""),
+    "failed_test": ("result.failed_test", None),
+    "judged_by": ("judged_by", None),
+    "problem": ("problem", None),
+    "finished": ("finished", None),
+    "trace": ("trace", ""),
+}
 
 
 @dataclass(frozen=True)
@@ -30,84 +50,59 @@ class Generation:
 
 async def generation(database: Database) -> Generation:
     """The switch as a majority has it now."""
-    doc = await database.meta.find_one({"_id": SWITCH}) or {}
-    return Generation(doc.get("generation", 0), frozenset(doc.get("folding", [])))
+    doc = await database.meta.find_one({"_id": SWITCH})
+    if doc is None:
+        return Generation(0, frozenset())
+    return Generation(doc["generation"], frozenset(doc["folding"]))
 
 
-def is_staged(doc: Document) -> bool:
+def is_staged(doc: TaskDocument) -> bool:
     """Whether a task has an outcome that may or may not be in force: then the switch decides."""
     return "staged" in doc
 
 
-def past_verdict(doc: Document, number: int, why: str) -> Document:
-    """What is kept of the verdict that rejudging `number` replaces, for its reason; FOLD does the same in MongoDB."""
-    result = doc.get("result") or {}
-    return {
-        "rejudging": number,
-        "why": why,
-        "status": doc["status"],
-        "verdict": doc["verdict"],
-        "cpu": result.get("cpu", 0.0),
-        "wall": result.get("wall", 0.0),
-        "memory": result.get("memory", 0),
-        "score": result.get("score"),
-        "reason": result.get("reason", ""),
-        "failed_test": result.get("failed_test"),
-        "judged_by": doc["judged_by"],
-        "problem": doc.get("problem"),
-        "finished": doc["finished"],
-        "trace": doc.get("trace", ""),
-    }
-
-
-def current(doc: Document, folding: frozenset[int]) -> Document:
+def current(doc: TaskDocument, folding: frozenset[int]) -> TaskDocument:
     """The task as people must see it: with its staged outcome when that is in force, else without."""
     if not is_staged(doc):
         return doc
-    rest = {name: value for name, value in doc.items() if name != "staged"}
-    staged = doc["staged"]
-    if staged["rejudging"] not in folding:
-        return rest
-    rest.pop("rejudging", None)
-    return rest | {
-        **{name: staged[name] for name in _REPLACED},
-        "history": [*doc["history"], *staged["history"]][-HISTORY:],
-        "blobs": sorted({*doc["blobs"], *staged["blobs"]}),
-        "past": [*doc.get("past", []), past_verdict(doc, staged["rejudging"], staged["why"])],
-        "version": doc["version"] + 1,
-    }
+    rest: Bson = {name: value for name, value in doc.items() if name != "staged"}
+    staged: Bson = {**doc["staged"]}
+    if staged["rejudging"] in folding:
+        rest.pop("rejudging", None)
+        past = {name: _at(doc, path, default) for name, (path, default) in _PAST.items()}
+        rest |= {
+            **{name: staged[name] for name in OUTCOME},
+            "history": [*doc["history"], *staged["history"]][-HISTORY:],
+            "blobs": sorted({*doc["blobs"], *staged["blobs"]}),
+            "past": [*doc.get("past", []), {"rejudging": staged["rejudging"], "why": staged["why"], **past}],
+            "version": doc["version"] + 1,
+        }
+    return cast("TaskDocument", rest)
 
 
-def _or(path: str, default: Any) -> Document:
-    return {"$ifNull": [path, default]}
+def _at(doc: TaskDocument, path: str, default: Any) -> Any:
+    """The value under a dotted path; `default` where there is none, or null, as `$ifNull` has it."""
+    value: Any = doc
+    for name in path.split("."):
+        value = (value or {}).get(name)
+    return default if value is None else value
 
 
 # `current` of a task whose staged outcome is in force, as an update inside MongoDB.
-FOLD: Final[list[Document]] = [
+FOLD: Final[list[Bson]] = [
     {
         "$set": {
-            **{name: f"$staged.{name}" for name in _REPLACED},
+            **{name: f"$staged.{name}" for name in OUTCOME},
             "history": {"$slice": [{"$concatArrays": ["$history", "$staged.history"]}, -HISTORY]},
             "blobs": {"$setUnion": ["$blobs", "$staged.blobs"]},
             "past": {
                 "$concatArrays": [
-                    _or("$past", []),
+                    {"$ifNull": ["$past", []]},
                     [
                         {
                             "rejudging": "$staged.rejudging",
                             "why": "$staged.why",
-                            "status": "$status",
-                            "verdict": "$verdict",
-                            "cpu": _or("$result.cpu", 0.0),
-                            "wall": _or("$result.wall", 0.0),
-                            "memory": _or("$result.memory", 0),
-                            "score": _or("$result.score", None),
-                            "reason": _or("$result.reason", ""),
-                            "failed_test": _or("$result.failed_test", None),
-                            "judged_by": "$judged_by",
-                            "problem": _or("$problem", None),
-                            "finished": "$finished",
-                            "trace": _or("$trace", ""),
+                            **{name: {"$ifNull": [f"${path}", default]} for name, (path, default) in _PAST.items()},
                         }
                     ],
                 ]
@@ -119,8 +114,22 @@ FOLD: Final[list[Document]] = [
 ]
 
 
-def matches(path: str, value: Any, folding: frozenset[int]) -> Document:
-    """A query's condition that the outcome in force has `value` under `path` (a field that FOLD replaces)."""
+def staging(why: str) -> Bson:
+    """The projection that turns a run into the `staged` of its submission, with the reason of the rejudging."""
+    rejudging = {"rejudging": "$rejudging"}
+    return {
+        "_id": "$rerun_of",
+        "staged": {
+            **rejudging,
+            **{name: f"${name}" for name in (*OUTCOME, "blobs")},
+            "history": {"$map": {"input": "$history", "in": {"$mergeObjects": ["$$this", rejudging]}}},
+            "why": {"$literal": why},
+        },
+    }
+
+
+def matches(path: str, value: Any, folding: frozenset[int]) -> Bson:
+    """A query's condition that the outcome in force has `value` under `path` (a field of OUTCOME)."""
     if not folding:
         return {path: value}
     numbers = sorted(folding)

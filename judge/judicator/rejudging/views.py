@@ -9,22 +9,24 @@ from typing import Any
 from bson import ObjectId
 
 from judge.errors import FieldError
-from judge.judicator import documents
-from judge.judicator.database import Document
+from judge.judicator.documents import RejudgingDocument, TaskDocument, VerdictFields, first_id
+from judge.judicator.rejudging.reruns import Cell
 from judge.model.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgeState, Rejudging
+from judge.mongodb.store import Bson
 
 UNKNOWN = "-"
 # The states in which somebody may still change their mind.
 OPEN = frozenset({RejudgeState.STARTING, RejudgeState.RUNNING, RejudgeState.FINISHED})
+_SHOWN = frozenset({"reason", "user", "state", "settled", "total", "skipped", "trace"})
 
 
-def selection(wanted: RejudgeFilter) -> Document:
+def selection(wanted: RejudgeFilter) -> Bson:
     """The query of the finished submissions that meet all conditions; FieldError when there is no condition."""
     if wanted == RejudgeFilter():
         raise FieldError("filter", "has no condition; name ids, a problem, language, user, verdict, executor or a time")
     if wanted.since is not None and wanted.until is not None and wanted.since >= wanted.until:
         raise FieldError("filter.until", "is not after 'since', so nothing lies between them")
-    query: Document = {"done": True, "verdict": {"$ne": None}, "rerun_of": None}
+    query: Bson = {"done": True, "verdict": {"$ne": None}, "rerun_of": None}
     for name, path in (
         ("user", "user"),
         ("problem", "problem.name"),
@@ -43,12 +45,12 @@ def selection(wanted: RejudgeFilter) -> Document:
     if created:
         query["created"] = created
         # Ids begin with the second of `created`, and have an index; an id in the second after `until` is too late.
-        bounds = {key: documents.first_id(moment, int(key == "$lt")) for key, moment in created.items()}
+        bounds = {key: first_id(moment, int(key == "$lt")) for key, moment in created.items()}
         query.setdefault("_id", bounds)
     return query
 
 
-def counts(cells: Iterable[Document]) -> dict[str, int]:
+def counts(cells: Iterable[Cell]) -> dict[str, int]:
     """`waiting`, `running`, `done` and `changed` out of Reruns.cells."""
     found = {"waiting": 0, "running": 0, "done": 0, "changed": 0}
     for cell in cells:
@@ -59,7 +61,7 @@ def counts(cells: Iterable[Document]) -> dict[str, int]:
     return found
 
 
-def matrix(cells: Iterable[Document]) -> dict[str, dict[str, int]]:
+def matrix(cells: Iterable[Cell]) -> dict[str, dict[str, int]]:
     """How many went from which verdict to which."""
     found: dict[str, dict[str, int]] = {}
     for cell in cells:
@@ -73,13 +75,13 @@ def _iso(moment: datetime.datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def to_rejudging(doc: Document, counted: dict[str, int] | None = None) -> Rejudging:
+def to_rejudging(doc: RejudgingDocument, counted: dict[str, int] | None = None) -> Rejudging:
     """The message for people. `counted` is what the runs say while there are runs; later the document knows."""
     return Rejudging.stored(
         {
             "id": doc["_id"],
             "filter": doc["filter"],
-            **{name: doc[name] for name in ("reason", "user", "state", "settled", "total", "skipped", "trace")},
+            **{name: value for name, value in doc.items() if name in _SHOWN},
             "created": _iso(doc["created"]),
             "finished": _iso(doc["finished"]),
             "ended": _iso(doc["ended"]),
@@ -89,7 +91,7 @@ def to_rejudging(doc: Document, counted: dict[str, int] | None = None) -> Rejudg
     )
 
 
-def outcome(fields: Document) -> Outcome:
+def outcome(fields: TaskDocument | VerdictFields) -> Outcome:
     """One side of a comparison, out of whatever holds its fields."""
     result: Any = fields.get("result") or fields
     return Outcome(
@@ -102,20 +104,25 @@ def outcome(fields: Document) -> Outcome:
     )
 
 
-def change_of_run(run: Document) -> RejudgeChange:
+def _problem(task: TaskDocument) -> str | None:
+    problem = task["problem"]
+    return None if problem is None else problem["name"]
+
+
+def change_of_run(run: TaskDocument) -> RejudgeChange:
     """A run against the verdict that it may replace."""
     return RejudgeChange(
         id=str(run["rerun_of"]),
         rerun=str(run["_id"]),
         user=run["user"],
-        problem=(run["problem"] or {}).get("name"),
+        problem=_problem(run),
         language=run["language"],
         before=outcome(run["before"]),
         after=outcome(run) if run["done"] else None,
     )
 
 
-def change_of_task(doc: Document, number: int) -> RejudgeChange:
+def change_of_task(doc: TaskDocument, number: int) -> RejudgeChange:
     """A submission's verdict after an applied rejudging against the one before."""
     past = doc["past"]
     place = next(index for index, one in enumerate(past) if one["rejudging"] == number)
@@ -123,7 +130,7 @@ def change_of_task(doc: Document, number: int) -> RejudgeChange:
     return RejudgeChange(
         id=str(doc["_id"]),
         user=doc["user"],
-        problem=(doc["problem"] or {}).get("name"),
+        problem=_problem(doc),
         language=doc["language"],
         before=outcome(past[place]),
         after=outcome(after),

@@ -1,4 +1,4 @@
-"""What may be handed in: every check of Add that a person is told about, and big texts made into blobs."""
+"""Checks of a submission that is handed in, and its big texts made into blobs; pure functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, TooLargeError
-from judge.judicator.documents import check_text
+from judge.judicator.tasks.results import texts
 from judge.model.messages import LimitsOverride, Submission, Test
 
 # A document holds a submission's texts up to the first figure; above it, each text over the second becomes a blob.
@@ -19,6 +19,16 @@ STDIN_BYTES: Final = 1024**2
 # What Linux's file systems take.
 _NAME_BYTES: Final = 255
 _NO_NUL: Final = ("source", "filename", "compile", "command", "user")
+
+
+def check_text(submission: Submission) -> None:
+    """Refuse text that is no Unicode (half of a surrogate pair); raises FieldError naming the place."""
+    for path, text in texts(submission.model_dump(exclude_none=True)):
+        try:
+            text.encode()
+        except UnicodeEncodeError as exc:
+            msg = f"is not Unicode text: it has half of a surrogate pair at character {exc.start}; send UTF-8"
+            raise FieldError(path, msg) from None
 
 
 def check(
@@ -128,14 +138,14 @@ def name_texts(submission: Submission) -> tuple[Submission, dict[str, bytes]]:
     total = sum(len(text.encode()) for test in submission.tests for text in (test.input, test.answer) if text)
     if total <= INLINE_BYTES:
         return submission, {}
-    tests, texts = [], {}
+    tests, big = [], {}
     for test in submission.tests:
         update: dict[str, str | None] = {}
         for text, blob in (("input", "input_blob"), ("answer", "answer_blob")):
             data = (getattr(test, text) or "").encode()
             if len(data) > SMALL_BYTES:
                 name = hashlib.sha256(data).hexdigest()
-                texts[name] = data
+                big[name] = data
                 update |= {text: None, blob: name}
         tests.append(test.model_copy(update=update))
-    return submission.model_copy(update={"tests": tests}), texts
+    return submission.model_copy(update={"tests": tests}), big

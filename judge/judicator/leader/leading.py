@@ -21,12 +21,13 @@ from judge import clock
 from judge.config import JudicatorConfig
 from judge.etcd.client import Etcd
 from judge.etcd.election import Election
-from judge.judicator.database import Database, Document
+from judge.judicator.database import Database
+from judge.judicator.documents import ExecutorDocument
 from judge.judicator.executors import Executors
-from judge.judicator.leader.sweep import Decision, Limits, Notes, Seen, decide, observed
+from judge.judicator.leader.sweep import ExecutorMark, Notes, SilenceLimits, SweepDecision, decide, observed
 from judge.judicator.loops import Loops, away
-from judge.judicator.queue.order import STRIKE, blame
-from judge.judicator.tasks import Tasks
+from judge.judicator.queue.order import FULL_PENALTY, attempt_penalty
+from judge.judicator.tasks.lifecycle import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ LEADING = Gauge("judge_leading", "1 while this judicator leads")
 DEAD = Counter("judge_executors_dead_total", "Executors declared dead")
 
 
-class Lead:
+class Leader:
     """One candidate: stands for election, and sweeps while it leads."""
 
     def __init__(
@@ -61,7 +62,7 @@ class Lead:
         self._election = Election(etcd, LEADER_KEY, config.name, config.leader_ttl)
         # A thread of its own, so that nothing else that waits for etcd delays a refresh.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="election")
-        self._limits = Limits(config.task_expiry, config.executor_expiry, config.executor_forget)
+        self._limits = SilenceLimits(config.task_expiry, config.executor_expiry, config.executor_forget)
         self._notes: Notes = {}
         self._observed = 0.0
         self._last: float | None = None
@@ -121,7 +122,7 @@ class Lead:
                     raise
                 log.warning("sweep put off, the database does not answer: %s", str(exc)[:200])
 
-    async def sweep_once(self) -> Decision | None:
+    async def sweep_once(self) -> SweepDecision | None:
         """One pass; None when this judicator does not lead (any more)."""
         if not self.leading or not await self._confirm():
             return None
@@ -131,17 +132,20 @@ class Lead:
         self._last = now
         running = await self._tasks.running()
         docs = {doc["_id"]: doc for doc in await self._executors.all()}
-        seen = [Seen(doc["_id"], doc["incarnation"], doc["sequence"], doc["alive"]) for doc in docs.values()]
+        seen = [ExecutorMark(doc["_id"], doc["incarnation"], doc["sequence"], doc["alive"]) for doc in docs.values()]
         decision = decide(self._notes, running, seen, self._observed, self._limits)
         self._notes = decision.notes
         for one in decision.dead:
             await self._for_each(one.name, functools.partial(self._declare_dead, docs[one.name]))
         late = f"no sign of life for {self._config.task_expiry:g} s"
-        for task, why, reason, weight in (
-            *((one, "dead", *blame("the executor is dead", waiting=one.waiting)) for one in decision.orphaned),
-            *((one, "expired", late, STRIKE) for one in decision.expired),
+        for task, why, reason, penalty in (
+            *(
+                (task, "dead", *attempt_penalty("the executor is dead", waiting=task.waiting))
+                for task in decision.orphaned
+            ),
+            *((task, "expired", late, FULL_PENALTY) for task in decision.expired),
         ):
-            back = functools.partial(self._tasks.give_back, task, why, reason, weight=weight, silent=True)
+            back = functools.partial(self._tasks.give_back, task, why, reason, penalty=penalty, silent=True)
             await self._for_each(task.id, back)
         for one in decision.forgotten:
             await self._for_each(one.name, functools.partial(self._forget, docs[one.name]))
@@ -152,12 +156,12 @@ class Lead:
         if self.leading:
             await self._loops.item("sweep", item, act)
 
-    async def _declare_dead(self, doc: Document) -> None:
+    async def _declare_dead(self, doc: ExecutorDocument) -> None:
         if await self._executors.declare_dead(doc):
             DEAD.inc()
             log.warning("executor '%s' is dead: no report for %g s", doc["_id"], self._config.executor_expiry)
 
-    async def _forget(self, doc: Document) -> None:
+    async def _forget(self, doc: ExecutorDocument) -> None:
         if await self._executors.forget(doc):
             log.info("executor '%s' is forgotten: dead for %g s", doc["_id"], self._config.executor_forget)
 

@@ -1,0 +1,287 @@
+"""The calls about rejudgings: what people ask for, see and decide (docs/rejudge.md). What follows is progress.py's."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
+
+from bson import ObjectId
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from judge import clock, failpoint
+from judge.errors import ConflictError, EmptyError, NotFoundError
+from judge.judicator.database import Database, aggregate
+from judge.judicator.documents import MetaDocument, RejudgingDocument
+from judge.judicator.rejudging.progress import ENDED, Rejudgings
+from judge.judicator.rejudging.reruns import Cell, Reruns
+from judge.judicator.rejudging.views import (
+    OPEN,
+    change_of_run,
+    change_of_task,
+    counts,
+    differs,
+    matrix,
+    selection,
+    to_rejudging,
+)
+from judge.judicator.tasks import forms
+from judge.model import messages as m
+from judge.model.rejudging import (
+    RejudgeAct,
+    RejudgeDiff,
+    RejudgeDiffRequest,
+    RejudgeFilter,
+    RejudgePreview,
+    RejudgeStart,
+    Rejudging,
+    RejudgingRef,
+    RejudgingsReply,
+    RejudgingsRequest,
+)
+from judge.model.rejudging import RejudgeState as State
+from judge.mongodb.store import Bson
+
+log = logging.getLogger(__name__)
+
+# Submissions of one rejudging: their ids fit into one document with room to spare.
+MOST: Final = 100_000
+PREVIEW: Final = 25
+_NUMBER: Final = "rejudgings"
+_BRIEF: Final = {"members": 0}
+
+
+class RejudgingCalls:
+    """The RPC methods about rejudgings. Each changes a state with one compare-and-set, then has `Rejudgings` act."""
+
+    def __init__(self, database: Database, reruns: Reruns, rejudgings: Rejudgings) -> None:
+        """Nothing is read before the first call."""
+        self._db = database
+        self._col = database.rejudgings
+        self._tasks = database.tasks
+        self._reruns = reruns
+        self._rejudgings = rejudgings
+
+    def methods(self) -> dict[str, Callable[[Any], Awaitable[m.Message]]]:
+        """The RPC methods, for the service."""
+        return {
+            "rejudge_preview": self.preview,
+            "rejudge_start": self.start,
+            "rejudgings": self._list,
+            "rejudging": self._one,
+            "rejudge_diff": self.diff,
+            "rejudge_apply": self.apply,
+            "rejudge_cancel": self.cancel,
+        }
+
+    async def preview(self, wanted: RejudgeFilter) -> RejudgePreview:
+        """What a start with this filter would take; nothing is stored."""
+        query = await self._checked(wanted)
+        free = {**query, "rejudging": None}
+        found = self._tasks.find(free, forms.BRIEF, sort=[("_id", -1)], limit=PREVIEW)
+        groups = await aggregate(self._tasks, [{"$match": free}, {"$group": {"_id": "$verdict", "n": {"$sum": 1}}}])
+        by_verdict = {row["_id"]: row["n"] for row in groups}
+        return RejudgePreview(
+            count=sum(by_verdict.values()),
+            skipped=await self._tasks.count_documents({**query, "rejudging": {"$gt": 0}}),
+            verdicts=dict(sorted(by_verdict.items())),
+            tasks=[forms.to_task(doc) async for doc in found],
+        )
+
+    async def _checked(self, wanted: RejudgeFilter) -> Bson:
+        """The filter's query; ids that are named must exist and be judged (NotFoundError, ConflictError)."""
+        query = selection(wanted)
+        own, fields = {"rerun_of": None}, {"done": 1, "verdict": 1, "status": 1}
+        if wanted.ids:
+            known = {str(doc["_id"]): doc async for doc in self._tasks.find({"_id": query["_id"], **own}, fields)}
+            for task in wanted.ids:
+                doc = known.get(task) or await self._db.find(self._tasks, {"_id": ObjectId(task), **own}, fields)
+                if doc is None:
+                    raise NotFoundError(f"there is no submission {task}")
+                if not doc["done"] or doc["verdict"] is None:
+                    raise ConflictError(
+                        f"submission {task} has no verdict ({doc['status']}); only judged ones are judged again"
+                    )
+        return query
+
+    async def start(self, request: RejudgeStart) -> Rejudging:
+        """Judge again what the filter finds now; the same idempotency key gives the same rejudging.
+
+        EmptyError: it finds nothing; ConflictError: the key was used for another one, or too many are found.
+        """
+        digest = json.dumps(request.model_dump(mode="json", exclude={"trace", "idempotency_key"}), sort_keys=True)
+        key = None if request.idempotency_key is None else f"{request.user}\0{request.idempotency_key}"
+        known = await self._known(key, digest)
+        if known is None:
+            known = await self._insert(request, key, digest)
+            failpoint.hit("rejudge-note")
+        await self._rejudgings.push(known["_id"])
+        return await self.get(known["_id"])
+
+    async def _known(self, key: str | None, digest: str) -> RejudgingDocument | None:
+        doc = None if key is None else await self._db.latest(self._col, {"key": key}, _BRIEF)
+        if doc is not None and doc["digest"] != digest:
+            raise ConflictError(f"the idempotency key was used for rejudging {doc['_id']}, which is another one")
+        return doc
+
+    async def _insert(self, request: RejudgeStart, key: str | None, digest: str) -> RejudgingDocument:
+        query = await self._checked(request.filter)
+        free = self._tasks.find({**query, "rejudging": None}, {"_id": 1}, sort=[("_id", 1)], limit=MOST + 1)
+        ids = [doc["_id"] async for doc in free]
+        skipped = await self._tasks.count_documents({**query, "rejudging": {"$gt": 0}})
+        if len(ids) > MOST:
+            raise ConflictError(f"more than {MOST} submissions match; narrow the filter, for example by time")
+        if not ids:
+            more = f"; {skipped} match, but are part of an open rejudging" if skipped else ""
+            raise EmptyError(f"no judged submission matches this filter{more}; nothing is rejudged")
+        names = await self._tasks.distinct("problem.name", {**query, "rejudging": None, "problem": {"$ne": None}})
+        problems = self._db.problems.find({"_id": {"$in": names}}, {"hash": 1})
+        doc: RejudgingDocument = {
+            "_id": await self._number(),
+            "digest": digest,
+            "filter": request.filter.model_dump(mode="json"),
+            "reason": request.reason,
+            "user": request.user,
+            "trace": request.trace,
+            "state": State.STARTING.value,
+            "settled": False,
+            "members": ids,
+            "problems": [{"name": problem["_id"], "hash": problem["hash"]} async for problem in problems],
+            "total": len(ids),
+            "skipped": skipped,
+            "counts": None,
+            "matrix": None,
+            "call": None,
+            "created": clock.wall(),
+            "finished": None,
+            "ended": None,
+            "ended_by": None,
+        }
+        if key is not None:
+            doc["key"] = key
+        try:
+            await self._col.insert_one(doc)
+        except DuplicateKeyError:  # the same call, made twice at the same moment
+            known = await self._known(key, digest)
+            if known is None:
+                raise
+            return known
+        log.info(
+            "rejudging %d of %d submissions started by '%s': %s, trace %s",
+            *(doc["_id"], len(ids), request.user, request.reason, request.trace),
+        )
+        return doc
+
+    async def _number(self) -> int:
+        doc = await self._db.meta.find_one_and_update(
+            {"_id": _NUMBER}, {"$inc": {"last": 1}}, upsert=True, return_document=ReturnDocument.AFTER
+        )
+        return cast("MetaDocument", doc)["last"]
+
+    async def _list(self, request: RejudgingsRequest) -> RejudgingsReply:
+        return RejudgingsReply(rejudgings=await self.all(request.limit))
+
+    async def _one(self, request: RejudgingRef) -> Rejudging:
+        return await self.get(request.id)
+
+    async def _read(self, number: int) -> RejudgingDocument:
+        doc = await self._db.find(self._col, {"_id": number}, _BRIEF)
+        if doc is None:
+            raise NotFoundError(f"there is no rejudging {number}; `judgectl rejudge list` lists them")
+        return doc
+
+    async def _seen(self, doc: RejudgingDocument) -> Rejudging:
+        counted = None if doc["counts"] is not None else counts(await self._reruns.cells(doc["_id"]))
+        return to_rejudging(doc, counted)
+
+    async def get(self, number: int) -> Rejudging:
+        """One rejudging with its counts; NotFoundError."""
+        doc = await self._read(number)
+        if doc["state"] == State.RUNNING and await self._rejudgings.note_finished(doc):
+            doc = await self._read(number)
+        return await self._seen(doc)
+
+    async def all(self, limit: int) -> list[Rejudging]:
+        """The newest rejudgings, newest first."""
+        docs = await self._col.find({}, _BRIEF, sort=[("_id", -1)], limit=limit).to_list()
+        return [await self._seen(doc) for doc in docs]
+
+    async def diff(self, request: RejudgeDiffRequest) -> RejudgeDiff:
+        """Old verdicts against new ones, before it is applied and after; of a cancelled one the matrix is left."""
+        number = request.id
+        seen = await self.get(number)
+        rejudging = await self._read(number)
+        after = None if request.after is None else ObjectId(request.after)
+        if rejudging["state"] == State.APPLIED:
+            docs = await self._reruns.applied_page(number, after=after, limit=request.limit + 1)
+            changes = [change_of_task(doc, number) for doc in docs]
+        else:
+            docs = await self._reruns.page(number, every=request.all, after=after, limit=request.limit + 1)
+            changes = [change_of_run(doc) for doc in docs]
+        more = len(changes) > request.limit
+        changes = changes[: request.limit]
+        last = changes[-1].id if more else None
+        cells = rejudging["matrix"]
+        if cells is None:
+            cells = matrix(await self._reruns.cells(number))
+        shown = [change for change in changes if request.all or differs(change)]
+        return RejudgeDiff(rejudging=seen, matrix=cells, changes=shown, next=last)
+
+    async def apply(self, request: RejudgeAct) -> Rejudging:
+        """Let the new verdicts count, all at once. ConflictError unless it is finished."""
+        number = request.id
+        seen = await self.get(number)  # notes a running one as finished when it is
+        cells = await self._reruns.cells(number)
+        fields: RejudgingDocument = {"state": State.APPLYING.value, **_ended(request, cells)}
+        done = await self._col.update_one({"_id": number, "state": State.FINISHED.value}, {"$set": fields})
+        if done.matched_count:
+            log.info("rejudging %d is being applied by '%s', trace %s", number, request.user, seen.trace)
+        elif not await self._same_call(request):
+            raise ConflictError(_why_not_apply(await self.get(number)))
+        await self._rejudgings.push(number)
+        return await self.get(number)
+
+    async def cancel(self, request: RejudgeAct) -> Rejudging:
+        """Drop it as a whole: no verdict changes. ConflictError when it is being applied, or over."""
+        number = request.id
+        seen = await self.get(number)
+        cells = await self._reruns.cells(number)
+        fields: RejudgingDocument = {"state": State.CANCELLED.value, **_ended(request, cells)}
+        states = [state.value for state in OPEN]
+        done = await self._col.update_one({"_id": number, "state": {"$in": states}}, {"$set": fields})
+        if done.matched_count:
+            ENDED.labels("cancelled").inc()
+            log.info("rejudging %d is cancelled by '%s', trace %s", number, request.user, seen.trace)
+        elif not await self._same_call(request):
+            now = await self.get(number)
+            raise ConflictError(f"rejudging {number} is {now.state} already; nothing to cancel")
+        await self._rejudgings.push(number)
+        return await self.get(number)
+
+    async def _same_call(self, request: RejudgeAct) -> bool:
+        """Whether this very call was answered before, and the answer got lost."""
+        doc = await self._db.latest(self._col, {"_id": request.id}, {"call": 1})
+        return doc is not None and doc["call"] == request.key
+
+
+def _ended(request: RejudgeAct, cells: list[Cell]) -> RejudgingDocument:
+    """What is kept of a rejudging when somebody ends it."""
+    return {
+        "ended": clock.wall(),
+        "ended_by": request.user,
+        "call": request.key,
+        "counts": counts(cells),
+        "matrix": matrix(cells),
+    }
+
+
+def _why_not_apply(seen: Rejudging) -> str:
+    """One sentence for a rejudging that cannot be applied as it is."""
+    if seen.state in {State.STARTING, State.RUNNING}:
+        return (
+            f"rejudging {seen.id} is not finished: {seen.done} of {seen.total} are judged; "
+            "apply it when all are, or cancel it"
+        )
+    return f"rejudging {seen.id} is {seen.state} already; nothing to apply"

@@ -1,0 +1,1 @@
+"""Tasks: handed in, handed out, given back, judged, read."""

@@ -1,0 +1,186 @@
+"""A task as a message, as a document, and as a hand-out in force; pure functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from bson import ObjectId
+
+from judge.allowance import Allowances
+from judge.judicator.documents import HistoryEntry, TaskDocument
+from judge.model.messages import Assignment, ProblemRef, Status, Submission, Task
+from judge.mongodb.store import Bson
+
+# What Search answers without (messages.SearchReply).
+BRIEF: Final = {
+    "submission.source": 0,
+    "submission.stdin": 0,
+    "submission.tests": 0,
+    "result.tests": 0,
+    "result.compile_log": 0,
+    "result.stdout": 0,
+    "staged.result.tests": 0,
+    "staged.result.compile_log": 0,
+    "staged.result.stdout": 0,
+}
+
+
+@dataclass(frozen=True)
+class HandOut:
+    """One hand-out in force, as the database has it: what compare-and-set compares, and what give-back needs.
+
+    The fields are those of TaskDocument.
+    """
+
+    id: ObjectId
+    executor: str
+    incarnation: str
+    attempt: int
+    claim: str
+    heartbeat: int
+    handed: int
+    penalty: int
+    status: str
+    progress: str
+    history: tuple[HistoryEntry, ...]
+    created: datetime.datetime
+    priority: str = "normal"
+    waiting: bool = False
+    trace: str = ""
+    user: str = ""
+    seat: int | None = None
+    reserved: int = 0
+    failed: tuple[str, ...] = ()
+
+
+HAND_OUT_FIELDS: Final = {field.name: 1 for field in dataclasses.fields(HandOut) if field.name != "id"}
+
+
+def hand_out(doc: TaskDocument) -> HandOut:
+    """A running task out of its document (projection HAND_OUT_FIELDS)."""
+    # Tasks of earlier releases have no trace, and their hand-outs do not say whether they wait.
+    fields: Bson = {name: value for name, value in doc.items() if name in HAND_OUT_FIELDS}
+    return HandOut(id=doc["_id"], **{**fields, "history": tuple(doc["history"]), "failed": tuple(doc["failed"])})
+
+
+def _iso(moment: datetime.datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def to_task(doc: TaskDocument) -> Task:
+    """The message that Get and Search answer."""
+    return Task.stored(
+        {
+            "id": str(doc["_id"]),
+            "submission": doc["submission"],
+            "problem": doc.get("problem"),
+            "status": doc["status"],
+            "done": doc["done"],
+            "verdict": doc.get("verdict"),
+            "attempt": doc["attempt"],
+            "executor": doc.get("executor"),
+            "judged_by": doc.get("judged_by"),
+            "progress": doc["progress"],
+            "result": doc.get("result"),
+            "history": doc["history"],
+            "created": _iso(doc["created"]),
+            "started": _iso(doc.get("started")),
+            "finished": _iso(doc.get("finished")),
+            "latency": doc.get("latency"),
+            "version": doc["version"],
+            "trace": doc.get("trace", ""),
+            "rejudging": doc.get("rejudging"),
+            "rerun_of": str(doc["rerun_of"]) if doc.get("rerun_of") else None,
+            "past": [{**past, "finished": _iso(past["finished"])} for past in doc.get("past", [])],
+        }
+    )
+
+
+def to_assignment(doc: TaskDocument, allowances: Allowances) -> Assignment:
+    """The message that hands a claimed task to its executor, with what the submitter's role may take."""
+    return Assignment.stored(
+        {
+            "id": str(doc["_id"]),
+            "attempt": doc["attempt"],
+            "claim": doc["claim"],
+            "submission": doc["submission"],
+            "problem": doc.get("problem"),
+            "trace": doc.get("trace", ""),
+            "allowance": allowances.of(doc["submission"].get("role", "user")),
+        }
+    )
+
+
+def key_of(submission: Submission) -> str | None:
+    """The unique idempotency key: each user has keys of their own."""
+    return None if submission.idempotency_key is None else f"{submission.user}\0{submission.idempotency_key}"
+
+
+def digest(submission: Submission) -> str:
+    """The SHA-256 of a submission's content; what the same idempotency key must come with again."""
+    content = submission.model_dump(mode="json", exclude={"idempotency_key", "trace", "role"}, exclude_defaults=True)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def blobs_of(submission: Submission) -> list[str]:
+    """The blobs that a submission needs to be kept."""
+    return sorted({blob for test in submission.tests for blob in (test.input_blob, test.answer_blob) if blob})
+
+
+def unjudged() -> TaskDocument:
+    """The fields of a task that nobody has had in hand."""
+    return {
+        "status": Status.PENDING.value,
+        "done": False,
+        "verdict": None,
+        "attempt": 0,
+        "penalty": 0,
+        "failed": [],
+        "tried": "",
+        "executor": None,
+        "incarnation": None,
+        "claim": None,
+        "heartbeat": 0,
+        "handed": 0,
+        "judged_by": None,
+        "progress": "",
+        "result": None,
+        "history": [],
+        "started": None,
+        "finished": None,
+        "latency": None,
+        "version": 0,
+    }
+
+
+def _id(created: datetime.datetime) -> ObjectId:
+    """A new id that begins with the second of `created`, so that filters by time find it in the index of ids."""
+    return ObjectId(int(created.timestamp()).to_bytes(4, "big") + ObjectId().binary[4:])
+
+
+def new(submission: Submission, problem: ProblemRef | None, content: str, created: datetime.datetime) -> TaskDocument:
+    """The document of a new task, without its place in the queue; `content` is its digest as it was handed in."""
+    doc: TaskDocument = {
+        "_id": _id(created),
+        "user": submission.user,
+        "language": submission.language,
+        "needs": submission.language or "",
+        "submission": submission.model_dump(mode="json", exclude_none=True, exclude={"trace"}),
+        "trace": submission.trace or uuid.uuid4().hex,
+        "problem": None if problem is None else {"name": problem.name, "hash": problem.hash},
+        **unjudged(),
+        "priority": submission.priority,
+        "digest": content,
+        "blobs": blobs_of(submission),
+        "created": created,
+    }
+    key = key_of(submission)
+    if key is not None:
+        doc["key"] = key
+    return doc

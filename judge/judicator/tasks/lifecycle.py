@@ -1,0 +1,365 @@
+"""The life of tasks: added, given back, judged, cancelled (docs/protocol.md, rules 1, 2 and 4).
+
+Every transition is one compare-and-set on one document, acknowledged by a majority with journal, so it does not
+matter how many judicators (or leaders) act at once, or how often a request arrives.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import Any, Final
+
+from bson import ObjectId, Timestamp
+from prometheus_client import Counter
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from judge import clock, failpoint
+from judge.allowance import Allowances
+from judge.errors import ConflictError, NotFoundError
+from judge.judicator.database import Database
+from judge.judicator.documents import HistoryEntry, TaskDocument
+from judge.judicator.queue.adding import Adding, too_many
+from judge.judicator.queue.order import FULL_PENALTY, RANKS, Capacity, back_rank, is_rejudge
+from judge.judicator.queue.usage import Usage
+from judge.judicator.queue.waiting import BEHIND, FRONT, RUN, Listener, Queue, lane_of
+from judge.judicator.tasks import forms, results
+from judge.judicator.tasks.assigning import Assigner
+from judge.judicator.tasks.forms import HAND_OUT_FIELDS, HandOut
+from judge.judicator.tasks.reading import TaskReader
+from judge.model.messages import Completed, Executing, ProblemRef, Status, Submission, Verdict
+from judge.mongodb.store import Bson
+
+log = logging.getLogger(__name__)
+
+ADDED = Counter("judge_tasks_added_total", "Tasks acknowledged", ["priority"])
+COMPLETED = Counter("judge_tasks_completed_total", "Tasks completed", ["verdict"])
+STALE = Counter("judge_stale_claims_total", "Reports about a hand-out that is no longer in force; none was committed")
+GIVEN = Counter("judge_tasks_given_back_total", "Hand-outs that ended without a verdict", ["why"])
+CANCELLED = Counter("judge_tasks_cancelled_total", "Tasks cancelled", ["state"])
+
+# Of the hand-outs of a task so many are remembered.
+HISTORY: Final = 50
+_WORKING: Final = (Status.COMPILING, Status.RUNNING)
+
+
+class Tasks:
+    """The task documents of one cluster."""
+
+    def __init__(
+        self, database: Database, listener: Listener, attempts: int, allowances: Allowances | None = None
+    ) -> None:
+        """`attempts` is the cap after which a task ends as internal_error, `allowances` what each role may take."""
+        self._db = database
+        self._tasks = database.tasks
+        self._listener = listener
+        self._attempts = attempts
+        self._allowances = allowances or Allowances()
+        self.usage = Usage(database)
+        self.queue = Queue(database, listener, self._allowances)
+        self.reader = TaskReader(database)
+        self.assigner = Assigner(database, self.queue, listener, self._allowances)
+        self._adding = Adding()
+
+    # --- people ------------------------------------------------------------------------------------------------
+
+    async def known(self, submission: Submission, digest: str) -> TaskDocument | None:
+        """The task that this idempotency key made before, be it a moment ago; ConflictError: from other content."""
+        key = forms.key_of(submission)
+        if key is None:
+            return None
+        doc = await self._db.latest(self._tasks, {"key": key})
+        if doc is not None and doc["digest"] != digest:
+            raise ConflictError(
+                f"the idempotency key '{submission.idempotency_key}' was used for another submission "
+                f"({doc['_id']}); use a new key for new content"
+            )
+        return doc
+
+    async def add(
+        self,
+        submission: Submission,
+        problem: ProblemRef | None,
+        digest: str,
+        capacity: Capacity,
+        *,
+        size: int = 0,
+        output: int = 0,
+    ) -> tuple[TaskDocument, bool]:
+        """Queue a task (seed: Add); (document, whether it is new). A majority has it in its journal on return.
+
+        `size` is what it takes in the database, `output` what is reserved until it is done, as `Usage` has counted
+        them. LimitError when as many tasks of the user wait as may wait at once.
+        """
+        doc = forms.new(submission, problem, digest, clock.wall())
+        doc["bytes"] = size + output
+        if output:
+            doc["reserved"] = output
+        doc["rank"] = RANKS[submission.priority]
+        doc["arrival"] = Timestamp(0, 0)  # mongod puts its logical clock in the place of an empty timestamp
+        try:
+            with self._adding.begin(submission.user, doc["rank"]) as add:
+                cap = self._allowances.of(submission.role).waiting
+                look = functools.partial(self.queue.place, lane_of(doc), doc["priority"], capacity)
+                full = functools.partial(self.queue.full, submission.user, cap or 0)
+                async with self._adding.admitted(submission.user, add, cap, look=look, full=full) as place:
+                    if place is None:
+                        log.info(
+                            "user '%s' is refused another task: %d wait, the most for role '%s'",
+                            *(submission.user, cap, submission.role),
+                        )
+                        raise too_many(submission.user, cap or 0)
+                    doc["order"] = self._adding.settle(submission.user, add, place.now, place.mine, place.last)
+                    doc["waits"] = BEHIND if place.behind else FRONT
+                    await self._tasks.insert_one(doc)
+        except DuplicateKeyError:
+            known = await self.known(submission, digest)
+            if known is None:
+                raise
+            return known, False
+        ADDED.labels(submission.priority).inc()
+        log.info(
+            "task %s added: user '%s', %s, %s priority, trace %s",
+            *(doc["_id"], doc["user"], _what(doc), doc["priority"], doc["trace"]),
+        )
+        if doc["waits"] == FRONT:
+            self._listener.queued(doc["_id"], 0, doc["needs"])
+        else:
+            await self.queue.added(lane_of(doc))
+        return doc, True
+
+    async def cancel(self, task: ObjectId, *, rerun: bool = False) -> TaskDocument:
+        """End a task that is not done (seed: Cancel); one that is cancelled already is answered as it is.
+
+        A running one is dropped by its executor at its next report. ConflictError when there is a verdict, and for a
+        run of a rejudging unless `rerun` says that the rejudging itself is being cancelled.
+        """
+        while True:
+            doc = await self._db.latest(self._tasks, {"_id": task})
+            if doc is None:
+                raise NotFoundError(f"there is no submission {task}")
+            if doc["status"] == Status.CANCELLED:
+                return doc
+            if doc.get("rerun_of") is not None and not rerun:
+                raise ConflictError(
+                    f"{task} is a run of rejudging {doc['rejudging']}; cancel that as a whole: "
+                    f"`judgectl rejudge cancel {doc['rejudging']}`"
+                )
+            if doc["done"]:
+                raise ConflictError(f"submission {task} is finished already ({doc['status']}); nothing to cancel")
+            held = forms.hand_out(doc)
+            end: TaskDocument = {"status": Status.CANCELLED.value, "freed": doc["executor"]}
+            after = await self._finish(claim_filter(held), held, end, whole=True)
+            if after is not None:
+                if doc["executor"] is None and not rerun:
+                    await self.queue.refill(lane_of(doc))
+                CANCELLED.labels("waiting" if doc["executor"] is None else "running").inc()
+                where = f"running on {doc['executor']}" if doc["executor"] else "waiting"
+                log.info("task %s cancelled (%s), trace %s", task, where, doc.get("trace", ""))
+                if doc["executor"] is not None:
+                    self._listener.called(doc["executor"])
+                return after
+
+    # --- executors ---------------------------------------------------------------------------------------------
+
+    async def held_by(self, executor: str) -> dict[str, HandOut]:
+        """What the database says this executor has in hand, by id."""
+        tasks = self._tasks.find({"executor": executor, "done": False}, HAND_OUT_FIELDS)
+        return {str(task["_id"]): forms.hand_out(task) async for task in tasks}
+
+    async def running(self) -> list[HandOut]:
+        """Every hand-out in force; for the leader's sweep."""
+        tasks = self._tasks.find({"done": False, "executor": {"$gt": ""}}, HAND_OUT_FIELDS)
+        return [forms.hand_out(task) async for task in tasks]
+
+    async def heartbeat(self, held: HandOut, executing: Executing) -> bool:
+        """Note that an executor still works on a hand-out; False when it is no longer in force."""
+        status = executing.status if executing.status in _WORKING else Status.RUNNING
+        progress = results.cut(executing.progress, 200)
+        news = (status, progress) != (held.status, held.progress)
+        update: Bson = {"$inc": {"heartbeat": 1}}
+        if news or executing.waiting != held.waiting:
+            fields: TaskDocument = {"status": status.value, "progress": progress, "waiting": executing.waiting}
+            update = {"$set": fields, "$inc": {"heartbeat": 1, "version": int(news)}}
+        done = await self._tasks.update_one(claim_filter(held), update)
+        if done.matched_count and news:
+            self._listener.changed(held.id)
+        return bool(done.matched_count)
+
+    async def complete(self, held: HandOut, completed: Completed) -> bool:
+        """Commit a verdict; True when it is committed now, False when nothing matched (ask `settled` then)."""
+        verdict = completed.verdict.value if completed.verdict is not None else None
+        result = results.fit(completed.result)
+        blob = completed.result.stdout_blob
+        # Runs of rejudgings are the judges' own.
+        more = 0 if is_rejudge(RANKS[held.priority]) else await self.usage.weigh(result, [blob] if blob else [])
+        end: TaskDocument = {
+            "status": completed.status.value,
+            "verdict": verdict,
+            "judged_by": held.executor,
+            "result": result,
+        }
+        entry = _history_entry(held, f"judged: {verdict}")
+        after = await self._finish(claim_filter(held), held, end, entry, blob=blob, more=more)
+        if after is None:
+            return False
+        COMPLETED.labels(verdict).inc()
+        log.info(
+            "task %s is %s on %s (attempt %d), trace %s",
+            *(held.id, verdict, held.executor, held.attempt, held.trace),
+        )
+        return True
+
+    async def settled(self, executor: str, completed: Completed) -> bool:
+        """Whether this very completion was committed before (its answer got lost, and it came again)."""
+        doc = await self._db.latest(
+            self._tasks, {"_id": ObjectId(completed.id)}, {"done": 1, "judged_by": 1, "attempt": 1, "claim": 1}
+        )
+        mine = (True, executor, completed.attempt, completed.claim)
+        return doc is not None and (doc["done"], doc["judged_by"], doc["attempt"], doc["claim"]) == mine
+
+    async def give_back(
+        self, held: HandOut, why: str, reason: str, *, penalty: int = FULL_PENALTY, silent: bool = False
+    ) -> bool:
+        """Return a hand-out to the head of the queue, or end the task when its attempts are used up.
+
+        `why` is the metric's label, `reason` the sentence kept in the history, `penalty` what it counts against the
+        cap (order.FULL_PENALTY …). With `silent` only if no heartbeat has come since `held` was read. False when it
+        was no longer in force.
+        """
+        same: Bson = claim_filter(held) | ({"heartbeat": held.heartbeat} if silent else {})
+        total = held.penalty + penalty
+        entry = _history_entry(held, reason)
+        if total >= FULL_PENALTY * self._attempts:
+            given = await self._give_up(same, held, entry, total)
+        else:
+            given = await self._return(same, held, entry, total, failed=penalty == FULL_PENALTY)
+        if given:
+            GIVEN.labels(why).inc()
+        return given
+
+    async def _give_up(self, same: Bson, held: HandOut, entry: HistoryEntry, penalty: int) -> bool:
+        """End a task that no executor could finish."""
+        result = results.gave_up([*held.history, entry])
+        end: TaskDocument = {
+            "status": Verdict.JE.about.status.value,
+            "verdict": Verdict.JE.value,
+            "judged_by": held.executor,
+            "result": result,
+            "penalty": penalty,
+        }
+        if await self._finish(same, held, end, entry) is None:
+            return False
+        COMPLETED.labels("JE").inc()
+        log.error("task %s is given up, trace %s: %s", held.id, held.trace, result["reason"])
+        return True
+
+    async def _return(self, same: Bson, held: HandOut, entry: HistoryEntry, penalty: int, *, failed: bool) -> bool:
+        """Put a task back into the queue; `failed` says that its executor has failed it."""
+        failers = sorted({*held.failed, held.executor} if failed else held.failed)
+        rank = back_rank(held.priority)
+        fields: TaskDocument = {
+            "status": Status.RETRYING.value,
+            "waits": RUN if is_rejudge(rank) else FRONT,
+            "failed": failers,
+            "tried": ",".join(failers),
+            "executor": None,
+            "incarnation": None,
+            "claim": None,
+            "rank": rank,
+            "penalty": penalty,
+            "progress": "",
+        }
+        update: Bson = {"$set": fields, "$unset": {"seat": ""}, "$inc": {"version": 1}, **_remember(entry)}
+        after = await self._tasks.find_one_and_update(
+            same, update, {"needs": 1, "attempt": 1}, return_document=ReturnDocument.AFTER
+        )
+        if after is None:
+            return False
+        log.warning(
+            "task %s given back by %s (attempt %d), trace %s: %s",
+            *(held.id, held.executor, held.attempt, held.trace, entry["reason"]),
+        )
+        self._listener.queued(held.id, held.attempt, after["needs"])
+        self._listener.changed(held.id)
+        if held.seat is not None:
+            await self.queue.freed(held.user)
+        return True
+
+    # --- both --------------------------------------------------------------------------------------------------
+
+    async def _finish(
+        self,
+        same: Bson,
+        held: HandOut,
+        end: TaskDocument,
+        entry: HistoryEntry | None = None,
+        *,
+        blob: str | None = None,
+        more: int = 0,
+        whole: bool = False,
+    ) -> TaskDocument | None:
+        """Compare-and-set to an end; the document after it (its id, unless `whole`), None when nothing matched.
+
+        `more` are the bytes that its result takes; what was reserved for it is given back.
+        """
+        now = clock.wall()
+        fields: TaskDocument = {
+            **end,
+            "done": True,
+            "executor": None,
+            "progress": "",
+            "finished": now,
+            # Two judicators' clocks may differ: a figure to look at, never below zero, in no decision.
+            "latency": max(0.0, (now - held.created).total_seconds()),
+        }
+        added = more - held.reserved
+        update: Bson = {
+            "$set": fields,
+            "$unset": {"waits": "", "seat": "", "reserved": ""},
+            "$inc": {"version": 1, **({"bytes": added} if added else {})},
+            **({} if entry is None else _remember(entry)),
+            **({} if blob is None else {"$addToSet": {"blobs": blob}}),
+        }
+        projection = None if whole else {"_id": 1}
+        after = await self._tasks.find_one_and_update(same, update, projection, return_document=ReturnDocument.AFTER)
+        if after is not None:
+            self._listener.changed(after["_id"])
+            failpoint.hit("task-ended")
+            self.usage.later(held.user, added)
+            if held.seat is not None:
+                await self.queue.freed(held.user)
+        return after
+
+    async def remove_finished(self, before: Any, count: int) -> int:
+        """Delete up to `count` finished tasks that ended before a moment of wall time (retention only)."""
+        # What an open rejudging is about stays until it is applied or cancelled.
+        free = {"done": True, "finished": {"$lt": before}, "rejudging": None}
+        docs = await self._tasks.find(free, {"user": 1, "bytes": 1}, limit=count).to_list()
+        if not docs:
+            return 0
+        same = {"_id": {"$in": [doc["_id"] for doc in docs]}, "done": True, "rejudging": None}
+        deleted = (await self._tasks.delete_many(same, hint="_id_")).deleted_count
+        if deleted == len(docs):  # else somebody else has a part of them, and the recount will see
+            await self.usage.gone(docs)
+        return deleted
+
+
+def claim_filter(held: HandOut) -> Bson:
+    """The filter of rule 2: this hand-out, still in force."""
+    return {"_id": held.id, "done": False, "executor": held.executor, "attempt": held.attempt, "claim": held.claim}
+
+
+def _history_entry(held: HandOut, reason: str) -> HistoryEntry:
+    return {"attempt": held.attempt, "executor": held.executor, "reason": results.cut(reason, 1000)}
+
+
+def _remember(entry: HistoryEntry) -> Bson:
+    return {"$push": {"history": {"$each": [entry], "$slice": -HISTORY}}}
+
+
+def _what(task: TaskDocument) -> str:
+    """What kind of task this is, for the log."""
+    problem = task["problem"]
+    return (task["language"] or "command") + (f", problem {problem['name']}" if problem else "")

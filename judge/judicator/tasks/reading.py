@@ -1,0 +1,107 @@
+"""Reads of tasks: one, or a search. All show the verdicts in force (rejudging/verdicts.py)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pymongo
+from bson import ObjectId
+from pymongo.errors import ExecutionTimeout, NetworkTimeout
+
+from judge.errors import NotFoundError, UsageError
+from judge.judicator.database import Database
+from judge.judicator.documents import TaskDocument
+from judge.judicator.rejudging import verdicts
+from judge.judicator.tasks import forms
+from judge.model.messages import SearchRequest
+from judge.mongodb.store import Bson
+
+# A search looks again when the verdicts in force were switched meanwhile; more often than this in a row they are not.
+_LOOKS: Final = 5
+# Seconds. Each condition has an index that yields the newest first, but conditions together may match nothing in a
+# long history, and then all that meets one of them is looked at.
+_PATIENCE: Final = 3.0
+
+
+class TaskReader:
+    """Reads the tasks of one cluster."""
+
+    def __init__(self, database: Database) -> None:
+        """Nothing is read before the first call."""
+        self._db = database
+        self._tasks = database.tasks
+
+    async def get(self, task: ObjectId, version: int = 0) -> TaskDocument:
+        """One task (seed: Get), not older than `version`; NotFoundError."""
+        doc = await self._fresh(task, version)
+        if doc is not None and verdicts.is_staged(doc):
+            # The switch first: a verdict that somebody has seen elsewhere is never taken back by this answer.
+            now = await verdicts.generation(self._db)
+            doc = await self._db.find(self._tasks, {"_id": task})
+            doc = None if doc is None else verdicts.current(doc, now.folding)
+        if doc is None:
+            raise NotFoundError(f"there is no submission {task}")
+        return doc
+
+    async def version(self, task: ObjectId, version: int = 0) -> tuple[int, bool]:
+        """The version of a task, not older than `version`, and whether it is done; NotFoundError."""
+        fields = {"version": 1, "done": 1, "staged.rejudging": 1}
+        doc = await self._fresh(task, version, fields)
+        if doc is not None and verdicts.is_staged(doc):
+            now = await verdicts.generation(self._db)  # as in `get`: the switch first
+            doc = await self._db.find(self._tasks, {"_id": task}, fields)
+            if doc is not None and verdicts.is_staged(doc):
+                doc["version"] += doc["staged"]["rejudging"] in now.folding
+        if doc is None:
+            raise NotFoundError(f"there is no submission {task}")
+        return doc["version"], doc["done"]
+
+    async def _fresh(self, task: ObjectId, version: int, fields: Bson | None = None) -> TaskDocument | None:
+        """A task as it is stored; one that is older than what the caller has seen is read again (`Database.find`)."""
+        doc = await self._db.find(self._tasks, {"_id": task}, fields)
+        if doc is not None and doc["version"] < version:
+            doc = await self._db.latest(self._tasks, {"_id": task}, fields)
+        return doc
+
+    async def search(self, request: SearchRequest) -> list[TaskDocument]:
+        """Up to `limit` tasks, newest first, without their big fields (seed: Search); no runs of rejudgings.
+
+        UsageError when that takes more than a few seconds.
+        """
+        now = await verdicts.generation(self._db)
+        for _ in range(_LOOKS):
+            query = search_query(request, now.folding)
+            found = self._tasks.find(query, forms.BRIEF, sort=[("_id", -1)], limit=request.limit)
+            try:
+                with pymongo.timeout(_PATIENCE):
+                    docs = [verdicts.current(doc, now.folding) async for doc in found]
+            except (ExecutionTimeout, NetworkTimeout):  # the second when the database is late in saying so
+                raise UsageError(
+                    f"this search has looked for {_PATIENCE:g} s and not found {request.limit} submissions that "
+                    "meet all its conditions; leave a condition out, or ask for fewer"
+                ) from None
+            before, now = now, await verdicts.generation(self._db)
+            if now == before:
+                break  # no rejudging was applied in between, so these verdicts were in force at one moment
+        return docs
+
+
+def search_query(request: SearchRequest, folding: frozenset[int]) -> Bson:
+    """The query of a search among people's tasks, by the verdicts in force; pure."""
+    names = {"user": "user", "problem": "problem.name", "language": "language", "done": "done"}
+    query: Bson = {"rerun_of": None}
+    for name, field in names.items():
+        value = getattr(request, name)
+        if value is not None:
+            query[field] = value
+    parts = [
+        verdicts.matches(name, str(value), folding)
+        for name in ("status", "verdict")
+        if (value := getattr(request, name)) is not None
+    ]
+    if request.executor is not None:
+        judged = verdicts.matches("judged_by", request.executor, folding)
+        parts.append({"$or": [{"executor": request.executor}, judged]})
+    if request.before is not None:
+        query["_id"] = {"$lt": ObjectId(request.before)}
+    return {**query, "$and": parts} if parts else query
