@@ -32,7 +32,7 @@ def deadline(sent: float, ttl: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds an election: the value it was given, its incarnation, and its fencing token."""
+    """The holder of an election: the value it was given, its incarnation, and its fencing token."""
 
     value: str
     incarnation: str
@@ -49,7 +49,7 @@ class _Tenure:
 
 
 def read_holder(etcd: Etcd, key: str) -> Holder | None:
-    """Who holds the election now, asked of a quorum; None when nobody does. For status pages and `judgectl`."""
+    """The present holder, asked of a quorum; None when there is none. For status pages and `judgectl`."""
     kv = etcd.get(key)
     return None if kv is None else _holder(kv)
 

@@ -271,7 +271,7 @@ class _MemberDaemon:
         return self._classify(child, check, code)
 
     def _gate(self) -> contextlib.AbstractContextManager[object]:
-        """What serves clients in etcd's name; without certificates nobody can be told apart: etcd itself."""
+        """The gate that serves clients in etcd's name. Without certificates none: clients cannot be told apart."""
         config = self._config
         if config.tls is None:
             return contextlib.nullcontext()

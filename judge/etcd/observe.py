@@ -1,4 +1,4 @@
-"""What a member can see of its cluster before it decides: turns servers' answers into the planner's `Situation`."""
+"""A member's look at its cluster before it decides: servers' answers become the planner's `Situation`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _client(config: EtcdConfig, endpoints: list[str] | tuple[str, ...], timeout:
 
 
 def endpoints(config: EtcdConfig, *, running: bool) -> tuple[tuple[str, ...], Found]:
-    """Whom to ask: the others, and this host's own server while it runs."""
+    """The servers to ask: the others, and this host's own while it runs."""
     found = find_others(config)
     own = (host_port(config.client),) if running else ()
     return (*found.others, *own), found

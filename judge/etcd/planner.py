@@ -1,4 +1,4 @@
-"""What an etcd member does next: a pure function of what was observed (docs/etcd.md).
+"""The next step of an etcd member: a pure function of what was observed (docs/etcd.md).
 
 `plan` returns one step, or a `Wait` or `Refuse` whose sentence says why there is none. The daemon carries the step
 out, observes again and asks again, so a daemon killed between any two steps goes on where it was.
@@ -27,7 +27,7 @@ class EntryMode(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What this host wrote down about its membership. Ids are 0 until etcd gave them.
+    """The notes of this host about its membership. Ids are 0 until etcd gave them.
 
     `started`: a server was started, or was about to be, under these ids. `left`: for good, by a person's order.
     """
@@ -205,7 +205,7 @@ def plan(now: Situation) -> Step:
 
 
 def _record_refusal(now: Situation) -> Refuse | None:
-    """What the record alone forbids."""
+    """The refusal that the record alone asks for."""
     record = now.disk.record
     if record is None:
         if now.disk.data:
@@ -232,7 +232,7 @@ def _record_refusal(now: Situation) -> Refuse | None:
 
 
 def _data_refusal(disk: Disk, record: Record) -> Refuse | None:
-    """What the data forbids beside its record."""
+    """The refusal that the data asks for beside its record."""
     if not disk.member_id:
         return Refuse("the etcd log cannot be read; move the data directory away to join as a new member")
     if record.member_id not in (0, disk.member_id):

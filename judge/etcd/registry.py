@@ -24,7 +24,7 @@ class ServiceEntry:
 
 
 def entry_value(address: str, version: str) -> str:
-    """What a judicator writes under `judicator/service/NAME`."""
+    """The value that a judicator writes under `judicator/service/NAME`."""
     return json.dumps({"address": address, "version": version})
 
 

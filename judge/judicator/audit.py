@@ -37,7 +37,7 @@ _BATCH: Final = 500
 
 @dataclasses.dataclass(frozen=True)
 class Act:
-    """What a call does, for the trail."""
+    """One action, as the trail names it."""
 
     action: str
     object: str
@@ -209,7 +209,7 @@ class Audit:
 
 
 def told(reply: m.Message) -> dict[str, Any]:
-    """What of a reply belongs to the trail: small figures and names, by the fields that replies have."""
+    """The parts of a reply that belong to the trail: small figures and names, by the fields that replies have."""
     fields = ("tests", "total", "skipped", "changed", "deleted", "bytes", "left", "until")
     found = {name: value for name in fields if (value := getattr(reply, name, None)) is not None}
     task = getattr(reply, "task", None)

@@ -1,4 +1,4 @@
-"""The change stream on the tasks: what others did, hints for this one's waiters (docs/protocol.md, rule 5)."""
+"""The change stream on the tasks: others' changes become hints for waiters here (docs/protocol.md, rule 5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 _RETRY = 1.0
 _WAITS = {"attempt": 1, "needs": 1, "user": 1, "waits": 1}
 _PIPELINE: list[Bson] = [
-    # What raises no version is a sign of life and nothing to tell anybody.
+    # An update that raises no version is a heartbeat: there is nobody to tell.
     {
         "$match": {
             "$or": [

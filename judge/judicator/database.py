@@ -31,6 +31,8 @@ from judge.mongodb.store import Bson
 D = TypeVar("D", bound=Mapping[str, Any])
 
 MAJORITY: Final = WriteConcern(w="majority", j=True)
+# Documents of one command: a few of these pass within any deadline, however big the documents are.
+BATCH: Final = 200
 
 
 async def aggregate(
@@ -44,9 +46,13 @@ async def aggregate(
 class Database:
     """The collections of one database; all writes majority + journal, all reads what a majority has."""
 
-    def __init__(self, client: AsyncMongoClient[Any], name: str) -> None:
-        """`client` comes from judge.mongodb.store.connect; nothing is sent before the first operation."""
+    def __init__(self, client: AsyncMongoClient[Any], name: str, batch: int = BATCH) -> None:
+        """`client` comes from judge.mongodb.store.connect; nothing is sent before the first operation.
+
+        `batch` is how many documents one command of a long work takes at once.
+        """
         self.client = client
+        self.batch = batch
         self.raw: AsyncDatabase[Any] = client.get_database(
             name,
             codec_options=CodecOptions(tz_aware=True),

@@ -32,7 +32,6 @@ DELETED = Counter("judge_deleted_total", "Deleted at a person's word", ["kind"])
 
 # Stands in old rejudgings for a person whose data is gone.
 REMOVED: Final = "(removed)"
-_BATCH: Final = 200
 # One call deletes for so long, in seconds, and counts up to so many that are left.
 _PATIENCE: Final = 2.0
 _COUNT: Final = 10_000
@@ -51,7 +50,7 @@ _FIELDS: Final = {
 
 
 class Deleting:
-    """What admins delete."""
+    """Deletes submissions, problems and the data of people, at the word of admins."""
 
     def __init__(self, database: Database, tasks: Tasks, blobs: Blobs) -> None:
         """Nothing is read before the first call."""
@@ -76,7 +75,7 @@ class Deleting:
         return Act("submission.delete", request.id, about)
 
     async def preview(self, wanted: DeletionWanted) -> DeletionPreview:
-        """What would go and stay, and why it could not; nothing is stored. NotFoundError."""
+        """The effect of a deletion: what would go and stay, and why it could not; nothing is stored. NotFoundError."""
         if wanted.submission is not None:
             doc = await self._submission(wanted.submission)
             return DeletionPreview(
@@ -238,7 +237,7 @@ class Deleting:
         while not deadline.over:
             await self._cancel(old)
             ended = {**old, "done": True, "rejudging": None}
-            docs = await self._db.tasks.find(ended, {"user": 1, "blobs": 1, "bytes": 1}, limit=_BATCH).to_list()
+            docs = await self._db.tasks.find(ended, {"user": 1, "blobs": 1, "bytes": 1}, limit=self._db.batch).to_list()
             if not docs:
                 break
             count, freed = await self._delete(docs)
@@ -261,7 +260,7 @@ class Deleting:
         docs: list[TaskDocument] = []
         for executor in (None, {"$gt": ""}):
             unfinished = {**query, "done": False, "executor": executor}
-            docs += await self._db.tasks.find(unfinished, {"_id": 1}, limit=_BATCH, hint="hands").to_list()
+            docs += await self._db.tasks.find(unfinished, {"_id": 1}, limit=self._db.batch, hint="hands").to_list()
 
         async def cancel(task: ObjectId) -> None:
             with contextlib.suppress(ConflictError, NotFoundError):  # it has come to its end meanwhile

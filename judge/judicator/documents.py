@@ -33,7 +33,7 @@ class HistoryEntry(TypedDict):
 
 
 class OutcomeFields(TypedDict):
-    """What the end of judging leaves in a task; a rejudging replaces all of it (rejudging/verdicts.py)."""
+    """The fields of a judged task that a rejudging replaces, all of them (rejudging/verdicts.py)."""
 
     status: str
     verdict: str | None

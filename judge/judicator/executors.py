@@ -28,7 +28,7 @@ _CACHE = 1.0
 
 
 class Executors:
-    """What the cluster knows of its executors."""
+    """All executors that the cluster knows."""
 
     def __init__(self, database: Database) -> None:
         """Nothing is read before the first call."""
@@ -167,7 +167,7 @@ class Executors:
 
 
 def languages(doc: ExecutorDocument) -> frozenset[str]:
-    """What an executor's document says it can judge, besides commands."""
+    """The languages that an executor can judge, by its document; commands need none."""
     return frozenset((doc.get("info") or {}).get("languages", {}))
 
 

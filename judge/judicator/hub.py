@@ -1,4 +1,4 @@
-"""Who waits for what in this judicator: parked executors and people's waiting Gets (docs/protocol.md, rule 5).
+"""The calls that wait in this judicator: parked executors and people's waiting Gets (docs/protocol.md, rule 5).
 
 Everything here is a hint. Losing one costs at most the executor's heartbeat period, never a task.
 """
@@ -61,14 +61,18 @@ class Hub:
     def room(self, needs: Iterable[str]) -> None:
         """Work for one of these languages may be handed out now: wake one executor that can take it."""
         wanted = frozenset(needs)
-        able = [one for one in self._parked.values() if one.free > 0 and wanted & one.needs and not one.event.is_set()]
+        able = [
+            parked
+            for parked in self._parked.values()
+            if parked.free > 0 and wanted & parked.needs and not parked.event.is_set()
+        ]
         if able:
-            max(able, key=lambda one: one.free).event.set()
+            max(able, key=lambda parked: parked.free).event.set()
 
     @property
     def idle(self) -> bool:
         """Whether an executor that could take work is parked here."""
-        return any(one.free > 0 for one in self._parked.values())
+        return any(parked.free > 0 for parked in self._parked.values())
 
     def vacant(self, executor: str, report: Report, free: int) -> None:
         """An executor could take so many tasks after a report; also one that is parked already is chosen by this."""
@@ -97,8 +101,8 @@ class Hub:
 
     def everyone(self) -> None:
         """Wake all: nobody can tell who is meant while the change stream is away, or when this judicator stops."""
-        for one in self._parked.values():
-            one.event.set()
+        for parked in self._parked.values():
+            parked.event.set()
         for events in self._watched.values():
             for event in events:
                 event.set()

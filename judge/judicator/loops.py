@@ -1,6 +1,6 @@
 """The judicator's endless loops, and the single items they look after: one fault ends neither loop nor judicator.
 
-What nobody foresaw is logged once per try with its trace, counted, tried again after a growing pause, and told by
+An unforeseen error is logged once per try with its trace, counted, tried again after a growing pause, and told by
 `judgectl status` of any judicator while it lasts. A database that does not answer is no such fault: the loops say so
 themselves.
 """
@@ -132,6 +132,6 @@ class Loops:
 
 
 async def known_faults(database: Database) -> list[str]:
-    """What the loops of all judicators fail in now, one sentence each; for the status."""
+    """The faults in the loops of all judicators now, one sentence each; for the status."""
     told = {"_id": {"$gte": _KEY, "$lt": _KEY + "\uffff"}, "at": {"$gt": clock.wall() - _FRESH}}
     return [doc["text"] for doc in await database.meta.find(told, limit=50).to_list()]

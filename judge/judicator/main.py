@@ -20,7 +20,7 @@ from judge.judicator import indexes
 from judge.judicator.audit import Audit
 from judge.judicator.blobs import Blobs
 from judge.judicator.changes import Follower
-from judge.judicator.database import Database
+from judge.judicator.database import BATCH, Database
 from judge.judicator.deleting import Deleting
 from judge.judicator.executors import Executors
 from judge.judicator.hub import Hub
@@ -55,13 +55,16 @@ _RETRY = 1.0
 class Judicator:
     """One judicator: its parts, wired. `start` and `stop` are for the daemon and for tests that run several."""
 
-    def __init__(self, config: JudicatorConfig) -> None:
-        """Nothing is connected yet. RefusedError, ConfigError: certificates or password files that cannot be read."""
+    def __init__(self, config: JudicatorConfig, *, batch: int = BATCH) -> None:
+        """Nothing is connected yet; `batch` as for Database.
+
+        RefusedError, ConfigError: certificates or password files that cannot be read.
+        """
         self.config = config
         self._context = server_context(config.tls)
         self._client = connect(config.mongodb, asynchronous=True)
         self._etcd = Etcd(config.etcd)
-        self.database = Database(self._client, config.mongodb.database)
+        self.database = Database(self._client, config.mongodb.database, batch)
         self.hub = Hub()
         self.tasks = Tasks(self.database, self.hub, config.attempts, config.allowances)
         self.follower = Follower(self.database, self.hub, self.tasks.queue)
@@ -163,7 +166,7 @@ class Judicator:
             QUEUE.labels(priority).set(count)
 
     def crashed(self) -> BaseException | None:
-        """What ended a loop although `Loops.forever` holds on to each of them; None while all run."""
+        """The error that ended a loop although `Loops.forever` holds on to each of them; None while all run."""
         for loop in self._loops:
             if loop.done() and not loop.cancelled() and (exc := loop.exception()) is not None:
                 return exc
@@ -190,15 +193,15 @@ class Judicator:
 
 
 def _known(exc: Exception) -> JudgeError | None:
-    """What an error of the database's driver means to a caller."""
+    """The JudgeError that a caller is told for an error of the database's driver."""
     if isinstance(exc, OverflowError):  # a number that BSON has no form for can only come from a message
         return UsageError(f"a number in this call is too large: {exc}")
     return translate(exc) if isinstance(exc, PyMongoError) else None
 
 
-async def _serve(config: JudicatorConfig) -> int:
+async def _serve(config: JudicatorConfig, batch: int) -> int:
     """Run until SIGTERM or SIGINT; the exit code."""
-    judicator = Judicator(config)
+    judicator = Judicator(config, batch=batch)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -221,10 +224,10 @@ async def _serve(config: JudicatorConfig) -> int:
     return 1 if crashed is not None else 0
 
 
-def run(config: JudicatorConfig) -> int:
+def run(config: JudicatorConfig, batch: int = BATCH) -> int:
     """The daemon `judge judicator`: serves until SIGTERM; returns the exit code (3: refused, see errors.py)."""
     try:
-        return asyncio.run(_serve(config))
+        return asyncio.run(_serve(config, batch))
     except JudgeError as exc:
         log.critical("%s", exc)
         return exc.exit_code

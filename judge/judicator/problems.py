@@ -22,7 +22,7 @@ _MANIFEST_BYTES = 8 * 1024**2
 
 
 class Problems:
-    """What can be judged against."""
+    """The problems that submissions are judged against."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         """Nothing is read before the first call."""

@@ -241,7 +241,7 @@ class Service:
         return await self._status.read()
 
     async def usage(self, request: UsageRequest) -> UsageReply:
-        """What one person may take, and takes now."""
+        """The allowance of one person, and what the person takes of it now."""
         load = await self.tasks.queue.load(request.user)
         return UsageReply(
             allowance=self._config.allowances.of(request.role),
@@ -261,20 +261,20 @@ class Service:
     # --- executors ---------------------------------------------------------------------------------------------
 
     async def report(self, request: m.ReportRequest) -> m.ReportReply:
-        """The executor's loop (seed: Report): completions, beats, give-backs, hand-outs, in this order (rule 4)."""
+        """A report (seed: Report): completions, heartbeats, give-backs, hand-outs, in this order (rule 4)."""
         doc = await self.executors.report(request)
         self._hub.reported(request.executor)
         held = await self.tasks.held_by(request.executor)
         reply = m.ReportReply(drain=doc["drain"])
-        await asyncio.gather(*(self._complete(request, one, held, reply) for one in request.complete))
-        await asyncio.gather(*(self._beat(one, held, reply) for one in request.executing))
+        await asyncio.gather(*(self._complete(request, done, held, reply) for done in request.complete))
+        await asyncio.gather(*(self._heartbeat(executing, held, reply) for executing in request.executing))
         again = await self._give_back_unlisted(request, held)
         reply.add += await self.tasks.assigner.again(again)
         room = request.vacant - len(reply.add)
         if room > 0 and not doc["drain"]:
-            taker = RequestingExecutor(request.executor, request.incarnation, request.sequence, languages(doc))
+            executor = RequestingExecutor(request.executor, request.incarnation, request.sequence, languages(doc))
             capacity = await self.executors.capacity()
-            reply.add += await self.tasks.assigner.hand_out(taker, room, capacity, min(request.ahead, room))
+            reply.add += await self.tasks.assigner.hand_out(executor, room, capacity, min(request.ahead, room))
         free = 0 if doc["drain"] else max(0, request.vacant - len(reply.add))
         self._hub.vacant(request.executor, (request.incarnation, request.sequence), free)
         return reply
@@ -285,15 +285,15 @@ class Service:
         """Commit one completion, or tell the executor to forget it."""
         ref = m.ClaimRef(id=done.id, claim=done.claim)
         reply.settled.append(ref)
-        one = held.get(done.id)
-        if one is not None and (one.claim, one.attempt) == (done.claim, done.attempt):
+        hand_out = held.get(done.id)
+        if hand_out is not None and (hand_out.claim, hand_out.attempt) == (done.claim, done.attempt):
             flaw = results.flaw(done)
             if done.retry or flaw is not None:
                 reason = flaw or done.result.reason or "the executor could not judge it"
                 penalty = FULL_PENALTY if done.strike else LIGHT_PENALTY
-                if await self.tasks.give_back(one, "executor", reason, penalty=penalty):
+                if await self.tasks.give_back(hand_out, "executor", reason, penalty=penalty):
                     return
-            elif await self.tasks.complete(one, done):
+            elif await self.tasks.complete(hand_out, done):
                 return
         if not await self.tasks.settled(request.executor, done):
             STALE.inc()
@@ -302,33 +302,36 @@ class Service:
             )
             reply.drop.append(ref)
 
-    async def _beat(self, executing: m.Executing, held: dict[str, HandOut], reply: m.ReportReply) -> None:
-        """Note one sign of life, or tell the executor to stop."""
-        one = held.get(executing.id)
-        mine = one is not None and (one.claim, one.attempt) == (executing.claim, executing.attempt)
-        if one is None or not mine or not await self.tasks.heartbeat(one, executing):
+    async def _heartbeat(self, executing: m.Executing, held: dict[str, HandOut], reply: m.ReportReply) -> None:
+        """Note one heartbeat, or tell the executor to stop."""
+        hand_out = held.get(executing.id)
+        mine = hand_out is not None and (hand_out.claim, hand_out.attempt) == (executing.claim, executing.attempt)
+        if hand_out is None or not mine or not await self.tasks.heartbeat(hand_out, executing):
             STALE.inc()
             reply.drop.append(m.ClaimRef(id=executing.id, claim=executing.claim))
 
     async def _give_back_unlisted(self, request: m.ReportRequest, held: dict[str, HandOut]) -> list[HandOut]:
         """Return what the database says is this executor's and it does not list; the ones to be sent again instead."""
-        listed = {(one.id, one.claim) for one in request.complete} | {(one.id, one.claim) for one in request.executing}
+        listed = {(done.id, done.claim) for done in request.complete}
+        listed |= {(executing.id, executing.claim) for executing in request.executing}
         again: list[HandOut] = []
         backs: list[Awaitable[bool]] = []
-        for one in held.values():
-            if (str(one.id), one.claim) in listed:
+        for hand_out in held.values():
+            if (str(hand_out.id), hand_out.claim) in listed:
                 continue
-            if one.incarnation != request.incarnation:
-                reason, penalty = attempt_penalty("the executor restarted", waiting=one.waiting)
-                backs.append(self.tasks.give_back(one, "restarted", reason, penalty=penalty))
-            elif one.handed == request.sequence:
-                again.append(one)  # this very report was answered before, and the answer got lost
-            elif one.handed > request.sequence:
+            if hand_out.incarnation != request.incarnation:
+                reason, penalty = attempt_penalty("the executor restarted", waiting=hand_out.waiting)
+                backs.append(self.tasks.give_back(hand_out, "restarted", reason, penalty=penalty))
+            elif hand_out.handed == request.sequence:
+                again.append(hand_out)  # this very report was answered before, and the answer got lost
+            elif hand_out.handed > request.sequence:
                 continue  # a later report is being answered at the same time; this one knows less
-            elif one.heartbeat == 0:
-                backs.append(self.tasks.give_back(one, "lost", "the hand-out did not reach it", penalty=NO_PENALTY))
+            elif hand_out.heartbeat == 0:
+                backs.append(
+                    self.tasks.give_back(hand_out, "lost", "the hand-out did not reach it", penalty=NO_PENALTY)
+                )
             else:
-                backs.append(self.tasks.give_back(one, "unlisted", "the executor no longer has it"))
+                backs.append(self.tasks.give_back(hand_out, "unlisted", "the executor no longer has it"))
         await asyncio.gather(*backs)
         return again
 
@@ -342,8 +345,8 @@ class Service:
         free = 0 if doc["drain"] else self._free(doc)
 
         async def check() -> bool:
-            taker = RequestingExecutor(name, request.incarnation, doc["sequence"], has)
-            return await self.tasks.assigner.has_work(taker, await self.executors.capacity())
+            executor = RequestingExecutor(name, request.incarnation, doc["sequence"], has)
+            return await self.tasks.assigner.has_work(executor, await self.executors.capacity())
 
         timeout = min(request.timeout, self._config.wait_timeout)
         return m.WaitReply(wake=await self._hub.park(name, has | {""}, free, timeout, check))

@@ -34,7 +34,7 @@ _MEMBER_STATES: Final = {1: "primary", 2: "secondary", 7: "arbiter"}
 
 @dataclass
 class _EtcdState:
-    """What etcd says; `error` when it says nothing."""
+    """etcd's answers; `error` when it does not answer."""
 
     leader: str | None = None
     services: list[ServiceEntry] = field(default_factory=list)
@@ -166,7 +166,7 @@ def problems(
     mongodb: list[MemberState],
     executors: list[ExecutorState],
 ) -> list[str]:
-    """What is broken, one sentence each; pure."""
+    """All that is broken, one sentence each; pure."""
     found = []
     if etcd_error:
         found.append(f"etcd does not answer: {etcd_error}; judging goes on, but nobody leads or is found anew")
@@ -185,7 +185,7 @@ def problems(
 def warnings(
     services: list[ServiceEntry], executors: list[ExecutorDocument], work: Work, *, following: bool
 ) -> list[str]:
-    """What a person should know although all works, one sentence each; pure."""
+    """All that a person should know although the cluster works, one sentence each; pure."""
     found = []
     alive = [doc for doc in executors if doc["alive"]]
     able = frozenset[str]().union(*(languages(doc) for doc in alive if not doc["drain"]))

@@ -179,7 +179,7 @@ class Membership:
         return step
 
     def _settle(self) -> None:
-        """What each new primary makes sure of once: default concerns and the judicators' user."""
+        """Make sure, once as a new primary, of the default concerns and the judicators' user."""
         if self._replica.ensure_defaults():
             log.info("made majority the default read and write concern")
         try:

@@ -72,7 +72,7 @@ class Observed:
 
 
 class Kind(enum.Enum):
-    """What a step does; all but NOTHING and STEP_DOWN are one reconfig each."""
+    """The kinds of steps; all but NOTHING and STEP_DOWN are one reconfig each."""
 
     NOTHING = "nothing"
     ADOPT = "adopt"

@@ -1,4 +1,4 @@
-"""What the members of the replica set write into etcd.
+"""The keys that the members of the replica set write into etcd.
 
     mongodb/init          {"name", "address", "incarnation"}: the one data directory that may ever initiate (no lease)
     mongodb/rsid          the id of the replica set that it made, created once and never changed
@@ -24,7 +24,7 @@ MEMBER = "mongodb/member/"
 
 @dataclass(frozen=True)
 class Claim:
-    """Who may initiate the replica set."""
+    """The data directory that may initiate the replica set."""
 
     name: str
     address: str
@@ -67,7 +67,7 @@ class Registry:
         return self.rsid() or rsid
 
     def claim(self) -> Claim | None:
-        """Who may initiate, None while nobody has asked to."""
+        """The claim that may initiate, None while nobody has asked to."""
         found = self._etcd.get(INIT)
         return Claim(*_fields(INIT, found.value, "name", "address", "incarnation")) if found else None
 

@@ -160,7 +160,7 @@ def _may_have_happened(exc: errors.PyMongoError) -> bool:
 
 
 def translate(exc: errors.PyMongoError | BSONError) -> JudgeError:
-    """What a driver's error means: UnavailableError (nothing done), OutcomeUnknownError (read again), or a refusal.
+    """The meaning of a driver's error: UnavailableError (nothing done), OutcomeUnknownError (read again), or a refusal.
 
     A write that timed out or lost its connection may be in force, or come into force later: MongoDB undoes nothing
     (`wtimeout` least of all). Called by everything that talks to MongoDB:

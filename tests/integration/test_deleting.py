@@ -280,11 +280,9 @@ DAEMON = """
 import sys
 from pathlib import Path
 from judge import config, log
-from judge.judicator import deleting
 from judge.judicator.main import run
-deleting._BATCH = 2
 log.setup("info")
-sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1]))))
+sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1])), batch=2))
 """
 
 

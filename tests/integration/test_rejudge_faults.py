@@ -14,7 +14,6 @@ import pytest
 
 from judge.config import dump
 from judge.errors import JudgeError, UnavailableError
-from judge.judicator.rejudging import reruns
 from judge.model import messages as m
 from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from judge.rpc.client import RpcClient
@@ -31,11 +30,9 @@ DAEMON = """
 import sys
 from pathlib import Path
 from judge import config, log
-from judge.judicator.rejudging import reruns
 from judge.judicator.main import run
-reruns._BATCH = 2
 log.setup("info")
-sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1]))))
+sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1])), batch=2))
 """
 
 
@@ -220,9 +217,8 @@ class Reader(threading.Thread):
             self.new = True
 
 
-def test_readers_see_all_or_nothing_while_it_is_applied(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reruns, "_BATCH", 3)
-    j1, j2 = world.judicator("j1", **PATIENT), world.judicator("j2", **PATIENT)
+def test_readers_see_all_or_nothing_while_it_is_applied(world: World) -> None:
+    j1, j2 = world.judicator("j1", batch=3, **PATIENT), world.judicator("j2", batch=3, **PATIENT)
     people, executor = world.client(timeout=30.0), world.executor(slots=60)
     ids = judge(people, executor, *["WA"] * 60)
     start(people, ids=ids)

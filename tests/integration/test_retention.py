@@ -140,14 +140,11 @@ def many_files(world: World, count: int) -> None:
     )
 
 
-def test_a_dead_executor_is_noticed_while_retention_has_much_to_do(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_executor_is_noticed_while_retention_has_much_to_do(world: World) -> None:
     """Small steps make this pass a long one; the sweep goes on beside it."""
-    monkeypatch.setattr(retention, "_BATCH", 3)
     many_files(world, 6000)
     silent = world.executor("e1")
-    running = world.judicator(**FAST)
+    running = world.judicator(batch=3, **FAST)
     part, lead = running.judicator.retention, running.judicator.lead
     wait_for(lambda: lead.leading, what="a leader")
     part._next = 0.0
@@ -164,10 +161,9 @@ def test_a_dead_executor_is_noticed_while_retention_has_much_to_do(
     wait_for(lambda: world.db.tasks.find_one({"_id": ObjectId(task)})["status"] == "retrying", what="its task back")
 
 
-def test_another_leader_goes_on_where_a_pass_has_come_to(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "_BATCH", 10)
+def test_another_leader_goes_on_where_a_pass_has_come_to(world: World) -> None:
     many_files(world, 100)
-    one, two = world.judicator("j1"), world.judicator("j2")
+    one, two = world.judicator("j1", batch=10), world.judicator("j2", batch=10)
     steps = iter(range(1000))
     assert not one.do(one.judicator.retention.once(lambda: next(steps) < 7)), "it no longer leads"
     phase, after = one.do(one.judicator.retention.position()) or ("", None)

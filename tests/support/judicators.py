@@ -14,6 +14,8 @@ import pymongo
 
 from judge.allowance import Allowance, Allowances
 from judge.config import EtcdClient, JudicatorConfig, MongodbClient, Tls
+from judge.judicator import documents
+from judge.judicator.database import BATCH
 from judge.judicator.main import Judicator
 from judge.model import messages as m
 from judge.rpc import pki
@@ -21,14 +23,27 @@ from judge.rpc.client import RpcClient
 from tests.support.servers import free_port, wait_for
 
 T = TypeVar("T")
+DOCUMENTS: dict[str, Any] = {
+    "tasks": documents.TaskDocument,
+    "executors": documents.ExecutorDocument,
+    "problems": documents.ProblemDocument,
+    "manifests": documents.ManifestDocument,
+    "meta": documents.MetaDocument,
+    "rejudgings": documents.RejudgingDocument,
+    "sessions": documents.SessionDocument,
+    "audit": documents.AuditDocument,
+    "usage": documents.UsageDocument,
+    "fs.files": documents.FileDocument,
+    "fs.chunks": documents.ChunkDocument,
+}
 FAST = {"leader_ttl": 5, "register_ttl": 5, "sweep_interval": 0.2, "task_expiry": 3, "executor_expiry": 3}
 
 
 class Running:
     """One judicator in a thread with its own event loop."""
 
-    def __init__(self, config: JudicatorConfig) -> None:
-        self.config = config
+    def __init__(self, config: JudicatorConfig, batch: int = BATCH) -> None:
+        self.config, self.batch = config, batch
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, name=config.name, daemon=True)
         self.thread.start()
@@ -36,7 +51,7 @@ class Running:
         self.do(self.judicator.start())
 
     async def _make(self) -> Judicator:
-        return Judicator(self.config)
+        return Judicator(self.config, batch=self.batch)
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the judicator's loop and wait for it."""
@@ -96,8 +111,8 @@ class World:
         }
         return JudicatorConfig(**{**defaults, **settings})
 
-    def judicator(self, name: str = "j1", **settings: Any) -> Running:
-        running = Running(self.config(name, **settings))
+    def judicator(self, name: str = "j1", *, batch: int = BATCH, **settings: Any) -> Running:
+        running = Running(self.config(name, **settings), batch)
         self.stack.callback(running.stop)
         self.judicators.append(running)
         return running.ready()
@@ -118,7 +133,14 @@ class World:
     def close(self) -> None:
         self.stack.close()
         with pymongo.MongoClient(self.mongods, replicaSet="judge") as client:
+            unknown = {name: fields for name in DOCUMENTS if (fields := self._unknown_fields(client, name))}
             client.drop_database(self.database)
+        assert not unknown, "stored, but not among the fields of judge/judicator/documents.py"
+
+    def _unknown_fields(self, client: pymongo.MongoClient[Any], name: str) -> set[str]:
+        """Fields of the newest documents of a collection that their type does not have."""
+        docs = client[self.database][name].find(sort=[("$natural", -1)], limit=50)
+        return {field for doc in docs for field in doc} - set(DOCUMENTS[name].__annotations__)
 
 
 @contextlib.contextmanager

@@ -1,1 +1,1 @@
-"""What only the leading judicator does."""
+"""The leader: elected among the judicators, it looks for silent executors and removes what is old."""

@@ -132,11 +132,11 @@ class Leader:
         self._last = now
         running = await self._tasks.running()
         docs = {doc["_id"]: doc for doc in await self._executors.all()}
-        seen = [ExecutorMark(doc["_id"], doc["incarnation"], doc["sequence"], doc["alive"]) for doc in docs.values()]
-        decision = decide(self._notes, running, seen, self._observed, self._limits)
+        marks = [ExecutorMark(doc["_id"], doc["incarnation"], doc["sequence"], doc["alive"]) for doc in docs.values()]
+        decision = decide(self._notes, running, marks, self._observed, self._limits)
         self._notes = decision.notes
-        for one in decision.dead:
-            await self._for_each(one.name, functools.partial(self._declare_dead, docs[one.name]))
+        for mark in decision.dead:
+            await self._for_each(mark.name, functools.partial(self._declare_dead, docs[mark.name]))
         late = f"no sign of life for {self._config.task_expiry:g} s"
         for task, why, reason, penalty in (
             *(
@@ -147,8 +147,8 @@ class Leader:
         ):
             back = functools.partial(self._tasks.give_back, task, why, reason, penalty=penalty, silent=True)
             await self._for_each(task.id, back)
-        for one in decision.forgotten:
-            await self._for_each(one.name, functools.partial(self._forget, docs[one.name]))
+        for mark in decision.forgotten:
+            await self._for_each(mark.name, functools.partial(self._forget, docs[mark.name]))
         return decision
 
     async def _for_each(self, item: object, act: Callable[[], Awaitable[object]]) -> None:

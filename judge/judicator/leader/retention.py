@@ -1,4 +1,4 @@
-"""What leaves the database: old finished tasks, and manifests and blobs that nothing refers to (docs/protocol.md).
+"""Retention: old finished tasks leave the database, and manifests and blobs that nothing refers to (docs/protocol.md).
 
 A pass walks the collections in small steps and keeps its position in the database, so that it neither holds anything up
 nor begins anew when the leader changes. What nothing refers to is first marked with the moment from which it may go,
@@ -34,7 +34,6 @@ REMOVED = Counter("judge_retention_removed_total", "Removed by retention", ["kin
 POSITION: Final = "retention"
 _PERIOD: Final = 600.0
 _WAKE: Final = 1.0
-_BATCH: Final = 200
 _KEYS: Final = 2000
 # Between two steps it rests as long as the step took, within these bounds.
 _REST: Final = (0.005, 2.0)
@@ -103,6 +102,7 @@ class Retention:
     ) -> None:
         """`days` 0 keeps every submission; `period` in seconds between two passes; `more` are further phases."""
         self._db = database
+        self._batch = database.batch
         self._tasks = tasks
         self._days = days
         self._period = period
@@ -183,13 +183,13 @@ class Retention:
         """Finished tasks of `days`."""
         if not self._days:
             return None, 0
-        count = await self._tasks.remove_finished(clock.wall() - datetime.timedelta(days=self._days), _BATCH)
+        count = await self._tasks.remove_finished(clock.wall() - datetime.timedelta(days=self._days), self._batch)
         return (0 if count else None), count
 
     async def _rows(
         self, collection: AsyncCollection[Any], key: str, references: Sequence[Reference], after: Any
     ) -> list[Bson]:
-        steps = walk(key, references, after, _BATCH)
+        steps = walk(key, references, after, self._batch)
         return await aggregate(collection, steps, comment="retention")
 
     async def _judge(self, collection: AsyncCollection[Any], rows: list[Bson]) -> list[Any]:
@@ -217,7 +217,7 @@ class Retention:
             async for doc in self._db.manifests.find({"_id": {"$in": ids}}, {"blobs": 1}):
                 await self._files.update_many({"filename": {"$in": doc["blobs"]}}, mark(SOON))
             count = (await self._db.manifests.delete_many({"_id": {"$in": ids}, **due()})).deleted_count
-        return _next(rows), count
+        return self._next_of(rows), count
 
     async def _unused_blobs(self, after: Any) -> tuple[Any, int]:
         """Blobs that neither a task nor a manifest refers to."""
@@ -232,7 +232,7 @@ class Retention:
             for one in gone:
                 await self._chunks.delete_many({"files_id": one})
             count = len(gone)
-        return _next(rows), count
+        return self._next_of(rows), count
 
     async def _broken_uploads(self, after: Any) -> tuple[Any, int]:
         """Pieces of uploads that never came to their end, and of blobs whose removal did not."""
@@ -247,6 +247,6 @@ class Retention:
             await self._chunks.delete_many({"files_id": one})
         return (uploads[-1] if uploads else None), len(broken)
 
-
-def _next(rows: list[Bson]) -> Any:
-    return rows[-1]["_id"] if len(rows) == _BATCH else None
+    def _next_of(self, rows: list[Bson]) -> Any:
+        """The position after these rows; None when they are the last."""
+        return rows[-1]["_id"] if len(rows) == self._batch else None

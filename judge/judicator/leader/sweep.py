@@ -1,4 +1,4 @@
-"""What the leader's sweep does, as pure functions (seed: Lead's loops; docs/protocol.md, rule 6).
+"""The decisions of the leader's sweep, as pure functions (seed: Lead's loops; docs/protocol.md, rule 6).
 
 The leader compares marks that only grow (a task's attempt and heartbeat, an executor's sequence number) with what it
 noted itself, on its own monotonic clock. No time that another host wrote is ever looked at.
@@ -74,15 +74,15 @@ def decide(
 
     decision = SweepDecision(fresh)
     gone: set[str] = set()
-    for one in executors:
-        silent = silence(("executor", one.name), (one.incarnation, one.sequence))
-        if one.alive and silent < limits.executor_expiry:
+    for executor in executors:
+        silent = silence(("executor", executor.name), (executor.incarnation, executor.sequence))
+        if executor.alive and silent < limits.executor_expiry:
             continue
-        gone.add(one.name)
-        if one.alive:
-            decision.dead.append(one)
+        gone.add(executor.name)
+        if executor.alive:
+            decision.dead.append(executor)
         elif silent >= limits.executor_forget:
-            decision.forgotten.append(one)
+            decision.forgotten.append(executor)
     for task in running:
         silent = silence(("task", str(task.id)), (task.attempt, task.heartbeat))
         if task.executor in gone:

@@ -1,1 +1,1 @@
-"""What waits, in which order, and what each user has of it."""
+"""The queue: waiting tasks, their order, and the share of each user."""

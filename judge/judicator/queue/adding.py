@@ -18,7 +18,7 @@ from judge.judicator.queue.waiting import Place
 
 
 def too_many(user: str, cap: int) -> LimitError:
-    """What somebody is told who has as many tasks waiting as may wait."""
+    """The refusal of a user who has as many tasks waiting as may wait."""
     return LimitError(
         f"{cap} submissions of user '{user}' wait to be judged, and no more may wait at once; "
         "hand in again when some of them are judged, or cancel some"
@@ -56,48 +56,48 @@ class Adding:
     def begin(self, user: str, rank: int) -> Iterator[PendingAdd]:
         """An add, from before its first read until its task is stored."""
         mine = self._users.setdefault(user, _User())
-        one = PendingAdd(rank, peers=len(mine.adds))
+        add = PendingAdd(rank, peers=len(mine.adds))
         for other in mine.adds:
             other.peers += 1
             if other.order is not None and other.rank == rank:
-                one.avoid.add(other.order)
-        mine.adds.add(one)
+                add.avoid.add(other.order)
+        mine.adds.add(add)
         try:
-            yield one
+            yield add
         finally:
-            one.clear.set()
-            mine.adds.discard(one)
+            add.clear.set()
+            mine.adds.discard(add)
             if not mine.adds:
                 del self._users[user]
 
-    def settle(self, user: str, one: PendingAdd, now: int, mine: int | None, last: int | None) -> int:
+    def settle(self, user: str, add: PendingAdd, now: int, mine: int | None, last: int | None) -> int:
         """Give an add its place; `now`, `mine` and `last` as for fair_order, read since it began."""
-        one.order = fair_order(now, mine, last, one.avoid)
+        add.order = fair_order(now, mine, last, add.avoid)
         for other in self._users[user].adds:
-            if other.order is None and other.rank == one.rank:
-                other.avoid.add(one.order)
-        return one.order
+            if other.order is None and other.rank == add.rank:
+                other.avoid.add(add.order)
+        return add.order
 
     @contextlib.asynccontextmanager
     async def admitted(
         self,
         user: str,
-        one: PendingAdd,
+        add: PendingAdd,
         cap: int | None,
         *,
         look: Callable[[], Awaitable[Place]],
         full: Callable[[], Awaitable[bool]],
     ) -> AsyncIterator[Place | None]:
-        """What an add's place depends on, read by `look`; None when `cap` tasks of this user wait. Store it inside.
+        """The facts for an add's place, read by `look`; None when `cap` tasks of this user wait. Store the task inside.
 
         `full` says so exactly. Far from the cap adds go side by side, and nothing is counted. Near it they queue up,
         and each waits until those that do not are stored.
         """
         place = await look()
-        if cap is None or (place.waiting is not None and place.waiting + one.peers < cap):
+        if cap is None or (place.waiting is not None and place.waiting + add.peers < cap):
             yield place
             return
-        one.clear.set()
+        add.clear.set()
         mine = self._users[user]
         async with mine.turn:
             for other in list(mine.adds):

@@ -19,13 +19,13 @@ ORDER: Final = ("rank", "order", "arrival")
 # the task (users who hold all that they may).
 READY: Final = ("waits", "tried", "needs", *ORDER, "user")
 
-# The first key of the queue's order. What was given back goes before everything else: it has waited already.
+# The first key of the order. A task that was given back goes before everything else: it has waited already.
 GIVEN_BACK: Final = 0
 RANKS: Final[dict[str, int]] = {"high": 1, "normal": 2, "low": 3, "rejudge": 5}
 # A run of a rejudging that was given back goes before the other runs, and after everything that people wait for.
 RERUN_GIVEN_BACK: Final = 4
 
-# The ranks of what people have handed in.
+# The ranks of the tasks that people have handed in.
 LIVE: Final = [GIVEN_BACK, *(rank for rank in RANKS.values() if rank < RERUN_GIVEN_BACK)]
 
 # The penalty of a hand-out without a verdict, against the cap of attempts, in tenths of an attempt: a full attempt; one

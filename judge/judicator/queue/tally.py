@@ -76,7 +76,7 @@ class Tally:
         return collections.Counter(str(task["executor"]) for task in running)
 
     async def work(self) -> Work:
-        """What there is to do; exact while less than LOOK tasks wait, else as the leader counted last."""
+        """The work that there is; exact while less than LOOK tasks wait, else as the leader counted last."""
         fields = {"priority": 1, "needs": 1, "_id": 0}
         holding, seen, last = await asyncio.gather(
             self.holding(),

@@ -1,4 +1,4 @@
-"""What each user's submissions take in the database (docs/protocol.md, Stored bytes): one counter a user.
+"""The bytes that each user's submissions take in the database (docs/protocol.md, Stored bytes): one counter a user.
 
 A task carries `bytes`: its document as it was handed in, its result, and the blobs of both. While it is not done it has
 `reserved` among these for the output that may be stored of it, so that what waits cannot grow past the limit. The
@@ -57,7 +57,7 @@ class Usage:
         """Nothing is sent before the first call."""
         self._tasks = database.tasks
         self._files = database.files
-        # Not worth a wait for the majority: what is lost with a primary is mended as every other fault is.
+        # No wait for the majority: a write that is lost with a primary is mended as every other fault is.
         self._col: AsyncCollection[UsageDocument] = database.usage.with_options(
             write_concern=WriteConcern(w=1, j=False), read_concern=ReadConcern("local")
         )

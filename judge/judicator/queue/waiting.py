@@ -1,4 +1,4 @@
-"""What waits: where a new task goes, which tasks an executor may take, and how many slots each user holds.
+"""The waiting tasks: where a new one goes, which of them an executor may take, and how many slots each user holds.
 
 Each question is answered from the ends of an index, so that it costs the same whether ten tasks wait or a million.
 `waits` is set while a task waits, and says where:
@@ -67,7 +67,7 @@ Lane = tuple[str, int, str]
 
 
 class Listener(Protocol):
-    """Who is told at once what this judicator changed (the change stream tells of all changes, a little later)."""
+    """Hears at once of the changes that this judicator makes (the change stream tells of all, a little later)."""
 
     def queued(self, task: ObjectId, attempt: int, needs: str) -> None:
         """A task waits in front."""
@@ -94,7 +94,7 @@ class RequestingExecutor:
 
 @dataclass(frozen=True)
 class Load:
-    """What one user has in the cluster: tasks that wait, and tasks that executors have in hand; no rejudgings."""
+    """The tasks of one user that wait, and those that executors have in hand; no runs of rejudgings."""
 
     waiting: int
     running: int
@@ -102,7 +102,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Place:
-    """What a new task's place depends on (order.fair_order), as the newest writes left it.
+    """The facts that a new task's place depends on (order.fair_order), as the newest writes left them.
 
     `behind`: its lane has enough in front. `waiting`: no more tasks of its user wait; None: there may be many.
     """
@@ -120,7 +120,7 @@ class Queue:
     def __init__(self, database: Database, listener: Listener, allowances: Allowances) -> None:
         """`allowances` say how many slots a user of each role may hold."""
         self._tasks = database.tasks
-        # What a hand-out did a moment ago counts at once. A seat that it took would be refused anyway.
+        # A hand-out of a moment ago counts at once. A seat that it took would be refused anyway.
         self._newest = database.tasks.with_options(read_concern=ReadConcern("local"))
         self._listener = listener
         self._allowances = allowances
@@ -130,9 +130,9 @@ class Queue:
     # --- adding ------------------------------------------------------------------------------------------------
 
     async def place(self, lane: Lane, priority: str, capacity: Capacity) -> Place:
-        """What decides a new task's place in the class of this priority.
+        """The facts that decide a new task's place in the class of this priority.
 
-        All of it is one question to the database: apart, its parts would take three times as long.
+        They are one question to the database: apart, its parts would take three times as long.
         """
         user, rank, needs = lane
         handed: Bson = {"priority": priority, "attempt": {"$gt": 0}}
@@ -159,12 +159,12 @@ class Queue:
         )
 
     async def _ask(self, parts: list[list[Bson]]) -> dict[str, int]:
-        """What `_end` and `_number` ask, all in one command, as the newest writes left it."""
+        """The answers to parts of `_end` and `_number`, by name; one command, as the newest writes left it."""
         return {row["what"]: int(row["n"]) for row in await self._union(self._newest, parts)}
 
     @staticmethod
     async def _union(tasks: AsyncCollection[TaskDocument], parts: list[list[Bson]]) -> list[Any]:
-        """What several pipelines find, as one command."""
+        """The rows of several pipelines, by one command."""
         more = [{"$unionWith": {"coll": tasks.name, "pipeline": part}} for part in parts[1:]]
         return await aggregate(tasks, [*parts[0], *more])
 
@@ -194,7 +194,7 @@ class Queue:
         return most >= cap and await self.waiting(user, cap) >= cap
 
     async def load(self, user: str) -> Load:
-        """What a user has in the cluster at this moment (whoami); waiting tasks are counted up to the highest cap."""
+        """The load of a user at this moment (whoami); waiting tasks are counted up to the highest cap."""
         running = {"executor": {"$gt": ""}, "done": False, "user": user, "rank": {"$in": LIVE}}
         most = max(self._allowances.user.waiting or 0, self._allowances.admin.waiting or 0) or _MOST
         waiting, held = await asyncio.gather(

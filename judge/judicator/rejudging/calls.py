@@ -77,7 +77,7 @@ class RejudgingCalls:
         }
 
     async def preview(self, wanted: RejudgeFilter) -> RejudgePreview:
-        """What a start with this filter would take; nothing is stored."""
+        """The submissions that a start with this filter would take; nothing is stored."""
         query = await self._checked(wanted)
         free = {**query, "rejudging": None}
         found = self._tasks.find(free, forms.BRIEF, sort=[("_id", -1)], limit=PREVIEW)
@@ -267,7 +267,7 @@ class RejudgingCalls:
 
 
 def _ended(request: RejudgeAct, cells: list[Cell]) -> RejudgingDocument:
-    """What is kept of a rejudging when somebody ends it."""
+    """The fields that are kept of a rejudging when somebody ends it."""
     return {
         "ended": clock.wall(),
         "ended_by": request.user,

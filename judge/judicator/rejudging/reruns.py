@@ -27,9 +27,7 @@ from judge.judicator.tasks import forms
 from judge.judicator.tasks.lifecycle import Tasks
 from judge.mongodb.store import Bson
 
-# Documents of one command: a few of these pass within any deadline, however big the sources are.
-_BATCH: Final = 200
-# Of a command that touches a flag or deletes.
+# Documents of a command that touches a flag or deletes.
 _MANY: Final = 2000
 # Where a batch is named by ids they must lead: the planner likes to walk all of a rejudging for each batch instead.
 _BY_ID: Final = "_id_"
@@ -85,6 +83,7 @@ class Reruns:
     def __init__(self, database: Database, tasks: Tasks) -> None:
         """`tasks` cancels what executors have in hand."""
         self._db = database
+        self._batch = database.batch
         self._col = database.tasks
         self._tasks = tasks
 
@@ -98,8 +97,8 @@ class Reruns:
         self, doc: RejudgingDocument, ids: Sequence[ObjectId], now: datetime.datetime
     ) -> AsyncIterator[int]:
         """Queue a run for each of these submissions that is part of rejudging `doc`; yields after every batch."""
-        for base in range(0, len(ids), _BATCH):
-            part = list(ids[base : base + _BATCH])
+        for base in range(0, len(ids), self._batch):
+            part = list(ids[base : base + self._batch])
             made = await self._col.find({"_id": {"$in": _ids(doc, part)}}, {"_id": 1}).to_list()
             if len(made) < len(part):  # else an earlier try came so far
                 await self._merge(
@@ -164,7 +163,7 @@ class Reruns:
     async def stage(self, number: int, why: str) -> None:
         """Write each run's outcome beside its submission's, with the reason; no reader sees it before the switch."""
         ids = [doc["_id"] async for doc in self._col.find({**runs(number), "done": True}, {"_id": 1})]
-        for part in _parts(ids, _BATCH):
+        for part in _parts(ids, self._batch):
             await self._merge(
                 [
                     {"$match": {"_id": {"$in": part}, **runs(number), "done": True}},
@@ -193,7 +192,7 @@ class Reruns:
     async def fold(self, number: int) -> None:
         """Make the staged outcomes the submissions' own, once they are in force."""
         staged = {**members(number), "staged.rejudging": number}
-        while part := await self._col.find(staged, {"_id": 1}).limit(_BATCH).to_list():
+        while part := await self._col.find(staged, {"_id": 1}).limit(self._batch).to_list():
             ids = [doc["_id"] for doc in part]
             await self._col.update_many({**staged, "_id": {"$in": ids}}, verdicts.FOLD, hint=_BY_ID)
             failpoint.hit("rejudge-fold")
@@ -204,11 +203,12 @@ class Reruns:
         """End what executors have in hand, and remove every run that has not been handed out."""
         while True:
             await self._remove({**runs(number), "executor": None})
-            held = await self._col.find({**runs(number), "executor": {"$gt": ""}}, {"_id": 1}).limit(_BATCH).to_list()
-            if not held:
+            query = {**runs(number), "executor": {"$gt": ""}}
+            in_hand = await self._col.find(query, {"_id": 1}).limit(self._batch).to_list()
+            if not in_hand:
                 return
-            for doc in held:
-                await self._cancel(doc["_id"])
+            for run in in_hand:
+                await self._cancel(run["_id"])
 
     async def _cancel(self, rerun: ObjectId) -> None:
         try:

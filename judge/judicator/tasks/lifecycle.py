@@ -164,7 +164,7 @@ class Tasks:
     # --- executors ---------------------------------------------------------------------------------------------
 
     async def held_by(self, executor: str) -> dict[str, HandOut]:
-        """What the database says this executor has in hand, by id."""
+        """The hand-outs of an executor that are in force, by task id."""
         tasks = self._tasks.find({"executor": executor, "done": False}, HAND_OUT_FIELDS)
         return {str(task["_id"]): forms.hand_out(task) async for task in tasks}
 
@@ -360,6 +360,6 @@ def _remember(entry: HistoryEntry) -> Bson:
 
 
 def _what(task: TaskDocument) -> str:
-    """What kind of task this is, for the log."""
+    """The kind of a task, for the log."""
     problem = task["problem"]
     return (task["language"] or "command") + (f", problem {problem['name']}" if problem else "")
