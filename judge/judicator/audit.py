@@ -21,7 +21,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 from judge import clock
 from judge.errors import JudgeError
 from judge.judicator.database import Database, aggregate
-from judge.judicator.documents import AuditDocument, TaskDocument, first_id
+from judge.judicator.documents import AuditDocument, TaskDocument, first_id, iso
 from judge.model import messages as m
 from judge.model.audit import AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
 from judge.mongodb.store import Bson
@@ -238,9 +238,8 @@ def query(request: AuditQuery) -> Bson:
 
 def to_entry(doc: AuditDocument) -> AuditEntry:
     """The message for people."""
-    at = doc["at"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
     fields = {name: value for name, value in doc.items() if name in AuditEntry.model_fields}
-    return AuditEntry.stored({**fields, "id": str(doc["_id"]), "at": at})
+    return AuditEntry.stored({**fields, "id": str(doc["_id"]), "at": iso(doc["at"])})
 
 
 def _counted(changes: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """Blobs by SHA-256 in GridFS: problems' tests, big inputs and outputs. Nothing is stored unverified.
 
 What nothing refers to is marked by retention with the moment from which it may be removed (`unused`), which is not
-before the end of a grace. Whoever is told that a blob is there has taken its mark away first, and so has that grace to
-write down a reference to it.
+before the end of a grace. Before a caller is told that a blob is there, its mark is taken away: the caller has that
+grace to write down a reference.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
 
-# As GridFS has it; and the bytes that are sent, or fetched, at once. GridFS' own code keeps 32 MiB, several times over.
+# Bytes of a chunk, as GridFS has it, and chunks that are sent or fetched at once. GridFS's own code would keep 32 MiB.
 _CHUNK = 255 * 1024
 _BATCH = 8
 _NAMES = 1000

@@ -1,7 +1,7 @@
 """Deleting submissions, problems and people's data (docs/protocol.md, Deleting).
 
-Every step may be repeated, at any judicator, after a death at any point. What retention has to do afterwards is marked
-before the documents go that would tell of it.
+Every step may be repeated, at any judicator, after a death at any point. Blobs and manifests are marked for retention
+before the documents go that refer to them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REMOVED: Final = "(removed)"
 # One call deletes for so long, in seconds, and counts up to so many that are left.
 _PATIENCE: Final = 2.0
 _COUNT: Final = 10_000
-# Names, for the database's log and profiler, what looks at all of a user's or problem's once in a call.
+# The comment, for the database's profiler, of queries that look at all tasks of a user or problem once in a call.
 _LOOK: Final = "deleting"
 _FIELDS: Final = {
     "user": 1,

@@ -291,6 +291,16 @@ class ChunkDocument(TypedDict):
     data: bytes
 
 
+def iso(moment: datetime.datetime) -> str:
+    """A moment as messages have it: UTC, in milliseconds."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def iso_or_none(moment: datetime.datetime | None) -> str | None:
+    """The same for a moment that may not have come yet."""
+    return None if moment is None else iso(moment)
+
+
 def first_id(moment: datetime.datetime, later: int = 0) -> ObjectId:
     """The first id that a document of this moment's second can have, or of so many seconds `later`."""
     second = min(max(int(moment.timestamp()) + later, 0), 2**32 - 1)

@@ -12,7 +12,7 @@ from pymongo.errors import DuplicateKeyError
 from judge import clock
 from judge.errors import NotFoundError, StaleError
 from judge.judicator.database import Database
-from judge.judicator.documents import ExecutorDocument
+from judge.judicator.documents import ExecutorDocument, iso
 from judge.judicator.queue.order import Capacity
 from judge.model.messages import ExecutorInfo, ReportRequest
 from judge.model.overview import ExecutorState
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 STALE_REPORTS = Counter("judge_stale_reports_total", "Reports refused: an older incarnation or sequence number")
 
-# Incarnations that an executor name remembers as gone; an executor restarts rarely enough.
+# Replaced incarnations that are remembered of an executor; it restarts rarely enough.
 _PAST = 200
 _CACHE = 1.0
 
@@ -182,6 +182,6 @@ def to_state(doc: ExecutorDocument, executing: int | None = None) -> ExecutorSta
         executing=doc["executing"] if executing is None else executing,
         vacant=doc["vacant"],
         incarnation=doc["incarnation"],
-        reported=doc["reported"].isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        reported=iso(doc["reported"]),
         info=None if info is None else ExecutorInfo.stored(info),
     )

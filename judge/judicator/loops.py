@@ -29,7 +29,7 @@ FAULTS = Counter("judge_loop_faults_total", "Unforeseen errors in the judicator'
 
 _LEAST: Final = 1.0
 _MOST: Final = 60.0
-# A fault is repeated within the longest pause, or it is over.
+# A fault that has not been told again for so long is over.
 _FRESH: Final = datetime.timedelta(seconds=3 * _MOST)
 _KEY: Final = "fault:"
 

@@ -177,7 +177,7 @@ class Judicator:
         self.server.refuse()
         pending = set(self._loops)
         while pending:
-            # More than once: the driver loses a cancellation that meets the end of what it waits for.
+            # Repeated, as the driver loses a cancellation that comes when its wait ends.
             for loop in pending:
                 loop.cancel()
             _, pending = await asyncio.wait(pending, timeout=_BEAT)

@@ -165,7 +165,7 @@ class Service:
         named = set(forms.blobs_of(stored)) - set(texts)
         allowance = self._config.allowances.of(stored.role)
         cap = allowance.waiting
-        # Nothing big is stored for what will be refused; `tasks.add` looks again.
+        # A submission that will be refused stores no texts; `tasks.add` looks again.
         if texts and cap is not None and await self.tasks.queue.full(stored.user, cap):
             raise too_many(stored.user, cap)
         usage = self.tasks.usage
@@ -175,7 +175,7 @@ class Service:
             try:
                 for data in texts.values():
                     await self.blobs.put(data)
-                # Last of all: from this answer on retention leaves them alone for longer than the rest takes.
+                # Asked last: retention leaves these blobs alone for longer than the rest of this call takes.
                 missing = await self.blobs.missing(forms.blobs_of(stored))
                 if missing:
                     msg = f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first"
@@ -186,8 +186,8 @@ class Service:
                 failpoint.hit("add-stored")
             except JudgeError:
                 await self.blobs.let_go(texts)
-                # Its texts stay on the disk until retention takes them, so they count until the recount: who hands in
-                # big ones that come to be refused would else fill the disk beyond any limit.
+                # The refused texts stay on the disk until retention removes them, so they count until the recount: else
+                # a user could fill the disk beyond any limit with big submissions that are refused.
                 taken.kept = bool(texts)
                 if texts and await self.tasks.known(submission, digest) is not None:  # another try of the same has them
                     taken.kept = False

@@ -13,7 +13,7 @@ from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 log = logging.getLogger(__name__)
 
-# Of one person: more than browsers in use, and little enough to be nothing in the database.
+# Sessions of one person: more than the browsers in use, and few for the database.
 MOST = 50
 
 

@@ -1,4 +1,4 @@
-"""Which single safe change the replica set needs next, as a pure function of what was observed (docs/mongodb.md).
+"""The next single safe change of the replica set, as a pure function of what was observed (docs/mongodb.md).
 
 Seed: the loop of Mongodb `register`, which removes and adds whole differences at once. Here each step is one reconfig
 with at most one voting change, and what an empty disk could forget decides nothing.

@@ -181,10 +181,9 @@ def test_no_lookup_of_retention_reads_a_collection(world: World) -> None:
     """Every reference is looked up by an index: the documents examined do not grow with the collections."""
     world.judicator()
     many_files(world, 300)
-    for name in ("tasks", "manifests", "problems"):
-        world.db[name].insert_many(
-            {"blobs": [f"{index:064d}"], "hash": str(index), "key": str(index)} for index in range(500)
-        )
+    world.db.tasks.insert_many({"blobs": [f"{index:064d}"], "key": str(index)} for index in range(500))
+    world.db.manifests.insert_many({"blobs": [f"{index:064d}"]} for index in range(500))
+    world.db.problems.insert_many({"hash": str(index)} for index in range(500))
     for collection, key, references in (
         ("fs.files", "filename", retention._BLOBS),
         ("manifests", "_id", retention._MANIFESTS),

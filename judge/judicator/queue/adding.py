@@ -33,7 +33,7 @@ class PendingAdd:
     order: int | None = None
     avoid: set[int] = field(default_factory=set)
     peers: int = 0
-    # It is stored or refused, or has queued up to count exactly, one after the other.
+    # Set once it is stored or refused, or waits for its turn to be counted exactly.
     clear: asyncio.Event = field(default_factory=asyncio.Event)
 
 

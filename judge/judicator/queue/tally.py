@@ -1,7 +1,7 @@
 """How many tasks wait, run and are finished, without reading them all at each look.
 
-A short queue is counted as it is. A long one is counted by the leader, over an index and not without a pause; all show
-its last count, which is so old at most as the count took twenty times over.
+A short queue is counted at each look. A long one is counted by the leader alone, over an index and with pauses; all
+judicators show its last count, which is at most twenty times as old as the count takes.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def output_of(submission: Submission) -> int:
 
 
 class Taken:
-    """A reservation; `kept` says that what it is for is stored: the task, or at least its blobs."""
+    """A reservation. `kept`: its task is stored, or at least the blobs of the task."""
 
     kept = False
 
@@ -127,13 +127,13 @@ class Usage:
             await self._col.update_one({"_id": user}, {"$inc": {"bytes": size}}, upsert=True)
 
     def later(self, user: str, size: int) -> None:
-        """The same beside the answer that it belongs to, which need not wait; all that come meanwhile are one write."""
+        """Count `size` bytes more, and let nobody wait; sizes that come during a write are one write after it."""
         self._owed[user] = self._owed.get(user, 0) + size
         if self._paying is None or self._paying.done():  # done: broken off, what it had is counted by retention
             self._paying = asyncio.create_task(self._pay())
 
     async def paid(self) -> bool:
-        """Wait until what was judged up to now is counted, as well as may be; whether there was anything."""
+        """Wait until the bytes of all tasks judged up to now are counted or given up; whether any were not."""
         waited = False
         for _ in range(2):  # what is being written, and what has come since
             if self._paying is None or self._paying.done():
@@ -143,7 +143,7 @@ class Usage:
         return waited
 
     async def _pay(self) -> None:
-        """Write what has come until now; what comes meanwhile is another's."""
+        """Write the sizes that have come until now; the next write takes those that come meanwhile."""
         owed, self._owed = self._owed, {}
         for user, size in owed.items():
             try:

@@ -8,7 +8,7 @@ Each question is answered from the ends of an index, so that it costs the same w
   user who may hold no more slots are passed by stepping over a few.
 - RUN: a run of a rejudging.
 
-More in front than needed does no harm: the order is that of the keys. `tried` names the executors that failed the task.
+Extra tasks in front do no harm: the order is that of the keys. `tried` names the executors that failed the task.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ ROOM: Final = 16
 _LOW: Final = 8
 # Lanes that one pass of `mend` looks at.
 _MEND: Final = 200
-# Of one user's waiting tasks no more are counted where no role has a cap.
+# The waiting tasks of a user are counted up to this number where no role has a cap.
 _MOST: Final = 10_000
 _FIELDS: Final = {"attempt": 1, "needs": 1, "rank": 1, "order": 1, "arrival": 1, "user": 1, "tried": 1} | {
     "submission.role": 1
@@ -182,7 +182,7 @@ class Queue:
         return await self._newest.count_documents(mine, limit=most, hint=LANE, comment="waiting")
 
     async def full(self, user: str, cap: int) -> bool:
-        """Whether so many tasks of a user wait; as in `place` nothing is counted as long as few enough are sure to."""
+        """Whether `cap` tasks of a user wait. Nothing is counted while the ends of their orders prove that fewer do."""
         mine: Bson = {"user": user, "waits": {"$in": OWN}}
         ends = [
             _end(f"{name} {rank}", {**mine, "rank": rank}, way)
@@ -295,7 +295,7 @@ class Queue:
             self._listener.queued(doc["_id"], doc["attempt"], lane[2])
 
     def refill_later(self, lane: Lane) -> None:
-        """The same beside the answer that took from the lane, which need not wait for it."""
+        """Refill a lane, and let nobody wait for it."""
 
         async def refill() -> None:
             try:

@@ -69,7 +69,7 @@ class RejudgingCalls:
         return {
             "rejudge_preview": self.preview,
             "rejudge_start": self.start,
-            "rejudgings": self._list,
+            "rejudgings": self.all,
             "rejudging": self._one,
             "rejudge_diff": self.diff,
             "rejudge_apply": self.apply,
@@ -180,9 +180,6 @@ class RejudgingCalls:
         )
         return cast("MetaDocument", doc)["last"]
 
-    async def _list(self, request: RejudgingsRequest) -> RejudgingsReply:
-        return RejudgingsReply(rejudgings=await self.all(request.limit))
-
     async def _one(self, request: RejudgingRef) -> Rejudging:
         return await self.get(request.id)
 
@@ -203,10 +200,10 @@ class RejudgingCalls:
             doc = await self._read(number)
         return await self._seen(doc)
 
-    async def all(self, limit: int) -> list[Rejudging]:
+    async def all(self, request: RejudgingsRequest) -> RejudgingsReply:
         """The newest rejudgings, newest first."""
-        docs = await self._col.find({}, _BRIEF, sort=[("_id", -1)], limit=limit).to_list()
-        return [await self._seen(doc) for doc in docs]
+        docs = await self._col.find({}, _BRIEF, sort=[("_id", -1)], limit=request.limit).to_list()
+        return RejudgingsReply(rejudgings=[await self._seen(doc) for doc in docs])
 
     async def diff(self, request: RejudgeDiffRequest) -> RejudgeDiff:
         """Old verdicts against new ones, before it is applied and after; of a cancelled one the matrix is left."""

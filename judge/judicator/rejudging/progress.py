@@ -31,7 +31,7 @@ ENDED = Counter("judge_rejudgings_total", "Rejudgings that were applied or cance
 _PERIOD: Final = 1.0
 # A person's call waits so long for what follows from it; the rest goes on behind.
 _PATIENCE: Final = 2.0
-# Leavings are looked for every so many passes.
+# Leavings are looked for once in so many passes.
 _TIDY: Final = 10
 _BRIEF: Final = {"members": 0}
 

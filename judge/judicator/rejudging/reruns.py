@@ -1,4 +1,4 @@
-"""The runs of rejudgings: the one module beside tasks.py that writes task documents (docs/rejudge.md).
+"""The runs of rejudgings: how they are made, counted, staged, folded in and removed (docs/rejudge.md).
 
 A run ("rerun") is a task of its own that judges the source of a finished submission again, behind everything that
 people wait for. It is handed out, reported, swept and cancelled as every task is. Its outcome reaches the submission in
@@ -29,7 +29,7 @@ from judge.mongodb.store import Bson
 
 # Documents of a command that touches a flag or deletes.
 _MANY: Final = 2000
-# Where a batch is named by ids they must lead: the planner likes to walk all of a rejudging for each batch instead.
+# The index for a batch that is named by ids: without this hint the planner walks a whole rejudging for each batch.
 _BY_ID: Final = "_id_"
 _PRIORITY: Final = "rejudge"
 _LEAST: Final = ObjectId(b"\0" * 12)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable
 from typing import Any
 
 from bson import ObjectId
 
 from judge.errors import FieldError
-from judge.judicator.documents import RejudgingDocument, TaskDocument, VerdictFields, first_id
+from judge.judicator.documents import RejudgingDocument, TaskDocument, VerdictFields, first_id, iso_or_none
 from judge.judicator.rejudging.reruns import Cell
 from judge.model.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgeState, Rejudging
 from judge.mongodb.store import Bson
@@ -71,10 +70,6 @@ def matrix(cells: Iterable[Cell]) -> dict[str, dict[str, int]]:
     return {before: dict(sorted(row.items())) for before, row in sorted(found.items())}
 
 
-def _iso(moment: datetime.datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def to_rejudging(doc: RejudgingDocument, counted: dict[str, int] | None = None) -> Rejudging:
     """The message for people. `counted` is what the runs say while there are runs; later the document knows."""
     return Rejudging.stored(
@@ -82,9 +77,9 @@ def to_rejudging(doc: RejudgingDocument, counted: dict[str, int] | None = None) 
             "id": doc["_id"],
             "filter": doc["filter"],
             **{name: value for name, value in doc.items() if name in _SHOWN},
-            "created": _iso(doc["created"]),
-            "finished": _iso(doc["finished"]),
-            "ended": _iso(doc["ended"]),
+            "created": iso_or_none(doc["created"]),
+            "finished": iso_or_none(doc["finished"]),
+            "ended": iso_or_none(doc["ended"]),
             "ended_by": doc["ended_by"],
             **(doc["counts"] or counted or {}),
         }

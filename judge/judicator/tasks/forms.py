@@ -13,7 +13,7 @@ from typing import Final
 from bson import ObjectId
 
 from judge.allowance import Allowances
-from judge.judicator.documents import HistoryEntry, TaskDocument
+from judge.judicator.documents import HistoryEntry, TaskDocument, iso_or_none
 from judge.model.messages import Assignment, ProblemRef, Status, Submission, Task
 from judge.mongodb.store import Bson
 
@@ -69,10 +69,6 @@ def hand_out(doc: TaskDocument) -> HandOut:
     return HandOut(id=doc["_id"], **{**fields, "history": tuple(doc["history"]), "failed": tuple(doc["failed"])})
 
 
-def _iso(moment: datetime.datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def to_task(doc: TaskDocument) -> Task:
     """The message that Get and Search answer."""
     return Task.stored(
@@ -89,15 +85,15 @@ def to_task(doc: TaskDocument) -> Task:
             "progress": doc["progress"],
             "result": doc.get("result"),
             "history": doc["history"],
-            "created": _iso(doc["created"]),
-            "started": _iso(doc.get("started")),
-            "finished": _iso(doc.get("finished")),
+            "created": iso_or_none(doc["created"]),
+            "started": iso_or_none(doc.get("started")),
+            "finished": iso_or_none(doc.get("finished")),
             "latency": doc.get("latency"),
             "version": doc["version"],
             "trace": doc.get("trace", ""),
             "rejudging": doc.get("rejudging"),
             "rerun_of": str(doc["rerun_of"]) if doc.get("rerun_of") else None,
-            "past": [{**past, "finished": _iso(past["finished"])} for past in doc.get("past", [])],
+            "past": [{**past, "finished": iso_or_none(past["finished"])} for past in doc.get("past", [])],
         }
     )
 
