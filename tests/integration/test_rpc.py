@@ -213,7 +213,7 @@ def test_what_is_unforeseen_says_nothing_but_a_trace(world: World, caplog: pytes
     async def broken(_: object) -> m.Message:
         raise RuntimeError("secret")
 
-    world.judicators[0].judicator.service.tasks.search = broken
+    world.judicators[0].judicator.tasks.reader.search = broken
     with pytest.raises(JudgeError, match="internal error") as caught:
         world.client().call("search", m.SearchRequest(), m.SearchReply)
     assert "secret" not in str(caught.value)
@@ -226,7 +226,7 @@ def test_a_database_that_fails_is_unavailable_not_internal(world: World) -> None
         raise AutoReconnect("connection closed")
 
     people = world.client(timeout=0.5)
-    world.judicators[0].judicator.service.tasks.search = away
+    world.judicators[0].judicator.tasks.reader.search = away
     with pytest.raises(UnavailableError, match="MongoDB did not confirm"):
         people.call("search", m.SearchRequest(), m.SearchReply)
     world.judicators[0].judicator.service.ready = False
