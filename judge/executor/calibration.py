@@ -51,16 +51,16 @@ def measure(cores: Sequence[int]) -> dict[int, float]:
     Forks one process per core and reaps it; call it before there are threads. A core whose process fails is left out.
     """
     pipes = {core: _start(core) for core in sorted(set(cores))}
-    found = {}
+    seconds = {}
     for core, (pid, fd) in pipes.items():
         with os.fdopen(fd, "rb") as pipe:
             answer = pipe.read()
         os.waitpid(pid, 0)
         if len(answer) == struct.calcsize("d"):
-            (found[core],) = struct.unpack("d", answer)
+            (seconds[core],) = struct.unpack("d", answer)
         else:
             log.warning("calibration on core %d failed", core)
-    return found
+    return seconds
 
 
 def _start(core: int) -> tuple[int, int]:

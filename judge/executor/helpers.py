@@ -28,7 +28,7 @@ class _Offer:
     had: set[int] = field(default_factory=set)
 
 
-class Helpers:
+class HelperScheduler:
     """Who helps whom."""
 
     def __init__(self, slots: Slots, sharing: Sharing | None) -> None:
@@ -94,7 +94,7 @@ class Helpers:
     def _send(self, slot: Slot, job_of: Callable[[str], Job | None], now: float) -> None:
         """Send an idle slot where the fewest help."""
         free = [claim for claim, offer in self._offers.items() if slot.index not in offer.had]
-        for claim in sorted(free, key=lambda one: len(self._helping(one))):
+        for claim in sorted(free, key=lambda offered: len(self._helping(offered))):
             job = job_of(claim)
             if job is None:
                 continue

@@ -23,6 +23,8 @@ _SLOTS_PER_SPARE = 4
 _DISTRUST = 5.0
 # A full disk has room again only this fraction of the bound above it (a tenth), so that the state does not flap.
 _HYSTERESIS = 10
+# How long nobody looks at most while nothing happens, in seconds.
+_LOOK = 1.0
 _FOR_SLOTS = Fraction(7, 8)
 
 
@@ -135,21 +137,27 @@ def for_want_of_space(error: BaseException | None) -> bool:
 
 
 class Disk:
-    """Whether the work directory has room for judging; told of failures, and asked at every turn of the loop."""
+    """Whether the work directory has room for judging; told of failures, and looks at every turn of the main loop."""
 
     def __init__(self, directory: Path, min_free: int) -> None:
         """`min_free` bytes must stay free under `directory`."""
         self._directory = directory
         self._min = min_free
         self._distrust_until = 0.0
+        self._checked_at = 0.0
         self.full = False
 
     def failed(self, now: float) -> None:
         """Note that a write failed for want of space. `now` is monotonic seconds."""
         self._distrust_until = now + _DISTRUST
 
-    def check(self, now: float) -> bool:
-        """Whether there is room; logs once per change. `now` is monotonic seconds."""
+    def next_due(self) -> float:
+        """Monotonic seconds at which to look again."""
+        return self._checked_at + _LOOK
+
+    def step(self, now: float) -> None:
+        """Look how much is free: `full` then says whether there is room. Logs once per change. `now`: monotonic."""
+        self._checked_at = now
         try:
             stat = os.statvfs(self._directory)
             free = stat.f_bavail * stat.f_frsize
@@ -168,7 +176,6 @@ class Disk:
         elif self.full and not full:
             log.info("room again under %s: %d bytes free; tasks are taken again", self._directory, free)
         self.full = full
-        return not full
 
     def finding(self) -> str | None:
         """The sentence for ExecutorInfo.checks while the disk is full."""

@@ -35,8 +35,8 @@ from judge.executor.slot import builds
 from judge.executor.slot.parallel import shared_queue
 from judge.executor.slots import Slots
 from judge.executor.spool import Spool
-from judge.executor.state import Board
-from judge.executor.workers import Mailbox, Reporter, ThreadPool
+from judge.executor.table import TaskTable
+from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
 from judge.languages.table import detect, load_table
 from judge.problems.package import DEFAULT_MEMORY
 from judge.rpc.client import RpcClient, etcd_endpoints
@@ -77,7 +77,7 @@ def clean(outputs: Path, keep: set[str]) -> None:
 
 def check_sandbox(findings: Sequence[Finding], *, allow_weak: bool) -> bool:
     """Whether only a weak sandbox is possible here; RefusedError when that is not allowed."""
-    failed = next((one for one in findings if one.level is Level.FAIL), None)
+    failed = next((finding for finding in findings if finding.level is Level.FAIL), None)
     if failed is None:
         return False
     reason = f"{failed.item}: {failed.text}"
@@ -116,7 +116,7 @@ def examine(config: ExecutorConfig, name: str) -> list[Finding]:
 def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop:
     """All parts of a running executor, wired; the slots are planned, not started. `checked`: what examine() found."""
     weak = check_sandbox(checked, allow_weak=config.allow_weak_sandbox)
-    findings = [f"{one.level} {one.item}: {one.text}" for one in checked if one.level is not Level.PASS]
+    findings = [f"{check.level} {check.item}: {check.text}" for check in checked if check.level is not Level.PASS]
     for finding in findings:
         log.warning("machine check: %s", finding)
     cores = plan_slots(config.slots, config.cores, usable_cores())
@@ -127,11 +127,11 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
     shared = config.work_dir / "sharing"
     shared_queue.clear(shared)
     spool = Spool(config.work_dir / "spool", config.spool_bytes)
-    board = Board(config.name, uuid.uuid4().hex)
+    table = TaskTable(config.name, uuid.uuid4().hex)
     for entry in spool.load():
-        board.hold(entry.completed, upload=entry.upload, spooled=True)
+        table.hold(entry.completed, upload=entry.upload, spooled=True)
         log.info("task %s: an earlier life's result is delivered with the first report", entry.completed.id)
-    clean(outputs, set(board.completions))
+    clean(outputs, set(table.completions))
     rpc = RpcClient(etcd_endpoints(etcd), config.tls, config.rpc_timeout)
     cache = BlobCache(config.work_dir / "blobs", config.blob_cache_bytes, rpc.get_blob)
     mailbox = Mailbox()
@@ -157,19 +157,19 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
     keep_off(cores)
     log.info(
         "executor %s, incarnation %s: %d slots on cores %s with %d MiB of memory each",
-        *(config.name, board.incarnation, len(cores), cores, share // 1024**2),
+        *(config.name, table.incarnation, len(cores), cores, share // 1024**2),
     )
     return Loop(
         Parts(
             config=config,
-            board=board,
+            table=table,
             slots=Slots(settings),
             spool=spool,
             disk=Disk(config.work_dir, config.min_free_bytes),
             blob_client=BlobClient(cache, rpc),
             mailbox=mailbox,
             pool=ThreadPool(mailbox, len(cores) + 1),
-            reporter=Reporter(rpc, mailbox, config.name, board.incarnation),
+            calls=JudicatorCalls(rpc, mailbox, config.name, table.incarnation),
             outputs=outputs,
             checks=findings,
             weak=weak,
@@ -179,21 +179,21 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
     )
 
 
-def _detect(config: ExecutorConfig, loop: Loop) -> None:
-    """Find the languages in a thread; until then reports ask for no work."""
+def find_languages(config: ExecutorConfig, loop: Loop) -> None:
+    """Find this machine's languages in a thread; until then reports ask for no work."""
     table = load_table(config.languages)
 
     def work() -> Callable[[], None]:
         begin = clock.monotonic()
-        found = detect(table)
+        languages = detect(table)
 
         def then() -> None:
-            log.info("languages, found in %.1f s: %s", clock.monotonic() - begin, ", ".join(found) or "none")
-            loop.know_languages(found)
+            log.info("languages, found in %.1f s: %s", clock.monotonic() - begin, ", ".join(languages) or "none")
+            loop.know_languages(languages)
 
         return then
 
-    loop.p.pool.do(work)
+    loop.parts.pool.do(work)
 
 
 def run(config: ExecutorConfig) -> int:
@@ -214,7 +214,7 @@ def run(config: ExecutorConfig) -> int:
             loop = make(config, etcd, checked)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: loop.stop())
-            _detect(config, loop)
+            find_languages(config, loop)
             return loop.run()
     finally:
         os.close(lock)

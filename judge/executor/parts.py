@@ -1,4 +1,4 @@
-"""What the executor's main loop works with; made by `main.make`, real in the tests too."""
+"""What the objects of the executor's main loop share; made by `main.make`, real in the tests too."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from judge.executor.machine import Disk
 from judge.executor.slot.parallel.shared_queue import Sharing
 from judge.executor.slots import Slots
 from judge.executor.spool import Spool
-from judge.executor.state import Board
-from judge.executor.workers import Mailbox, Reporter, ThreadPool
+from judge.executor.table import TaskTable
+from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
 
 
 @dataclass
@@ -20,14 +20,14 @@ class Parts:
     """The parts of one executor."""
 
     config: ExecutorConfig
-    board: Board
+    table: TaskTable
     slots: Slots
     spool: Spool
     disk: Disk
     blob_client: BlobClient
     mailbox: Mailbox
     pool: ThreadPool
-    reporter: Reporter
+    calls: JudicatorCalls
     outputs: Path
     checks: list[str] = field(default_factory=list)
     weak: bool = False

@@ -56,7 +56,7 @@ class Spool:
         judicators give the task to somebody again, so nothing is lost.
         """
         files.sweep(self._directory)
-        found: list[tuple[int, str, Spooled]] = []
+        entries: list[tuple[int, str, Spooled]] = []
         for path in sorted(self._directory.iterdir()):
             if not _ENTRY.match(path.name):
                 continue
@@ -70,8 +70,8 @@ class Spool:
                 continue
             stat = path.stat()
             self._sizes[entry.completed.claim] = stat.st_size
-            found.append((stat.st_mtime_ns, path.name, entry))
-        return [entry for _, _, entry in sorted(found, key=lambda item: item[:2])]
+            entries.append((stat.st_mtime_ns, path.name, entry))
+        return [entry for _, _, entry in sorted(entries, key=lambda item: item[:2])]
 
     def write(self, entry: Spooled) -> bool:
         """Keep one completion so that it survives a crash; False when the bound forbids it.

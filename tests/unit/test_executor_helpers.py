@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from judge.executor.channel import Cancel, Finished, Help, Helped, Job, Progress, Reader, Settings, send
-from judge.executor.helpers import Helpers
+from judge.executor.helpers import HelperScheduler
 from judge.executor.slot.parallel.shared_queue import Sharing, clear
 from judge.executor.slots import CANCEL_GRACE, Slots, SlotState
 from judge.model.messages import Assignment, Status, Submission
@@ -32,7 +32,7 @@ class Played:
             ours, theirs = socket.socketpair()
             self.ours.append(ours)
             slot.sock, slot.reader, slot.state = theirs, Reader(theirs), SlotState.IDLE
-        self.helpers = Helpers(self.slots, self.sharing)
+        self.helpers = HelperScheduler(self.slots, self.sharing)
 
     def close(self) -> None:
         for ours in self.ours:
@@ -183,7 +183,7 @@ def test_a_helper_that_dies_takes_no_job_with_it(played):
 
 
 def test_without_a_directory_nobody_shares(played):
-    nobody = Helpers(played.slots, None)
+    nobody = HelperScheduler(played.slots, None)
     nobody.offered("c1")
     nobody.arrange(0, job, 0.0)
     nobody.ended("c1", 0.0)

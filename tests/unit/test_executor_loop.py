@@ -1,49 +1,33 @@
-"""The main loop's rarer turns: slots played over a socket pair, and judicators that are never there."""
+"""The main loop at work: what judicators and slots see of it, above all in its rarer turns."""
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import select
+import signal
 import socket
 import struct
-import subprocess
-import sys
 import threading
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from judge import clock
 from judge.config import ExecutorConfig
-from judge.errors import EXIT_FAILED, ConfigError, RefusedError, StaleError, TooLargeError, UnavailableError
-from judge.executor import main
-from judge.executor.blobs import BlobCache
-from judge.executor.channel import Broken, Finished, Job, Progress, Reader, Ready, Settings, send
-from judge.executor.data import BlobClient
-from judge.executor.loop import BACKOFF_MAX, FIRST_WORD, STALE_REPORTS, Loop
-from judge.executor.machine import Disk
-from judge.executor.parts import Parts
-from judge.executor.slots import SEND_TIMEOUT, Slots, SlotState
+from judge.errors import EXIT_FAILED, StaleError, TooLargeError, UnavailableError
+from judge.executor import dispatch, main, reports, slots, table, uploads
+from judge.executor.channel import Broken, Cancel, Finished, Job, Progress
 from judge.executor.spool import Spool, Spooled
-from judge.executor.state import NEARLY, Board
-from judge.executor.workers import Answered, Mailbox, Reporter, ThreadPool, Unanswered, Woken
-from judge.model.messages import (
-    Assignment,
-    ClaimRef,
-    Completed,
-    ProblemRef,
-    ReportReply,
-    Result,
-    Status,
-    Submission,
-    Verdict,
-)
-from judge.rpc.client import RpcClient
+from judge.model.messages import Assignment, ProblemRef, ReportRequest, Status, Submission, Test
 from judge.rpc.pki import issue, make_ca
-from judge.sandbox import Finding, Level
+from tests.support.played import PATIENCE, Played, Watcher, assignment, completed
 from tests.support.servers import wait_for
+
+Make = Callable[..., Played]
+UNFORESEEN = r"work in the background failed in an unforeseen way \(ZeroDivisionError"
 
 
 @pytest.fixture(scope="module")
@@ -54,523 +38,496 @@ def tls(tmp_path_factory):
 
 
 @pytest.fixture
-def config(work, tls):
-    etcd = {"endpoints": ["127.0.0.1:1"]}
-    return ExecutorConfig(name="e1", work_dir=work, tls=tls, etcd=etcd, rpc_timeout=0.2, stop_grace=1)
-
-
-def make(config: ExecutorConfig, *spooled: Spooled) -> Loop:
-    work = config.work_dir
-    rpc = RpcClient(list, config.tls, config.rpc_timeout)
-    mailbox = Mailbox()
-    board = Board("e1", "inc")
-    for entry in spooled:
-        board.hold(entry.completed, upload=entry.upload, spooled=True)
-    settings = Settings(index=0, core=None, executor="e1", outputs=work, cgroup="judge")
-    (work / "outputs").mkdir(exist_ok=True)
-    return Loop(
-        Parts(
-            config=config,
-            board=board,
-            slots=Slots([settings]),
-            spool=Spool(work / "spool", config.spool_bytes),
-            disk=Disk(work, 0),
-            blob_client=BlobClient(BlobCache(work / "blobs", 1 << 20, rpc.get_blob), rpc),
-            mailbox=mailbox,
-            pool=ThreadPool(mailbox, 1),
-            reporter=Reporter(rpc, mailbox, "e1", "inc"),
-            outputs=work / "outputs",
-        )
+def config(work, tls) -> ExecutorConfig:
+    return ExecutorConfig(
+        name="e1",
+        work_dir=work,
+        tls=tls,
+        etcd={"endpoints": ["127.0.0.1:1"]},
+        stop_grace=2,
+        report_interval=0.05,
+        blob_cache_bytes=1 << 20,
+        min_free_bytes=0,
     )
 
 
 @pytest.fixture
-def loop(config):
-    made = make(config)
-    made.know_languages({"c": "gcc 1"})
-    return made
+def make(config) -> Iterator[Make]:
+    """Executors with these settings, not started yet."""
+    all_made = []
+
+    def one(*earlier: Spooled, spool_bytes: int | None = None, **settings: object) -> Played:
+        made = Played(config.model_copy(update=settings), *earlier, spool_bytes=spool_bytes)
+        all_made.append(made)
+        return made
+
+    yield one
+    for made in all_made:
+        made.close()
 
 
 @pytest.fixture
-def slot_side(loop):
-    """Our end of the only slot's channel, the slot being idle; its process is one that does nothing."""
-    ours, theirs = socket.socketpair()
-    (slot,) = loop.p.slots.slots
-    slot.process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    slot.sock, slot.reader = theirs, Reader(theirs)
-    loop.selector.register(theirs, 1, slot)
-    slot.state = SlotState.STARTING
-    slot.start_at = float("inf")
-    send(ours, Ready())
-    loop._take_events(1)
-    assert slot.state is SlotState.IDLE
-    yield ours
-    ours.close()
-    if slot.process is not None:
-        slot.process.kill()
-        slot.process.wait()
-    theirs.close()
+def played(make) -> Played:
+    """One that works, with an idle slot."""
+    return make().start()
 
 
-def assignment(number: int = 1, **fields) -> Assignment:
-    fields.setdefault("submission", Submission(command="true"))
-    return Assignment(id=f"{number:024x}", attempt=1, claim=f"c{number}", **fields)
+def has(claim: str) -> Callable[[ReportRequest], bool]:
+    """Whether a report lists this as executing."""
+    return lambda request: claim in [executing.claim for executing in request.executing]
 
 
-def completed(number: int = 1, **fields) -> Completed:
-    fields.setdefault("result", Result())
-    return Completed(
-        id=f"{number:024x}", attempt=1, claim=f"c{number}", status=Status.SUCCESS, verdict=Verdict.AC, **fields
-    )
+def with_data(number: int, blob: str) -> Assignment:
+    return assignment(number, submission=Submission(command="true", tests=[Test(name="1", input_blob=blob)]))
 
 
-def hand_out(loop: Loop, *tasks: Assignment) -> None:
-    loop._take_mail(Answered(ReportReply(add=list(tasks))))
-    loop._deal_out(clock.monotonic())
+# --- asking ahead ------------------------------------------------------------------------------------------------
 
 
-def only(loop: Loop) -> Completed:
-    (pending,) = loop.board.completions.values()
-    return pending.completed
-
-
-def test_asking_ahead(loop, slot_side):
-    hand_out(loop, assignment())
-    assert Reader(slot_side).for_slot().assignment.claim == "c1"
-    assert loop.vacant() == 0
-    send(slot_side, Progress(claim="c1", status=Status.RUNNING, progress="8/10", nearly=True))
-    loop._take_events(1)
-    assert loop.vacant() == 1
-    assert loop._hurry
-    hand_out(loop, assignment(2))
-    assert loop.vacant() == 0
-    assert loop.board.waiting() == ["c2"]
+def test_asking_ahead(played, monkeypatch):
+    monkeypatch.setattr(table, "NEARLY", PATIENCE)
+    judicators, slot = played.judicators, played.slot
+    played.take(assignment(1))
+    full = judicators.report(has("c1"))
+    assert (full.vacant, full.ahead) == (0, 0)
+    slot.say(Progress(claim="c1", status=Status.RUNNING, progress="8/10", nearly=True))
+    ahead = judicators.report(lambda request: request.vacant)
+    assert (ahead.vacant, ahead.ahead, ahead.executing[0].progress) == (1, 1, "8/10")
+    judicators.assign(assignment(2))
+    stored = judicators.report(has("c2"))
+    assert (stored.vacant, [executing.waiting for executing in stored.executing]) == (0, [False, True])
     # With one in store already no more is asked for.
-    loop.board.tasks["c1"].nearly_until = 0.0
-    send(slot_side, Progress(claim="c1", status=Status.RUNNING, progress="9/10", nearly=True))
-    loop._take_events(1)
-    assert loop.vacant() == 0
-    send(slot_side, Finished(claim="c1", completed=completed()))
-    loop._take_events(1)
-    loop._deal_out(clock.monotonic())
-    assert loop.board.tasks["c2"].slot == 0
+    slot.say(Progress(claim="c1", status=Status.RUNNING, progress="9/10", nearly=True))
+    again = judicators.report(lambda request: request.executing[0].progress == "9/10")
+    assert again.vacant == 0
+    slot.say(Finished(claim="c1", completed=completed(1)))
+    assert slot.job() == "c2"
+    assert not judicators.result("c1").retry
 
 
-def test_a_task_asked_for_ahead_does_not_wait_long(loop, slot_side):
-    hand_out(loop, assignment())
-    send(slot_side, Progress(claim="c1", status=Status.COMPILING, nearly=True))
-    loop._take_events(1)
-    hand_out(loop, assignment(2))
-    ready = loop.board.tasks["c2"].ready_at
-    assert loop.board.next_overdue() == ready + NEARLY
-    loop._deal_out(ready + NEARLY - 0.001)
-    assert loop.board.waiting() == ["c2"]
-    loop._deal_out(ready + NEARLY)
-    given = only(loop)
-    assert (given.claim, given.retry, given.strike) == ("c2", True, False)
-    assert loop.board.next_overdue() == float("inf")
+def test_a_task_asked_for_ahead_does_not_wait_long(played):
+    judicators = played.judicators
+    played.take(assignment(1))
+    judicators.assign(assignment(2))
+    began = time.monotonic()
+    given = judicators.result("c2")
+    assert (given.retry, given.strike) == (True, False)
+    assert given.result.reason == "its slot was not free in time"
+    assert time.monotonic() - began >= table.NEARLY
+    assert has("c1")(judicators.report())
 
 
-def test_a_report_tells_which_tasks_it_asks_for_ahead(loop, slot_side, monkeypatch):
-    sent = []
-    monkeypatch.setattr(loop.p.reporter, "report", sent.append)
-    loop.know_languages({})
-    loop._report_due(clock.monotonic())
-    loop._in_flight = False
-    hand_out(loop, assignment())
-    send(slot_side, Progress(claim="c1", status=Status.COMPILING, nearly=True))
-    loop._take_events(1)
-    loop._report_due(clock.monotonic())
-    assert [(one.vacant, one.ahead) for one in sent] == [(1, 0), (1, 1)]
+def in_store(played: Played) -> None:
+    """One task in the slot, and one that waits for it."""
+    played.take(assignment(1))
+    played.judicators.assign(assignment(2))
+    played.judicators.report(has("c2"))
 
 
-def test_nonsense_from_a_slot_ends_it(loop, slot_side):
-    hand_out(loop, assignment())
-    slot_side.sendall(struct.pack("!I", 3) + b"???")
-    loop._take_events(1)
-    assert only(loop).retry
-    assert "talks nonsense" in only(loop).result.reason
-    assert loop.p.slots.slots[0].state is SlotState.DOWN
-
-
-def test_a_slot_that_breaks_says_why(loop, slot_side):
-    hand_out(loop, assignment())
-    send(slot_side, Broken(reason="no cgroup"))
-    slot_side.close()
-    loop._take_events(1)
-    assert only(loop).result.reason == "slot 0 ended while judging: no cgroup"
-    loop._read_slot(loop.p.slots.slots[0])
-    assert only(loop).strike
-
-
-def test_a_slot_that_does_not_read_is_killed(loop, slot_side):
-    slot_side.close()
-    hand_out(loop, assignment())
-    loop._take_events(1)
-    assert only(loop).retry
-
-
-def test_a_silent_slot_is_killed(loop, slot_side):
-    hand_out(loop, assignment())
-    slot = loop.p.slots.slots[0]
-    slot.deadline = 0.0
-    loop._turn()
-    assert slot.process.wait(10) == -9
-
-
-def test_a_sign_of_life_begins_the_silence_anew(loop, slot_side):
-    hand_out(loop, assignment())
-    slot = loop.p.slots.slots[0]
-    slot.deadline = 0.0
-    send(slot_side, Progress(claim="c1", status=Status.RUNNING, progress="1/2"))
-    loop._take_events(1)
-    assert slot.deadline > clock.monotonic()
-    loop._turn()
-    assert slot.process.poll() is None
-
-
-def test_the_next_task_comes_before_the_account_of_the_last(loop, slot_side, monkeypatch):
+def test_the_next_task_comes_before_the_account_of_the_last(played, monkeypatch, caplog):
     """The slot waits for the one, nobody for the other (docs/decisions/011)."""
-    hand_out(loop, assignment(), assignment(2))
-    reader = Reader(slot_side)
-    assert reader.for_slot().assignment.claim == "c1"
-    finished, given = loop.board.finished, []
-
-    def account(*args, **kwargs):
-        given.extend(select.select([slot_side], [], [], 0)[0])
-        return finished(*args, **kwargs)
-
-    monkeypatch.setattr(loop.board, "finished", account)
-    send(slot_side, Finished(claim="c1", completed=completed()))
-    loop._take_events(1)
-    assert given == [slot_side]
-    assert reader.for_slot().assignment.claim == "c2"
-
-
-def test_a_job_ended_though_nobody_cancelled_it(loop, slot_side):
-    hand_out(loop, assignment())
-    send(slot_side, Finished(claim="c1"))
-    loop._take_events(1)
-    assert (only(loop).retry, only(loop).strike) == (True, False)
+    monkeypatch.setattr(table, "NEARLY", PATIENCE)
+    caplog.set_level(logging.INFO)
+    in_store(played)
+    at_the_slot = []
+    watcher = Watcher("is AC", lambda: at_the_slot.extend(select.select([played.slot.ours], [], [], PATIENCE)[0]))
+    logging.getLogger("judge").addHandler(watcher)
+    try:
+        played.slot.say(Finished(claim="c1", completed=completed(1)))
+        played.judicators.result("c1")
+    finally:
+        logging.getLogger("judge").removeHandler(watcher)
+    assert at_the_slot == [played.slot.ours]
+    assert played.slot.job() == "c2"
 
 
-def test_no_space_in_a_slot_stops_taking(loop, slot_side):
-    hand_out(loop, assignment())
-    send(slot_side, Finished(claim="c1", completed=completed(), no_space=True))
-    loop._take_events(1)
-    assert not loop.p.disk.check(clock.monotonic())
-    assert loop.vacant() == 0
-    assert any("FAIL disk" in check for check in loop.info().checks)
+def test_a_report_waits_shortly_for_the_first_word_of_a_slot(played, monkeypatch):
+    monkeypatch.setattr(table, "NEARLY", PATIENCE)
+    in_store(played)
+    monkeypatch.setattr(dispatch, "FIRST_WORD", PATIENCE)  # however slow this machine is
+    played.slot.say(Finished(claim="c1", completed=completed(1)))
+    assert played.slot.job() == "c2"
+    played.slot.say(Progress(claim="c2", status=Status.COMPILING, nearly=True))
+    played.judicators.result("c1")
+    (request,) = [request for request in played.judicators.requests if request.complete]
+    assert request.ahead == 1
 
 
-def test_the_output_of_a_cancelled_task_is_removed(loop, slot_side):
-    hand_out(loop, assignment())
-    output = loop.p.outputs / "c1.out"
+def test_a_slot_that_says_nothing_keeps_no_report_back(played, monkeypatch):
+    monkeypatch.setattr(table, "NEARLY", PATIENCE)
+    in_store(played)
+    played.slot.say(Finished(claim="c1", completed=completed(1)))
+    assert played.slot.job() == "c2"
+    played.judicators.result("c1")
+
+
+def test_a_wait_that_comes_back_hurries(make):
+    played = make(report_interval=3600.0).start()
+    assert played.judicators.parked.wait(PATIENCE)
+    played.judicators.assign(assignment(1))
+    played.judicators.wake()
+    assert played.slot.job() == "c1"
+
+
+# --- slots -------------------------------------------------------------------------------------------------------
+
+
+def works(played: Played, number: int = 9) -> None:
+    """The slot's next life takes a task and judges it."""
+    played.take(assignment(number))
+    played.slot.say(Finished(claim=f"c{number}", completed=completed(number)))
+    assert not played.judicators.result(f"c{number}").retry
+
+
+def test_nonsense_from_a_slot_ends_it(played):
+    played.take(assignment())
+    played.slot.ours.sendall(struct.pack("!I", 3) + b"???")
+    given = played.judicators.result("c1")
+    assert given.retry
+    assert "talks nonsense" in given.result.reason
+    wait_for(lambda: played.slot.lives == 2, what="the slot's next life")
+    works(played)
+
+
+def test_a_slot_that_breaks_says_why(played):
+    played.take(assignment())
+    played.slot.say(Broken(reason="no cgroup"))
+    played.slot.hang_up()
+    given = played.judicators.result("c1")
+    assert (given.result.reason, given.strike) == ("slot 0 ended while judging: no cgroup", True)
+    wait_for(lambda: played.slot.lives == 2, what="the slot's next life")
+    works(played)
+
+
+def test_a_slot_that_is_killed(played):
+    played.take(assignment())
+    os.kill(played.slot.process.pid, signal.SIGKILL)
+    given = played.judicators.result("c1")
+    assert given.result.reason == "slot 0 ended while judging: it was killed by SIGKILL"
+
+
+def test_a_slot_that_does_not_come_up_is_killed(make, monkeypatch, caplog):
+    monkeypatch.setattr(slots, "START_GRACE", 0.1)
+    played = make()
+    played.slot.mute = True
+    played.start()
+    wait_for(lambda: "slot 0 does not answer; it is killed" in caplog.text, what="a word about it")
+    played.slot.mute = False
+    monkeypatch.undo()
+    wait_for(lambda: played.judicators.report().vacant, what="a slot that works")
+    works(played)
+
+
+def test_a_cancelled_job_that_does_not_end_is_killed_with_its_slot(played):
+    played.take(assignment())
+    played.judicators.drop(assignment())
+    assert isinstance(played.slot.told(), Cancel)
+    wait_for(lambda: played.slot.lives == 2, what="the slot's next life")
+    works(played)
+    assert "c1" not in played.judicators.completed
+
+
+def test_a_job_ended_though_nobody_cancelled_it(played):
+    played.take(assignment())
+    played.slot.say(Finished(claim="c1"))
+    given = played.judicators.result("c1")
+    assert (given.retry, given.strike) == (True, False)
+
+
+def test_no_space_in_a_slot_stops_taking(played):
+    played.take(assignment())
+    played.slot.say(Finished(claim="c1", completed=completed(), no_space=True))
+    played.judicators.result("c1")
+    request = played.judicators.report()
+    assert request.vacant == 0
+    assert any("FAIL disk" in check for check in request.info.checks)
+
+
+def test_the_output_of_a_cancelled_task_is_removed(played):
+    played.take(assignment())
+    output = played.outputs / "c1.out"
     output.write_bytes(b"x")
-    loop._take_mail(Answered(ReportReply(drop=[ClaimRef(id=assignment().id, claim="c1")])))
-    send(slot_side, Finished(claim="c1", completed=completed(), output=str(output)))
-    loop._take_events(1)
-    assert not output.exists()
-    assert not loop.board.completions
+    played.judicators.drop(assignment())
+    assert isinstance(played.slot.told(), Cancel)
+    played.slot.say(Finished(claim="c1", completed=completed(), output=str(output)))
+    wait_for(lambda: not output.exists(), what="a removed output")
+    works(played)
+    assert "c1" not in played.judicators.completed
 
 
-def test_a_language_that_is_not_here(loop):
-    hand_out(loop, assignment(submission=Submission(language="cobol", source="x")))
-    assert only(loop).result.reason == "language 'cobol' is not installed on e1"
+def test_a_slot_that_reads_slowly_holds_nothing_up(played):
+    """A job of many megabytes goes out as the slot takes it."""
+    source = "x" * (8 << 20)
+    played.judicators.assign(assignment(submission=Submission(command="true", source=source)))
+    played.judicators.report(has("c1"))
+    played.judicators.report(has("c1"))
+    told = played.slot.told()
+    assert isinstance(told, Job)
+    assert told.assignment.submission.source == source
+    played.slot.say(Finished(claim="c1", completed=completed()))
+    assert not played.judicators.result("c1").retry
 
 
-def until_mail(loop: Loop, condition) -> None:
-    def turn() -> bool:
-        loop._take_events(0.05)
-        return condition()
-
-    wait_for(turn, what="mail")
+def test_a_slot_that_never_reads_its_job_is_killed(played, monkeypatch):
+    monkeypatch.setattr(slots, "SEND_TIMEOUT", 0.2)
+    played.judicators.assign(assignment(submission=Submission(command="true", source="x" * (8 << 20))))
+    assert "SIGKILL" in played.judicators.result("c1").result.reason
 
 
-def test_data_that_cannot_be_fetched(loop):
-    hand_out(loop, assignment(problem=ProblemRef(name="p", hash="a" * 64)))
-    until_mail(loop, lambda: loop.board.completions)
-    assert "could not be fetched: no judicator answered" in only(loop).result.reason
-    assert not only(loop).strike, "the judicators are to blame"
+# --- data that has to be fetched ---------------------------------------------------------------------------------
 
 
-def test_data_for_which_there_is_no_room(loop):
-    task = assignment()
-    loop.board.take(task)
-    loop._unprepared(task, OSError(errno.ENOSPC, "No space left on device"))
-    assert not loop.p.disk.check(clock.monotonic())
-    assert only(loop).retry
-    loop._unprepared(assignment(2), OSError("nobody wants it"))
-    assert len(loop.board.completions) == 1
+def test_a_language_that_is_not_here(played):
+    played.judicators.assign(assignment(submission=Submission(language="cobol", source="x")))
+    assert played.judicators.result("c1").result.reason == "language 'cobol' is not installed on e1"
 
 
-def test_an_unforeseen_fault_while_fetching(loop, monkeypatch):
-    monkeypatch.setattr(loop.p.blob_client, "prepare", lambda *_: 1 / 0)
-    hand_out(loop, assignment(problem=ProblemRef(name="p", hash="a" * 64)))
-    until_mail(loop, lambda: loop.board.completions)
-    assert "division by zero" in only(loop).result.reason
+@pytest.mark.parametrize(
+    ("fault", "words", "penalty"),
+    [
+        (UnavailableError("no judicator answered"), "could not be fetched: no judicator answered", False),
+        (None, "could not be fetched: there is no blob", True),
+        (ZeroDivisionError("division by zero"), "division by zero", True),
+    ],
+)
+def test_data_that_cannot_be_fetched(played, fault, words, penalty):
+    played.judicators.blob_fault = fault
+    played.judicators.assign(assignment(problem=ProblemRef(name="p", hash="a" * 64)))
+    given = played.judicators.result("c1")
+    assert words in given.result.reason
+    assert (given.retry, given.strike) == (True, penalty)
 
 
-def test_data_of_a_task_that_is_gone_is_let_go(loop):
-    from judge.executor.data import Prepared
+def test_data_for_which_there_is_no_room(played):
+    played.judicators.blob_fault = OSError(errno.ENOSPC, "No space left on device")
+    played.judicators.assign(assignment(problem=ProblemRef(name="p", hash="a" * 64)))
+    assert played.judicators.result("c1").retry
+    request = played.judicators.report()
+    assert request.vacant == 0
+    assert any("FAIL disk" in check for check in request.info.checks)
 
-    prepared, closed = Prepared(), []
-    prepared.pins.callback(closed.append, 1)
-    loop._prepared(assignment(), prepared)
-    assert closed
+
+@pytest.mark.parametrize("fault", [None, UnavailableError("nobody answers")])
+def test_data_of_a_task_that_is_dropped_meanwhile_is_let_go(played, work, fault):
+    judicators = played.judicators
+    judicators.blobs_may_go.clear()
+    judicators.blob_fault = fault
+    task = with_data(1, judicators.put(b"input"))
+    judicators.assign(task)
+    assert judicators.asked_for_blobs.wait(PATIENCE)
+    judicators.drop(task)
+    judicators.report(lambda request: not request.executing, "a report without it")
+    judicators.blobs_may_go.set()
+    wait_for(lambda: not list((work / "blobs" / "process").glob("*/pin-*")), what="data that nobody keeps")
+    works(played)
+    assert "c1" not in judicators.completed
 
 
-def test_uploads(loop):
-    loop.p.outputs.joinpath("c1.out").write_bytes(b"x")
-    loop.board.take(assignment())
-    loop._complete(completed(), str(loop.p.outputs / "c1.out"), 0.1)
-    now = clock.monotonic()
-    loop._upload_due(now)
-    until_mail(loop, lambda: loop._upload_at["c1"] < float("inf"))
-    # Nobody took it: it is safe in the spool, and tried again later.
-    until_mail(loop, lambda: loop.board.completions["c1"].spooled)
-    assert len(loop.p.spool) == 1
-    assert loop._upload_at["c1"] > now
-    loop._upload_failed("unknown", UnavailableError("x"))
-    loop.board.uploaded("c1", "a" * 64)
-    loop._upload_due(now)
-    assert "c1" not in loop._upload_at
+def test_data_is_kept_while_its_task_is_judged(played, work):
+    played.take(with_data(1, played.judicators.put(b"input")))
+    assert list((work / "blobs" / "process").glob("*/pin-*"))
+    played.slot.say(Finished(claim="c1", completed=completed()))
+    wait_for(lambda: not list((work / "blobs" / "process").glob("*/pin-*")), what="data that nobody keeps")
+
+
+# --- outputs that travel as blobs --------------------------------------------------------------------------------
+
+
+def finish_with_output(played: Played) -> None:
+    played.take(assignment())
+    output = played.outputs / "c1.out"
+    output.write_bytes(b"x")
+    played.slot.say(Finished(claim="c1", completed=completed(), output=str(output), seconds=0.1))
+
+
+def test_uploads(played, monkeypatch):
+    monkeypatch.setattr(uploads, "UPLOAD_REST", 0.05)
+    judicators = played.judicators
+    judicators.blob_fault = UnavailableError("nobody answers")
+    finish_with_output(played)
+    # Nobody took it: it is safe in the spool, and tried again later; meanwhile nobody else gets the task.
+    wait_for(lambda: played.spooled() == ["c1.json"], what="a result in the spool")
+    assert [executing.progress for executing in judicators.report(has("c1")).executing] == ["judged"]
+    judicators.blob_fault = None
+    blob = judicators.result("c1").result.stdout_blob
+    assert judicators.blobs[blob] == b"x"
+    wait_for(lambda: not played.spooled() and not list(played.outputs.iterdir()), what="nothing left")
 
 
 @pytest.mark.parametrize("error", [TooLargeError("too large"), OSError("gone")])
-def test_an_upload_that_is_refused(loop, monkeypatch, error):
-    def refuse(_: Path) -> str:
-        raise error
-
-    monkeypatch.setattr(loop.p.blob_client, "upload", refuse)
-    loop.board.take(assignment())
-    loop._complete(completed(), "/nowhere", 0.1)
-    loop._upload_due(clock.monotonic())
-    until_mail(loop, lambda: loop.board.urgent)
-    assert only(loop).result.reason == f"the whole output could not be kept: {error}"
-    assert only(loop).result.stdout_blob is None
+def test_an_upload_that_is_refused(played, error):
+    played.judicators.blob_fault = error
+    finish_with_output(played)
+    result = played.judicators.result("c1").result
+    assert (result.reason, result.stdout_blob) == (f"the whole output could not be kept: {error}", None)
 
 
-def test_the_first_report_waits_for_the_spools_uploads(config):
-    (config.work_dir / "c1.out").write_bytes(b"x")
-    loop = make(config, Spooled(completed=completed(), upload=str(config.work_dir / "c1.out")))
-    now = clock.monotonic()
-    loop._report_due(now)
-    assert loop.board.sequence == 0
-    loop._report_due(now + 11)
-    assert loop.board.sequence == 1
+def earlier(work) -> Spooled:
+    (work / "c1.out").write_bytes(b"x")
+    return Spooled(completed=completed(), upload=str(work / "c1.out"))
 
 
-def test_reports_back_off_and_spool(loop):
-    loop.board.take(assignment())
-    loop._complete(completed())
-    pauses = []
+def test_the_first_report_waits_for_the_spools_uploads(make, work):
+    played = make(earlier(work))
+    judicators = played.judicators
+    judicators.blobs_may_go.clear()
+    played.start()
+    assert judicators.asked_for_blobs.wait(PATIENCE)
+    assert judicators.requests == []
+    judicators.blobs_may_go.set()
+    judicators.result("c1")
+    assert [done.claim for done in judicators.requests[0].complete] == ["c1"]
+
+
+def test_the_first_report_does_not_wait_for_ever(make, work, monkeypatch):
+    monkeypatch.setattr(reports, "FIRST_REPORT_WAIT", 0.1)
+    played = make(earlier(work))
+    played.judicators.blobs_may_go.clear()
+    played.start()
+    assert has("c1")(played.judicators.report())
+
+
+# --- judicators that do not answer -------------------------------------------------------------------------------
+
+
+def finish_unheard(played: Played, fault: Exception) -> None:
+    """A result that is reported in vain."""
+    played.take(assignment())
+    played.judicators.fault = fault
+    played.slot.say(Finished(claim="c1", completed=completed()))
+    wait_for(lambda: any(request.complete for request in played.judicators.requests), what="a report of it")
+
+
+def test_reports_back_off_and_spool(played, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(reports, "BACKOFF_MIN", 0.02)
+    monkeypatch.setattr(reports, "BACKOFF_MAX", 0.1)
+    finish_unheard(played, UnavailableError("nobody answers"))
+    wait_for(lambda: played.spooled() == ["c1.json"], what="a result in the spool")
+    times = []
     for _ in range(6):
-        loop.board.request(0, None)
-        before = clock.monotonic()
-        loop._take_mail(Unanswered(UnavailableError("nobody answers")))
-        pauses.append(loop._report_at - before)
-    assert pauses[0] < 0.3
-    assert BACKOFF_MAX * 0.7 < pauses[-1] <= BACKOFF_MAX * 1.3
-    until_mail(loop, lambda: loop.board.completions["c1"].spooled)
-    assert len(loop.p.spool) == 1
-    loop._take_mail(Answered(ReportReply(settled=[ClaimRef(id=completed().id, claim="c1")])))
-    assert len(loop.p.spool) == 0
+        played.judicators.report()
+        times.append(time.monotonic())
+    assert times[-1] - times[-4] >= 3 * 0.1 * 0.7, "the pauses have grown"
+    assert caplog.text.count("judging goes on, results are spooled") == 1
+    played.judicators.fault = None
+    played.judicators.result("c1")
+    wait_for(lambda: not played.spooled(), what="an empty spool")
+    assert "the judicators take reports again" in caplog.text
 
 
-def test_a_full_spool_keeps_in_memory(loop, caplog):
-    loop.p.spool = Spool(loop.p.config.work_dir / "small", 10)
-    loop.board.take(assignment())
-    loop._complete(completed())
-    loop.board.request(0, None)
-    loop._take_mail(Unanswered(UnavailableError("x")))
-    until_mail(loop, lambda: "the spool is full" in caplog.text)
-    assert only(loop).claim == "c1"
+def test_a_full_spool_keeps_in_memory(make, caplog):
+    played = make(spool_bytes=10).start()
+    finish_unheard(played, UnavailableError("nobody answers"))
+    wait_for(lambda: "the spool is full" in caplog.text, what="a word about it")
+    played.judicators.fault = None
+    played.judicators.result("c1")
 
 
-def test_the_loop_never_waits_for_the_disk(loop, monkeypatch):
+def test_the_loop_never_waits_for_the_disk(played, monkeypatch):
     """Two syncs for every result that nobody takes: while they take their time reports go on."""
-    synced = threading.Event()
-    monkeypatch.setattr("os.fsync", lambda _: synced.wait(60))
-    loop.board.take(assignment())
-    loop._complete(completed())
-    loop.board.request(0, None)
-    loop._take_mail(Unanswered(UnavailableError("x")))
-    (pending,) = loop.board.completions.values()
-    loop._take_mail(Unanswered(UnavailableError("x")))
-    assert (pending.spooling, pending.spooled) == (True, False), "it is on its way, once"
-    loop._take_mail(Answered(ReportReply(settled=[ClaimRef(id=completed().id, claim="c1")])))
-    synced.set()
-    until_mail(loop, lambda: pending.spooled)
-    assert list((loop.p.config.work_dir / "spool").iterdir()) == [], "it was settled meanwhile"
+    syncing, synced = threading.Event(), threading.Event()
+
+    def slow(_: int) -> None:
+        syncing.set()
+        synced.wait(PATIENCE)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    try:
+        finish_unheard(played, UnavailableError("nobody answers"))
+        assert syncing.wait(PATIENCE)
+        played.judicators.report(lambda request: request.complete)
+        played.judicators.fault = None
+        played.judicators.result("c1")
+    finally:
+        synced.set()
+    wait_for(lambda: not list(played.spool.iterdir()), what="that a result that was settled meanwhile is removed")
 
 
-def test_a_slot_that_reads_slowly_holds_nothing_up(loop, slot_side):
-    """A job of many megabytes goes out as the slot takes it."""
-    source = "x" * (8 << 20)
-    hand_out(loop, assignment(submission=Submission(command="true", source=source)))
-    (slot,) = loop.p.slots.slots
-    assert slot.unsent
-    assert loop.p.slots.next_due() <= clock.monotonic() + SEND_TIMEOUT
-    read: list[Job] = []
-    thread = threading.Thread(target=lambda: read.append(Reader(slot_side).for_slot()))
-    thread.start()
-    until_mail(loop, lambda: bool(read))
-    thread.join()
-    assert read[0].assignment.submission.source == source
-    assert not slot.unsent
-    assert slot not in loop.p.slots.stuck(clock.monotonic() + SEND_TIMEOUT)
+def test_an_unforeseen_fault_of_a_report_is_survived(played, caplog):
+    finish_unheard(played, ZeroDivisionError("division by zero"))
+    wait_for(lambda: "a report failed in an unforeseen way" in caplog.text, what="a word about it")
+    played.judicators.fault = None
+    played.judicators.result("c1")
 
 
-def test_a_slot_that_never_reads_its_job_is_killed(loop, slot_side):
-    hand_out(loop, assignment(submission=Submission(command="true", source="x" * (8 << 20))))
-    (slot,) = loop.p.slots.slots
-    assert loop.p.slots.stuck(clock.monotonic()) == []
-    slot.send_by = clock.monotonic()
-    loop._turn()
-    assert slot.process.wait(10) == -9
+def test_one_stale_report_is_an_echo_three_are_a_successor(played, monkeypatch):
+    monkeypatch.setattr(reports, "BACKOFF_MIN", 0.01)
+    played.judicators.faults.append(StaleError("older"))
+    wait_for(lambda: not played.judicators.faults, what="a stale report")
+    works(played)
+    played.judicators.fault = StaleError("older")
+    seen = len(played.judicators.requests)
+    assert played.ended() == EXIT_FAILED
+    assert len(played.judicators.requests) - seen >= reports.STALE_REPORTS
 
 
-UNFORESEEN = r"work in the background failed in an unforeseen way \(ZeroDivisionError"
+# --- faults of our own: the executor ends with one sentence, and is started again --------------------------------
 
 
-def ends(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    """The executor ends, with one sentence, so that it is started again."""
-    until_mail(loop, lambda: loop.stopping)
-    assert loop.exit_code == EXIT_FAILED
-    assert re.search(UNFORESEEN, caplog.text)
-    assert loop.run() == EXIT_FAILED
-
-
-def test_an_unforeseen_fault_while_looking_for_languages(config, monkeypatch, caplog):
+def test_an_unforeseen_fault_while_looking_for_languages(make, config, monkeypatch, caplog):
     monkeypatch.setattr(main, "detect", lambda _: 1 / 0)
-    loop = make(config)
-    main._detect(config, loop)
-    ends(loop, caplog)
+    played = make()
+    main.find_languages(config, played.loop)
+    assert played.start().ended() == EXIT_FAILED
+    assert re.search(UNFORESEEN, caplog.text)
 
 
-def test_an_unforeseen_fault_while_uploading(loop, monkeypatch, caplog):
-    monkeypatch.setattr(loop.p.blob_client, "upload", lambda _: 1 / 0)
-    loop.board.take(assignment())
-    loop._complete(completed(), str(loop.p.outputs / "c1.out"), 0.1)
-    loop._upload_due(clock.monotonic())
-    ends(loop, caplog)
-    assert len(loop.p.spool) == 1, "the result is safe"
+def test_an_unforeseen_fault_while_uploading(played, caplog):
+    played.judicators.blob_fault = ZeroDivisionError("division by zero")
+    finish_with_output(played)
+    assert played.ended() == EXIT_FAILED
+    assert re.search(UNFORESEEN, caplog.text)
+    assert played.spooled() == ["c1.json"], "the result is safe"
 
 
-def test_an_unforeseen_fault_while_spooling(loop, monkeypatch, caplog):
-    write = loop.p.spool.write
-    faults = iter([True])
-    monkeypatch.setattr(loop.p.spool, "write", lambda entry: 1 / 0 if next(faults, False) else write(entry))
-    loop.board.take(assignment())
-    loop._complete(completed())
-    loop.board.request(0, None)
-    loop._take_mail(Unanswered(UnavailableError("x")))
-    ends(loop, caplog)
-    assert len(loop.p.spool) == 1, "the result is safe"
+def test_an_unforeseen_fault_while_spooling(played, monkeypatch, caplog):
+    write, faults = Spool.write, iter([True])
+    monkeypatch.setattr(Spool, "write", lambda spool, entry: 1 / 0 if next(faults, False) else write(spool, entry))
+    finish_unheard(played, UnavailableError("nobody answers"))
+    assert played.ended() == EXIT_FAILED
+    assert re.search(UNFORESEEN, caplog.text)
+    assert played.spooled() == ["c1.json"], "the result is safe"
 
 
-def test_one_stale_report_is_an_echo_three_are_a_successor(loop):
-    for number in range(STALE_REPORTS):
-        assert not loop.stopping, number
-        loop._take_mail(Unanswered(StaleError("older")))
-    assert loop.stopping
-    assert loop.exit_code == EXIT_FAILED
+# --- what systemd hears, and the end -----------------------------------------------------------------------------
 
 
-def test_a_wait_that_comes_back_hurries(loop):
-    loop._hurry = False
-    loop._take_mail(Woken())
-    assert loop._hurry
+def test_the_status_line(make, work, monkeypatch):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(work / "notify"))
+        systemd.settimeout(PATIENCE)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(work / "notify"))
+        played = make(min_free_bytes=1 << 60)
+        played.judicators.drain = True
+        played.start()
+
+        def heard(line: str) -> None:
+            while line not in systemd.recv(4096).decode().splitlines():
+                pass
+
+        heard("READY=1")
+        heard("STATUS=judging 0 of 1 slots, drained, disk full")
+        played.judicators.fault = UnavailableError("nobody answers")
+        heard("STATUS=judging 0 of 1 slots, drained, disk full, no judicator takes reports (0 results spooled)")
+        heard("WATCHDOG=1")
+        played.loop.stop()
+        heard("STOPPING=1")
+        assert played.ended() == 0
 
 
-def test_status_line(loop, monkeypatch):
-    said = []
-    monkeypatch.setattr("judge.executor.loop.notify", lambda *lines: said.append(lines[-1]))
-    loop._tell_status()
-    loop.p.disk.full = loop.board.drained = True
-    loop._connected = False
-    loop._tell_status()
-    assert said[0] == "STATUS=judging 0 of 1 slots"
-    assert said[1] == (
-        "STATUS=judging 0 of 1 slots, drained, disk full, no judicator takes reports (0 results spooled)"
-    )
-
-
-def test_stopping_gives_everything_back_within_its_grace(loop, slot_side):
-    hand_out(loop, assignment(1), assignment(2))
-    loop.p.slots.slots[0].deadline = 0.0
-    began = clock.monotonic()
-    loop.stop()
-    assert loop.run() == 0
-    assert clock.monotonic() - began < 3
-    assert not loop.board.tasks
-    assert {one.completed.result.reason for one in loop.board.completions.values()} <= {
-        "the executor is stopping",
+def test_stopping_gives_everything_back_within_its_grace(played, monkeypatch):
+    monkeypatch.setattr(table, "NEARLY", PATIENCE)
+    in_store(played)
+    began = time.monotonic()
+    played.loop.stop()
+    assert isinstance(played.slot.told(), Cancel)
+    assert played.ended() == 0
+    assert time.monotonic() - began < 3
+    given = [played.judicators.completed[claim] for claim in ("c1", "c2")]
+    assert all(done.retry for done in given)
+    assert [done.result.reason for done in given] == [
         "slot 0 ended while judging: it was killed by SIGKILL",
-    }
-    assert len(loop.p.spool) == 0, "what is only given back is not spooled"
-
-
-def test_unforeseen_faults_in_threads_are_survived(loop, monkeypatch, caplog):
-    loop.p.pool.do(lambda: 1 / 0)
-    done = []
-    loop.p.pool.do(lambda: lambda: done.append(1))
-    until_mail(loop, lambda: done)
-    assert "unforeseen" in caplog.text
-    monkeypatch.setattr(RpcClient, "call", lambda *_, **__: 1 / 0)
-    loop._in_flight = True
-    loop.p.reporter.report(loop.board.request(0, None))
-    until_mail(loop, lambda: not loop._in_flight)
-    assert loop._failures == 1
-
-
-def test_a_weak_sandbox_is_refused_unless_allowed(caplog):
-    good = [Finding(Level.PASS, "kernel", "6"), Finding(Level.WARN, "swap", "on")]
-    assert main.check_sandbox(good, allow_weak=False) is False
-    bad = [*good, Finding(Level.FAIL, "cgroups", "none")]
-    with pytest.raises(RefusedError, match="no full sandbox is possible here: cgroups: none"):
-        main.check_sandbox(bad, allow_weak=False)
-    assert main.check_sandbox(bad, allow_weak=True)
-    assert "weak sandbox" in caplog.text
-
-
-def test_the_work_directory_is_locked(work):
-    fd = main.lock_work_dir(work / "new")
-    with pytest.raises(RefusedError, match="in use by another executor"):
-        main.lock_work_dir(work / "new")
-    os.close(fd)
-    os.close(main.lock_work_dir(work / "new"))
-    with pytest.raises(ConfigError, match="cannot be used"):
-        main.lock_work_dir(Path("/proc/nowhere"))
-
-
-def test_cleaning_touches_only_strays(work):
-    for name in ("keep.out", "stray.out", "foreign.txt"):
-        (work / name).write_text("x")
-    main.clean(work, {"keep"})
-    assert sorted(path.name for path in work.iterdir()) == ["foreign.txt", "keep.out"]
-
-
-def test_a_report_waits_shortly_for_the_first_word_of_a_slot(loop, slot_side, monkeypatch):
-    requests = []
-    monkeypatch.setattr(loop.p.reporter, "report", requests.append)
-    hand_out(loop, assignment(1))
-    loop._word_until += 600  # however slow this machine is
-    loop.board.hold(completed(2))
-    loop._report_due(clock.monotonic())
-    assert requests == []
-    send(slot_side, Progress(claim="c1", status=Status.COMPILING, nearly=True))
-    loop._take_events(30)
-    loop._report_due(clock.monotonic())
-    (request,) = requests
-    assert [one.id for one in request.complete] == [completed(2).id] and request.ahead == 1
-
-
-def test_a_slot_that_says_nothing_keeps_no_report_back(loop, slot_side, monkeypatch):
-    requests = []
-    monkeypatch.setattr(loop.p.reporter, "report", requests.append)
-    hand_out(loop, assignment(1))
-    loop.board.hold(completed(2))
-    loop._report_due(clock.monotonic() + FIRST_WORD)
-    assert len(requests) == 1
+        "the executor is stopping",
+    ]
+    assert played.spooled() == [], "what is only given back is not spooled"

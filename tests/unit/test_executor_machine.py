@@ -116,26 +116,33 @@ def test_disk(work, monkeypatch, caplog):
     free = [100]
     monkeypatch.setattr(machine.os, "statvfs", lambda _: Stat(free[0], 1))
     disk = Disk(work, 100)
-    assert disk.check(0.0)
+
+    def room(now: float) -> bool:
+        disk.step(now)
+        assert disk.next_due() > now
+        return not disk.full
+
+    assert room(0.0)
     assert disk.finding() is None
     free[0] = 99
-    assert not disk.check(1.0)
-    assert not disk.check(2.0)
+    assert not room(1.0)
+    assert not room(2.0)
     assert disk.finding().startswith("FAIL disk: less than 100 bytes")
     free[0] = 105
-    assert not disk.check(3.0), "just above the bound the state does not flap"
+    assert not room(3.0), "just above the bound the state does not flap"
     free[0] = 110
-    assert disk.check(4.0)
+    assert room(4.0)
     disk.failed(5.0)
-    assert not disk.check(5.0), "after a failed write the figure is not believed"
-    assert disk.check(10.0)
+    assert not room(5.0), "after a failed write the figure is not believed"
+    assert room(10.0)
     assert [record.levelname for record in caplog.records] == ["ERROR", "INFO", "ERROR", "INFO"]
 
 
 def test_a_directory_that_is_gone_has_no_room(work):
-    disk = Disk(work / "missing", 0)
-    assert disk.check(0.0), "no room is needed"
-    assert not Disk(work / "missing", 1).check(0.0)
+    for needed in (0, 1):
+        disk = Disk(work / "missing", needed)
+        disk.step(0.0)
+        assert disk.full == (needed > 0)
 
 
 def test_want_of_space_is_found_behind_other_errors():

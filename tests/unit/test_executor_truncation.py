@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.executor.slot import truncation
-from judge.executor.state import REPORT_BYTES
+from judge.executor.table import REPORT_BYTES
 from judge.model.messages import TestResult, Verdict
 from judge.sandbox.types import Killed, Outcome
 

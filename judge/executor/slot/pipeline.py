@@ -33,7 +33,7 @@ from judge.executor.slot.run_lock import RunLock
 from judge.executor.slot.runner import Cancelled, Runner
 from judge.executor.slot.testing import Case, Tester, cases
 from judge.executor.slot.validation import BuildError, CustomValidator
-from judge.executor.state import given_back
+from judge.executor.table import given_back
 from judge.executor.verdict import GRACE, compile_verdict, usage
 from judge.languages.table import Language
 from judge.model.messages import Completed, Limits, Repeated, Result, Status, TestResult, Verdict

@@ -26,7 +26,7 @@ REPORT_BYTES = 8 * 1024**2
 NEARLY = 0.25
 
 
-class Phase(enum.Enum):
+class TaskPhase(enum.Enum):
     """Where a task in hand is."""
 
     PREPARING = "its test data is being fetched"
@@ -35,11 +35,11 @@ class Phase(enum.Enum):
 
 
 @dataclass
-class Entry:
+class TaskEntry:
     """One task in hand (seed: t, with t.cancel)."""
 
     assignment: Assignment
-    phase: Phase = Phase.PREPARING
+    phase: TaskPhase = TaskPhase.PREPARING
     status: Status = Status.COMPILING
     progress: str = ""
     slot: int | None = None
@@ -50,11 +50,12 @@ class Entry:
 
 @dataclass
 class Pending:
-    """One finished attempt that the judicators have not settled yet."""
+    """One finished attempt that the judicators have not settled yet; `upload` is tried at `upload_at`, monotonic."""
 
     completed: Completed
     size: int
     upload: str | None = None
+    upload_at: float = 0.0
     reported: bool = False
     spooled: bool = False
     spooling: bool = False
@@ -69,10 +70,10 @@ class Orders:
     settled: list[str] = field(default_factory=list)
 
 
-def given_back(assignment: Assignment, reason: str, *, strike: bool = True) -> Completed:
+def given_back(assignment: Assignment, reason: str, *, penalty: bool = True) -> Completed:
     """A completion that asks for the attempt to be made again, somewhere.
 
-    `strike` False says that the attempt was nobody's fault and does not count against the task's cap.
+    `penalty` False: the attempt was nobody's fault and does not count against the task's cap.
     """
     return Completed(
         id=assignment.id,
@@ -81,11 +82,11 @@ def given_back(assignment: Assignment, reason: str, *, strike: bool = True) -> C
         status=Status.RETRYING,
         result=Result(reason=reason),
         retry=True,
-        strike=strike,
+        strike=penalty,
     )
 
 
-class Board:
+class TaskTable:
     """The tasks in hand, the completions to deliver, and the report that tells of both."""
 
     def __init__(self, executor: str, incarnation: str) -> None:
@@ -94,16 +95,16 @@ class Board:
         self.incarnation = incarnation
         self.sequence = 0
         self.drained = False
-        self.tasks: dict[str, Entry] = {}
+        self.tasks: dict[str, TaskEntry] = {}
         self.completions: dict[str, Pending] = {}
 
     # --- what happens here -------------------------------------------------------------------------------------
 
     def take(self, assignment: Assignment) -> bool:
-        """Note a task that was handed out; False when this claim is in hand already (an answer came twice)."""
+        """Note an assigned task; False when this claim is in hand already (an answer came twice)."""
         if assignment.claim in self.tasks or assignment.claim in self.completions:
             return False
-        self.tasks[assignment.claim] = Entry(assignment)
+        self.tasks[assignment.claim] = TaskEntry(assignment)
         return True
 
     def prepared(self, claim: str, now: float) -> bool:
@@ -111,14 +112,14 @@ class Board:
         entry = self.tasks.get(claim)
         if entry is None:
             return False
-        entry.phase = Phase.READY
+        entry.phase = TaskPhase.READY
         entry.ready_at = now
         return True
 
     def started(self, claim: str, slot: int) -> None:
         """It was given to a slot."""
         entry = self.tasks[claim]
-        entry.phase = Phase.RUNNING
+        entry.phase = TaskPhase.RUNNING
         entry.slot = slot
 
     def status(self, claim: str, status: Status, progress: str) -> None:
@@ -142,14 +143,14 @@ class Board:
         if entry is not None and not entry.cancelled:
             entry.nearly_until = now + NEARLY
 
-    def cancel(self, claim: str) -> Entry | None:
+    def cancel(self, claim: str) -> TaskEntry | None:
         """Nobody wants it any more (seed: t.cancel = true); its entry when a slot still has to be told."""
         entry = self.tasks.get(claim)
         if entry is None:
             return None
         entry.cancelled = True
         entry.nearly_until = 0.0
-        if entry.phase is not Phase.RUNNING:
+        if entry.phase is not TaskPhase.RUNNING:
             del self.tasks[claim]
             return None
         return entry
@@ -170,28 +171,27 @@ class Board:
         size = len(completed.model_dump_json())
         self.completions[completed.claim] = Pending(completed, size, upload=upload, spooled=spooled)
 
-    def uploaded(self, claim: str, blob: str | None, reason: str = "") -> bool:
-        """The output is in the blobs under `blob` (None: it was refused, for `reason`); False when it is unknown."""
+    def uploaded(self, claim: str, blob: str | None, reason: str = "") -> None:
+        """The output is in the blobs under `blob` (None: it was refused, for `reason`); ignored when it is settled."""
         pending = self.completions.get(claim)
         if pending is None:
-            return False
+            return
         result = pending.completed.result.model_copy(update={"stdout_blob": blob})
         if blob is None:
             result.reason = f"{result.reason}; {reason}" if result.reason else reason
         pending.completed = pending.completed.model_copy(update={"result": result})
         pending.upload = None
-        return True
 
     # --- what the main loop asks -------------------------------------------------------------------------------
 
     def waiting(self) -> list[str]:
         """Claims whose data is here and that need a slot, in the order they came."""
-        return [claim for claim, entry in self.tasks.items() if entry.phase is Phase.READY]
+        return [claim for claim, entry in self.tasks.items() if entry.phase is TaskPhase.READY]
 
     @property
     def outside(self) -> int:
         """How many tasks in hand have no slot yet: their data is on its way, or they wait for one."""
-        return sum(entry.phase is not Phase.RUNNING for entry in self.tasks.values())
+        return sum(entry.phase is not TaskPhase.RUNNING for entry in self.tasks.values())
 
     def overdue(self, now: float) -> list[str]:
         """Claims that were asked for ahead and still have no slot: somebody else may be free for them."""
@@ -214,6 +214,10 @@ class Board:
     def urgent(self) -> bool:
         """Whether something finished that was in no report yet."""
         return any(not pending.reported and pending.upload is None for pending in self.completions.values())
+
+    def uploads(self) -> list[Pending]:
+        """Completions whose output has to be in the blobs before they may be reported."""
+        return [pending for pending in self.completions.values() if pending.upload is not None]
 
     def unsafe(self) -> list[Pending]:
         """Completions that were sent in vain, and are not in the spool; a request to be made again is not kept."""
@@ -239,7 +243,7 @@ class Board:
                 claim=claim,
                 status=entry.status,
                 progress=entry.progress,
-                waiting=entry.phase is not Phase.RUNNING,
+                waiting=entry.phase is not TaskPhase.RUNNING,
             )
             for claim, entry in self.tasks.items()
             if not entry.cancelled
@@ -271,7 +275,7 @@ class Board:
     def answered(self, reply: ReportReply) -> Orders:
         """Take a report's answer in (seed: cancel_list, add_list).
 
-        The order matters: a task that is dropped and handed out again in one answer comes under a new claim.
+        The order matters: a task that is dropped and assigned again in one answer comes under a new claim.
         """
         orders = Orders()
         self.drained = reply.drain

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judge.executor import state
-from judge.executor.state import NEARLY, Board, Phase, given_back
+from judge.executor import table as table_module
+from judge.executor.table import NEARLY, TaskPhase, TaskTable, given_back
 from judge.model.messages import Assignment, ClaimRef, Completed, ReportReply, Result, Status, Submission, Verdict
 from tests.support.examples import at_least
 
@@ -25,21 +25,21 @@ def ref(one: Assignment) -> ClaimRef:
     return ClaimRef(id=one.id, claim=one.claim)
 
 
-def board() -> Board:
-    return Board("e1", "inc")
+def table() -> TaskTable:
+    return TaskTable("e1", "inc")
 
 
 def test_the_first_report_introduces_and_counts():
-    one = board()
+    one = table()
     first, second = one.request(2, None), one.request(0, None)
     assert (first.executor, first.incarnation, first.sequence, first.vacant) == ("e1", "inc", 1, 2)
     assert second.sequence == 2
 
 
 def test_life_of_a_task():
-    one, task = board(), assignment(1)
+    one, task = table(), assignment(1)
     assert one.answered(ReportReply(add=[task])).start == [task]
-    assert one.tasks[task.claim].phase is Phase.PREPARING
+    assert one.tasks[task.claim].phase is TaskPhase.PREPARING
     assert one.waiting() == []
     assert one.free(2) == 1
     assert [e.waiting for e in one.request(1, None).executing] == [True]
@@ -67,7 +67,7 @@ def test_life_of_a_task():
 
 
 def test_an_answer_that_comes_twice_adds_once():
-    one, task = board(), assignment(1)
+    one, task = table(), assignment(1)
     one.answered(ReportReply(add=[task]))
     assert one.answered(ReportReply(add=[task])).start == []
     one.finished(completed(task))
@@ -75,7 +75,7 @@ def test_an_answer_that_comes_twice_adds_once():
 
 
 def test_drop_kills_what_runs_and_forgets_the_rest():
-    one = board()
+    one = table()
     waiting, running, done, unknown = (assignment(n) for n in range(4))
     one.answered(ReportReply(add=[waiting, running, done]))
     one.prepared(running.claim, 1.0)
@@ -95,7 +95,7 @@ def test_drop_kills_what_runs_and_forgets_the_rest():
 
 
 def test_a_task_may_come_back_under_a_new_claim_while_the_old_one_dies():
-    one, old = board(), assignment(1)
+    one, old = table(), assignment(1)
     one.answered(ReportReply(add=[old]))
     one.prepared(old.claim, 1.0)
     one.started(old.claim, 0)
@@ -106,7 +106,7 @@ def test_a_task_may_come_back_under_a_new_claim_while_the_old_one_dies():
 
 
 def test_asking_ahead_ends_by_itself():
-    one, task = board(), assignment(1)
+    one, task = table(), assignment(1)
     one.answered(ReportReply(add=[task]))
     one.prepared(task.claim, 1.0)
     one.started(task.claim, 0)
@@ -125,7 +125,7 @@ def test_asking_ahead_ends_by_itself():
 
 
 def test_drained():
-    one = board()
+    one = table()
     one.answered(ReportReply(drain=True))
     assert one.vacant(2, 0.0) == one.free(2) == 0
     one.answered(ReportReply())
@@ -133,7 +133,7 @@ def test_drained():
 
 
 def test_an_upload_holds_its_result_back():
-    one, task = board(), assignment(1)
+    one, task = table(), assignment(1)
     one.answered(ReportReply(add=[task]))
     one.finished(completed(task), upload="/out")
     assert not one.urgent
@@ -141,14 +141,14 @@ def test_an_upload_holds_its_result_back():
     assert not sent.complete
     assert [(e.claim, e.progress) for e in sent.executing] == [(task.claim, "judged")]
     assert one.free(1) == 1
-    assert one.uploaded(task.claim, "a" * 64)
+    one.uploaded(task.claim, "a" * 64)
     assert one.urgent
     assert one.request(1, None).complete[0].result.stdout_blob == "a" * 64
-    assert not one.uploaded("unknown", None)
+    one.uploaded("unknown", None)
 
 
 def test_a_refused_upload_says_so():
-    one, task = board(), assignment(1)
+    one, task = table(), assignment(1)
     one.hold(completed(task, result=Result(reason="r")), upload="/out")
     one.uploaded(task.claim, None, "too large")
     assert one.completions[task.claim].completed.result.reason == "r; too large"
@@ -158,8 +158,8 @@ def test_a_refused_upload_says_so():
 
 
 def test_reports_are_bounded(monkeypatch):
-    monkeypatch.setattr(state, "REPORT_BYTES", 5000)
-    one = board()
+    monkeypatch.setattr(table_module, "REPORT_BYTES", 5000)
+    one = table()
     for number in range(4):
         one.hold(completed(assignment(number), result=Result(reason="x" * 2000)))
     one.hold(completed(assignment(9), result=Result(reason="x" * 9000)))
@@ -172,16 +172,16 @@ def test_reports_are_bounded(monkeypatch):
 
 
 def test_give_backs_are_not_spooled():
-    one, task = board(), assignment(1)
+    one, task = table(), assignment(1)
     one.take(task)
-    one.finished(given_back(task, "why", strike=False))
+    one.finished(given_back(task, "why", penalty=False))
     sent = one.request(0, None).complete[0]
     assert (sent.retry, sent.strike, sent.status, sent.result.reason) == (True, False, Status.RETRYING, "why")
     assert one.unsafe() == []
 
 
 def test_events_of_unknown_tasks_are_ignored():
-    one = board()
+    one = table()
     one.status("x", Status.RUNNING, "")
     assert one.cancel("x") is None
     assert not one.finished(completed(assignment(1)))
@@ -224,7 +224,7 @@ STEPS = st.lists(st.sampled_from(["report", "lost request", "lost answer", "canc
 @settings(max_examples=at_least(200))
 @given(STEPS, st.integers(1, 3))
 def test_nothing_is_committed_twice_and_everything_ends(steps, slots):
-    one, other = board(), Judicators()
+    one, other = table(), Judicators()
 
     def report(step: str) -> None:
         request = one.request(one.vacant(slots, 0.0), None)
@@ -239,12 +239,12 @@ def test_nothing_is_committed_twice_and_everything_ends(steps, slots):
     def work() -> None:
         for claim in list(one.tasks):
             one.prepared(claim, 1.0)
-        busy = sum(entry.phase is Phase.RUNNING for entry in one.tasks.values())
+        busy = sum(entry.phase is TaskPhase.RUNNING for entry in one.tasks.values())
         for claim in one.waiting()[: slots - busy]:
             one.started(claim, 0)
 
     def finish() -> None:
-        for entry in [entry for entry in one.tasks.values() if entry.phase is Phase.RUNNING][:1]:
+        for entry in [entry for entry in one.tasks.values() if entry.phase is TaskPhase.RUNNING][:1]:
             one.finished(completed(entry.assignment))
 
     for step in steps:

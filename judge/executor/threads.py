@@ -86,12 +86,12 @@ class Mailbox:
             os.eventfd_read(self._fd)
         except BlockingIOError:
             return []
-        found = []
+        mail = []
         while True:
             try:
-                found.append(self._queue.get_nowait())
+                mail.append(self._queue.get_nowait())
             except queue.Empty:
-                return found
+                return mail
 
 
 class ThreadPool:
@@ -118,7 +118,7 @@ class ThreadPool:
                 self._mailbox.post(Failed(exc))
 
 
-class Reporter:
+class JudicatorCalls:
     """Two threads that talk to the judicators: one reports, one parks Wait calls."""
 
     def __init__(self, rpc: RpcClient, mailbox: Mailbox, executor: str, incarnation: str) -> None:

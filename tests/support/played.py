@@ -1,0 +1,302 @@
+"""An executor's main loop that runs, between judicators and a slot that the test plays.
+
+The loop is the real one with all its parts. The slot is a real process at the other end of the real channel, which
+passes everything on to the test and takes everything from it. The judicators are calls that do not leave the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from judge.config import ExecutorConfig
+from judge.errors import NotFoundError
+from judge.executor import slots
+from judge.executor.blobs import BlobCache
+from judge.executor.channel import Cancel, Help, Job, Reader, Ready, Settings, send
+from judge.executor.data import BlobClient
+from judge.executor.loop import Loop
+from judge.executor.machine import Disk
+from judge.executor.parts import Parts
+from judge.executor.spool import Spool, Spooled
+from judge.executor.table import TaskTable
+from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
+from judge.model.messages import (
+    Assignment,
+    ClaimRef,
+    Completed,
+    Message,
+    ReportReply,
+    ReportRequest,
+    Result,
+    Status,
+    Submission,
+    Verdict,
+    WaitReply,
+)
+from tests.support.servers import wait_for
+
+PATIENCE = 30.0
+# Passes bytes on between the channel and the test, in both directions, until either is closed.
+RELAY = """
+import os, sys, threading
+def pump(source, target):
+    while data := os.read(source, 65536):
+        while data:
+            data = data[os.write(target, data):]
+    os._exit(0)
+channel, test = map(int, sys.argv[1:])
+threading.Thread(target=pump, args=(channel, test)).start()
+pump(test, channel)
+"""
+
+
+class PlayedSlot(slots.Slot):
+    """A slot whose process does what the test says; each of its lives says that it is ready, unless it is `mute`."""
+
+    lives = 0
+    mute = False
+    ours: socket.socket | None = None
+
+    def start(self, now: float) -> None:
+        """Start the process, as Slot.start does."""
+        self.hang_up()
+        channel, theirs = socket.socketpair()
+        self.ours, far = socket.socketpair()
+        ends = [theirs.fileno(), far.fileno()]
+        self.process = subprocess.Popen([sys.executable, "-ISc", RELAY, *map(str, ends)], pass_fds=ends)
+        theirs.close()
+        far.close()
+        self.sock, self.reader = channel, Reader(channel)
+        self.state = slots.SlotState.STARTING
+        self.deadline = now + slots.START_GRACE
+        self.ours.settimeout(PATIENCE)
+        if not self.mute:
+            self.say(Ready())
+        self.lives += 1
+
+    def hang_up(self) -> None:
+        """End the process, as if by itself."""
+        if self.ours is not None:
+            self.ours.close()
+
+    def say(self, message: Message) -> None:
+        """Tell main something."""
+        send(self.ours, message)
+
+    def told(self) -> Job | Help | Cancel | None:
+        """The next thing that main tells this slot; None when it has gone."""
+        return Reader(self.ours).for_slot()
+
+    def job(self) -> str:
+        """The claim of the job that comes next."""
+        told = self.told()
+        assert isinstance(told, Job), told
+        return told.assignment.claim
+
+
+class Judicators:
+    """Take reports and blobs, and assign what a test wants assigned.
+
+    `fault` is raised instead of every answer while it is set, each of `faults` instead of one.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[ReportRequest] = []
+        self.completed: dict[str, Completed] = {}
+        self.blobs: dict[str, bytes] = {}
+        self.fault: Exception | None = None
+        self.faults: list[Exception] = []
+        self.blob_fault: Exception | None = None
+        self.drain = False
+        self.asked_for_blobs = threading.Event()
+        self.blobs_may_go = threading.Event()
+        self.parked = threading.Event()
+        self.blobs_may_go.set()
+        self._next = ReportReply()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+
+    def call(self, method: str, request: Message, reply: type[Message], **_: Any) -> Message:
+        """RpcClient.call."""
+        if method == "wait":
+            self.parked.set()
+            woken = self._wake.wait(PATIENCE)
+            self._wake.clear()
+            return WaitReply(wake=woken)
+        assert isinstance(request, ReportRequest)
+        with self._lock:
+            self.requests.append(request.model_copy(deep=True))
+            if self.faults:
+                raise self.faults.pop(0)
+            if self.fault is not None:
+                raise self.fault
+            answer, self._next = self._next, ReportReply()
+            answer.drain = self.drain
+            for done in request.complete:
+                self.completed[done.claim] = done
+                answer.settled.append(ClaimRef(id=done.id, claim=done.claim))
+            return answer
+
+    def get_blob(self, sha: str, target: Path) -> None:
+        """RpcClient.get_blob."""
+        self._blob_call()
+        if sha not in self.blobs:
+            raise NotFoundError(f"there is no blob {sha}")
+        target.write_bytes(self.blobs[sha])
+
+    def put_file(self, file: IO[bytes], sha: str, length: int) -> None:
+        """RpcClient.put_file."""
+        self._blob_call()
+        file.seek(0)
+        self.blobs[sha] = file.read()
+        assert (hashlib.sha256(self.blobs[sha]).hexdigest(), len(self.blobs[sha])) == (sha, length)
+
+    def _blob_call(self) -> None:
+        self.asked_for_blobs.set()
+        assert self.blobs_may_go.wait(PATIENCE)
+        if self.blob_fault is not None:
+            raise self.blob_fault
+
+    def put(self, data: bytes) -> str:
+        """Have a blob."""
+        sha = hashlib.sha256(data).hexdigest()
+        self.blobs[sha] = data
+        return sha
+
+    def assign(self, *assignments: Assignment) -> None:
+        """With the answer to the next report."""
+        with self._lock:
+            self._next.add += assignments
+
+    def drop(self, *assignments: Assignment) -> None:
+        """With the answer to the next report."""
+        with self._lock:
+            self._next.drop += [ClaimRef(id=one.id, claim=one.claim) for one in assignments]
+
+    def wake(self) -> None:
+        """Answer the Wait that is parked, or the next one."""
+        self._wake.set()
+
+    def report(self, condition: Callable[[ReportRequest], object] = bool, what: str = "a report") -> ReportRequest:
+        """Wait for a report that begins from now on and is so; for what more than one says."""
+        seen = len(self.requests)
+
+        def look() -> ReportRequest | None:
+            return next((request for request in self.requests[seen:] if condition(request)), None)
+
+        request = wait_for(look, PATIENCE, what)
+        assert isinstance(request, ReportRequest)
+        return request
+
+    def result(self, claim: str) -> Completed:
+        """Wait until this has been reported as complete."""
+        wait_for(lambda: claim in self.completed, PATIENCE, f"the result of {claim}")
+        return self.completed[claim]
+
+
+class Played:
+    """One executor with one slot; `start` begins its loop, in a thread."""
+
+    def __init__(self, config: ExecutorConfig, *earlier: Spooled, spool_bytes: int | None = None) -> None:
+        """`earlier` are results in its spool."""
+        work = config.work_dir
+        self.judicators = Judicators()
+        self.outputs = work / "outputs"
+        self.outputs.mkdir(exist_ok=True)
+        self.spool = work / "spool"
+        table = TaskTable(config.name, "inc")
+        for entry in earlier:
+            table.hold(entry.completed, upload=entry.upload, spooled=True)
+        self.slot = PlayedSlot(
+            Settings(index=0, core=None, executor=config.name, outputs=self.outputs, cgroup=config.cgroup)
+        )
+        planned = slots.Slots([])
+        planned.slots.append(self.slot)
+        mailbox = Mailbox()
+        rpc: Any = self.judicators
+        self.loop = Loop(
+            Parts(
+                config=config,
+                table=table,
+                slots=planned,
+                spool=Spool(self.spool, spool_bytes or config.spool_bytes),
+                disk=Disk(work, config.min_free_bytes),
+                blob_client=BlobClient(BlobCache(work / "blobs", config.blob_cache_bytes, rpc.get_blob), rpc),
+                mailbox=mailbox,
+                pool=ThreadPool(mailbox, 1),
+                calls=JudicatorCalls(rpc, mailbox, config.name, "inc"),
+                outputs=self.outputs,
+            )
+        )
+        self.loop.know_languages({"c": "gcc 1"})
+        self.exit_code: int | None = None
+        self._thread = threading.Thread(target=self._run, name="loop")
+
+    def _run(self) -> None:
+        self.exit_code = self.loop.run()
+
+    def start(self) -> Played:
+        """Begin the loop, and wait for the slot's first life."""
+        self._thread.start()
+        wait_for(lambda: self.slot.lives or not self._thread.is_alive(), PATIENCE, "a slot")
+        return self
+
+    def ended(self) -> int | None:
+        """Wait until the loop ends by itself, or has been told to; its exit code."""
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive(), "the loop still runs"
+        return self.exit_code
+
+    def close(self) -> None:
+        """End the loop, however far it is."""
+        if self._thread.ident is not None:
+            self.judicators.blobs_may_go.set()
+            self.slot.hang_up()
+            self.loop.stop()
+            self.ended()
+        self.slot.hang_up()
+
+    def spooled(self) -> list[str]:
+        """The names of the results in the spool."""
+        return sorted(path.name for path in self.spool.glob("*.json"))
+
+    def take(self, assignment: Assignment) -> None:
+        """Have a task assigned and given to the slot."""
+        self.judicators.assign(assignment)
+        assert self.slot.job() == assignment.claim
+
+
+class Watcher(logging.Handler):
+    """Calls `act` when the executor logs a line with these words."""
+
+    def __init__(self, words: str, act: Callable[[], None]) -> None:
+        super().__init__()
+        self._words = words
+        self._act = act
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Called by the thread that logs."""
+        if self._words in record.getMessage():
+            self._act()
+
+
+def assignment(number: int = 1, **fields: Any) -> Assignment:
+    """The first attempt of a task."""
+    fields.setdefault("submission", Submission(command="true"))
+    return Assignment(id=f"{number:024x}", attempt=1, claim=f"c{number}", **fields)
+
+
+def completed(number: int = 1, **fields: Any) -> Completed:
+    """Its result: accepted."""
+    fields.setdefault("result", Result())
+    return Completed(
+        id=f"{number:024x}", attempt=1, claim=f"c{number}", status=Status.SUCCESS, verdict=Verdict.AC, **fields
+    )
