@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import sys
@@ -13,19 +12,10 @@ from typing import Annotated, Any
 import typer
 
 import judge
-from judge import log as logs
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
+from judge.kinds import KINDS
 
 EXIT_INTERRUPTED = 130  # as shells report SIGINT
-
-KINDS = {
-    "boot": "judge.boot.main",
-    "etcd": "judge.etcd.member",
-    "mongodb": "judge.mongodb.member",
-    "judicator": "judge.judicator.main",
-    "executor": "judge.executor.main",
-    "gateway": "judge.gateway.daemon",
-}
 
 app = typer.Typer(
     name="judge",
@@ -85,18 +75,6 @@ def say(sentence: str) -> None:
     typer.echo(f"{prefix}judge: {sentence}", err=True)
 
 
-def run_daemon(kind: str, path: Path, **options: Any) -> int:
-    """Load a daemon's config, set up its log, and hand over to its `run`; returns its exit code."""
-    from judge.boot.pidfile import keep_private  # noqa: PLC0415 - a daemon loads only what it needs
-    from judge.config import MODELS, load  # noqa: PLC0415
-
-    keep_private()
-    config = load(MODELS[kind], path, options.pop("boot_overrides", ()))
-    logs.setup(config.log_level, journal="JOURNAL_STREAM" in os.environ)
-    run: Callable[..., int] = importlib.import_module(KINDS[kind]).run
-    return run(config, **options)
-
-
 @app.command()
 def boot(
     config: ConfigOption = Path("/etc/judge/boot.yml"),
@@ -108,39 +86,43 @@ def boot(
     ] = None,
 ) -> int:
     """Keep this host's services running: start in order, restart what fails, stop in reverse."""
-    from judge.boot.render import parse_overrides  # noqa: PLC0415
-    from judge.config import BootConfig, load  # noqa: PLC0415
+    from judge import daemon  # noqa: PLC0415 - a command loads only what it needs
+    from judge.boot import main  # noqa: PLC0415
+    from judge.config import BootConfig  # noqa: PLC0415
+    from judge.config.rendering import parse_overrides  # noqa: PLC0415
 
     items = settings or []
     own = parse_overrides([item for item in items if item.startswith("boot.")], ["boot"]).get("boot", ())
-    names = [service.name for service in load(BootConfig, config, own).services]
-    overrides = parse_overrides(items, ["boot", *names])
-    return run_daemon("boot", config, boot_overrides=own, overrides=overrides)
+    loaded = daemon.begin(BootConfig, config, own)
+    overrides = parse_overrides(items, ["boot", *(service.name for service in loaded.services)])
+    return daemon.ended(lambda: main.run(loaded, overrides=overrides))
 
 
-@app.command()
-def etcd(config: ConfigOption = Path("/etc/judge/etcd.yml")) -> int:
-    """Run this host's etcd member, or its local proxy."""
-    return run_daemon("etcd", config)
+def _add(kind: str) -> None:
+    """Give a kind of daemon its command."""
+
+    def start(config: ConfigOption = Path(f"/etc/judge/{kind}.yml")) -> int:
+        return _start(kind, config)
+
+    app.command(kind, help=KINDS[kind].help)(start)
 
 
-@app.command()
-def mongodb(config: ConfigOption = Path("/etc/judge/mongodb.yml")) -> int:
-    """Run this host's MongoDB replica-set member."""
-    return run_daemon("mongodb", config)
+def _start(kind: str, config: Path) -> int:
+    from judge import daemon  # noqa: PLC0415
+
+    return daemon.start(kind, config)
 
 
-@app.command()
-def judicator(config: ConfigOption = Path("/etc/judge/judicator.yml")) -> int:
-    """Serve tasks to executors and gateways, and lead when elected."""
-    return run_daemon("judicator", config)
+for _kind in KINDS:
+    if _kind != "executor":  # it has a command of its own below
+        _add(_kind)
 
 
 @executor_app.callback(invoke_without_command=True)
 def executor(context: typer.Context, config: ConfigOption = Path("/etc/judge/executor.yml")) -> int:
     """Judge tasks on this host's cores."""
     context.obj = config
-    return 0 if context.invoked_subcommand else run_daemon("executor", config)
+    return 0 if context.invoked_subcommand else _start("executor", config)
 
 
 @executor_app.command("check")
@@ -154,12 +136,6 @@ def executor_check(context: typer.Context) -> int:
     for one in findings:
         typer.echo(f"{one.level}  {one.item:20}  {one.text}")
     return EXIT_FAILED if any(one.level == "FAIL" for one in findings) else 0
-
-
-@app.command()
-def gateway(config: ConfigOption = Path("/etc/judge/gateway.yml")) -> int:
-    """Serve the HTTP API and the web pages."""
-    return run_daemon("gateway", config)
 
 
 @app.command()
@@ -207,7 +183,7 @@ def config_check(
     kind: KindOption = None,
 ) -> None:
     """Check configs; the first fault is printed as FILE:LINE: sentence, with exit code 2."""
-    from judge.boot.check import check_files  # noqa: PLC0415
+    from judge.config.rendering import check_files  # noqa: PLC0415
 
     for path, found in check_files(files, kind):
         typer.echo(f"{path}: good ({found})")
@@ -216,8 +192,8 @@ def config_check(
 @config_app.command("print")
 def config_print(file: Annotated[Path, typer.Argument(help="The config to print.")], kind: KindOption = None) -> None:
     """Print a config as the daemon sees it: checked, with every default filled in."""
-    from judge.boot.check import kind_of  # noqa: PLC0415
     from judge.config import MODELS, dump, load  # noqa: PLC0415
+    from judge.config.rendering import kind_of  # noqa: PLC0415
 
     if file.suffix == ".j2":
         msg = f"{file} is a template; print the boot.yml that names it, or the file in boot's run directory"

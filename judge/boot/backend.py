@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import judge
+from judge import files
 from judge.boot.plan import Process
 from judge.config import BootService
+from judge.config.together import Rendered
 
 
 @dataclass
@@ -78,3 +82,18 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Give descriptors back; services keep running."""
+
+
+def write_config(rendered: Rendered, run_dir: Path) -> Path:
+    """Put a checked config into the run directory, where its daemon reads it; returns the path. Raises OSError."""
+    path = run_dir / f"{rendered.service.name}.yml"
+    files.replace(path, rendered.text, durable=True)
+    return path
+
+
+def fingerprint(command: Sequence[str], config: Path) -> str:
+    """A digest of everything that a service is started with: command, config and version of this package."""
+    digest = hashlib.sha256()
+    for part in (judge.__version__, *command, config.read_text(encoding="utf-8")):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()

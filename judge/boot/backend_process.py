@@ -20,9 +20,8 @@ from pathlib import Path
 
 from judge import clock, failpoint
 from judge.boot import pidfile, procs
-from judge.boot.backend import Seen, Unit
+from judge.boot.backend import Seen, Unit, fingerprint
 from judge.boot.plan import Process
-from judge.boot.render import fingerprint
 from judge.errors import EXIT_FAILED
 
 log = logging.getLogger(__name__)

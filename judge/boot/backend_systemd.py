@@ -14,9 +14,8 @@ from pathlib import Path
 
 from judge import clock
 from judge.boot import pidfile, procs, systemd
-from judge.boot.backend import Seen, Unit
+from judge.boot.backend import Seen, Unit, fingerprint
 from judge.boot.plan import Process
-from judge.boot.render import fingerprint
 from judge.boot.systemd import Shown, unit_name
 from judge.errors import EXIT_FAILED, EXIT_REFUSED, RefusedError
 

@@ -15,10 +15,13 @@ from pathlib import Path
 
 import judge
 from judge import clock
-from judge.boot import holds, pidfile, plan, render, serving, status
-from judge.boot.backend import Backend, Seen, Unit
+from judge.boot import holds, pidfile, plan, serving, status
+from judge.boot.backend import Backend, Seen, Unit, write_config
 from judge.boot.plan import Action, Facts, Phase, Process, State
-from judge.config import BootConfig, BootService, Override
+from judge.config import BootConfig, BootService
+from judge.config.reading import Override
+from judge.config.rendering import Overrides, render
+from judge.config.together import Rendered
 from judge.errors import ConfigError
 from judge.notify import notify
 
@@ -62,11 +65,11 @@ class Loop:
     def __init__(
         self,
         config: BootConfig,
-        rendered: Sequence[render.Rendered],
+        rendered: Sequence[Rendered],
         backend: Backend,
         prepare: Prepare,
         *,
-        overrides: render.Overrides | None = None,
+        overrides: Overrides | None = None,
         listener: serving.Listener | None = None,
         observer: Observer | None = None,
     ) -> None:
@@ -305,14 +308,14 @@ class Loop:
             return
         service.signature = found
         try:
-            rendered = render.render(service.source, self._config.variables, service.overrides)
+            rendered = render(service.source, self._config.variables, service.overrides)
         except ConfigError as exc:
             log.warning("%s: the changed config is not used: %s", service.unit.name, exc)
             return
         try:
             if service.unit.config.read_text(encoding="utf-8") == rendered.text:
                 return
-            render.write(rendered, self._run_dir)
+            write_config(rendered, self._run_dir)
         except OSError as exc:
             log.warning("%s: the changed config cannot be written: %s", service.unit.name, exc)
             return

@@ -9,13 +9,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from judge import files, metrics
-from judge.boot import render, serving
-from judge.boot.backend import Unit
+from judge.boot import serving
+from judge.boot.backend import Unit, write_config
 from judge.boot.backend_process import ProcessBackend, daemon_command, minimal_environment
 from judge.boot.backend_systemd import SystemdBackend, check_host
 from judge.boot.loop import Loop, Observer
 from judge.boot.pidfile import BootLock
 from judge.config import BootConfig
+from judge.config.rendering import Overrides, render_all
+from judge.config.together import Rendered
 from judge.errors import RefusedError
 
 log = logging.getLogger(__name__)
@@ -26,7 +28,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def run(
     config: BootConfig,
     *,
-    overrides: render.Overrides | None = None,
+    overrides: Overrides | None = None,
     observer: Observer | None = None,
     command: Callable[[Unit], Sequence[str]] = daemon_command,
     lock: BootLock | None = None,
@@ -38,7 +40,7 @@ def run(
     """
     if config.backend == "systemd":
         check_host()
-    rendered = render.render_all(config, overrides or {})
+    rendered = render_all(config, overrides or {})
     make_directory(config.run_dir)
     if config.log_dir is not None and config.backend == "process":
         make_directory(config.log_dir)
@@ -46,7 +48,7 @@ def run(
     try:
         files.sweep(config.run_dir)
         for one in rendered:
-            render.write(one, config.run_dir)
+            write_config(one, config.run_dir)
         metrics.serve(config.metrics)
         asyncio.run(_main(config, rendered, overrides, observer, command))
     finally:
@@ -76,8 +78,8 @@ def _listen(run_dir: Path) -> serving.Listener | None:
 
 async def _main(
     config: BootConfig,
-    rendered: Sequence[render.Rendered],
-    overrides: render.Overrides | None,
+    rendered: Sequence[Rendered],
+    overrides: Overrides | None,
     observer: Observer | None,
     command: Callable[[Unit], Sequence[str]],
 ) -> None:

@@ -38,7 +38,7 @@ from judge.config import (
     Port,
     Tls,
     dump,
-    load_model,
+    load,
 )
 from judge.errors import RefusedError, UsageError
 from judge.rpc import pki
@@ -133,7 +133,7 @@ class Directory:
         if not path.exists():
             cluster = self._new_cluster(DEFAULT_PORT if port is None else port or free_port(set()))
         else:
-            cluster = load_model(ClusterFile, path)
+            cluster = load(ClusterFile, path)
             self._check_cluster(cluster)
         if port and port != cluster.ports.gateway:
             cluster = cluster.model_copy(update={"ports": cluster.ports.model_copy(update={"gateway": port})})

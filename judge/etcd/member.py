@@ -13,7 +13,7 @@ from pathlib import Path
 
 from judge import clock, metrics
 from judge.config import EtcdConfig
-from judge.errors import EXIT_FAILED, JudgeError, OutcomeUnknownError, RefusedError, UnavailableError, UsageError
+from judge.errors import EXIT_FAILED, OutcomeUnknownError, RefusedError, UnavailableError, UsageError
 from judge.etcd import planner
 from judge.etcd.check import Check, answers, serves
 from judge.etcd.client import Etcd
@@ -36,7 +36,6 @@ from judge.etcd.proxy import ProxyDaemon
 from judge.failpoint import hit
 from judge.notify import notify
 from judge.process import ChildProcess
-from judge.stopping import on_signals
 
 log = logging.getLogger(__name__)
 
@@ -48,20 +47,14 @@ _HOW: dict[type[Step], str] = {
 }
 
 
-def run(config: EtcdConfig) -> int:
-    """Run the member or the proxy until SIGTERM or SIGINT, or until its server ends; returns the exit code."""
-    stop = on_signals()
-    try:
-        metrics.serve(config.metrics)
-        check_urls(config)
-        binary = check_binary(config)
-        if config.mode == "proxy":
-            return ProxyDaemon(config, binary, stop).run()
-        return _MemberDaemon(config, binary, stop).run()
-    except JudgeError as exc:
-        log.error("%s", exc)  # noqa: TRY400 - an expected end in one sentence; a traceback would hide it
-        notify(f"STATUS={exc}")
-        return exc.exit_code
+def run(config: EtcdConfig, stop: threading.Event) -> int:
+    """Run the member or the proxy until `stop` is set, or until its server ends; returns the exit code."""
+    metrics.serve(config.metrics)
+    check_urls(config)
+    binary = check_binary(config)
+    if config.mode == "proxy":
+        return ProxyDaemon(config, binary, stop).run()
+    return _MemberDaemon(config, binary, stop).run()
 
 
 def data_dir(config: EtcdConfig) -> DataDir:

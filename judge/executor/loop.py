@@ -96,7 +96,7 @@ class Loop:
         self._selector.register(parts.mailbox, selectors.EVENT_READ, None)
 
     def stop(self) -> None:
-        """Ask the loop to end; called by signal handlers."""
+        """Ask the loop to end; any thread may call it."""
         self.dispatcher.stopping = True
         self.parts.mailbox.wake()
 

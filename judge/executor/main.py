@@ -5,14 +5,13 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import signal
+import threading
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import judge
 from judge import clock, files, metrics
-from judge import log as logs
 from judge.config import ExecutorConfig
 from judge.errors import ConfigError, RefusedError
 from judge.etcd.client import Etcd
@@ -196,13 +195,17 @@ def find_languages(config: ExecutorConfig, loop: Loop) -> None:
     loop.parts.pool.do(work)
 
 
-def run(config: ExecutorConfig) -> int:
-    """Run an executor until SIGTERM or SIGINT; returns the exit code.
+def _stop(stop: threading.Event, loop: Loop) -> None:
+    stop.wait()
+    loop.stop()
+
+
+def run(config: ExecutorConfig, stop: threading.Event) -> int:
+    """Run an executor until `stop` is set; returns the exit code.
 
     Raises RefusedError where it must not run (no sandbox, the work directory is another's) and ConfigError for
     settings that cannot be used.
     """
-    logs.setup(config.log_level, journal="JOURNAL_STREAM" in os.environ)
     _check_files(config)
     load_table(config.languages)
     lock = lock_work_dir(config.work_dir)
@@ -212,8 +215,7 @@ def run(config: ExecutorConfig) -> int:
         metrics.serve(config.metrics)
         with Etcd(config.etcd) as etcd:
             loop = make(config, etcd, checked)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: loop.stop())
+            threading.Thread(target=_stop, args=(stop, loop), name="stop", daemon=True).start()
             find_languages(config, loop)
             return loop.run()
     finally:

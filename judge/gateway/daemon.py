@@ -24,7 +24,6 @@ from judge.gateway.front.server import ALIVE, Front
 from judge.gateway.notes import TokenWatch
 from judge.notify import notify
 from judge.process import ChildProcess, find_binary
-from judge.stopping import on_signals
 
 log = logging.getLogger(__name__)
 
@@ -153,13 +152,12 @@ def _metrics_dir(settings: GatewayConfig) -> Path:
     return directory
 
 
-def run(config: GatewayConfig) -> int:
-    """Run uWSGI until SIGTERM or SIGINT (0), or until it ends by itself (1) (seed: Uwsgi.run).
+def run(config: GatewayConfig, stop: threading.Event) -> int:
+    """Run uWSGI until `stop` is set (0), or until it ends by itself (1) (seed: Uwsgi.run).
 
     Raises ConfigError for tokens or a session key that cannot be used and RefusedError for a port in use; boot and
     systemd start it again after any other end.
     """
-    stop = on_signals()
     tokens, key = auth.Tokens(config.tokens), auth.read_session_key(config.session_key)
     binary = find_uwsgi(config.binary)
     with contextlib.ExitStack() as stack:

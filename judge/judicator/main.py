@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-import signal
+import threading
 from collections.abc import Awaitable, Callable
 
 from prometheus_client import Gauge
@@ -199,20 +199,15 @@ def _known(exc: Exception) -> JudgeError | None:
     return translate(exc) if isinstance(exc, PyMongoError) else None
 
 
-async def _serve(config: JudicatorConfig, batch: int) -> int:
-    """Run until SIGTERM or SIGINT; the exit code."""
+async def _serve(config: JudicatorConfig, stop: threading.Event, batch: int) -> int:
+    """Run until `stop` is set; the exit code."""
     judicator = Judicator(config, batch=batch)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     metrics.serve(config.metrics)
     await judicator.start()
     notify("READY=1")
     crashed: BaseException | None = None
     while not stop.is_set() and crashed is None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), _BEAT)
+        await asyncio.to_thread(stop.wait, _BEAT)
         crashed = judicator.crashed()
     notify("STOPPING=1")
     if crashed is not None:
@@ -224,10 +219,6 @@ async def _serve(config: JudicatorConfig, batch: int) -> int:
     return 1 if crashed is not None else 0
 
 
-def run(config: JudicatorConfig, batch: int = BATCH) -> int:
-    """The daemon `judge judicator`: serves until SIGTERM; returns the exit code (3: refused, see errors.py)."""
-    try:
-        return asyncio.run(_serve(config, batch))
-    except JudgeError as exc:
-        log.critical("%s", exc)
-        return exc.exit_code
+def run(config: JudicatorConfig, stop: threading.Event, batch: int = BATCH) -> int:
+    """Serve until `stop` is set; returns the exit code: 1 when a loop broke. Raises RefusedError, ConfigError."""
+    return asyncio.run(_serve(config, stop, batch))

@@ -68,8 +68,7 @@ class Language(config.Model):
         for name, value in self.env.items():
             _check_placeholders(f"env.{name}", value)
         if "{entry}" in self.source_name and self.entry != "class":
-            msg = "source_name: '{entry}' needs 'entry: class'"
-            raise ValueError(msg)
+            raise config.fault("source_name: '{entry}' needs 'entry: class'", "source_name")
         return self
 
     def plan(self, source: str, filename: str | None, memory: int) -> Plan:
@@ -242,8 +241,7 @@ def _check_placeholders(field: str, text: str) -> None:
     unknown = set(_PLACEHOLDER.findall(text)) - _KNOWN
     if unknown:
         known = ", ".join(f"{{{name}}}" for name in sorted(_KNOWN))
-        msg = f"{field}: unknown placeholder '{{{min(unknown)}}}'; known are {known}"
-        raise ValueError(msg)
+        raise config.fault(f"{field}: unknown placeholder '{{{min(unknown)}}}'; known are {known}", field)
 
 
 def _examine(language: Language, timeout: float) -> tuple[str, str]:

@@ -7,13 +7,11 @@ that it serves and makes the passes of its membership, on the primary one planne
 from __future__ import annotations
 
 import logging
-import os
 import threading
 
 from prometheus_client import Gauge
 
 from judge import clock, metrics
-from judge import log as logs
 from judge.config import MongodbConfig
 from judge.errors import EXIT_FAILED, JudgeError, RefusedError, UnavailableError
 from judge.etcd.client import Etcd
@@ -24,7 +22,6 @@ from judge.mongodb.replica import Replica, credentials
 from judge.mongodb.server import packaged_binary
 from judge.notify import notify
 from judge.process import ChildProcess
-from judge.stopping import on_signals
 
 __all__ = ["packaged_binary", "run"]
 
@@ -162,19 +159,13 @@ def _supervise(config: MongodbConfig, etcd: Etcd, stop: threading.Event) -> int:
     return EXIT_FAILED
 
 
-def run(config: MongodbConfig) -> int:
-    """Run one replica-set member until SIGTERM or SIGINT, or until mongod ends; returns the exit code.
+def run(config: MongodbConfig, stop: threading.Event) -> int:
+    """Run one replica-set member until `stop` is set, or until mongod ends; returns the exit code.
 
     0 after an orderly stop, 3 when a person has to act first (boot does not start it again), 1 otherwise. An ordinary
     stop keeps the registration, unlike the seed: it is the start of a restart, and a set that drops each member that
     restarts would copy its data anew every time. `leave_on_stop` withdraws it.
     """
-    logs.setup(config.log_level, journal="JOURNAL_STREAM" in os.environ)
-    stop = on_signals()
-    try:
-        metrics.serve(config.metrics)
-        with Etcd(config.etcd) as etcd:
-            return _supervise(config, etcd, stop)
-    except JudgeError as exc:
-        log.error("%s", exc)  # noqa: TRY400  one sentence for a person, never a traceback
-        return exc.exit_code
+    metrics.serve(config.metrics)
+    with Etcd(config.etcd) as etcd:
+        return _supervise(config, etcd, stop)

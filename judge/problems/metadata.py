@@ -195,15 +195,13 @@ class ProblemYaml(_Section):
     @model_validator(mode="after")
     def _named(self) -> Self:
         if not self.legacy and self.name is None:
-            msg = "key 'name' is missing; format 2025-09 requires it"
-            raise ValueError(msg)
+            raise config.fault("key 'name' is missing; format 2025-09 requires it")
         if not self.legacy and self.model_fields_set & {"validation", "validator_flags", "grading", "author"}:
             key = min(self.model_fields_set & {"validation", "validator_flags", "grading", "author"})
-            msg = f"{key}: belongs to the legacy format; format 2025-09 has no such key"
-            raise ValueError(msg)
+            raise config.fault(f"{key}: belongs to the legacy format; format 2025-09 has no such key", key)
         if self.limits.validation_passes is not None and ProblemType.MULTI_PASS not in self.types:
-            msg = "limits.validation_passes: belongs to multi-pass problems; say type: multi-pass"
-            raise ValueError(msg)
+            key = "limits.validation_passes"
+            raise config.fault(f"{key}: belongs to multi-pass problems; say type: multi-pass", key)
         return self
 
     @property

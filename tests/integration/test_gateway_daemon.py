@@ -44,20 +44,9 @@ def settings(judicator, work):
     )
 
 
-@contextlib.contextmanager
-def handlers_kept():
-    """daemon.run() takes the signals of this process; give them back."""
-    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
-
-
 def run_with(settings, action):
     """daemon.run() in this thread and `action(base address)` in another, which then stops it; returns both results."""
-    results = []
+    results, stop = [], threading.Event()
 
     def other():
         try:
@@ -66,13 +55,12 @@ def run_with(settings, action):
         except BaseException as exc:  # noqa: BLE001 - it is raised below, in the test's own thread
             results.append(exc)
         finally:
-            os.kill(os.getpid(), signal.SIGTERM)
+            stop.set()
 
     thread = threading.Thread(target=other)
-    with handlers_kept():
-        thread.start()
-        code = daemon.run(settings)
-        thread.join()
+    thread.start()
+    code = daemon.run(settings, stop)
+    thread.join()
     if isinstance(results[0], BaseException):
         raise results[0]
     return code, results[0]
@@ -199,12 +187,11 @@ def test_a_uwsgi_that_dies_ends_the_daemon(settings):
         os.kill(master, signal.SIGKILL)
         wait_for(lambda: not _alive(settings), what="the end of uWSGI")
 
-    with handlers_kept():
-        results = []
-        thread = threading.Thread(target=lambda: (wait_for(lambda: _alive(settings)), results.append(action(None))))
-        thread.start()
-        assert daemon.run(settings) == 1
-        thread.join()
+    results = []
+    thread = threading.Thread(target=lambda: (wait_for(lambda: _alive(settings)), results.append(action(None))))
+    thread.start()
+    assert daemon.run(settings, threading.Event()) == 1
+    thread.join()
     assert results == [None]
 
 
@@ -219,11 +206,10 @@ def test_a_uwsgi_that_hangs_is_killed(settings, caplog):
             if b"uwsgi" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGSTOP)
 
-    with handlers_kept():
-        thread = threading.Thread(target=freeze)
-        thread.start()
-        assert daemon.run(settings) == 1
-        thread.join()
+    thread = threading.Thread(target=freeze)
+    thread.start()
+    assert daemon.run(settings, threading.Event()) == 1
+    thread.join()
     assert "has not answered for 6 s, killing it" in caplog.text
 
 
@@ -253,16 +239,15 @@ def test_a_second_gateway_on_the_same_port_does_not_harm_the_first(settings, wor
 
 
 def test_what_cannot_be_used_is_said_before_uwsgi_starts(settings, work):
-    with handlers_kept():
-        with pytest.raises(ConfigError, match=r"none\.yml: cannot be read"):
-            daemon.run(settings.model_copy(update={"tokens": work / "none.yml"}))
-        with pytest.raises(ConfigError, match="none: cannot be read"):
-            daemon.run(settings.model_copy(update={"session_key": work / "none"}))
-        with pytest.raises(RefusedError, match="program '/no/uwsgi' was not found"):
-            daemon.run(settings.model_copy(update={"binary": "/no/uwsgi"}))
-        (work / "file").write_text("")
-        with pytest.raises(ConfigError, match=r"run_dir .* cannot be written"):
-            daemon.run(settings.model_copy(update={"run_dir": work / "file"}))
+    with pytest.raises(ConfigError, match=r"none\.yml: cannot be read"):
+        daemon.run(settings.model_copy(update={"tokens": work / "none.yml"}), threading.Event())
+    with pytest.raises(ConfigError, match="none: cannot be read"):
+        daemon.run(settings.model_copy(update={"session_key": work / "none"}), threading.Event())
+    with pytest.raises(RefusedError, match="program '/no/uwsgi' was not found"):
+        daemon.run(settings.model_copy(update={"binary": "/no/uwsgi"}), threading.Event())
+    (work / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"run_dir .* cannot be written"):
+        daemon.run(settings.model_copy(update={"run_dir": work / "file"}), threading.Event())
 
 
 def test_a_binary_of_ones_own_is_used_as_it_is(work):
@@ -303,9 +288,8 @@ def test_a_front_that_has_ended_is_noticed(settings, monkeypatch, caplog):
         wait_for(lambda: _alive(settings), what="a serving gateway")
         started[0]._loop.call_soon_threadsafe(started[0]._stop.set)
 
-    with handlers_kept():
-        thread = threading.Thread(target=end)
-        thread.start()
-        assert daemon.run(settings) == 1
-        thread.join()
+    thread = threading.Thread(target=end)
+    thread.start()
+    assert daemon.run(settings, threading.Event()) == 1
+    thread.join()
     assert "has not answered for 6 s, killing it" in caplog.text

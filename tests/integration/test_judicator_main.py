@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from judge.config import JudicatorConfig, MongodbClient, dump
+from judge.daemon import run
 from judge.judicator import main
 from judge.model import messages as m
 from tests.support.judicators import World
@@ -21,7 +22,7 @@ DAEMON = """
 import sys
 from pathlib import Path
 from judge import config, log
-from judge.judicator.main import run
+from judge.daemon import run
 log.setup("info")
 sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1]))))
 """
@@ -94,7 +95,7 @@ def test_a_port_in_use_is_one_sentence_and_exit_code_3(world: World, tmp_path: P
 
 def test_run_returns_the_exit_code_of_a_refusal(world: World) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert main.run(world.config(listen=f"127.0.0.1:{taken.getsockname()[1]}")) == 3
+        assert run(world.config(listen=f"127.0.0.1:{taken.getsockname()[1]}")) == 3
 
 
 def test_run_serves_until_a_signal(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +110,7 @@ def test_run_serves_until_a_signal(world: World, monkeypatch: pytest.MonkeyPatch
             signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(main, "notify", notify)
-    assert main.run(config) == 0
+    assert run(config) == 0
     assert "READY=1" in told
     assert told[-1] == "STOPPING=1"
 
@@ -121,4 +122,4 @@ def test_the_daemon_ends_with_1_when_even_the_keeper_of_its_loops_breaks(
         raise RuntimeError("out of luck")
 
     monkeypatch.setattr("judge.judicator.loops.Loops.forever", broken)
-    assert main.run(world.config()) == 1
+    assert run(world.config()) == 1

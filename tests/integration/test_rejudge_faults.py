@@ -30,9 +30,10 @@ DAEMON = """
 import sys
 from pathlib import Path
 from judge import config, log
+from judge.daemon import on_signals
 from judge.judicator.main import run
 log.setup("info")
-sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1])), batch=2))
+sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1])), on_signals(), batch=2))
 """
 
 

@@ -6,10 +6,11 @@ import time
 from pathlib import Path
 
 from judge import log
-from judge.boot import main, render
+from judge.boot import main
 from judge.boot.backend_process import ProcessBackend
 from judge.cli import guarded
 from judge.config import BootConfig, load
+from judge.config.rendering import parse_overrides
 
 TINY = Path(__file__).with_name("tiny_service.py")
 
@@ -29,7 +30,7 @@ def run(**_):
     config = load(BootConfig, Path(sys.argv[1]))
     log.setup("debug")
     control = Path(sys.argv[2])
-    overrides = render.parse_overrides(sys.argv[3:], [one.name for one in config.services])
+    overrides = parse_overrides(sys.argv[3:], [one.name for one in config.services])
     return main.run(
         config,
         overrides=overrides,

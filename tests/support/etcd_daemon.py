@@ -69,8 +69,8 @@ class Host:
         environment = {**os.environ, VARIABLE: failpoint}
         code = (
             "import sys; from pathlib import Path; from judge import log; from judge.config import EtcdConfig, load;"
-            "from judge.etcd.member import run; log.setup('debug');"
-            "sys.exit(run(load(EtcdConfig, Path(sys.argv[1]))))"
+            "from judge import daemon; log.setup('debug');"
+            "sys.exit(daemon.run(load(EtcdConfig, Path(sys.argv[1]))))"
         )
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(

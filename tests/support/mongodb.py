@@ -26,9 +26,8 @@ from tests.support.servers import free_port, mongod_binary, wait_for
 _MAIN = """
 import sys
 from pathlib import Path
-from judge.config import MongodbConfig, load
-from judge.mongodb.member import run
-sys.exit(run(load(MongodbConfig, Path(sys.argv[1]))))
+from judge import daemon
+sys.exit(daemon.start("mongodb", Path(sys.argv[1])))
 """
 
 

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from judge import clock
-from judge.boot import backend_process, holds, pidfile, procs, render, serving, status
-from judge.config import BootConfig, BootService
+from judge.boot import backend, backend_process, holds, pidfile, procs, serving, status
+from judge.config import BootConfig, BootService, rendering
 from judge.errors import ConfigError, FieldError, NotFoundError, RefusedError, UnavailableError, UsageError
 from judge.notify import notify
 from tests.support.servers import free_port, wait_for
@@ -249,10 +249,10 @@ def service_of(path: Path, kind: str = "etcd") -> BootService:
 def test_template_is_filled_in(work):
     path = work / "etcd.yml.j2"
     path.write_text(ETCD)
-    found = render.render(service_of(path), {"token": "secret-token"})
+    found = rendering.render(service_of(path), {"token": "secret-token"})
     assert found.config.cluster.token == "secret-token"
     assert "token: secret-token" in found.text
-    target = render.write(found, work)
+    target = backend.write_config(found, work)
     assert target == work / "etcd.yml" and target.stat().st_mode & 0o777 == 0o600
 
 
@@ -270,20 +270,20 @@ def test_template_faults_have_lines(work, text, sentence):
     path = work / "etcd.yml.j2"
     path.write_text(text)
     with pytest.raises(ConfigError, match=sentence):
-        render.render(service_of(path), {})
+        rendering.render(service_of(path), {})
 
 
 def test_overrides(work):
     path = work / "etcd.yml"
     path.write_text(ETCD.replace("{{ token }}", "token-token"))
-    found = render.parse_overrides(["etcd.check.tries=7", "etcd.log_level=debug"], ["etcd"])
-    rendered = render.render(service_of(path), {}, found["etcd"])
+    found = rendering.parse_overrides(["etcd.check.tries=7", "etcd.log_level=debug"], ["etcd"])
+    rendered = rendering.render(service_of(path), {}, found["etcd"])
     assert rendered.config.check.tries == 7
     assert yaml.safe_load(rendered.text)["check"] == {"tries": 7}
     with pytest.raises(ConfigError, match=r"etcd.yml: --set check.tries: check.tries: .*, got 'many'"):
-        render.render(service_of(path), {}, [(("check", "tries"), "many")])
+        rendering.render(service_of(path), {}, [(("check", "tries"), "many")])
     with pytest.raises(ConfigError, match=r"'name' is not a section, so 'name.first' cannot be set"):
-        render.render(service_of(path), {}, [(("name", "first"), 1)])
+        rendering.render(service_of(path), {}, [(("name", "first"), 1)])
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_overrides(work):
 )
 def test_bad_overrides(item, sentence):
     with pytest.raises(UsageError, match=sentence):
-        render.parse_overrides([item], ["etcd"])
+        rendering.parse_overrides([item], ["etcd"])
 
 
 def test_same_port_twice_is_found(work):
@@ -309,7 +309,7 @@ def test_same_port_twice_is_found(work):
         services.append({"name": name, "kind": "etcd", "config": str(path)})
     boot = BootConfig.model_validate({"name": "host", "run_dir": str(work), "services": services})
     with pytest.raises(ConfigError, match=r"two.yml:1: address 127.0.0.1:2379 is already used by one"):
-        render.render_all(boot, {})
+        rendering.render_all(boot, {})
 
 
 # --- whether something serves ------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ import yaml
 from rich.console import Console
 
 from judge import config, files
-from judge.boot import render
 from judge.boot.backend import Unit
 from judge.boot.plan import Phase
 from judge.boot.status import BootStatus, ServiceStatus
+from judge.config import rendering
 from judge.embedded import cluster as embedded
 from judge.embedded import up
 from judge.errors import ConfigError, RefusedError, UsageError
@@ -63,7 +63,7 @@ def test_configs_are_good_and_stay_the_same(directory):
     directory.secrets()
     services = embedded.configs(directory, cluster, slots=1, cores=[0], weak=True)
     boot = embedded.boot_config(directory, cluster, services)
-    rendered = render.render_all(boot, {})
+    rendered = rendering.render_all(boot, {})
     assert [one.service.name for one in rendered] == ["etcd", "mongodb", "judicator", "executor", "gateway"]
     assert {one.service.name: one.config for one in rendered} == services
     assert config.load(config.BootConfig, directory.etc / "boot.yml") == boot

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from judge import yamltext
-from judge.config import read
+from judge.config.reading import read
 from judge.ctl.fleet.inventory import Group, Inventory, Opaque, Value, resolve
 from judge.errors import ConfigError, UsageError
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from rich.text import Text
 
+from judge import kinds
 from judge.ctl.text import duration
 from judge.errors import UsageError
 from judge.text import one_line
 
-SERVICES = ("boot", "etcd", "etcd-proxy", "mongodb", "judicator", "executor", "gateway")
 PRIORITIES = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
 HEARTBEAT = 5  # seconds between the signs of life of a host that is followed
 _FIELDS = "MESSAGE,PRIORITY,_SYSTEMD_UNIT,UNIT,SYSLOG_IDENTIFIER,_PID"
@@ -91,10 +91,10 @@ def unit_names(units: Sequence[str]) -> list[str]:
     """`executor` as judge-executor.service, names with a dot as they are; all of Judge's for none."""
     if not units:
         # The names as well as the pattern: journalctl refuses a pattern that nothing matches.
-        return [*(f"judge-{service}.service" for service in SERVICES), "judge-*"]
+        return [*(f"judge-{service}.service" for service in kinds.services()), "judge-*"]
     for unit in units:
         if not _UNIT.fullmatch(unit) or unit.startswith("-"):
-            choices = ", ".join(SERVICES)
+            choices = ", ".join(kinds.services())
             msg = f"--unit: '{unit}' is not a unit's name; expected one of {choices}, or such as nginx.service"
             raise UsageError(msg)
     return [

@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from judge import kinds
 from judge.ctl import show
 from judge.ctl.fleet.inventory import Host
 from judge.ctl.fleet.machines import Member, Reply
@@ -47,14 +48,7 @@ class Unit:
 
 def expected(host: Host) -> list[str]:
     """The services that site.yml puts on a host of these groups."""
-    groups = set(host.groups)
-    names = ["boot"] if groups & {"judicators", "executors", "gateways"} else []
-    if "judicators" in groups:
-        names += ["etcd", "mongodb", "judicator"]
-    elif names:
-        names.append("etcd-proxy")
-    names += [name for group, name in (("executors", "executor"), ("gateways", "gateway")) if group in groups]
-    return [f"judge-{name}.service" for name in names]
+    return [f"judge-{name}.service" for name in kinds.services_of(set(host.groups))]
 
 
 def script(host: Host) -> str:

@@ -1,13 +1,11 @@
-"""Per-service configs: rendered, checked and written before anything is started.
+"""Every config of a host, from files and templates to checked models; nothing is written or started here.
 
-Seeds: `load_args`, `parse_args`, `load_config`, `write_config`, `read_argments`, `modify_config_files`.
+Seeds: `load_args`, `parse_args`, `load_config`, `read_argments`, `modify_config_files`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,35 +13,14 @@ import jinja2
 import yaml
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-import judge
-from judge import files, yamltext
-from judge.config import (
-    MODELS,
-    BootConfig,
-    BootService,
-    Daemon,
-    EtcdConfig,
-    ExecutorConfig,
-    GatewayConfig,
-    JudicatorConfig,
-    MongodbConfig,
-    Override,
-    override,
-    parse_text,
-    read,
-)
+from judge import yamltext
+from judge.config.boot import MODELS, BootConfig, BootService
+from judge.config.reading import Override, load, override, parse_text, read
+from judge.config.together import Rendered, check_together
 from judge.errors import ConfigError, UsageError
+from judge.kinds import KINDS
 
 Overrides = Mapping[str, Sequence[Override]]
-
-
-@dataclass(frozen=True)
-class Rendered:
-    """A checked config of one service, ready to be written to the run directory."""
-
-    service: BootService
-    config: Daemon
-    text: str
 
 
 def parse_overrides(items: Sequence[str], names: Sequence[str]) -> Overrides:
@@ -120,62 +97,39 @@ def _template_line(exc: Exception, source: str) -> int:
     return line
 
 
-def check_together(rendered: Sequence[Rendered]) -> None:
-    """What no file shows alone: one port for two services, and timings that contradict each other. ConfigError."""
-    taken: dict[str, Rendered] = {}
-    for one in rendered:
-        for address in listening(one.config):
-            other = taken.setdefault(address, one)
-            if other is not one:
-                msg = (
-                    f"{one.service.config}:1: address {address} is already used by {other.service.name} "
-                    f"({other.service.config}); give each service its own port"
-                )
-                raise ConfigError(msg)
-    judicators = [one for one in rendered if isinstance(one.config, JudicatorConfig)]
-    for one in rendered:
-        for judicator in judicators:
-            check_report(one, judicator)
+def kind_of(path: Path, kind: str | None) -> str:
+    """The kind of a config: what `--kind` says, else the start of the file's name (etcd.yml, etcd-proxy.yml)."""
+    if kind is None:
+        guess = path.name.replace("-", ".").replace("_", ".").partition(".")[0]
+        if guess not in MODELS:
+            msg = f"{path}: its name does not tell its kind; use --kind with one of {', '.join(MODELS)}"
+            raise UsageError(msg)
+        return guess
+    if kind not in MODELS:
+        msg = f"--kind {kind}: expected one of {', '.join(MODELS)}"
+        raise UsageError(msg)
+    return kind
 
 
-def check_report(one: Rendered, judicator: Rendered) -> None:
-    """ConfigError when an executor reports so rarely that its judicator would take living tasks for lost."""
-    if not isinstance(one.config, ExecutorConfig) or not isinstance(judicator.config, JudicatorConfig):
-        return
-    expiry = min(judicator.config.task_expiry, judicator.config.executor_expiry)
-    if one.config.report_interval * 3 > expiry:
-        msg = (
-            f"{one.service.config}:1: report_interval ({one.config.report_interval:g}) times 3 must not be above the "
-            f"expiries of {judicator.service.config} ({expiry:g}), or living tasks would be given to others"
-        )
-        raise ConfigError(msg)
+def check_files(paths: Sequence[Path], kind: str | None) -> list[tuple[Path, str]]:
+    """Check files and what a boot.yml names; returns (file, kind) of each. ConfigError for the first fault.
 
-
-def listening(config: Daemon) -> list[str]:
-    """The `host:port` addresses that a daemon listens on."""
-    found: list[str] = []
-    if isinstance(config, EtcdConfig) and config.mode == "proxy":
-        found = [config.proxy_listen]
-    elif isinstance(config, EtcdConfig):
-        urls = [*(config.listen_client or [config.client]), *(config.listen_peer or [config.peer])]
-        found = [url.partition("://")[2] for url in urls]
-    elif isinstance(config, MongodbConfig):
-        found = [config.address]
-    elif isinstance(config, JudicatorConfig | GatewayConfig):
-        found = [config.listen]
-    return found + ([config.metrics] if config.metrics else [])
-
-
-def write(rendered: Rendered, run_dir: Path) -> Path:
-    """Put a checked config into the run directory, where its daemon reads it; returns the path."""
-    path = run_dir / f"{rendered.service.name}.yml"
-    files.replace(path, rendered.text, durable=True)
-    return path
-
-
-def fingerprint(command: Sequence[str], config: Path) -> str:
-    """A digest of everything that a service is started with: command, config and version of this package."""
-    digest = hashlib.sha256()
-    for part in (judge.__version__, *command, config.read_text(encoding="utf-8")):
-        digest.update(part.encode() + b"\0")
-    return digest.hexdigest()
+    Called by `judge config check`, and so by Ansible's `validate` before a file replaces the old one.
+    """
+    checked: list[tuple[Path, str]] = []
+    singles: list[Rendered] = []
+    for path in paths:
+        found = kind_of(path, kind)
+        if path.suffix == ".j2":
+            msg = f"{path} is a template; check the boot.yml that names it and has its variables"
+            raise UsageError(msg)
+        if found in KINDS:
+            # The settings that only boot.yml knows play no part in the check.
+            service = BootService.model_validate({"name": found, "kind": found, "config": path})
+            singles.append(render(service, {}))
+        else:
+            boot = load(BootConfig, path)
+            checked += [(one.service.config, one.service.kind) for one in render_all(boot, {})]
+        checked.append((path, found))
+    check_together(singles)
+    return checked

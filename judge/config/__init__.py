@@ -1,0 +1,30 @@
+"""One pydantic model per config file; unknown keys, wrong types, impossible timings are errors with file and line.
+
+`services` and `boot` have the models, `sections` what they are made of; `reading` reads a file, `together` checks what
+no file shows alone, `rendering` does both for all files of a host and fills in templates.
+"""
+
+from judge.config.boot import MODELS, BootConfig, BootService
+from judge.config.reading import dump, load, parse_text
+from judge.config.sections import (
+    Check,
+    Daemon,
+    EtcdClient,
+    Model,
+    MongodbClient,
+    Name,
+    Port,
+    Tls,
+    Url,
+    fault,
+)
+from judge.config.services import (
+    EtcdCluster,
+    EtcdConfig,
+    EtcdPeer,
+    ExecutorConfig,
+    GatewayConfig,
+    JudicatorConfig,
+    MongodbConfig,
+    SubmissionLimits,
+)

@@ -1,0 +1,160 @@
+"""From the text of a config to its model, or to one sentence that says file, line, key and what was expected."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from judge import yamltext
+from judge.errors import ConfigError
+
+T = TypeVar("T", bound=BaseModel)
+
+
+def _lines(node: yaml.Node | None, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], int]:
+    """The line (from 1) of every key and item of a parsed YAML document, by its path."""
+    found: dict[tuple[Any, ...], int] = {}
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*path, key.value)
+            found[here] = key.start_mark.line + 1
+            found.update(_lines(value, here))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            here = (*path, index)
+            found[here] = value.start_mark.line + 1
+            found.update(_lines(value, here))
+    return found
+
+
+# Errors of our own validators: their sentences name the keys.
+_WHOLE = {"value_error", "fault"}
+# What patterns mean to a person.
+_MEANINGS = {
+    r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$": "expected a name of letters, digits, '.', '_' and '-'",
+}
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models that a field's annotation names, inside lists, unions and the like."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models_in(part)]
+
+
+def _known_keys(model: type[BaseModel], path: Sequence[Any]) -> list[str]:
+    """The keys that may stand where `path` ends."""
+    models = [model]
+    for part in path[:-1]:
+        if isinstance(part, str):
+            fields = [one.model_fields[part] for one in models if part in one.model_fields]
+            models = [found for field in fields for found in _models_in(field.annotation)]
+    return sorted({key for one in models for key in one.model_fields})
+
+
+def _sentence(error: Any, model: type[BaseModel], path: tuple[Any, ...]) -> str:
+    """One pydantic error as a sentence for an operator; `path` is where its value is in the file."""
+    if error["type"] == "extra_forbidden":
+        path = path or tuple(error["loc"])
+        near = difflib.get_close_matches(str(path[-1]), _known_keys(model, path), n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        return f"unknown key '{'.'.join(map(str, path))}'{hint}"
+    if error["type"] == "missing":
+        return f"key '{'.'.join(map(str, error['loc']))}' is missing"
+    if error["type"] in _WHOLE:
+        return str(error["msg"]).removeprefix("Value error, ")
+    text = error["msg"]
+    text = _MEANINGS.get(error.get("ctx", {}).get("pattern"), text)
+    text = f"{text}, got {yamltext.quoted(error['input'])}"
+    return f"{'.'.join(map(str, path))}: {text}" if path else text
+
+
+Override = tuple[tuple[str, ...], Any]
+
+
+def override(data: dict[Any, Any], path: tuple[str, ...], value: Any, source: str) -> None:
+    """Set the key at `path` of parsed YAML, making sections on the way; ConfigError when a part is no section."""
+    here: Any = data
+    for depth, part in enumerate(path[:-1]):
+        if here.get(part) is None:
+            here[part] = {}
+        here = here[part]
+        if not isinstance(here, dict):
+            msg = f"{source}: '{'.'.join(path[: depth + 1])}' is not a section, so '{'.'.join(path)}' cannot be set"
+            raise ConfigError(msg)
+    here[path[-1]] = value
+
+
+def _path(error: Any, lines: dict[tuple[Any, ...], int], overrides: Sequence[Override]) -> tuple[Any, ...]:
+    """The key that an error is about; of several that are wrong together the first one that is set."""
+    path = tuple(error["loc"])
+    known = lines.keys() | {key[:depth] for key, _ in overrides for depth in range(1, len(key) + 1)}
+    while path and path not in known:
+        path = path[:-1]
+    named = [(*path, *key.split(".")) for key in error.get("ctx", {}).get("keys", ())]
+    return next((key for key in named if key in known), path)
+
+
+def _place(source: str, path: tuple[Any, ...], lines: dict[tuple[Any, ...], int], overrides: Sequence[Override]) -> str:
+    """Where the value at `path` came from: an override, or a line of the file."""
+    for key, _ in overrides:
+        if path[: len(key)] == key:
+            return f"{source}: --set {'.'.join(key)}"
+    return f"{source}:{lines.get(path, 1)}"
+
+
+def parse_text(model: type[T], text: str, source: str, overrides: Sequence[Override] = ()) -> T:
+    """Check YAML text against a model; ConfigError says `source:line: sentence` for the first fault.
+
+    `overrides` are (key path, value) pairs from the command line that win over the text (seed: `load_args`).
+    """
+    node, data = yamltext.read(text, source)
+    if not isinstance(data, dict):
+        msg = f"{source}:1: expected a mapping of settings, found {type(data).__name__}"
+        raise ConfigError(msg)
+    for key, value in overrides:
+        override(data, key, value, source)
+    try:
+        return model.model_validate(data)
+    except ValidationError as exc:
+        lines = _lines(node)
+        faults = []
+        for error in exc.errors(include_url=False):
+            path = _path(error, lines, overrides)
+            place = _place(source, path, lines, overrides)
+            line = place.rpartition(":")[2]
+            # A key that is there and wrong says more than one that is missing: it is often the same one, misspelt.
+            rank = (error["type"] == "missing", int(line) if line.isdigit() else 0)
+            faults.append((rank, place, _sentence(error, model, path)))
+        _, place, sentence = min(faults)
+        others = len({place for _, place, _ in faults}) - 1
+        more = f" (and {others} more)" if others else ""
+        msg = f"{place}: {sentence}{more}"
+        raise ConfigError(msg) from None
+
+
+def read(path: Path) -> str:
+    """The text of a config file; ConfigError says why it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as exc:
+        msg = f"{path}: cannot be read: {exc.strerror}; name an existing file that this user may read"
+        raise ConfigError(msg) from None
+    except UnicodeDecodeError:
+        msg = f"{path}: is not UTF-8 text; expected a YAML file"
+        raise ConfigError(msg) from None
+
+
+def load(model: type[T], path: Path, overrides: Sequence[Override] = ()) -> T:
+    """Read and check a YAML file against its model; raises ConfigError."""
+    return parse_text(model, read(path), str(path), overrides)
+
+
+def dump(config: BaseModel) -> str:
+    """A config as YAML, with every default filled in; what `judge config print` shows."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)

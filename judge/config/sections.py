@@ -1,0 +1,99 @@
+"""What the configs of daemons are made of: kinds of fields, and the sections that several daemons have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from judge import endpoint
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$")]
+Seconds = Annotated[float, Field(gt=0, le=86400)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+def _endpoint(fault: Callable[[str], str | None]) -> AfterValidator:
+    """A text in which `fault` finds nothing wrong."""
+
+    def check(text: str) -> str:
+        if wrong := fault(text):
+            # Its own kind of error, so that the sentence names the key.
+            raise PydanticCustomError("endpoint", "{wrong}", {"wrong": wrong})
+        return text
+
+    return AfterValidator(check)
+
+
+HostPort = Annotated[str, _endpoint(endpoint.host_port)]
+Url = Annotated[str, _endpoint(endpoint.url)]
+MemberUrl = Annotated[str, _endpoint(endpoint.member_url)]
+PageUrl = Annotated[str, _endpoint(endpoint.page_url)]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+def fault(sentence: str, *keys: str) -> PydanticCustomError:
+    """The error of a model whose keys are each right and wrong together; raised by its validators.
+
+    `keys` are those that it is about (`limits.validation_passes` in a section of the model). The first that the file
+    sets tells the line.
+    """
+    return PydanticCustomError("fault", "{sentence}", {"sentence": sentence, "keys": keys})
+
+
+class Model(BaseModel):
+    """Base of every config section: strict about keys, immutable once loaded."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class Tls(Model):
+    """Certificates of this process (PEM files); with it every connection is mutually authenticated."""
+
+    ca: Path
+    cert: Path
+    key: Path
+
+
+class EtcdClient(Model):
+    """How to reach etcd: usually the one local proxy or member, else all members."""
+
+    endpoints: list[HostPort] = Field(min_length=1)
+    tls: Tls | None = None
+    timeout: Seconds = 3.0
+    prefix: str = "/judge/"
+
+
+class MongodbClient(Model):
+    """How to reach the replica set; the driver finds the other members from any seed."""
+
+    seeds: list[HostPort] = Field(min_length=1)
+    replica_set: Name = "judge"
+    database: Name = "judge"
+    username: str | None = None
+    password_file: Path | None = None
+    tls: Tls | None = None
+    timeout: Seconds = 10.0
+
+
+class Check(Model):
+    """The check thread of a server daemon: not serving `tries` times, `interval` seconds apart, means kill it."""
+
+    interval: Seconds = 1.0
+    tries: int = Field(default=30, ge=1, le=10000)
+
+
+class Daemon(Model):
+    """What every daemon's config has."""
+
+    name: Name
+    log_level: LogLevel = "info"
+    stop_grace: Seconds = 10.0
+    metrics: HostPort | None = None
+
+    def listening(self) -> list[str]:
+        """The `host:port` addresses that the daemon listens on; each kind adds its own."""
+        return [self.metrics] if self.metrics else []

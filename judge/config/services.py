@@ -1,0 +1,231 @@
+"""The config of each daemon that boot keeps running; kinds.py has their table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from judge.allowance import Allowances
+from judge.config.sections import (
+    Check,
+    Daemon,
+    EtcdClient,
+    HostPort,
+    MemberUrl,
+    Model,
+    MongodbClient,
+    Name,
+    Port,
+    Seconds,
+    Tls,
+    fault,
+)
+
+
+class EtcdPeer(Model):
+    """One listed member of the cluster."""
+
+    name: Name
+    peer: MemberUrl
+    client: MemberUrl
+
+
+class EtcdCluster(Model):
+    """Where the cluster is and how this member came to it (docs/etcd.md).
+
+    `bootstrap` is decided once by whoever creates the cluster: `initialise` on its first members, `join` on later
+    ones, `when-alone` is the seed's rule "nobody found: initialise" for elastic fleets with a name service.
+    """
+
+    token: str = Field(min_length=8)
+    bootstrap: Literal["initialise", "join", "when-alone"] = "join"
+    members: list[EtcdPeer] = Field(default_factory=list)
+    dns: str | None = None
+    dns_client_port: Port = 2379
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> Self:
+        if not self.members and not self.dns:
+            raise fault(
+                "neither 'members' nor 'dns' is set; list the members or name their DNS record", "members", "dns"
+            )
+        return self
+
+
+class EtcdConfig(Daemon):
+    """etcd.yml: a member with its data, or the local TCP proxy."""
+
+    mode: Literal["member", "proxy"] = "member"
+    binary: str = "etcd"
+    data_dir: Path | None = None
+    client: MemberUrl = "http://127.0.0.1:2379"
+    peer: MemberUrl = "http://127.0.0.1:2380"
+    listen_client: list[MemberUrl] = Field(default_factory=list)
+    listen_peer: list[MemberUrl] = Field(default_factory=list)
+    proxy_listen: HostPort = "127.0.0.1:2379"
+    cluster: EtcdCluster
+    check: Check = Check()
+    leave_on_stop: bool = False
+    heartbeat_ms: int = Field(default=100, ge=10, le=5000)
+    election_ms: int = Field(default=1000, ge=50, le=50000)
+    quota_bytes: int = Field(default=2 * 1024**3, ge=16 * 1024**2)
+    prefix: str = "/judge/"
+    accept_known_bugs: bool = False
+    tls: Tls | None = None
+    peer_tls: Tls | None = None
+
+    def listening(self) -> list[str]:
+        """Its own addresses, then that of its metrics."""
+        if self.mode == "proxy":
+            return [self.proxy_listen, *super().listening()]
+        urls = [*(self.listen_client or [self.client]), *(self.listen_peer or [self.peer])]
+        return [*(url.partition("://")[2] for url in urls), *super().listening()]
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.mode == "member" and self.data_dir is None:
+            raise fault("data_dir is missing; a member needs a directory for its data", "data_dir")
+        if self.election_ms < 5 * self.heartbeat_ms:
+            msg = f"election_ms ({self.election_ms}) must be at least 5 times heartbeat_ms ({self.heartbeat_ms})"
+            raise fault(msg, "election_ms", "heartbeat_ms")
+        return self
+
+
+class MongodbConfig(Daemon):
+    """mongodb.yml: one replica-set member."""
+
+    binary: str = "mongod"
+    data_dir: Path
+    address: HostPort
+    listen: list[str] = Field(default_factory=lambda: ["127.0.0.1"])
+    replica_set: Name = "judge"
+    etcd: EtcdClient
+    check: Check = Check()
+    reconcile_interval: Seconds = 2.0
+    leave_on_stop: bool = False
+    cache_gib: float = Field(default=0.25, ge=0.25)
+    election_timeout_ms: int = Field(default=2000, ge=500)
+    heartbeat_ms: int = Field(default=500, ge=100)
+    database: Name = "judge"
+    username: str | None = None
+    password_file: Path | None = None
+    key_file: Path | None = None
+    tls: Tls | None = None
+
+    def listening(self) -> list[str]:
+        """Its own addresses, then that of its metrics."""
+        return [self.address, *super().listening()]
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.election_timeout_ms < 2 * self.heartbeat_ms:
+            msg = (
+                f"election_timeout_ms ({self.election_timeout_ms}) must be at least "
+                f"2 times heartbeat_ms ({self.heartbeat_ms})"
+            )
+            raise fault(msg, "election_timeout_ms", "heartbeat_ms")
+        return self
+
+
+class SubmissionLimits(Model):
+    """What a person may hand in."""
+
+    source_bytes: int = Field(default=128 * 1024, ge=1)
+    body_bytes: int = Field(default=16 * 1024**2, ge=1024)
+    blob_bytes: int = Field(default=256 * 1024**2, ge=1024)
+    tests: int = Field(default=1000, ge=1, le=10_000)
+
+
+class JudicatorConfig(Daemon):
+    """judicator.yml: RPC server, leader election and sweeping."""
+
+    listen: HostPort = "127.0.0.1:7400"
+    address: HostPort = "127.0.0.1:7400"
+    tls: Tls
+    etcd: EtcdClient
+    mongodb: MongodbClient
+    leader_ttl: int = Field(default=6, ge=2, le=120, description="seconds")
+    register_ttl: int = Field(default=6, ge=2, le=120, description="seconds")
+    sweep_interval: Seconds = 1.0
+    task_expiry: Seconds = 8.0
+    executor_expiry: Seconds = 8.0
+    executor_forget: Seconds = 300.0
+    attempts: int = Field(default=3, ge=1, le=100)
+    wait_timeout: Seconds = 20.0
+    retention_days: float = Field(default=0, ge=0, description="0 keeps everything")
+    audit_days: float = Field(default=0, ge=0, description="age at which the audit trail's entries go; 0 keeps all")
+    limits: SubmissionLimits = SubmissionLimits()
+    allowances: Allowances = Allowances()
+
+    def listening(self) -> list[str]:
+        """Its own addresses, then that of its metrics."""
+        return [self.listen, *super().listening()]
+
+    @model_validator(mode="after")
+    def _timings(self) -> Self:
+        if self.sweep_interval * 2 > self.task_expiry:
+            msg = (
+                f"task_expiry ({self.task_expiry:g}) must be at least 2 times "
+                f"sweep_interval ({self.sweep_interval:g}), or live tasks would be given back"
+            )
+            raise fault(msg, "task_expiry", "sweep_interval")
+        if self.executor_expiry > self.executor_forget:
+            msg = f"executor_forget ({self.executor_forget:g}) is below executor_expiry ({self.executor_expiry:g})"
+            raise fault(msg, "executor_forget", "executor_expiry")
+        return self
+
+
+class ExecutorConfig(Daemon):
+    """executor.yml: report loop, slots and sandbox."""
+
+    work_dir: Path
+    tls: Tls
+    etcd: EtcdClient
+    slots: int | Literal["auto"] = "auto"
+    cores: list[int] = Field(default_factory=list, description="one pinned core per slot; empty: the last cores")
+    slot_memory: Annotated[int, Field(ge=64 * 1024**2)] | Literal["auto"] = Field(
+        default="auto", description="bytes that a run may be given; auto: seven eighths of the machine's, shared out"
+    )
+    report_interval: Seconds = 1.0
+    rpc_timeout: Seconds = 5.0
+    languages: Path | None = None
+    allow_weak_sandbox: bool = False
+    cgroup: str = "judge"
+    blob_cache_bytes: int = Field(default=2 * 1024**3, ge=1024**2)
+    spool_bytes: int = Field(default=256 * 1024**2, ge=1024**2)
+    min_free_bytes: int = Field(default=64 * 1024**2, ge=0)
+
+    @model_validator(mode="after")
+    def _slots(self) -> Self:
+        if isinstance(self.slots, int) and self.slots < 1:
+            raise fault(f"slots ({self.slots}) must be at least 1, or 'auto'", "slots")
+        if self.cores and isinstance(self.slots, int) and len(self.cores) != self.slots:
+            msg = f"cores lists {len(self.cores)} cores for {self.slots} slots; list one core per slot, or none"
+            raise fault(msg, "cores", "slots")
+        return self
+
+
+class GatewayConfig(Daemon):
+    """gateway.yml: the uWSGI daemon and the WSGI app under it."""
+
+    binary: str = "uwsgi"
+    listen: HostPort = "127.0.0.1:8080"
+    run_dir: Path
+    tls: Tls
+    etcd: EtcdClient
+    tokens: Path
+    session_key: Path
+    processes: int = Field(default=1, ge=1, le=256)
+    threads: int = Field(default=32, ge=2, le=256, description="per process; three of four may hold a long poll")
+    rpc_timeout: Seconds = 5.0
+    check: Check = Check()
+    secure_cookies: bool = True
+    proxied: bool = Field(default=False, description="a proxy on this host says whom it speaks for (X-Forwarded-For)")
+    spool_dir: Path = Path("/var/tmp")  # noqa: S108 - its files have no name
+    limits: SubmissionLimits = SubmissionLimits()
+
+    def listening(self) -> list[str]:
+        """Its own addresses, then that of its metrics."""
+        return [self.listen, *super().listening()]

@@ -1,0 +1,51 @@
+"""What no config shows alone: one port for two services, and timings of two daemons that contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from judge.config.boot import BootService
+from judge.config.sections import Daemon
+from judge.config.services import ExecutorConfig, JudicatorConfig
+from judge.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A checked config of one service, ready to be written to the run directory."""
+
+    service: BootService
+    config: Daemon
+    text: str
+
+
+def check_together(rendered: Sequence[Rendered]) -> None:
+    """What no file shows alone: one port for two services, and timings that contradict each other. ConfigError."""
+    taken: dict[str, Rendered] = {}
+    for one in rendered:
+        for address in one.config.listening():
+            other = taken.setdefault(address, one)
+            if other is not one:
+                msg = (
+                    f"{one.service.config}:1: address {address} is already used by {other.service.name} "
+                    f"({other.service.config}); give each service its own port"
+                )
+                raise ConfigError(msg)
+    judicators = [one for one in rendered if isinstance(one.config, JudicatorConfig)]
+    for one in rendered:
+        for judicator in judicators:
+            _check_report(one, judicator)
+
+
+def _check_report(one: Rendered, judicator: Rendered) -> None:
+    """ConfigError when an executor reports so rarely that its judicator would take living tasks for lost."""
+    if not isinstance(one.config, ExecutorConfig) or not isinstance(judicator.config, JudicatorConfig):
+        return
+    expiry = min(judicator.config.task_expiry, judicator.config.executor_expiry)
+    if one.config.report_interval * 3 > expiry:
+        msg = (
+            f"{one.service.config}:1: report_interval ({one.config.report_interval:g}) times 3 must not be above the "
+            f"expiries of {judicator.service.config} ({expiry:g}), or living tasks would be given to others"
+        )
+        raise ConfigError(msg)

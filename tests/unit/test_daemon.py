@@ -1,0 +1,144 @@
+"""How daemons start, are told to stop, and end; and that all lists of daemons follow the table of kinds."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from judge import daemon, kinds
+from judge.config import MODELS, BootService, Daemon, rendering
+from judge.embedded import cluster as embedded
+from judge.errors import RefusedError
+
+ROOT = Path(__file__).parents[2]
+SIGNALLED = """
+import os, signal
+from judge.daemon import on_signals
+stop = on_signals()
+with stop._cond:  # as in every wait, for a moment
+    os.kill(os.getpid(), signal.{name})
+    for _ in range(1000):  # the handler runs in between
+        pass
+assert stop.wait(10)
+"""
+# What docs/contributing.md says that a new daemon needs, and nothing else.
+ADDED = {
+    "kinds.py": """
+KINDS["clock"] = Kind("Tell the time.", "judge.clock_daemon", "ClockConfig", "clocks", proxy=True)
+""",
+    "config/services.py": """
+
+class ClockConfig(Daemon):
+    listen: HostPort
+
+    def listening(self):
+        return [self.listen, *super().listening()]
+""",
+    "clock_daemon.py": """
+def run(config, stop):
+    print("runs", config.name, stop.is_set())
+    return 7
+""",
+}
+
+
+@pytest.fixture
+def judge(work):
+    """Run Python with a copy of judge that has one daemon more; returns (exit code, lines of output, errors)."""
+    shutil.copytree(ROOT / "judge", work / "judge", ignore=shutil.ignore_patterns("__pycache__", "agent*"))
+    for name, text in ADDED.items():
+        with (work / "judge" / name).open("a") as file:
+            file.write(text)
+
+    def call(*arguments: object) -> tuple[int, list[str], str]:
+        command = [sys.executable, *map(str, arguments)]
+        ended = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=60, check=False)
+        return ended.returncode, ended.stdout.splitlines(), ended.stderr
+
+    return call
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_in_the_middle_of_a_wait_is_heard(name):
+    subprocess.run([sys.executable, "-c", SIGNALLED.format(name=name)], check=True, timeout=30)
+
+
+def test_what_a_daemon_refuses_is_its_last_line_and_its_exit_code(caplog):
+    def refuses() -> int:
+        raise RefusedError("another cluster's data")
+
+    assert daemon.ended(refuses) == 3
+    assert caplog.messages == ["another cluster's data"] and caplog.records[0].exc_info is None
+    assert daemon.ended(lambda: 5) == 5
+
+
+def test_a_row_a_model_and_a_module_make_a_daemon(judge, work):
+    (work / "clock.yml").write_text("name: big-ben\nlisten: 127.0.0.1:1234\n")
+    assert judge("-m", "judge.cli", "clock", "--config", "clock.yml") == (7, ["runs big-ben False"], "")
+    assert "Tell the time." in "\n".join(judge("-m", "judge.cli", "--help")[1])
+    assert judge("-c", "from judge.ctl.fleet import logs; print(*logs.unit_names([]))")[1][0].endswith(
+        "judge-clock.service judge-clock-proxy.service judge-*"
+    )
+    lists = "from judge.kinds import services_of as of; print(*of({'clocks'}), '|', *of({'gateways'}))"
+    assert judge("-c", lists)[1] == ["boot etcd-proxy clock | boot etcd-proxy gateway clock-proxy"]
+
+
+def test_boot_and_the_checks_know_an_added_daemon(judge, work):
+    (work / "clock.yml").write_text("name: big-ben\nlisten: 127.0.0.1:1234\n")
+    one = {"name": "clock", "kind": "clock", "config": "clock.yml"}
+    (work / "boot.yml").write_text(yaml.safe_dump({"name": "host", "services": [one]}))
+    check = ["-m", "judge.cli", "config", "check", "boot.yml"]
+    assert judge(*check) == (0, ["clock.yml: good (clock)", "boot.yml: good (boot)"], "")
+    (work / "boot.yml").write_text(yaml.safe_dump({"name": "host", "services": [one, one | {"name": "other"}]}))
+    code, _, err = judge(*check)
+    assert code == 2 and "address 127.0.0.1:1234 is already used by clock" in err
+
+
+@pytest.mark.parametrize("name", kinds.KINDS)
+def test_a_row_names_what_is_there(name):
+    kind = kinds.KINDS[name]
+    run = importlib.import_module(kind.program).run
+    assert list(inspect.signature(run).parameters)[:2] == ["config", "stop"]
+    assert MODELS[name].__name__ == kind.config and issubclass(MODELS[name], Daemon)
+    assert BootService(name=name, kind=name, config=Path("x")).kind == name
+    for unit in [name, f"{name}-proxy"] if kind.proxy else [name]:
+        text = (ROOT / "systemd" / f"judge-{unit}.service").read_text()
+        assert f"/bin/judge {name} --config /run/judge/{unit}.yml" in text, unit
+    assert any((ROOT / "roles" / role / "tasks" / "main.yml").is_file() for role in (name, f"judge_{name}"))
+
+
+def test_units_that_are_installed_are_those_of_the_table():
+    installed = {path.stem.removeprefix("judge-") for path in (ROOT / "systemd").glob("judge-*.service")}
+    assert installed == set(kinds.services())
+
+
+def test_the_playbook_puts_each_kind_on_the_hosts_of_its_group():
+    plays = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
+    hosts, tasks = next((play["hosts"], play["tasks"]) for play in plays if "tasks" in play)
+    assert set(hosts.split(":")) == {kind.group for kind in kinds.KINDS.values()}
+    roles = [(task["ansible.builtin.import_role"], task.get("when")) for task in tasks]
+    when = {role["name"].removeprefix("judge_"): only for role, only in roles if "tasks_from" not in role}
+    for name, kind in kinds.KINDS.items():
+        assert when[name] == (None if kind.proxy else f"'{kind.group}' in group_names"), name
+
+
+def test_an_embedded_cluster_has_one_of_each_in_the_order_of_start(work, monkeypatch):
+    monkeypatch.setattr(embedded, "mongod_program", lambda: "mongod")
+    directory = embedded.Directory(work / "cluster")
+    try:
+        cluster = directory.open_cluster(0)
+        directory.secrets()
+        found = embedded.configs(directory, cluster, slots=1, cores=[], weak=True)
+        assert list(found) == list(kinds.KINDS)
+        assert all(type(config) is MODELS[name] for name, config in found.items())
+        boot = embedded.boot_config(directory, cluster, found)
+        assert [one.config for one in rendering.render_all(boot, {})] == list(found.values())
+    finally:
+        directory.close()
