@@ -10,12 +10,13 @@ import enum
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from judge import tlsfiles
 from judge.clock import Deadline, monotonic
 from judge.config import Tls
-from judge.errors import DeadlineError, NotFoundError, OutcomeUnknownError, UnavailableError
+from judge.errors import DeadlineError, JudgeError, NotFoundError, OutcomeUnknownError, UnavailableError
 from judge.etcd.wire import Stubs, connect, grpc
 
 Call = Callable[[Stubs, float], Any]
@@ -84,6 +85,56 @@ def shares(timeout: float, endpoints: int) -> int:
     return max(1, min(max(2, endpoints), int(timeout / _MIN_SHARE)))
 
 
+def attempts(left: Callable[[], float], endpoints: int, first: int) -> Iterator[tuple[int, float]]:
+    """The tries of one call until nobody wants another or its time is over: (index of the endpoint, seconds for it).
+
+    `left()` are the seconds that the call still has. The tries begin at endpoint `first` and go round; each has an
+    equal share of what the ones before have left.
+    """
+    tries = shares(left(), endpoints)
+    for number in range(tries):
+        remaining = left()
+        if remaining <= 0.0:
+            return
+        yield (first + number) % endpoints, remaining / (tries - number)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a failed try means for its call.
+
+    `error` ends the call; without one the next endpoint may be asked. `text` is why, for a person. With `retire` the
+    connection must not be used again; `late`: the time of the try was over.
+    """
+
+    text: str
+    error: type[JudgeError] | None = None
+    retire: bool = False
+    late: bool = False
+
+
+def outcome(exc: Any, *, sent: bool) -> Outcome:
+    """What the exception of a try means; pure. `sent`: it was a write, and may have reached etcd.
+
+    `exc` is a grpc.RpcError, a ValueError of grpc, or the refusal of a member left behind.
+    """
+    if isinstance(exc, _StaleMemberError):
+        return Outcome(str(exc))
+    if isinstance(exc, ValueError):  # grpc's answer to a call on a closed channel
+        return Outcome("this client is closed", UnavailableError)
+    failure, reason = classify(exc.code(), exc.details() or ""), _text(exc)
+    late = exc.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    retire = late or "etcdserver:" not in reason
+    if failure is Failure.LEASE_GONE:
+        return Outcome("the lease is gone", LeaseGoneError, retire)
+    if failure is Failure.REJECTED:
+        return Outcome(f"refused: {reason}", RejectedError, retire)
+    if failure is Failure.UNKNOWN and sent:
+        text = f"no answer ({reason}); it may or may not have been done"
+        return Outcome(text, OutcomeUnknownError, retire)
+    return Outcome(reason, None, retire, late)
+
+
 class TermGuard:
     """Remembers the highest raft term of each cluster: an answer with an older one comes from a member left behind."""
 
@@ -112,6 +163,12 @@ class _Connection:
 
     def close(self) -> None:
         self._channel.close()
+
+    def prove(self, share: Deadline) -> None:
+        """Ask a harmless question, unless one was answered just now; grpc.RpcError when nobody answers in time."""
+        if monotonic() - self.answered > _FRESH:
+            self.stubs.alive(b"", timeout=share.left())
+            self.answered = monotonic()
 
 
 def _credentials(tls: Tls | None) -> Any | None:
@@ -171,41 +228,29 @@ class Transport:
 
     def _run(self, what: str, call: Call, *, repeat: bool) -> Any:
         deadline = Deadline(self._timeout)
-        tries = shares(self._timeout, len(self.endpoints))
         reasons: dict[str, str] = {}
         late = False
-        first = self._preferred
-        for number in range(tries):
-            if deadline.over:
-                break
-            share = Deadline(deadline.left() / (tries - number))
-            index = (first + number) % len(self.endpoints)
-            endpoint = self.endpoints[index]
+        for index, seconds in attempts(deadline.left, len(self.endpoints), self._preferred):
+            endpoint, share = self.endpoints[index], Deadline(seconds)
             with self._use(endpoint) as connection:
                 sent = False
                 try:
-                    if not repeat and monotonic() - connection.answered > _FRESH:
-                        connection.stubs.alive(b"", timeout=share.left())
-                        connection.answered = monotonic()
-                    sent = True
+                    if not repeat:
+                        connection.prove(share)
+                    sent = not repeat
                     reply = call(connection.stubs, share.left() if repeat else deadline.left())
                     self._check_term(reply, accept=not repeat)
-                except grpc.RpcError as exc:
-                    failure, reason = classify(exc.code(), exc.details() or ""), _text(exc)
-                    late = exc.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-                    if late or "etcdserver:" not in reason:
+                except (grpc.RpcError, _StaleMemberError, ValueError) as exc:
+                    failed = outcome(exc, sent=sent)
+                    if failed.retire:
                         self._retire(endpoint, connection)
-                    self._judge(what, failure, reason, sent=sent and not repeat)
-                except _StaleMemberError as exc:
-                    reason = str(exc)
-                except ValueError:  # grpc's answer to a call on a closed channel
-                    msg = f"etcd: {what}: this client is closed"
-                    raise UnavailableError(msg) from None
+                    if failed.error is not None:
+                        raise failed.error(f"etcd: {what}: {failed.text}") from None
                 else:
                     connection.answered = monotonic()
                     self._preferred = index
                     return reply
-            reasons[endpoint] = reason
+            reasons[endpoint], late = failed.text, failed.late
             self._preferred = (index + 1) % len(self.endpoints)
         text = "; ".join(f"{endpoint}: {reason}" for endpoint, reason in reasons.items())
         if late or deadline.over:
@@ -213,19 +258,6 @@ class Transport:
             raise DeadlineError(msg)
         msg = f"etcd: {what}: no endpoint can do it ({text}); nothing was done"
         raise UnavailableError(msg)
-
-    @staticmethod
-    def _judge(what: str, failure: Failure, reason: str, *, sent: bool) -> None:
-        """Raise when no other endpoint may be tried."""
-        if failure is Failure.LEASE_GONE:
-            msg = f"etcd: {what}: the lease is gone"
-            raise LeaseGoneError(msg) from None
-        if failure is Failure.REJECTED:
-            msg = f"etcd: {what}: refused: {reason}"
-            raise RejectedError(msg) from None
-        if failure is Failure.UNKNOWN and sent:
-            msg = f"etcd: {what}: no answer ({reason}); it may or may not have been done"
-            raise OutcomeUnknownError(msg) from None
 
     def _check_term(self, reply: Any, *, accept: bool = False) -> None:
         """Raise for an answer of a member left behind; a write that succeeded is true whoever says so."""

@@ -28,7 +28,7 @@ from judge.etcd.discovery import find_by_dns, find_others
 from judge.etcd.election import Election, deadline, read_holder
 from judge.etcd.planner import Disk, EntryMode, Peer, Record
 from judge.etcd.policy import after
-from judge.etcd.transport import Failure, TermGuard, classify, shares
+from judge.etcd.transport import Failure, RejectedError, TermGuard, attempts, classify, outcome, shares
 from judge.etcd.wire import grpc
 
 CODE = grpc.StatusCode
@@ -65,6 +65,61 @@ def test_each_try_gets_a_fair_share(timeout, endpoints):
     tries = shares(timeout, endpoints)
     assert 1 <= tries <= max(2, endpoints)
     assert tries == 1 or timeout / tries >= 0.5
+
+
+@given(st.floats(0.01, 100), st.integers(1, 9), st.integers(0, 8), st.lists(st.floats(0, 1.5), min_size=9, max_size=9))
+def test_tries_go_round_and_share_the_time_that_is_left(timeout, endpoints, start, parts):
+    """Each try takes a part of its share, or one and a half times as much, as a server does that hangs."""
+    first, left, asked = start % endpoints, [timeout], []
+    for index, seconds in attempts(lambda: left[-1], endpoints, first):
+        assert 0 < seconds <= left[-1]
+        asked.append(index)
+        left.append(max(0.0, left[-1] - seconds * parts[len(asked) - 1]))
+    tries = shares(timeout, endpoints)
+    assert asked == [(first + number) % endpoints for number in range(len(asked))]
+    assert len(asked) == tries or left[-1] == 0.0
+    if max(parts) < 1:
+        assert len(asked) == tries, "who keeps to its share takes no time from the next"
+
+
+class RpcError(Exception):
+    """What gRPC raises: a status code and a text."""
+
+    def __init__(self, code, details):
+        self._said = code, details
+
+    def code(self):
+        return self._said[0]
+
+    def details(self):
+        return self._said[1]
+
+
+TEXTS = st.sampled_from(
+    ["", "etcdserver: no leader", "etcdserver: request timed out", "etcdserver: requested lease not found",
+     "failed to connect to all addresses; last error: refused", "etcdserver: too many requests", "Socket closed"]
+)  # fmt: skip
+
+
+@given(st.sampled_from(list(CODE)), TEXTS | st.text(max_size=20), st.booleans())
+def test_no_other_endpoint_is_asked_when_a_write_may_have_been_done(code, details, sent):
+    failed, meant = outcome(RpcError(code, details), sent=sent), classify(code, details)
+    errors = {
+        Failure.NOT_DONE: None,
+        Failure.UNKNOWN: OutcomeUnknownError if sent else None,
+        Failure.REJECTED: RejectedError,
+        Failure.LEASE_GONE: LeaseGoneError,
+    }
+    assert failed.error is errors[meant]
+    assert failed.text
+    assert failed.retire or "etcdserver:" in details, "only who answers as etcd does keeps the connection"
+    assert failed.retire or code is not CODE.DEADLINE_EXCEEDED
+    assert failed.late == (code is CODE.DEADLINE_EXCEEDED and failed.error is None)
+
+
+def test_a_closed_client_asks_nobody():
+    failed = outcome(ValueError("Cannot invoke RPC on closed channel!"), sent=True)
+    assert (failed.error, failed.text) == (UnavailableError, "this client is closed")
 
 
 @given(st.lists(st.tuples(st.integers(1, 2), st.integers(0, 20))))
