@@ -6,6 +6,7 @@ An inventory will do as well: the gateways are in it, and the token and the CA i
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -111,33 +112,59 @@ def _url(host: Host) -> str:
     return f"https://{f'[{address}]' if ':' in address else address}" + (f":{port}" if port != 443 else "")
 
 
-def find(explicit: Path | None, server: str | None, inventory: Path | None = None) -> Context:
-    """The context to use; UsageError tells how to make one when there is none. Called by every judgectl command."""
-    env_server, env_token = os.environ.get("JUDGE_SERVER"), os.environ.get("JUDGE_TOKEN")
-    for name, given in (("--server", server), ("JUDGE_SERVER", env_server)):
-        if given and (wrong := endpoint.url(given.rstrip("/"))):
-            raise UsageError(f"{name}: {wrong}, not '{one_line(given)[:100]}'")
-    if explicit and inventory:
+@dataclass(frozen=True)
+class _Named:
+    """What flags and the environment name; a flag goes before its variable."""
+
+    context: Path | None
+    inventory: Path | None
+    server: str | None
+    token: str | None
+
+
+def _named(context: Path | None, server: str | None, inventory: Path | None) -> _Named:
+    if context and inventory:
         msg = "--context and --inventory both name a cluster; give one of them"
         raise UsageError(msg)
-    named = explicit or (Path(os.environ["JUDGE_CONTEXT"]) if os.environ.get("JUDGE_CONTEXT") else None)
-    fleet = inventory or (None if named else inventory_path(None))
-    if fleet:
-        found = from_inventory(fleet, env_token)
-        if server or env_server:
-            found = replace(found, server=(server or env_server or "").rstrip("/"), others=())
-        return found
-    if named is None and (server or env_server) and env_token:
-        return Context(server=(server or env_server or "").rstrip("/"), token=env_token)
-    candidates = [named] if named else [place.expanduser() for place in PLACES]
-    for path in candidates:
-        if named or path.exists():
-            found = from_file(path)
-            token = env_token or found.token
-            return Context(server or env_server or found.server, token, found.ca, found.run_dir, found.source)
-    places = ", ".join(str(place) for place in PLACES)
-    msg = (
-        f"no cluster to talk to: none of {places} exists and JUDGE_SERVER with JUDGE_TOKEN is not set; "
-        "start one with 'judge up', or name a client.yml with --context or an inventory with --inventory"
+    for name, given in (("--server", server), ("JUDGE_SERVER", os.environ.get("JUDGE_SERVER"))):
+        if given and (wrong := endpoint.url(given.rstrip("/"))):
+            raise UsageError(f"{name}: {wrong}, not '{one_line(given)[:100]}'")
+    file = context or (Path(os.environ["JUDGE_CONTEXT"]) if os.environ.get("JUDGE_CONTEXT") else None)
+    url = (server or os.environ.get("JUDGE_SERVER") or "").rstrip("/")
+    # A client.yml that is named goes before an inventory that only the environment names.
+    return _Named(
+        file, inventory or (None if file else inventory_path(None)), url or None, os.environ.get("JUDGE_TOKEN")
     )
-    raise UsageError(msg)
+
+
+def _from_usual_place() -> Context | None:
+    files = [place.expanduser() for place in PLACES]
+    return next((from_file(file) for file in files if file.exists()), None)
+
+
+# The first of these that gives a context decides.
+_RESOLVERS: tuple[Callable[[_Named], Context | None], ...] = (
+    lambda named: from_inventory(named.inventory, named.token) if named.inventory else None,
+    lambda named: from_file(named.context) if named.context else None,
+    lambda named: Context(named.server, named.token) if named.server and named.token else None,
+    lambda _: _from_usual_place(),
+)
+
+
+def find(explicit: Path | None, server: str | None, inventory: Path | None = None) -> Context:
+    """The context to use; UsageError tells how to make one when there is none. Called by every judgectl command.
+
+    A server or token that is named takes the place of the context's own.
+    """
+    named = _named(explicit, server, inventory)
+    found = next((context for resolve in _RESOLVERS if (context := resolve(named))), None)
+    if found is None:
+        places = ", ".join(str(place) for place in PLACES)
+        msg = (
+            f"no cluster to talk to: none of {places} exists and JUDGE_SERVER with JUDGE_TOKEN is not set; "
+            "start one with 'judge up', or name a client.yml with --context or an inventory with --inventory"
+        )
+        raise UsageError(msg)
+    if named.server:
+        found = replace(found, server=named.server, others=())
+    return replace(found, token=named.token or found.token)
