@@ -255,7 +255,7 @@ def status(output: Output = TABLE) -> None:
         show.print_json({"cluster": reply.model_dump(mode="json"), "services": services})
     else:
         show.print_status(reply, services)
-    raise typer.Exit(EXIT_FAILED if reply.problems else 0)
+    raise typer.Exit(EXIT_FAILED if reply.faults else 0)
 
 
 @app.command()

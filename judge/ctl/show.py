@@ -336,10 +336,10 @@ def print_whoami(who: Whoami) -> None:
 
 def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> None:
     """The cluster at a glance, faults first."""
-    if status.problems:
+    if status.faults:
         out.say("unhealthy", "bold red")
-        for problem in status.problems:
-            out.say(f"  ✗ {problem}", "red")
+        for fault in status.faults:
+            out.say(f"  ✗ {fault}", "red")
     else:
         out.say("healthy", "bold green")
     for warning in status.warnings:

@@ -91,7 +91,7 @@ class Cluster:
             return known
         try:
             try:
-                known = self.call("status", m.Empty(), StatusReply).problems
+                known = self.call("status", m.Empty(), StatusReply).faults
             except JudgeError as exc:
                 known = [str(exc)]
             self._health = (clock.monotonic(), known)

@@ -50,7 +50,7 @@ SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
     StatusReply: frozenset(
         {
             *("leader", "epoch", "judicators", "etcd", "mongodb", "queued", "running", "finished", "slots", "vacant"),
-            *("versions", "problems"),
+            *("versions", "faults"),
         }
     ),
 }

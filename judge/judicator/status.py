@@ -77,7 +77,7 @@ class StatusReader:
             self._executors.all(),
             self._db.meta.find_one({"_id": EPOCH}),
         )
-        faults = await known_faults(self._db)
+        of_loops = await known_faults(self._db)
         states = [to_state(doc, work.holding.get(doc["_id"], 0)) for doc in docs]
         alive = [state for state in states if state.alive]
         epoch = None if meta is None else int(meta["epoch"])
@@ -103,8 +103,8 @@ class StatusReader:
             slots=sum(state.info.slots for state in alive if state.info is not None),
             vacant=sum(state.vacant for state in alive),
             versions={name: version for name, version in versions.items() if version},
-            warnings=[*faults, *warnings(etcd.services, docs, work, following=self.following())],
-            problems=problems(etcd.error, etcd.leader, etcd.members, mongodb[0], states),
+            warnings=[*of_loops, *warnings(etcd.services, docs, work, following=self.following())],
+            faults=faults(etcd.error, etcd.leader, etcd.members, mongodb[0], states),
         )
 
     async def _read_mongodb(self) -> tuple[list[MemberState], str]:
@@ -159,7 +159,7 @@ class StatusReader:
         return MemberState(name=name, address=address, role=role, healthy=healthy)
 
 
-def problems(
+def faults(
     etcd_error: str,
     leader: str | None,
     etcd: list[MemberState],

@@ -78,7 +78,7 @@ class Whoami(UsageReply):
 
 
 class StatusReply(Message):
-    """The cluster at a glance. `problems` is empty when it is healthy; each is one sentence."""
+    """The cluster at a glance. `faults` is empty when it is healthy; each is one sentence."""
 
     leader: str | None
     epoch: int | None
@@ -93,4 +93,4 @@ class StatusReply(Message):
     vacant: int
     versions: dict[str, str] = Field(default_factory=dict)
     warnings: list[str] = Field(default_factory=list)
-    problems: list[str] = Field(default_factory=list)
+    faults: list[str] = Field(default_factory=list)

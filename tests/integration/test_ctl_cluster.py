@@ -53,7 +53,7 @@ def test_status_names_every_member(cluster: Cluster) -> None:
     for word in ("judicator", "etcd", "mongodb", "executor", "gateway", "leader", "RUNNING"):
         assert word in text
     status = ctl_json(cluster, "status")
-    assert status["cluster"]["problems"] == []
+    assert status["cluster"]["faults"] == []
     assert {service["name"] for service in status["services"]} >= {"etcd", "mongodb", "judicator", "gateway"}
 
 

@@ -387,8 +387,8 @@ def test_status_judicators_languages_health(ada, nobody, executor, world):
     assert members["mongodb"] and members["etcd"]
     (language,) = check(ada("GET", "/languages"), 200, "languages")["languages"]
     assert language == {"name": "c", "title": "C", "suffixes": [".c"], "version": "1.0", "executors": 1}
-    healthy = check(nobody("GET", "/health"), 200 if not status["problems"] else 503, "health")
-    assert healthy == {"healthy": not status["problems"], "problems": status["problems"]}
+    healthy = check(nobody("GET", "/health"), 200 if not status["faults"] else 503, "health")
+    assert healthy == {"healthy": not status["faults"], "faults": status["faults"]}
     assert check(nobody("GET", "/alive"), 200, "alive")["alive"]
 
 
@@ -473,7 +473,7 @@ def test_without_judicators_each_call_says_so(tmp_path, world):
             answer = error(ada(method, path, json=body), 503, "unavailable", "do not answer at the moment, try again")
             assert int(answer.headers["Retry-After"]) > 0
         health = check(nobody("GET", "/health"), 503, "health")
-        assert not health["healthy"] and "do not answer" in health["problems"][0]
+        assert not health["healthy"] and "do not answer" in health["faults"][0]
         assert nobody("GET", "/alive").status_code == 200
 
 

@@ -75,7 +75,7 @@ PUBLIC: dict[tuple[type[Any], str], Any] = {
     (StatusReply, "slots"): 2,
     (StatusReply, "vacant"): 1,
     (StatusReply, "versions"): {},
-    (StatusReply, "problems"): [],
+    (StatusReply, "faults"): [],
 }
 # Bodies and forms with which a call works; all others are made without.
 BODIES: dict[str, dict[str, Any]] = {"api.submit": {"language": "c", "source": "int x;", "problem": "hello"}}

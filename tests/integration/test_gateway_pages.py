@@ -203,10 +203,10 @@ def test_overview(admin, prepared):
     assert "The cluster is healthy" in page and "judicator-1 leads, epoch 3" in page
     assert "1,284 judged" in page and "2 /2 slots free" in page
     prepared.answers["status"] = healthy(
-        problems=["no executor is alive"], queued={"high": 1, "normal": 2}, warnings=["etcd is old"], leader=None
+        faults=["no executor is alive"], queued={"high": 1, "normal": 2}, warnings=["etcd is old"], leader=None
     )
     page = text_of(admin.get("/"))
-    assert "The cluster has a problem no executor is alive" in page
+    assert "The cluster has a fault no executor is alive" in page
     assert "3 waiting 1 high, 2 normal" in page and "etcd is old" in page
 
 

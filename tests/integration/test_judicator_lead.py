@@ -70,8 +70,8 @@ def test_a_silent_executors_task_is_judged_elsewhere(world: World) -> None:
     wait_for(taken, what="the task at another executor")
     executors = {one.name: one.alive for one in people.call("executors", m.Empty(), ExecutorsReply).executors}
     assert executors == {"e1": False, "e2": True}
-    problems = people.call("status", m.Empty(), StatusReply).problems
-    assert "executor 'e1' does not report" in problems
+    faults = people.call("status", m.Empty(), StatusReply).faults
+    assert "executor 'e1' does not report" in faults
     assert silent.report(late, vacant=0).drop
     other.report(accepted(other.work[task]))
     found = people.call("get", m.GetRequest(id=task), m.Task)

@@ -208,7 +208,7 @@ def test_status_of_a_healthy_cluster(world: World) -> None:
         add(people, priority=priority)
     executor.report(vacant=1)
     status = people.call("status", m.Empty(), StatusReply)
-    assert status.problems == []
+    assert status.faults == []
     assert (status.leader, status.epoch) == ("j1", 1)
     assert [(one.name, one.leader, one.epoch) for one in status.judicators] == [("j1", True, 1)]
     assert [(one.role, one.healthy) for one in status.etcd] == [("leader", True)]
@@ -228,6 +228,6 @@ def test_status_says_what_is_wrong(world: World) -> None:
     dead = world.etcd_config.model_copy(update={"endpoints": ["127.0.0.1:9"], "timeout": 0.3})
     world.judicator(etcd=dead)
     status = world.client().call("status", m.Empty(), StatusReply)
-    assert any("etcd does not answer" in one for one in status.problems)
-    assert any("no executor is alive" in one for one in status.problems)
+    assert any("etcd does not answer" in one for one in status.faults)
+    assert any("no executor is alive" in one for one in status.faults)
     assert status.leader is None

@@ -101,7 +101,7 @@ def _recovered(cluster: Cluster, killed: dict[str, set[int]]) -> bool:
         return False
     try:
         with cluster.api(timeout=0.1) as api:
-            return not api.call(StatusReply, "GET", "/status").problems
+            return not api.call(StatusReply, "GET", "/status").faults
     except UnavailableError:
         return False
 

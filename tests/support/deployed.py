@@ -85,14 +85,14 @@ class Site(Deployment):
             except JudgeError as exc:
                 last[:] = [exc]
                 return None
-            last[:] = found.problems
+            last[:] = found.faults
             there = (
                 {one.name for one in found.judicators} == set(JUDICATORS)
                 and {one.name for one in found.etcd if one.healthy} == set(JUDICATORS)
                 and len([one for one in found.mongodb if one.healthy]) == len(JUDICATORS)
                 and {one.name for one in found.executors if one.alive} == set(EXECUTORS)
             )
-            return found if there and found.leader and not found.problems else None
+            return found if there and found.leader and not found.faults else None
 
         try:
             return wait_for(well, timeout, "a whole cluster")  # type: ignore[return-value]

@@ -201,8 +201,8 @@ def _status(call: Call) -> m.Message:
 
 
 def _health(call: Call) -> Answer:
-    problems = call.cluster.faults()
-    return Answer(models.Health(healthy=not problems, problems=problems), 503 if problems else 200)
+    faults = call.cluster.faults()
+    return Answer(models.Health(healthy=not faults, faults=faults), 503 if faults else 200)
 
 
 def _alive(_: Call) -> m.Message:
@@ -322,7 +322,7 @@ ROUTES: list[Route] = [
           "user", models.JudicatorsReply, calls=("status",)),
     Route("GET", "/status", "status", "The cluster at a glance", _status, "user", StatusReply, calls=("status",)),
     Route("GET", "/health", "health", "Whether the cluster judges", _health, "none", models.Health,
-          also={503: "The cluster does not judge; problems says why"}, calls=("status",)),
+          also={503: "The cluster does not judge; faults says why"}, calls=("status",)),
     Route("GET", "/alive", "alive", "Whether this gateway answers", _alive, "none", models.Alive),
     Route("GET", "/problems", "problems", "All problems", _problems, "user", ProblemsReply, calls=("problems",)),
     Route("GET", "/problems/<name>", "problem", "One problem", _problem, "user", ProblemInfo, calls=("problems",)),

@@ -20,10 +20,10 @@ class Alive(m.Message):
 
 
 class Health(m.Message):
-    """Whether the cluster takes and judges submissions. `problems` has one sentence for each reason why not."""
+    """Whether the cluster takes and judges submissions. `faults` has one sentence for each reason why not."""
 
     healthy: bool
-    problems: list[str] = Field(default_factory=list)
+    faults: list[str] = Field(default_factory=list)
 
 
 class LanguageInfo(m.Message):
