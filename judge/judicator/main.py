@@ -103,8 +103,9 @@ class Judicator:
             status=self._status,
         )
         calls = {**self.rejudging_calls.methods(), **self.sessions.methods()}
+        self.handlers = self.service.handlers(calls, self.audit, self.deleting)
         self.server = Server(
-            self.service.handlers(calls, self.audit, self.deleting),
+            self.handlers,
             self.blobs,
             body_bytes=config.limits.body_bytes,
             blob_bytes=config.limits.blob_bytes,

@@ -107,8 +107,6 @@ def requests(world: World) -> dict[str, m.Message]:
 
 def test_what_stores_something_says_so_and_what_does_not_says_that(world: World) -> None:
     judicator = world.judicators[0].judicator
-    more = {**judicator.rejudgings.methods(), **judicator.sessions.methods()}
-    handlers = judicator.service.handlers(more, judicator.audit, judicator.deleting)
     asked = requests(world)
     assert set(asked) == set(METHODS)
 
@@ -117,7 +115,7 @@ def test_what_stores_something_says_so_and_what_does_not_says_that(world: World)
         stored.set(noted)
         executors = EXECUTOR in METHODS[name].roles and GATEWAY not in METHODS[name].roles
         peer = Peer("e1", EXECUTOR) if executors else Peer("gw", GATEWAY, By(actor="root", role="admin", call=name))
-        await handlers[name](request, peer)
+        await judicator.handlers[name](request, peer)
         return noted
 
     wrong: dict[str, Any] = {}
