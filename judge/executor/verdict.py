@@ -1,26 +1,18 @@
-"""Which verdict a run, a test and a task get: pure functions, nothing else decides (docs/judging.md).
+"""Every verdict of the executor: one table, PRECEDENCE, whose first row that applies decides. Pure (docs/judging.md).
 
-Order for one run, first match wins (docs/judging.md):
-
-1. what made the sandbox end the run: forbidden act SV, memory MLE, CPU time TLE, wall time TLE, output OLE;
-2. a limit that the numbers show to be passed though nothing was killed: CPU time TLE, wall time TLE, memory MLE (the
-   times also of a run that was ended for its output, since a run may go on for a tenth beyond its time limits);
-3. the kernel's own signals for limits: SIGSYS SV, SIGXCPU TLE, SIGXFSZ OLE;
-4. an abnormal end with all of the memory used, or the exit code by which the language's runtime says that its heap is
-   full (`memory_exit` of the language table): MLE, never RTE;
-5. any other signal, or an exit code other than 0: RTE;
-6. the validator's word: AC or WA; without an answer to compare with, AC.
-
-The output limit is last of the limits because a program that loops while printing is, for its author, a loop.
+The sandbox and the validators report facts, without an order among them; no other module here names a verdict but to
+compare it, which tests/unit/test_executor_verdict.py checks.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
-from judge.model.messages import Limits, RunUsage, Verdict
+from judge.model.messages import Limits, RunUsage
+from judge.model.verdicts import Verdict
 from judge.sandbox.types import Killed
 
 
@@ -36,8 +28,8 @@ class Facts(Protocol):
         """The number of the signal that ended the program, or None."""
 
     @property
-    def killed(self) -> Killed:
-        """Why the sandbox ended the run."""
+    def killed(self) -> Collection[Killed]:
+        """Every reason that the sandbox had to end the run; none when it ended by itself."""
 
     @property
     def cpu(self) -> float:
@@ -52,29 +44,30 @@ class Facts(Protocol):
         """Bytes of memory used at the peak."""
 
 
-class Timed(Facts, Protocol):
-    """Facts of one of two programs that ran side by side."""
+@dataclass(frozen=True)
+class Checked:
+    """What a validator found. `fault`: why it could not say anything; `message`: what is wrong with the output.
 
-    @property
-    def ended(self) -> float:
-        """When it ended, on the clock of the other one."""
+    `first`: the validator ended before the program that it talked to, so its rejection counts whatever followed.
+    """
+
+    accepted: bool
+    message: str = ""
+    fault: str = ""
+    first: bool = False
 
 
-class Checked(Protocol):
-    """What the verdict needs to know of a validation; `judge.problems.validator.Validation` has it."""
+class Ruling(NamedTuple):
+    """A verdict, and its reason in one sentence (empty for AC). `near`: a repetition may find otherwise; see `near`."""
 
-    @property
-    def accepted(self) -> bool:
-        """Whether the output is right."""
-
-    @property
-    def message(self) -> str:
-        """What the validator has to say about it."""
+    verdict: Verdict
+    reason: str
+    near: bool = False
 
 
 # A test's run may pass its time limits by this part of them before it is ended; then it is near() them.
 GRACE = 0.1
-# A run over its wall limit that used less than this part of its CPU limit was idle: no quieter machine changes that.
+# A run over its wall limit that used less than this part of its CPU limit was idle: a repetition would change nothing.
 BUSY = 0.5
 
 _SIGNALS = {
@@ -107,161 +100,164 @@ def size(count: int) -> str:
     return f"{count} bytes"
 
 
-def _cpu(facts: Facts, limits: Limits) -> tuple[Verdict, str]:
-    return Verdict.TLE, f"CPU time limit exceeded: used {facts.cpu:.3f} s, the limit is {limits.cpu:g} s"
+@dataclass(frozen=True)
+class _Run:
+    """One run as the table sees it; `memory_exit` is the exit code by which a runtime says that its heap is full."""
+
+    facts: Facts
+    limits: Limits
+    memory_exit: int | None = None
+    checked: Checked = Checked(accepted=True)
+
+    def ended(self, reason: Killed, number: signal.Signals | None = None) -> bool:
+        """Whether the sandbox ended it for this reason, or the kernel by this signal."""
+        if Killed.CANCELLED in self.facts.killed:
+            msg = "a cancelled run has no verdict"
+            raise ValueError(msg)
+        return reason in self.facts.killed or (number is not None and self.facts.signal == number)
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it ended by a signal, or with an exit code other than 0."""
+        return self.facts.signal is not None or self.facts.exit_code != 0
 
 
-def _wall(facts: Facts, limits: Limits) -> tuple[Verdict, str]:
-    reason = (
-        f"wall time limit exceeded: ran for {facts.wall:.3f} s with {facts.cpu:.3f} s of CPU time, "
-        f"the limit is {limits.wall_seconds:g} s"
+def _cpu(run: _Run) -> str:
+    return f"CPU time limit exceeded: used {run.facts.cpu:.3f} s, the limit is {run.limits.cpu:g} s"
+
+
+def _wall(run: _Run) -> str:
+    return (
+        f"wall time limit exceeded: ran for {run.facts.wall:.3f} s with {run.facts.cpu:.3f} s of CPU time, "
+        f"the limit is {run.limits.wall_seconds:g} s"
     )
-    return Verdict.TLE, reason
 
 
-def _memory(facts: Facts, limits: Limits) -> tuple[Verdict, str]:
-    return Verdict.MLE, f"memory limit exceeded: used {size(facts.memory)}, the limit is {size(limits.memory)}"
+def _memory(run: _Run) -> str:
+    return f"memory limit exceeded: used {size(run.facts.memory)}, the limit is {size(run.limits.memory)}"
 
 
-def _output(_: Facts, limits: Limits) -> tuple[Verdict, str]:
-    return Verdict.OLE, f"output limit exceeded: wrote more than {size(limits.output)}"
+def _heap(run: _Run) -> str:
+    return f"memory limit exceeded: the heap is full, the limit is {size(run.limits.memory)}"
 
 
-def _forbidden(_: Facts, __: Limits) -> tuple[Verdict, str]:
-    return Verdict.SV, "did something that submissions must not do (a forbidden system call)"
+def _output(run: _Run) -> str:
+    return f"output limit exceeded: wrote more than {size(run.limits.output)}"
 
 
-_Fault = Callable[[Facts, Limits], tuple[Verdict, str]]
-# What ended the run, for the sandbox (step 1) and for the kernel (step 3).
-_KILLED = {
-    Killed.FORBIDDEN: _forbidden,
-    Killed.MEMORY: _memory,
-    Killed.CPU: _cpu,
-    Killed.WALL: _wall,
-    Killed.OUTPUT: _output,
-}
-_LIMIT_SIGNALS: dict[int | None, _Fault] = {
-    signal.SIGSYS: _forbidden,
-    signal.SIGXCPU: _cpu,
-    signal.SIGXFSZ: _output,
-}
+def _forbidden(_: _Run) -> str:
+    return "did something that submissions must not do (a forbidden system call)"
 
 
-def run_fault(facts: Facts, limits: Limits, memory_exit: int | None = None) -> tuple[Verdict, str] | None:
-    """What is wrong with a run by itself, or None when it ended well; steps 1 to 5 of the order above.
+def _end(run: _Run) -> str:
+    number = run.facts.signal
+    return f"ended with exit code {run.facts.exit_code}" if number is None else f"ended by {signal_name(number)}"
 
-    Also used for compilations. `memory_exit` is the exit code with which a runtime says that its heap is full. A
-    cancelled run has no verdict: ValueError.
+
+def _rejection(run: _Run) -> str:
+    return run.checked.message or "wrong answer"
+
+
+# A row: the verdict, whether it applies, and the reason.
+_Row = tuple[Verdict, Callable[[_Run], bool], Callable[[_Run], str]]
+
+# What can be wrong with a run by itself. Output comes last of the limits that end a run: a program that loops while it
+# prints is, for its author, a loop. A crash with all of the memory used, or with a full heap, is MLE and never RTE.
+_RUN: tuple[_Row, ...] = (
+    (Verdict.SV, lambda run: run.ended(Killed.FORBIDDEN, signal.SIGSYS), _forbidden),
+    (Verdict.MLE, lambda run: run.ended(Killed.MEMORY), _memory),
+    (Verdict.TLE, lambda run: run.ended(Killed.CPU, signal.SIGXCPU) or run.facts.cpu > run.limits.cpu, _cpu),
+    (Verdict.TLE, lambda run: run.ended(Killed.WALL) or run.facts.wall > run.limits.wall_seconds, _wall),
+    (Verdict.OLE, lambda run: run.ended(Killed.OUTPUT, signal.SIGXFSZ), _output),
+    (Verdict.MLE, lambda run: run.facts.memory > run.limits.memory, _memory),
+    (Verdict.MLE, lambda run: run.crashed and run.facts.memory >= run.limits.memory, _memory),
+    (Verdict.MLE, lambda run: run.memory_exit is not None and run.facts.exit_code == run.memory_exit, _heap),
+    (Verdict.RTE, lambda run: run.crashed, _end),
+)
+
+PRECEDENCE: tuple[_Row, ...] = (
+    (Verdict.JE, lambda run: bool(run.checked.fault), lambda run: run.checked.fault),
+    (Verdict.WA, lambda run: not run.checked.accepted and run.checked.first, _rejection),
+    *_RUN,
+    (Verdict.WA, lambda run: not run.checked.accepted, _rejection),
+)
+
+# A test that is not run, since the submission's total time is used up, counts as this.
+NOT_RUN = Verdict.TLE
+
+
+def _first(rows: Sequence[_Row], run: _Run) -> Ruling | None:
+    for verdict, applies, reason in rows:
+        if applies(run):
+            return Ruling(verdict, reason(run), verdict is Verdict.TLE and near(run.facts, run.limits))
+    return None
+
+
+def run_fault(facts: Facts, limits: Limits, memory_exit: int | None = None) -> Ruling | None:
+    """What is wrong with a run by itself, or None when it ended well.
+
+    `memory_exit` is the exit code with which a runtime says that its heap is full. A cancelled run has no verdict:
+    ValueError.
     """
-    if facts.killed is Killed.CANCELLED:
-        msg = "a cancelled run has no verdict"
-        raise ValueError(msg)
-    late = _late(facts, limits)
-    if facts.killed in _KILLED:
-        fault = late if late is not None and facts.killed in {Killed.WALL, Killed.OUTPUT} else _KILLED[facts.killed]
-        return fault(facts, limits)
-    if late is not None:
-        return late(facts, limits)
-    if facts.memory > limits.memory:
-        return _memory(facts, limits)
-    if facts.signal in _LIMIT_SIGNALS:
-        return _LIMIT_SIGNALS[facts.signal](facts, limits)
-    if facts.signal is None and facts.exit_code == 0:
-        return None
-    return _abnormal(facts, limits, memory_exit)
+    return _first(_RUN, _Run(facts, limits, memory_exit))
 
 
-def _late(facts: Facts, limits: Limits) -> _Fault | None:
-    """The time limit that the numbers show to be passed."""
-    if facts.cpu > limits.cpu:
-        return _cpu
-    return _wall if facts.wall > limits.wall_seconds else None
+def run_verdict(facts: Facts, limits: Limits, checked: Checked | None, memory_exit: int | None = None) -> Ruling:
+    """The verdict of one test; `facts` and the rest as for `run_fault`.
+
+    `checked` is None when there is no answer to compare with (the seed's command task), or when the run failed. In an
+    interaction `limits.wall` includes the time that the validator used.
+    """
+    run = _Run(facts, limits, memory_exit, checked or Checked(accepted=True))
+    return _first(PRECEDENCE, run) or Ruling(Verdict.AC, "")
 
 
 def near(facts: Facts, limits: Limits) -> bool:
-    """Whether a run is TLE by so little that a quieter machine may say otherwise: its test may be repeated.
+    """Whether a run is TLE by so little that its test may be repeated.
 
     So it is when the run ended before the sandbox ended it for its time (it had GRACE more of that than the limits
     say), unless it passed only its wall limit and was idle (BUSY).
     """
-    if facts.killed not in {Killed.NONE, Killed.OUTPUT} or facts.signal in {signal.SIGSYS, signal.SIGXCPU}:
+    if set(facts.killed) - {Killed.OUTPUT} or facts.signal in {signal.SIGSYS, signal.SIGXCPU}:
         return False
-    late = _late(facts, limits)
-    return late is _cpu or (late is _wall and facts.cpu >= BUSY * limits.cpu)
+    return facts.cpu > limits.cpu or (facts.wall > limits.wall_seconds and facts.cpu >= BUSY * limits.cpu)
 
 
-def _abnormal(facts: Facts, limits: Limits, memory_exit: int | None) -> tuple[Verdict, str]:
-    """Steps 4 and 5: the program crashed, or said by its exit code that it failed."""
-    if facts.memory >= limits.memory:
-        return _memory(facts, limits)
-    if memory_exit is not None and facts.exit_code == memory_exit:
-        return Verdict.MLE, f"memory limit exceeded: the heap is full, the limit is {size(limits.memory)}"
-    if facts.signal is not None:
-        return Verdict.RTE, f"ended by {signal_name(facts.signal)}"
-    return Verdict.RTE, f"ended with exit code {facts.exit_code}"
+def compile_verdict(facts: Facts, limits: Limits, used_up: str = "") -> Ruling | None:
+    """CE with its reason, or None when the compilation went well. Every limit that a compiler passes is CE.
 
-
-def run_verdict(
-    facts: Facts, limits: Limits, validation: Checked | None, memory_exit: int | None = None
-) -> tuple[Verdict, str]:
-    """The verdict of one test and its reason in one sentence (empty for AC).
-
-    `validation` is None when there is no answer to compare with (the seed's command task), or when the run failed.
+    `used_up` says that the compiler has used up the submission's total time.
     """
-    fault = run_fault(facts, limits, memory_exit)
-    if fault is not None:
-        return fault
-    if validation is None or validation.accepted:
-        return Verdict.AC, ""
-    return Verdict.WA, validation.message or "wrong answer"
+    fault = run_fault(facts, limits)
+    reason = used_up or (fault.reason if fault is not None else "")
+    return Ruling(Verdict.CE, f"compilation failed: {reason}") if reason else None
+
+
+def total_time_verdict(reason: str) -> Ruling:
+    """The verdict of a test during which the submission's total time was used up, whatever else became of it."""
+    return Ruling(NOT_RUN, reason)
+
+
+def judge_error(reason: str) -> Ruling:
+    """The verdict where the problem is at fault: its validator does not compile, or asks for too many passes."""
+    return Ruling(Verdict.JE, reason)
 
 
 ACCEPTED, REJECTED = 42, 43
 
 
-def validator_fault(facts: Facts, limits: Limits) -> str | None:
-    """Why a validator's run says nothing about the output, or None when it ended with 42 or 43.
+def validator_fault(facts: Facts, limits: Limits) -> str:
+    """Why a validator's run says nothing about the output; empty when it ended with 42 or 43.
 
     Every limit that it passes, every signal and any other exit code, 0 included, is the judge's error (Kattis).
     """
-    if facts.signal is None and facts.exit_code in {ACCEPTED, REJECTED} and facts.killed is Killed.NONE:
-        return None
-    if facts.signal is None and facts.exit_code == 0 and facts.killed is Killed.NONE:
-        return "the output validator ended with exit code 0; it must be 42 or 43"
+    if facts.signal is None and not facts.killed:
+        if facts.exit_code in {ACCEPTED, REJECTED}:
+            return ""
+        if facts.exit_code == 0:
+            return "the output validator ended with exit code 0; it must be 42 or 43"
     fault = run_fault(facts, limits)
-    return f"the output validator failed: {fault[1] if fault else 'it did not end with 42 or 43'}"
-
-
-def interaction_verdict(
-    submission: Timed, validator: Timed, limits: Limits, validation: Limits, memory_exit: int | None = None
-) -> tuple[Verdict, str]:
-    """The verdict of one interaction, and its reason; first match wins (docs/judging.md).
-
-    1. the validator failed: JE; 2. it ended first with 43: WA, whatever became of the submission then; 3. what is
-    wrong with the submission's run by itself; 4. the validator's word. `limits.wall` already has the time in it that
-    the validator used.
-    """
-    fault = validator_fault(validator, validation)
-    if fault is not None:
-        return Verdict.JE, fault
-    rejected = validator.exit_code == REJECTED
-    if rejected and validator.ended < submission.ended:
-        return Verdict.WA, _REJECTED
-    own = run_fault(submission, limits, memory_exit)
-    if own is not None:
-        return own
-    return (Verdict.WA, _REJECTED) if rejected else (Verdict.AC, "")
-
-
-_REJECTED = "the output validator rejected the output"
-
-
-def compile_verdict(facts: Facts, limits: Limits) -> tuple[Verdict, str] | None:
-    """CE with its reason, or None when the compilation went well. Every limit that a compiler passes is CE."""
-    fault = run_fault(facts, limits)
-    if fault is None:
-        return None
-    return Verdict.CE, f"compilation failed: {fault[1]}"
+    return f"the output validator failed: {fault.reason if fault else 'it did not end with 42 or 43'}"
 
 
 def usage(facts: Facts) -> RunUsage:

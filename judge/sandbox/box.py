@@ -274,44 +274,43 @@ def _outcome(
     name: str, limits: Limits, reason: Killed, answer: Answer, usage: Usage, outputs: tuple[int, int]
 ) -> Outcome:
     """Put the account together; the outputs are cut to their limit. `limits` are those that were enforced."""
-    stdout, stderr = outputs
     signaled = os.WIFSIGNALED(answer.status)
     number = os.WTERMSIG(answer.status) if signaled else None
     code = None if signaled else os.WEXITSTATUS(answer.status)
     if answer.error and not usage.oom and reason is not Killed.CANCELLED:
-        # Only what the submission's own programs did to /box can keep it out of there.
-        if answer.stage != "exec" and (answer.stage, answer.error) != ("chdir", errno.EACCES):
-            msg = f"the sandbox could not start '{name}': {answer.stage}: {os.strerror(answer.error)}"
-            raise SandboxError(msg)
-        code, number = (_NOT_FOUND if answer.error == 2 else _NOT_EXECUTABLE), None
-        os.write(stderr, f"{name}: {os.strerror(answer.error)}\n".encode())
+        code, number = _not_started(name, answer, outputs[1]), None
     over = [fd for fd in outputs if os.fstat(fd).st_size > limits.output]
     for fd in over:
         os.ftruncate(fd, limits.output)
-    killed = Killed.NONE
-    if reason is Killed.CANCELLED and number == signal.SIGKILL:
-        killed = Killed.CANCELLED
-    elif number == signal.SIGSYS or answer.flags & SAW_SIGSYS:
-        killed = Killed.FORBIDDEN
-    elif usage.oom:
-        killed = Killed.MEMORY
-    elif usage.cpu > limits.cpu or number == signal.SIGXCPU:
-        killed = Killed.CPU
-    elif answer.wall > limits.wall_seconds or (reason is Killed.WALL and number == signal.SIGKILL):
-        killed = Killed.WALL
-    elif over or number == signal.SIGXFSZ:
-        killed = Killed.OUTPUT
+    reasons = (
+        (reason, reason is not Killed.NONE and number == signal.SIGKILL),
+        (Killed.FORBIDDEN, answer.flags & SAW_SIGSYS),
+        (Killed.MEMORY, usage.oom),
+        (Killed.CPU, usage.cpu > limits.cpu),
+        (Killed.WALL, answer.wall > limits.wall_seconds),
+        (Killed.OUTPUT, over),
+    )
     return Outcome(
         exit_code=code,
         signal=number,
-        killed=killed,
+        killed=frozenset(why for why, holds in reasons if holds),
         cpu=usage.cpu,
         wall=answer.wall,
         memory=usage.memory,
         processes=usage.processes,
-        stdout=stdout,
-        stderr=stderr,
+        stdout=outputs[0],
+        stderr=outputs[1],
     )
+
+
+def _not_started(name: str, answer: Answer, stderr: int) -> int:
+    """The exit code of a program that could not be executed, as a shell has it; SandboxError when that is our fault."""
+    # Only what the submission's own programs did to /box can keep it out of there.
+    if answer.stage != "exec" and (answer.stage, answer.error) != ("chdir", errno.EACCES):
+        msg = f"the sandbox could not start '{name}': {answer.stage}: {os.strerror(answer.error)}"
+        raise SandboxError(msg)
+    os.write(stderr, f"{name}: {os.strerror(answer.error)}\n".encode())
+    return _NOT_FOUND if answer.error == errno.ENOENT else _NOT_EXECUTABLE
 
 
 def _protected(fd: int) -> int:

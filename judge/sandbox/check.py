@@ -99,7 +99,7 @@ def _probe(root: str, name: str) -> list[Finding]:
     try:
         with pool.take() as sandbox:
 
-            def run(argv: Sequence[str], limits: Limits) -> tuple[Killed, bytes]:
+            def run(argv: Sequence[str], limits: Limits) -> tuple[frozenset[Killed], bytes]:
                 with sandbox.run(Command(argv, limits)) as outcome:
                     return outcome.killed, outcome.read_stderr(200)
 
@@ -109,9 +109,9 @@ def _probe(root: str, name: str) -> list[Finding]:
     finally:
         pool.close()
     tried = {
-        "memory limit": memory is Killed.MEMORY,
+        "memory limit": Killed.MEMORY in memory,
         "process limit": b"fork" in refused.lower(),
-        "CPU limit": cpu is Killed.CPU,
+        "CPU limit": Killed.CPU in cpu,
     }
     return [
         Finding(Level.PASS, item, "enforced (a program over it was tried)")

@@ -11,7 +11,7 @@ from judge.model.messages import Limits
 
 
 class Killed(enum.StrEnum):
-    """Why the sandbox ended a run; NONE when the program ended by itself."""
+    """Why the sandbox ends a run; NONE while it has no reason to."""
 
     NONE = ""
     CPU = "cpu"
@@ -59,12 +59,13 @@ class Outcome:
 
     `stdout` and `stderr` are descriptors of memory files that hold at most `limits.output` bytes each; whoever got
     the outcome closes it (`with outcome:`). They are safe to read: everything that could write to them is dead.
-    `ended` is when the program did (clock.monotonic).
+    `killed` is every reason that the sandbox had to end the run, in no order; empty when the program ended by itself
+    and within its limits. `ended` is when the program did (clock.monotonic).
     """
 
     exit_code: int | None
     signal: int | None
-    killed: Killed
+    killed: frozenset[Killed]
     cpu: float
     wall: float
     memory: int

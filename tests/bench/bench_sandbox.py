@@ -52,7 +52,7 @@ def _overshoot(box: Sandbox, name: str, limits: Limits, killed: Killed) -> list[
     found = []
     for _ in range(KILLS):
         with box.run(Command([f"/box/{name}"], limits)) as outcome:
-            assert outcome.killed is killed, outcome
+            assert killed in outcome.killed, outcome
             used = outcome.cpu - limits.cpu if killed is Killed.CPU else outcome.wall - limits.wall_seconds
             found.append(used * 1000)
     return found

@@ -40,7 +40,7 @@ def verdict_of(outcome: Outcome, limits: Limits) -> tuple[Verdict, str]:
     """The verdict of a run without answer, and its reason; the run's own complaint where it has one."""
     with outcome:
         said = outcome.read_stderr(2000).decode(errors="replace")
-        verdict, reason = run_verdict(outcome, limits, None)
+        verdict, reason, _ = run_verdict(outcome, limits, None)
         return verdict, f"{reason}; {said}" if said else reason
 
 
@@ -314,7 +314,7 @@ def test_messages_of_the_run_before_do_not_count(sandbox: Sandbox) -> None:
     limits = Limits(cpu=60, wall=120, memory=16 * MIB)
     for _ in range(5 * TIMES):
         with run_c(sandbox, MESSAGES, limits, "838") as outcome:
-            assert run_verdict(outcome, limits, None) == (Verdict.AC, "") and outcome.memory > 12 * MIB, outcome
+            assert run_verdict(outcome, limits, None).verdict is Verdict.AC and outcome.memory > 12 * MIB, outcome
 
 
 WRITE = """
@@ -342,7 +342,7 @@ def test_output(sandbox: Sandbox, where: str, signal: str) -> None:
         for _ in range(TIMES):
             outcome = run_c(sandbox, WRITE, OUTPUT, where, size, signal)
             with outcome:
-                assert run_verdict(outcome, OUTPUT, None) == (Verdict.AC, "")
+                assert run_verdict(outcome, OUTPUT, None).verdict is Verdict.AC
                 assert len(outcome.read_stdout() + outcome.read_stderr()) == int(size)
     for _ in range(TIMES):
         outcome = run_c(sandbox, WRITE, OUTPUT, where, "100001", signal)

@@ -447,13 +447,13 @@ KILLED = {
 def test_refused_system_calls(sandbox, name):
     number, arguments, error = REFUSED[name]
     with run_c(sandbox, CALL, None, str(number), *map(str, arguments)) as outcome:
-        assert outcome.read_stdout() == f"-1 {error}".encode() and outcome.killed is Killed.NONE
+        assert outcome.read_stdout() == f"-1 {error}".encode() and not outcome.killed
 
 
 @pytest.mark.parametrize("name", KILLED)
 def test_attacks_are_forbidden(sandbox, name):
     with run_c(sandbox, CALL, None, str(KILLED[name])) as outcome:
-        assert outcome.killed is Killed.FORBIDDEN and outcome.signal == 31
+        assert Killed.FORBIDDEN in outcome.killed and outcome.signal == 31
 
 
 def test_an_orphan_that_attacks_gives_the_run_away(sandbox):
@@ -466,14 +466,14 @@ int main() {
 }
 """
     with run_c(sandbox, source) as outcome:
-        assert outcome.killed is Killed.FORBIDDEN
+        assert Killed.FORBIDDEN in outcome.killed
 
 
 def test_32_bit_calls_are_forbidden(sandbox):
     if no_32_bit_calls():
         pytest.skip(no_32_bit_calls())
     with run_c(sandbox, 'int main(){int r; __asm__ volatile("int $0x80":"=a"(r):"a"(20)); return 0;}') as outcome:
-        assert outcome.killed is Killed.FORBIDDEN
+        assert Killed.FORBIDDEN in outcome.killed
 
 
 def test_pinned_to_one_core(sandbox):
@@ -558,7 +558,7 @@ int main() {
 """
     sandbox.put("run", program(source, "-lpthread"), 0o755)
     with sandbox.run(Command(["/box/run"], Limits(cpu=0.2 + 200 * fork_cost(), wall=60, processes=32))) as outcome:
-        assert outcome.killed is Killed.CPU and outcome.read_stdout() == b"31"
+        assert Killed.CPU in outcome.killed and outcome.read_stdout() == b"31"
 
 
 def test_environment_is_what_was_given(sandbox):
@@ -628,7 +628,7 @@ with pool("strict") as made, made.take() as box:
     with open(os.devnull) as null:
         for stdin in (sealed(b"input"), None, null.fileno()):
             with box.run(Command(["/box/run"], Limits(cpu=20, output=10_000), stdin=stdin)) as outcome:
-                print(outcome.killed.name, os.fstat(outcome.stdout).st_size, outcome.read_stderr())
+                print(*outcome.killed, os.fstat(outcome.stdout).st_size, outcome.read_stderr())
 """
 
 
@@ -641,4 +641,4 @@ def test_nobody_seals_an_output_that_is_to_be_cut_on_a_host_that_restricts_memor
     file.write_bytes(program("#define _GNU_SOURCE\n" + SEAL))
     command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, "-c", STRICT, strict]
     done = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
-    assert (done.stdout.splitlines(), done.stderr) == (["OUTPUT 10000 b''"] * 3, "")
+    assert (done.stdout.splitlines(), done.stderr) == (["output 10000 b''"] * 3, "")

@@ -274,7 +274,7 @@ def test_a_run_whose_end_takes_the_kernel_long_is_no_failure_of_the_sandbox(made
         with run_c(
             box, SLOW_TO_END, Limits(cpu=6, wall=200, memory=2048 * MIB, output=64 * MIB, processes=200)
         ) as outcome:
-            assert outcome.killed is Killed.CPU
+            assert Killed.CPU in outcome.killed
         assert text(shell(box, "echo fine")) == "fine\n"
 
 
@@ -398,7 +398,7 @@ def test_java(made):
             assert outcome.exit_code == 0, outcome.read_stderr()
         with box.run(Command(["/usr/bin/java", "-Xmx256m", "-cp", "/box", "Main"], limits, ENV)) as outcome:
             assert outcome.read_stdout() == b"4999950000\nfalse\n" and not outcome.read_stderr()
-            assert outcome.killed is Killed.NONE and outcome.cpu > 0.05
+            assert not outcome.killed and outcome.cpu > 0.05
 
 
 @pytest.mark.skipif(shutil.which("node", path="/usr/bin") is None, reason="node is not installed")

@@ -28,17 +28,17 @@ def sandbox() -> Iterator[Sandbox]:
 
 def test_cpu_is_limited_and_counted(sandbox):
     with shell(sandbox, "while :; do :; done", Limits(cpu=0.2, wall=10)) as outcome:
-        assert outcome.killed is Killed.CPU and 0.2 < outcome.cpu < 0.4
+        assert Killed.CPU in outcome.killed and 0.2 < outcome.cpu < 0.4
     children = "for i in 1 2 3; do (i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done) & done; wait"
     with shell(sandbox, children, Limits(cpu=5)) as outcome:
-        assert outcome.killed is Killed.NONE and outcome.cpu > 0.02
+        assert not outcome.killed and outcome.cpu > 0.02
 
 
 def test_wall_and_output_are_limited(sandbox):
     with shell(sandbox, "sleep 20", Limits(cpu=1, wall=0.2)) as outcome:
-        assert outcome.killed is Killed.WALL and outcome.wall < 0.3
+        assert Killed.WALL in outcome.killed and outcome.wall < 0.3
     with shell(sandbox, "cat /dev/zero", Limits(cpu=2, output=1000)) as outcome:
-        assert outcome.killed is Killed.OUTPUT and outcome.read_stdout() == bytes(1000)
+        assert Killed.OUTPUT in outcome.killed and outcome.read_stdout() == bytes(1000)
 
 
 def test_memory_is_limited_and_counted(sandbox):
@@ -53,9 +53,9 @@ int main(int argc, char **argv) {
 }
 """
     with run_c(sandbox, source, Limits(cpu=5, memory=64 * MIB), "200") as outcome:
-        assert outcome.killed is Killed.MEMORY
+        assert Killed.MEMORY in outcome.killed
     with run_c(sandbox, source, Limits(cpu=5, memory=64 * MIB), "40") as outcome:
-        assert outcome.killed is Killed.NONE and 40 * MIB <= outcome.memory <= 48 * MIB
+        assert not outcome.killed and 40 * MIB <= outcome.memory <= 48 * MIB
 
 
 def test_the_isolation_is_the_same(sandbox):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import signal
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import judge
 from judge.executor.verdict import (
     BUSY,
+    PRECEDENCE,
+    Checked,
+    Ruling,
     compile_verdict,
-    interaction_verdict,
     near,
     run_fault,
     run_verdict,
@@ -31,32 +37,31 @@ LIMITS = Limits(cpu=1, wall=3, memory=64 * 1024**2, output=1024)
 class Facts:
     exit_code: int | None = 0
     signal: int | None = None
-    killed: Killed = Killed.NONE
+    killed: Collection[Killed] = ()
     cpu: float = 0.1
     wall: float = 0.2
     memory: int = 10 * 1024**2
     ended: float = 0.0
 
 
-@dataclass(frozen=True)
-class Checked:
-    accepted: bool
-    message: str = ""
-
-
 OK = Facts()
+REASONS = st.sets(st.sampled_from(sorted(set(Killed) - {Killed.NONE, Killed.CANCELLED})))
 MIB64 = LIMITS.memory
 
 
 @pytest.mark.parametrize(
     ("facts", "verdict", "words"),
     [
-        (replace(OK, killed=Killed.FORBIDDEN, signal=31, exit_code=None), Verdict.SV, "forbidden system call"),
+        (replace(OK, killed={Killed.FORBIDDEN}, signal=31, exit_code=None), Verdict.SV, "forbidden system call"),
         (replace(OK, signal=signal.SIGSYS, exit_code=None), Verdict.SV, "forbidden system call"),
-        (replace(OK, killed=Killed.MEMORY, signal=9, exit_code=None), Verdict.MLE, "the limit is 64 MiB"),
-        (replace(OK, killed=Killed.CPU, signal=9, exit_code=None, cpu=1.01), Verdict.TLE, "CPU time limit exceeded"),
-        (replace(OK, killed=Killed.WALL, signal=9, exit_code=None, wall=3.01), Verdict.TLE, "wall time limit exceeded"),
-        (replace(OK, killed=Killed.OUTPUT, signal=9, exit_code=None), Verdict.OLE, "more than 1 KiB"),
+        (replace(OK, killed={Killed.MEMORY}, signal=9, exit_code=None), Verdict.MLE, "the limit is 64 MiB"),
+        (replace(OK, killed={Killed.CPU}, signal=9, exit_code=None, cpu=1.01), Verdict.TLE, "CPU time limit exceeded"),
+        (
+            replace(OK, killed={Killed.WALL}, signal=9, exit_code=None, wall=3.01),
+            Verdict.TLE,
+            "wall time limit exceeded",
+        ),
+        (replace(OK, killed={Killed.OUTPUT}, signal=9, exit_code=None), Verdict.OLE, "more than 1 KiB"),
         # One step below and above each limit, without the sandbox's help.
         (replace(OK, cpu=1.001), Verdict.TLE, "used 1.001 s, the limit is 1 s"),
         (replace(OK, wall=3.001), Verdict.TLE, "ran for 3.001 s with 0.100 s of CPU time, the limit is 3 s"),
@@ -71,13 +76,13 @@ MIB64 = LIMITS.memory
         (replace(OK, signal=signal.SIGUSR1, exit_code=None), Verdict.RTE, "ended by SIGUSR1"),
         (replace(OK, exit_code=1), Verdict.RTE, "ended with exit code 1"),
         # The sandbox's own reason beats what else is true.
-        (replace(OK, killed=Killed.MEMORY, cpu=5, wall=9), Verdict.MLE, "memory"),
-        (replace(OK, killed=Killed.OUTPUT, memory=MIB64 * 2), Verdict.OLE, "output"),
+        (replace(OK, killed={Killed.MEMORY}, cpu=5, wall=9), Verdict.MLE, "memory"),
+        (replace(OK, killed={Killed.OUTPUT}, memory=MIB64 * 2), Verdict.OLE, "output"),
         # A run may go on beyond its time limits for a while: that was passed first.
-        (replace(OK, killed=Killed.OUTPUT, cpu=1.05), Verdict.TLE, "CPU time limit exceeded: used 1.050 s"),
-        (replace(OK, killed=Killed.OUTPUT, wall=3.1), Verdict.TLE, "wall time limit exceeded"),
-        (replace(OK, killed=Killed.WALL, cpu=1.05, wall=3.3), Verdict.TLE, "CPU time limit exceeded"),
-        (replace(OK, killed=Killed.FORBIDDEN, memory=MIB64 * 2), Verdict.SV, "forbidden"),
+        (replace(OK, killed={Killed.OUTPUT}, cpu=1.05), Verdict.TLE, "CPU time limit exceeded: used 1.050 s"),
+        (replace(OK, killed={Killed.OUTPUT}, wall=3.1), Verdict.TLE, "wall time limit exceeded"),
+        (replace(OK, killed={Killed.WALL}, cpu=1.05, wall=3.3), Verdict.TLE, "CPU time limit exceeded"),
+        (replace(OK, killed={Killed.FORBIDDEN}, memory=MIB64 * 2), Verdict.SV, "forbidden"),
     ],
 )
 def test_faults(facts, verdict, words):
@@ -106,11 +111,11 @@ def test_at_the_limit_is_within_it():
         (replace(OK, wall=3.29, cpu=0.002, exit_code=1), False),
         (replace(OK, cpu=1.05, exit_code=1), True),
         (replace(OK, cpu=1.05, exit_code=None, signal=signal.SIGSEGV), True),
-        (replace(OK, cpu=1.05, killed=Killed.OUTPUT), True),
-        (replace(OK, cpu=1.1, killed=Killed.CPU), False),
-        (replace(OK, wall=3.3, killed=Killed.WALL), False),
-        (replace(OK, cpu=1.05, killed=Killed.MEMORY), False),
-        (replace(OK, cpu=1.05, killed=Killed.FORBIDDEN), False),
+        (replace(OK, cpu=1.05, killed={Killed.OUTPUT}), True),
+        (replace(OK, cpu=1.1, killed={Killed.CPU}), False),
+        (replace(OK, wall=3.3, killed={Killed.WALL}), False),
+        (replace(OK, cpu=1.05, killed={Killed.MEMORY}), False),
+        (replace(OK, cpu=1.05, killed={Killed.FORBIDDEN}), False),
         (replace(OK, cpu=1.05, exit_code=None, signal=signal.SIGXCPU), False),
     ],
 )
@@ -123,7 +128,7 @@ def test_what_is_near_the_limit(facts, expected):
         Facts,
         exit_code=st.sampled_from([0, 1]),
         signal=st.sampled_from([None, signal.SIGSEGV, signal.SIGXCPU]),
-        killed=st.sampled_from([one for one in Killed if one is not Killed.CANCELLED]),
+        killed=REASONS,
         cpu=st.floats(0, 1.2),
         wall=st.floats(0, 3.6),
         memory=st.sampled_from([0, MIB64, MIB64 + 1]),
@@ -134,38 +139,39 @@ def test_only_what_is_tle_by_its_numbers_is_near(facts):
     if near(facts, LIMITS):
         assert fault is not None
         assert fault[0] is Verdict.TLE
-    if fault is not None and fault[0] is Verdict.TLE and facts.killed in {Killed.NONE, Killed.OUTPUT}:
+    if fault is not None and fault[0] is Verdict.TLE and set(facts.killed) <= {Killed.OUTPUT}:
         idle = facts.cpu < BUSY * LIMITS.cpu
         assert near(facts, LIMITS) or facts.signal == signal.SIGXCPU or idle
 
 
-@given(st.floats(0, 0.499), st.floats(0, 4), st.sampled_from(list(Killed)))
+@given(st.floats(0, 0.499), st.floats(0, 4), REASONS)
 def test_who_was_idle_is_never_near(cpu, wall, killed):
     """Sleeping costs nothing: it must not bring a run alone about."""
     assert not near(replace(OK, cpu=cpu, wall=wall, killed=killed), LIMITS)
 
 
 def test_an_exit_code_means_full_heap_only_where_the_language_says_so():
-    assert run_verdict(replace(OK, exit_code=3), LIMITS, None) == (Verdict.RTE, "ended with exit code 3")
+    assert run_verdict(replace(OK, exit_code=3), LIMITS, None) == Ruling(Verdict.RTE, "ended with exit code 3")
 
 
 def test_validation_decides_good_runs():
-    assert run_verdict(OK, LIMITS, None) == (Verdict.AC, "")
-    assert run_verdict(OK, LIMITS, Checked(accepted=True, message="close enough")) == (Verdict.AC, "")
-    assert run_verdict(OK, LIMITS, Checked(accepted=False, message="line 1")) == (Verdict.WA, "line 1")
-    assert run_verdict(OK, LIMITS, Checked(accepted=False)) == (Verdict.WA, "wrong answer")
+    assert run_verdict(OK, LIMITS, None) == Ruling(Verdict.AC, "")
+    assert run_verdict(OK, LIMITS, Checked(accepted=True, message="close enough")) == Ruling(Verdict.AC, "")
+    assert run_verdict(OK, LIMITS, Checked(accepted=False, message="line 1")) == Ruling(Verdict.WA, "line 1")
+    assert run_verdict(OK, LIMITS, Checked(accepted=False)) == Ruling(Verdict.WA, "wrong answer")
 
 
 def test_compilation():
     assert compile_verdict(OK, LIMITS) is None
-    verdict, reason = compile_verdict(replace(OK, killed=Killed.WALL), LIMITS)
-    assert verdict is Verdict.CE
-    assert reason.startswith("compilation failed: wall time")
+    failed = compile_verdict(replace(OK, killed={Killed.WALL}), LIMITS)
+    assert failed.verdict is Verdict.CE
+    assert failed.reason.startswith("compilation failed: wall time")
+    assert compile_verdict(OK, LIMITS, "no time is left") == Ruling(Verdict.CE, "compilation failed: no time is left")
 
 
 def test_a_cancelled_run_has_no_verdict():
     with pytest.raises(ValueError, match="cancelled"):
-        run_fault(replace(OK, killed=Killed.CANCELLED), LIMITS)
+        run_fault(replace(OK, killed={Killed.CANCELLED}), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +198,7 @@ FACTS = st.builds(
     Facts,
     exit_code=st.none() | st.integers(0, 255),
     signal=st.none() | st.integers(1, 64),
-    killed=st.sampled_from([kind for kind in Killed if kind is not Killed.CANCELLED]),
+    killed=REASONS,
     cpu=st.floats(0, 10),
     wall=st.floats(0, 10),
     memory=st.integers(0, 2**28),
@@ -202,21 +208,21 @@ CHECKED = st.none() | st.builds(Checked, accepted=st.booleans(), message=st.text
 
 @given(FACTS, CHECKED, st.none() | st.integers(1, 255))
 def test_every_outcome_has_one_verdict(facts, validation, memory_exit):
-    verdict, reason = run_verdict(facts, LIMITS, validation, memory_exit)
+    verdict, reason, _ = run_verdict(facts, LIMITS, validation, memory_exit)
     assert verdict in set(Verdict) - {Verdict.CE, Verdict.JE}
     assert bool(reason) == (verdict is not Verdict.AC)
     # Only a program that ended well, within its limits, can be right or wrong.
     if verdict in {Verdict.AC, Verdict.WA}:
         assert facts.exit_code == 0
         assert facts.signal is None
-        assert facts.killed is Killed.NONE
+        assert not facts.killed
         assert facts.cpu <= LIMITS.cpu
         assert facts.wall <= LIMITS.wall_seconds
         assert facts.memory <= LIMITS.memory
     # Whoever had all the memory is never told that the program crashed.
     if verdict is Verdict.RTE:
         assert facts.memory < LIMITS.memory
-        assert facts.killed is Killed.NONE
+        assert not facts.killed
 
 
 @given(FACTS, CHECKED)
@@ -237,16 +243,15 @@ SAID_YES, SAID_NO = replace(OK, exit_code=42, ended=2.0), replace(OK, exit_code=
         (OK, "exit code 0; it must be 42 or 43"),
         (replace(OK, exit_code=1), "failed: ended with exit code 1"),
         (replace(OK, exit_code=None, signal=signal.SIGSEGV), "SIGSEGV"),
-        (replace(SAID_YES, killed=Killed.OUTPUT), "output limit exceeded"),
-        (replace(SAID_YES, killed=Killed.CPU, cpu=2), "CPU time limit exceeded"),
-        (replace(OK, exit_code=None, signal=9, killed=Killed.MEMORY), "memory limit exceeded"),
+        (replace(SAID_YES, killed={Killed.OUTPUT}), "output limit exceeded"),
+        (replace(SAID_YES, killed={Killed.CPU}, cpu=2), "CPU time limit exceeded"),
+        (replace(OK, exit_code=None, signal=9, killed={Killed.MEMORY}), "memory limit exceeded"),
     ],
 )
 def test_what_a_validator_may_end_with(facts, words):
     fault = validator_fault(facts, LIMITS)
-    assert (fault is None) == (words is None)
-    if words is not None:
-        assert words in fault
+    assert bool(fault) == (words is not None)
+    assert (words or "") in fault
 
 
 CRASH = replace(OK, exit_code=3)
@@ -264,12 +269,53 @@ CRASH = replace(OK, exit_code=3)
         (replace(CRASH, ended=3), SAID_NO, Verdict.WA),
         (replace(CRASH, ended=1), SAID_YES, Verdict.RTE),
         (replace(CRASH, ended=3), SAID_YES, Verdict.RTE),
-        (replace(OK, cpu=9, killed=Killed.CPU, ended=3), SAID_YES, Verdict.TLE),
-        (replace(OK, killed=Killed.CANCELLED, ended=3), SAID_NO, Verdict.WA),
+        (replace(OK, cpu=9, killed={Killed.CPU}, ended=3), SAID_YES, Verdict.TLE),
+        (replace(OK, killed={Killed.CANCELLED}, ended=3), SAID_NO, Verdict.WA),
         # A validator that fails is the judge's error, whatever the submission did.
         (replace(CRASH, ended=1), replace(CRASH, ended=2), Verdict.JE),
         (replace(OK, ended=1), replace(OK, ended=2), Verdict.JE),
     ],
 )
 def test_interaction(submission, validator, verdict):
-    assert interaction_verdict(submission, validator, LIMITS, LIMITS)[0] is verdict
+    checked = Checked(
+        accepted=validator.exit_code == 42,
+        message="no",
+        fault=validator_fault(validator, LIMITS),
+        first=validator.ended < submission.ended,
+    )
+    assert run_verdict(submission, LIMITS, checked).verdict is verdict
+
+
+LATER = {
+    "judge": (OK, Checked(accepted=False, fault="broken", first=True), Verdict.JE),
+    "first": (replace(OK, killed={Killed.FORBIDDEN}), Checked(accepted=False, first=True), Verdict.WA),
+    "act": (replace(OK, killed=set(Killed) - {Killed.NONE, Killed.CANCELLED}), None, Verdict.SV),
+    "memory": (replace(OK, killed={Killed.MEMORY, Killed.CPU, Killed.WALL, Killed.OUTPUT}), None, Verdict.MLE),
+    "cpu": (replace(OK, killed={Killed.CPU, Killed.WALL, Killed.OUTPUT}), None, Verdict.TLE),
+    "wall": (replace(OK, killed={Killed.WALL, Killed.OUTPUT}), None, Verdict.TLE),
+    "output": (replace(OK, killed={Killed.OUTPUT}, signal=11, exit_code=None, memory=2 * MIB64), None, Verdict.OLE),
+    "numbers": (replace(OK, memory=MIB64 + 1), Checked(accepted=False), Verdict.MLE),
+    "crash": (replace(OK, exit_code=3, memory=MIB64), None, Verdict.MLE),
+    "heap": (replace(OK, exit_code=3), None, Verdict.MLE),
+    "end": (replace(OK, exit_code=1), Checked(accepted=False), Verdict.RTE),
+    "rejected": (OK, Checked(accepted=False), Verdict.WA),
+}
+
+
+def test_the_rows_of_the_table_in_their_order():
+    """Each run meets its own row and later ones too; the first of them decides."""
+    for (facts, checked, verdict), row in zip(LATER.values(), PRECEDENCE, strict=True):
+        assert row[0] is verdict
+        ruling = run_verdict(facts, LIMITS, checked, memory_exit=3)
+        assert ruling.verdict is verdict
+
+
+def test_no_other_module_of_the_executor_names_a_verdict_but_to_compare_it():
+    """Whoever changes how a verdict comes about opens verdict.py alone."""
+    root = Path(judge.__file__).parent
+    for path in (*root.glob("executor/**/*.py"), *root.glob("sandbox/**/*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        compared = {part for node in ast.walk(tree) if isinstance(node, ast.Compare) for part in ast.walk(node)}
+        named = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node not in compared]
+        made = [node.lineno for node in named if ast.unparse(node.value) == "Verdict"]
+        assert path.name == "verdict.py" or not made, f"{path}:{made}"

@@ -34,7 +34,7 @@ from judge.executor.slot.runner import Cancelled, Runner
 from judge.executor.slot.testing import Case, Tester, cases
 from judge.executor.slot.validation import BuildError, CustomValidator
 from judge.executor.table import given_back
-from judge.executor.verdict import GRACE, compile_verdict, usage
+from judge.executor.verdict import GRACE, Ruling, compile_verdict, judge_error, total_time_verdict, usage
 from judge.languages.table import Language
 from judge.model.messages import Completed, Limits, Repeated, Result, Status, TestResult, Verdict
 from judge.model.problem import ProblemType
@@ -169,16 +169,16 @@ class Judging:
         program = self.program(limits)
         self.result.limits = program.limits
         with self.create_files(program.files) as box, contextlib.ExitStack() as stack:
-            if program.compile is not None and not self._compile(box, program.compile, program, limits.compile):
-                return Verdict.CE
+            failed = self._compile(box, program, limits.compile)
+            if failed is not None:
+                return self._ruled(failed)
             validator = self.validator(limits)
             if validator is not None:
                 stack.callback(validator.close)
                 try:
                     validator.box()
                 except BuildError as exc:
-                    self.result.reason = str(exc)
-                    return Verdict.JE
+                    return self._ruled(judge_error(str(exc)))
             stack.callback(self._unshare)
             return self._run_all(box, program, cases(self.job), validator)
 
@@ -224,24 +224,23 @@ class Judging:
         self.last, self.told = progress.model_copy(update={"nearly": False}), clock.monotonic()
         self.pipeline.tell(progress)
 
-    def _compile(self, box: Box, argv: Sequence[str], program: Program, limits: Limits) -> bool:
-        """Run the compiler under limits; False when it failed or passed one (seed: compiling, compile_failed)."""
+    def _ruled(self, ruling: Ruling) -> Verdict:
+        self.result.reason = ruling.reason
+        return ruling.verdict
+
+    def _compile(self, box: Box, program: Program, limits: Limits) -> Ruling | None:
+        """Run the compiler under limits; CE when it failed or passed one (seed: compiling, compile_failed)."""
+        if program.compile is None:
+            return None
         shown = shorter(limits, self.account.left)
-        command = Command(argv=argv, limits=shown, env=program.env, writable=True, cwd="/box")
+        command = Command(argv=program.compile, limits=shown, env=program.env, writable=True, cwd="/box")
         begin = self.runner.busy()
         # The next sandbox comes up while the compiler runs: nothing is measured closely then.
         with self.runner.run(box, command, self.pipeline.prepare) as outcome:
             self.result.compile = usage(outcome)
             self.result.compile_log = truncation.build_log(outcome)
-            failed = compile_verdict(outcome, limits)
-        self.account.spend(self.runner.busy() - begin)
-        if self.account.over:
-            self.result.reason = f"compilation failed: {self.account.sentence}"
-            return False
-        if failed is None:
-            return True
-        self.result.reason = failed[1]
-        return False
+            self.account.spend(self.runner.busy() - begin)
+            return compile_verdict(outcome, limits, self.account.sentence if self.account.over else "")
 
     def tester(self, box: Box, program: Program, validator: CustomValidator | None, *, whole: bool) -> Tester:
         """What runs tests in this box; `whole`: keep all of the output."""
@@ -317,7 +316,8 @@ class Judging:
         if account.over:
             test = found.test
             used = test.model_dump(include={"name", "cpu", "wall", "memory", "repeated"})
-            found = JudgedTest(test=TestResult(**used, verdict=Verdict.TLE, reason=account.sentence))
+            ruling = total_time_verdict(account.sentence)
+            found = JudgedTest(test=TestResult(**used, verdict=ruling.verdict, reason=ruling.reason))
         return found
 
     def _repeat(self, tester: Tester, case: Case, first: JudgedTest) -> tuple[JudgedTest, str]:

@@ -95,7 +95,7 @@ class Runner:
             outcome = box.run(command, self._interrupt_fd, meanwhile)
         self.overhead += max(0.0, clock.monotonic() - begin - outcome.wall)
         self.runs += 1
-        if outcome.killed is Killed.CANCELLED:
+        if Killed.CANCELLED in outcome.killed:
             outcome.close()
             self._interrupted()
         return outcome
@@ -108,8 +108,8 @@ class Runner:
             first, second = run_pair(boxes, commands, lambda ended: ended.exit_code != ACCEPTED, over, most)
         self.overhead += max(0.0, clock.monotonic() - begin - max(first.wall, second.wall))
         self.runs += 1
-        killed = second.killed is Killed.CANCELLED or first.killed is Killed.CANCELLED
-        if second.killed is Killed.CANCELLED or (killed and _readable(self._interrupt_fd)):
+        killed = [Killed.CANCELLED in outcome.killed for outcome in (first, second)]
+        if killed[1] or (killed[0] and _readable(self._interrupt_fd)):
             first.close()
             second.close()
             self._interrupted()

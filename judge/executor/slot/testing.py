@@ -15,10 +15,10 @@ from judge.executor.channel import Job
 from judge.executor.slot import truncation
 from judge.executor.slot.program import Program, shorter
 from judge.executor.slot.validation import CustomValidator, Question, ValidatorResult
-from judge.executor.verdict import interaction_verdict, near, run_fault, run_verdict, usage
+from judge.executor.verdict import Checked, Ruling, judge_error, run_fault, run_verdict, usage
 from judge.model.messages import RunUsage, TestResult, Verdict
 from judge.problems.scoring import Judged
-from judge.problems.validator import Validation, validate
+from judge.problems.validator import validate
 from judge.sandbox.types import Command, Outcome
 
 # Of the whole output of a task without tests.
@@ -77,14 +77,12 @@ def _content(text: str | None, blob: str | None, files: Mapping[str, str]) -> by
 
 @dataclass
 class Pass:
-    """What one run of the program on one test came to; `near`: a quieter machine may find it within its limits."""
+    """What one run of the program on one test came to; `message` is for judges, unless the validator has one."""
 
     outcome: Outcome
-    verdict: Verdict
-    reason: str = ""
-    word: ValidatorResult | None = None
+    ruling: Ruling
+    validated: ValidatorResult | None = None
     message: str = ""
-    near: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,9 +103,12 @@ class Tester:
     left: Callable[[], float] = lambda: math.inf
 
     def test(self, case: Case, grace: float) -> tuple[TestResult, Judged, bool]:
-        """Run one test to its verdict, which may be TLE by less than the grace (see `near`); `grace` as in Command."""
+        """Run one test to its verdict, which may be TLE by less than the grace; `grace` as in Command.
+
+        The last value says whether it is near a time limit, so that a repetition may find otherwise.
+        """
         with self._passes(case, grace) as done:
-            return *self._result(case, done), done[-1].near
+            return *self._result(case, done), done[-1].ruling.near
 
     @contextlib.contextmanager
     def _passes(self, case: Case, grace: float) -> Iterator[list[Pass]]:
@@ -120,12 +121,11 @@ class Tester:
                 done.append(ended)
                 if source is not None:
                     os.close(source)
-                source = ended.word.next_input if ended.word is not None else None
+                source = ended.validated.next_input if ended.validated is not None else None
                 if source is None:
                     break
                 if len(done) >= self.passes:
-                    ended.verdict = Verdict.JE
-                    ended.reason = f"the output validator asks for more than {self.passes} passes"
+                    ended.ruling = judge_error(f"the output validator asks for more than {self.passes} passes")
                     break
             yield done
         finally:
@@ -154,74 +154,69 @@ class Tester:
             raise
 
     def _judge(self, case: Case, outcome: Outcome, *, first: bool) -> Pass:
-        """Verdict of a run by itself, else by the validator."""
+        """Judge a run by itself; one that ended well by its output."""
         limits, memory_exit = self.program.limits, self.program.memory_exit
         fault = run_fault(outcome, limits, memory_exit)
         if fault is not None:
-            return Pass(outcome, *fault, near=fault[0] is Verdict.TLE and near(outcome, limits))
+            return Pass(outcome, fault)
         if case.answer is None:
-            return Pass(outcome, Verdict.AC)
-        if self.validator is not None:
-            question = Question(case.input, case.answer, case.flags)
-            word = self.validator.check(question, outcome.stdout, first=first, left=self.left)
-            if word.fault:
-                return Pass(outcome, Verdict.JE, word.fault, word)
-            verdict = Verdict.AC if word.accepted else Verdict.WA
-            return Pass(outcome, verdict, "" if word.accepted else "the output validator rejected the output", word)
-        return self._compare(case, outcome, case.answer)
+            return Pass(outcome, run_verdict(outcome, limits, None, memory_exit))
+        if self.validator is None:
+            checked, message = self._compare(case, outcome, case.answer)
+            return Pass(outcome, run_verdict(outcome, limits, checked, memory_exit), message=message)
+        question = Question(case.input, case.answer, case.flags)
+        validated = self.validator.check(question, outcome.stdout, first=first, left=self.left)
+        return Pass(outcome, run_verdict(outcome, limits, validated.checked(), memory_exit), validated)
 
-    def _compare(self, case: Case, outcome: Outcome, answer: bytes | Path) -> Pass:
-        """The default validator's word."""
+    def _compare(self, case: Case, outcome: Outcome, answer: bytes | Path) -> tuple[Checked, str]:
+        """What the default validator finds in the output, and its message."""
         output = outcome.read_stdout()
         expected = answer if isinstance(answer, bytes) else answer.read_bytes()
         if output == expected:
-            return Pass(outcome, Verdict.AC)
+            return Checked(accepted=True), ""
         try:
-            checked = validate(output, expected, case.flags)
+            found = validate(output, expected, case.flags)
         except JudgeError as exc:
-            return Pass(outcome, Verdict.JE, f"the problem's validator cannot be used: {exc}")
+            return Checked(accepted=False, fault=f"the problem's validator cannot be used: {exc}"), ""
         # Also the program's own output may be the secret input: the reason quotes either only where both are known.
-        told = Validation(accepted=checked.accepted, message=checked.detail if case.public else "")
-        verdict, reason = run_verdict(outcome, self.program.limits, told, self.program.memory_exit)
-        return Pass(outcome, verdict, reason, message=checked.detail if case.public else checked.message)
+        message = found.detail if case.public else found.message
+        return Checked(found.accepted, message if case.public else ""), message
 
     def _interact(self, case: Case, command: Command, validator: CustomValidator, *, first: bool) -> Pass:
-        """One interaction: both run side by side, and who ended first counts."""
+        """One interaction: both run side by side, and it counts who ended first."""
         question = Question(case.input, case.answer or b"", case.flags)
         outcome, judge = self.pair(command, validator, validator.command(question, first=first), self.left())
         try:
             with judge:
                 # The validator's own time is not the submission's: it had the core meanwhile.
                 limits = self.program.limits
-                allowed = limits.model_copy(update={"wall": limits.wall_seconds + judge.cpu})
-                own = validator.limits
-                told = own.model_copy(update={"wall": judge.wall + 1})
-                verdict, reason = interaction_verdict(outcome, judge, allowed, told, self.program.memory_exit)
-                word = validator.word(judge)
+                limits = limits.model_copy(update={"wall": limits.wall_seconds + judge.cpu})
+                validated = validator.result(judge)
+            checked = validated.checked(first=judge.ended < outcome.ended)
+            ruling = run_verdict(outcome, limits, checked, self.program.memory_exit)
         except BaseException:
             outcome.close()
             raise
-        if word.fault:
-            return Pass(outcome, Verdict.JE, word.fault, word)
-        if verdict is not Verdict.AC and word.next_input is not None:
-            os.close(word.next_input)
-            word = dataclasses.replace(word, next_input=None)
-        return Pass(outcome, verdict, reason, word, near=verdict is Verdict.TLE and near(outcome, allowed))
+        if ruling.verdict is not Verdict.AC and validated.next_input is not None:
+            os.close(validated.next_input)
+            validated = dataclasses.replace(validated, next_input=None)
+        return Pass(outcome, ruling, validated)
 
     def _result(self, case: Case, done: Sequence[Pass]) -> tuple[TestResult, Judged]:
-        """The account of all passes: the figures of the largest, the words of the last."""
+        """The account of all passes: the largest figures, and what was found in the last."""
         last = done[-1]
-        word, outcome = last.word or ValidatorResult(accepted=last.verdict is Verdict.AC), last.outcome
+        ruling, outcome = last.ruling, last.outcome
+        failed = ruling.verdict is not Verdict.AC
+        validated = last.validated or ValidatorResult(accepted=not failed)
         count = os.fstat(outcome.stdout).st_size
-        failed = last.verdict is not Verdict.AC
         out, err = truncation.shown(outcome)
-        message, feedback = last.message or word.message, word.feedback
+        message, feedback = last.message or validated.message, validated.feedback
         if self.keep is not None:
             self.keep(outcome.stdout, count)
-        reason = last.reason if len(done) == 1 or not failed else f"pass {len(done)}: {last.reason}"
+        reason = ruling.reason if len(done) == 1 or not failed else f"pass {len(done)}: {ruling.reason}"
         result = TestResult(
             name=case.name,
-            verdict=last.verdict,
+            verdict=ruling.verdict,
             reason=truncation.clip(reason, truncation.MESSAGE),
             output_sha256=truncation.digest(outcome.stdout, count),
             output_bytes=count,
@@ -232,7 +227,7 @@ class Tester:
             passes=len(done),
             **_most(done).model_dump(),
         )
-        return result, Judged(last.verdict, word.score, word.multiplier)
+        return result, Judged(ruling.verdict, validated.score, validated.multiplier)
 
 
 def _most(done: Sequence[Pass]) -> RunUsage:

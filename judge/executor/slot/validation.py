@@ -14,7 +14,7 @@ from pathlib import Path
 from judge.executor.slot import builds, truncation
 from judge.executor.slot.file_lock import Wait
 from judge.executor.slot.program import Box, Program, shorter
-from judge.executor.verdict import REJECTED, compile_verdict, validator_fault
+from judge.executor.verdict import REJECTED, Checked, compile_verdict, validator_fault
 from judge.languages.table import PATH
 from judge.model.messages import Limits
 from judge.problems.validator import number
@@ -23,6 +23,7 @@ from judge.sandbox.types import Command, Outcome
 MESSAGE_BYTES = 4096
 _SCORE_BYTES = 256
 _FEEDBACK = "feedback"
+_REJECTION = "the output validator rejected the output"
 _INPUT, _ANSWER = "judge/input", "judge/answer"
 # An empty feedback directory for each test; between the passes of one only nextpass.in goes.
 _FRESH = 'rm -rf /box/feedback && mkdir /box/feedback || exit 125; exec "$@"'
@@ -43,7 +44,7 @@ class FeedbackError(Exception):
 
 @dataclass(frozen=True)
 class ValidatorResult:
-    """What a validator said about one pass. `fault`: why it said nothing (the judge's error), without quoting it.
+    """What a validator found in one pass. `fault`: why it found nothing (the judge's error), without quoting it.
 
     `next_input` is a sealed descriptor of what the next pass reads; the caller closes it.
     """
@@ -55,6 +56,10 @@ class ValidatorResult:
     score: float | None = None
     multiplier: float | None = None
     next_input: int | None = None
+
+    def checked(self, *, first: bool = False) -> Checked:
+        """The same for the verdict; `first`: the validator ended before the program that it talked to."""
+        return Checked(self.accepted, "" if self.accepted else _REJECTION, self.fault, first)
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ class CustomValidator:
         with self._run(box, command) as outcome:
             failed = compile_verdict(outcome, self._compile_limits)
             if failed is not None:
-                msg = f"the output validator does not compile: {failed[1]}: {_first_line(outcome)}"
+                msg = f"the output validator does not compile: {failed.reason}: {_first_line(outcome)}"
                 raise BuildError(truncation.clip(msg, MESSAGE_BYTES))
         with self._run(box, builds.packing()) as outcome:
             data = builds.packed(outcome)
@@ -161,14 +166,14 @@ class CustomValidator:
         command = self.command(question, first=first)
         command = replace(command, stdin=output, limits=shorter(command.limits, left()))
         with self._run(self.box(), command) as outcome:
-            return self.word(outcome)
+            return self.result(outcome)
 
-    def word(self, outcome: Outcome) -> ValidatorResult:
-        """What the validator said by its end and by what it left in its feedback directory."""
+    def result(self, outcome: Outcome) -> ValidatorResult:
+        """What the validator found, by its end and by what it left in its feedback directory."""
         message = self._text("judgemessage.txt")
         feedback = self._text("teammessage.txt")
         fault = validator_fault(outcome, self._program.limits)
-        if fault is not None:
+        if fault:
             # What a validator says as it dies is for judges: contestants see the reason, and it might quote secrets.
             said = "\n".join(filter(None, [message, _first_line(outcome)]))
             return ValidatorResult(accepted=False, fault=fault, message=said, feedback=feedback)

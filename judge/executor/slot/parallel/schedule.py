@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from judge.executor.verdict import NOT_RUN
 from judge.model.messages import Verdict
 from judge.model.problem import ProblemManifest, ProblemType
 from judge.problems.scoring import Judged, Standing, standing
@@ -76,7 +77,7 @@ class Schedule:
         """Run nothing more: what is missing counts as tests that ran for too long."""
         results = dict(self.counted)
         while self.stand.missing:
-            results |= dict.fromkeys(self.stand.missing, Judged(Verdict.TLE))
+            results |= dict.fromkeys(self.stand.missing, Judged(NOT_RUN))
             self.stand = standing(self._problem, results)
         self._todo, self._at = [], 0
 
