@@ -15,7 +15,8 @@ from pathlib import Path
 
 from judge.executor.channel import Help, Helped, Job
 from judge.executor.slot.parallel.shared_queue import Sharing
-from judge.executor.slots import CANCEL_GRACE, Slot, Slots, SlotState
+from judge.executor.slot_state import CANCEL_GRACE, SlotState
+from judge.executor.slots import Slot, Slots
 
 log = logging.getLogger(__name__)
 
@@ -42,13 +43,13 @@ class HelperScheduler:
         return [
             slot
             for slot in self._slots.slots
-            if slot.state is SlotState.HELPING and (claim is None or slot.helps == claim)
+            if slot.state is SlotState.HELPING and (claim is None or slot.known.helps == claim)
         ]
 
     @property
     def recalled(self) -> int:
         """How many slots were called back and are not free yet."""
-        return sum(slot.recalled for slot in self._helping())
+        return sum(slot.known.stopping for slot in self._helping())
 
     def offered(self, claim: str) -> None:
         """The slot that judges this has tests for others."""
@@ -84,8 +85,8 @@ class HelperScheduler:
         """
         idle = [slot for slot in self._slots.slots if slot.state is SlotState.IDLE]
         busy = self._helping()
-        needed = waiting - len(idle) - sum(slot.recalled for slot in busy)
-        for slot in [slot for slot in busy if not slot.recalled][: max(0, needed)]:
+        needed = waiting - len(idle) - sum(slot.known.stopping for slot in busy)
+        for slot in [slot for slot in busy if not slot.known.stopping][: max(0, needed)]:
             slot.recall(now)
         for slot in idle[waiting:]:
             self._send(slot, job_of, now)
@@ -102,7 +103,7 @@ class HelperScheduler:
             offer.had.add(slot.index)
             log.debug("slot %d helps with task %s", slot.index, job.assignment.id)
             with contextlib.suppress(OSError):  # it is gone, and read() will say so
-                slot.help(Help(job=job, directory=offer.directory), now)
+                slot.give(Help(job=job, directory=offer.directory), now)
             return
 
     def _tell(self) -> None:

@@ -19,7 +19,8 @@ from judge.executor.channel import Broken, Finished, Helped, Progress
 from judge.executor.dispatch import STOPPING, Dispatcher
 from judge.executor.parts import Parts
 from judge.executor.reports import Reports
-from judge.executor.slots import Event, Slot, SlotState
+from judge.executor.slot_state import SlotState
+from judge.executor.slots import Event, Slot
 from judge.executor.threads import Answered, Done, Failed, Mail, Unanswered
 from judge.executor.uploads import SpoolWriter, Uploads
 from judge.notify import notify
@@ -171,7 +172,7 @@ class Loop:
 
     def _read_slot(self, slot: Slot) -> None:
         """Take in what a slot said, and its end."""
-        sock, claim = slot.sock, slot.claim
+        sock, claim = slot.sock, slot.known.claim
         if sock is None:
             return
         now = clock.monotonic()
@@ -185,10 +186,9 @@ class Loop:
         if not alive:
             self._selector.unregister(sock)
             telemetry.RESTARTS.inc()
-            entry = self.parts.table.tasks.get(claim) if claim is not None and slot.claim == claim else None
-            slot.claim = None
+            entry = self.parts.table.tasks.get(claim) if claim is not None and slot.known.claim == claim else None
             if entry is not None:
-                reason = f"slot {slot.index} ended while judging: {slot.last_reason}"
+                reason = f"slot {slot.index} ended while judging: {slot.known.reason}"
                 self.dispatcher.give_back(entry.assignment, reason, now)
             self._reports.hurry()
 

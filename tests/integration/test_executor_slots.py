@@ -14,7 +14,8 @@ import pytest
 from judge import clock
 from judge.executor import slots as slots_module
 from judge.executor.channel import Broken, Finished, Help, Job, Progress, Ready, Settings
-from judge.executor.slots import RESTART_MAX, RESTART_MIN, Event, Slots, SlotState
+from judge.executor.slot_state import RESTART_MAX, RESTART_MIN, Known, SlotState
+from judge.executor.slots import Event, Slots
 from judge.model.messages import Assignment, Submission, Verdict
 from tests.support.servers import wait_for
 
@@ -55,7 +56,7 @@ def until(slots: Slots, kind: type, timeout: float = 20.0):
             event = events.pop(0)
             if isinstance(event, kind):
                 return event
-        assert slot.sock is not None, slot.last_reason
+        assert slot.sock is not None, slot.known.reason
         select.select([slot.sock], [], [], deadline.check("the slot"))
         events += slot.read(clock.monotonic())[0]
 
@@ -93,7 +94,7 @@ def test_cancel(slots):
     assert finished.completed is None
     assert clock.monotonic() - began < 1
     # A cancellation that comes too late is ignored.
-    slot.state, slot.claim = SlotState.BUSY, "c1"
+    slot.known = Known(SlotState.BUSY, claim="c1")
     slot.cancel("c1", clock.monotonic())
     slot.give(job("c2", command="echo next"), clock.monotonic())
     assert until(slots, Finished).completed.result.stdout == "next\n"
@@ -111,7 +112,7 @@ def test_a_cancelled_job_that_does_not_end_is_killed_with_its_slot(slots):
     slots.kill(slot)
     wait_for(lambda: not slot.read(clock.monotonic())[1], what="the end of the slot")
     assert slot.state is SlotState.DOWN
-    assert slot.last_reason == "it was killed by SIGKILL"
+    assert slot.known.reason == "it was killed by SIGKILL"
 
 
 @pytest.mark.parametrize("busy", [True, False])
@@ -123,11 +124,11 @@ def test_who_has_jobs_cancelled_that_end_late_keeps_no_slot_away(slots, busy, wo
             slot.give(job(command="sleep 60", limits={"wall": 90}), now)
             slot.cancel("c1", now)
         else:
-            slot.help(Help(job=job(command="sleep 60"), directory=work), now)
+            slot.give(Help(job=job(command="sleep 60"), directory=work), now)
             slot.recall(now)
         slot.ended("killed", now)
-        assert slot.start_at == now
-    assert slot.failures == 0
+        assert slot.known.start_at == now
+    assert slot.known.failures == 0
 
 
 def test_back_off(slots):
@@ -136,16 +137,16 @@ def test_back_off(slots):
     delays = []
     for _ in range(9):
         slot.ended("test", now)
-        delays.append(slot.start_at - now)
+        delays.append(slot.known.start_at - now)
     assert delays[:4] == [0.0, RESTART_MIN, 2 * RESTART_MIN, 4 * RESTART_MIN]
     assert delays[-1] == RESTART_MAX
     assert slots.start_due(now) == []
-    assert slots.next_due() == slot.start_at
-    assert slots.start_due(slot.start_at) == [slot]
+    assert slots.next_due() == slot.known.start_at
+    assert slots.start_due(slot.known.start_at) == [slot]
     until(slots, Ready)
     slot.give(job(command="true"), clock.monotonic())
     until(slots, Finished)
-    assert slot.failures == 0
+    assert slot.known.failures == 0
 
 
 def test_a_sandbox_that_cannot_be_made(work, monkeypatch):
@@ -156,7 +157,7 @@ def test_a_sandbox_that_cannot_be_made(work, monkeypatch):
         assert "missing.yml: cannot be read" in until(slots, Broken).reason
         slot = slots.slots[0]
         wait_for(lambda: not slot.read(clock.monotonic())[1], what="the end of the slot")
-        assert "missing.yml" in slot.last_reason
+        assert "missing.yml" in slot.known.reason
         assert slot.read(clock.monotonic()) == ([], False)
         with pytest.raises(OSError, match="not running"):
             slot.give(job(), 0.0)
@@ -168,7 +169,7 @@ def test_a_program_that_cannot_be_started(work, monkeypatch):
     slots = Slots([settings(work)])
     monkeypatch.setattr(slots_module.subprocess, "Popen", lambda *_, **__: (_ for _ in ()).throw(OSError("no setpriv")))
     assert slots.start_due(0.0) == []
-    assert "cannot be started: no setpriv" in slots.slots[0].last_reason
+    assert "cannot be started: no setpriv" in slots.slots[0].known.reason
 
 
 def test_the_end_of_main_ends_the_job(slots):

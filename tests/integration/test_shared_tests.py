@@ -17,7 +17,8 @@ from judge.allowance import Allowance
 from judge.executor.channel import Finished, Help, Helped, Job, Progress, Settings
 from judge.executor.slot.parallel import shared_queue
 from judge.executor.slot.run_lock import BURST
-from judge.executor.slots import Slot, Slots, SlotState
+from judge.executor.slot_state import SlotState
+from judge.executor.slots import Slot, Slots
 from judge.model.messages import Assignment, LimitsOverride, Result, Submission, Test, Verdict
 from tests.support import packages
 from tests.support.servers import wait_for
@@ -98,7 +99,7 @@ class Executor:
 
     def shared(self, job: Job) -> tuple[Finished, Helped]:
         """Judge with both slots."""
-        self.helper.help(self.lead(job), clock.monotonic())
+        self.helper.give(self.lead(job), clock.monotonic())
         finished = self.heard(Finished)
         self.helper.recall(clock.monotonic())
         return finished, self.heard(Helped)
@@ -195,7 +196,7 @@ def test_validators_scores_and_interaction(executor, work):
 
 def test_a_killed_helper_loses_nothing(executor):
     job = echo([(n, n, 300) for n in range(10)])
-    executor.helper.help(executor.lead(job), clock.monotonic())
+    executor.helper.give(executor.lead(job), clock.monotonic())
     executor.heard(Progress, share=False)
     wait_for(lambda: executor.read() or any(slot == 1 for slot, _ in executor.events), timeout=HEAR, what="some help")
     os.kill(executor.helper.process.pid, signal.SIGKILL)
@@ -209,7 +210,7 @@ def test_a_killed_helper_loses_nothing(executor):
 def test_a_helper_that_is_called_back_comes_at_once(executor):
     """Its test would take longer than anybody waits; the coordinator runs it again, and so does not end here."""
     job = echo([(0, 0, 300), (1, 1, 95_000), (2, 2, 95_000)])
-    executor.helper.help(executor.lead(job), clock.monotonic())
+    executor.helper.give(executor.lead(job), clock.monotonic())
     wait_for(lambda: _sleeping(executor.helper), timeout=HEAR, what="a test in the helper")
     executor.helper.recall(clock.monotonic())
     assert executor.heard(Helped).recalled

@@ -25,6 +25,7 @@ from judge.executor.data import BlobClient
 from judge.executor.loop import Loop
 from judge.executor.machine import Disk
 from judge.executor.parts import Parts
+from judge.executor.slot_state import Started
 from judge.executor.spool import Spool, Spooled
 from judge.executor.table import TaskTable
 from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
@@ -75,8 +76,7 @@ class PlayedSlot(slots.Slot):
         theirs.close()
         far.close()
         self.sock, self.reader = channel, Reader(channel)
-        self.state = slots.SlotState.STARTING
-        self.deadline = now + slots.START_GRACE
+        self.note(Started(), now)
         self.ours.settimeout(PATIENCE)
         if not self.mute:
             self.say(Ready())

@@ -18,7 +18,7 @@ import pytest
 
 from judge.config import ExecutorConfig
 from judge.errors import EXIT_FAILED, StaleError, TooLargeError, UnavailableError
-from judge.executor import dispatch, main, reports, slots, table, uploads
+from judge.executor import dispatch, main, reports, slot_state, slots, table, uploads
 from judge.executor.channel import Broken, Cancel, Finished, Job, Progress
 from judge.executor.spool import Spool, Spooled
 from judge.model.messages import Assignment, ProblemRef, ReportRequest, Status, Submission, Test
@@ -207,7 +207,7 @@ def test_a_slot_that_is_killed(played):
 
 
 def test_a_slot_that_does_not_come_up_is_killed(make, monkeypatch, caplog):
-    monkeypatch.setattr(slots, "START_GRACE", 0.1)
+    monkeypatch.setattr(slot_state, "START_GRACE", 0.1)
     played = make()
     played.slot.mute = True
     played.start()

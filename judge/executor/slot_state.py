@@ -1,0 +1,132 @@
+"""What main knows of one slot, and how that changes with what happens to the slot. Pure; slots.py acts on it.
+
+Every event replaces the whole state, so that no branch forgets a field: a slot that became idle has neither job, nor
+deadline, nor failures.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, replace
+
+from judge.executor.channel import Broken, Cancel, Finished, Help, Helped, Job, Progress, Ready, limits_of
+from judge.executor.slot.program import COMPILE_LIMITS
+
+# After a slot's end: at once, then after 0.5, 1, 2 … seconds, at most RESTART_MAX; a finished job starts over.
+RESTART_MIN = 0.5
+RESTART_MAX = 30.0
+# A cancelled job that has not ended after this long is ended with its slot.
+CANCEL_GRACE = 0.7
+# A slot that does not come up, or says nothing for this long beyond what its limits allow, is stuck.
+START_GRACE = 60.0
+SILENCE = 120.0
+# Languages multiply a test's limits, by no more than this.
+LANGUAGE_FACTOR = 10
+# A problem's validator is compiled as well, perhaps after another slot has compiled it.
+VALIDATOR_COMPILATIONS = 2
+# Both compilations again, under the package's own limit: its wall time is half as long again as its CPU time.
+PACKAGE_COMPILATIONS = 4
+
+
+class SlotState(enum.Enum):
+    """What a slot is doing."""
+
+    DOWN = "down"
+    STARTING = "starting"
+    IDLE = "idle"
+    BUSY = "busy"
+    HELPING = "helping"
+
+
+@dataclass(frozen=True)
+class Started:
+    """Main has started the slot's process."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The slot's process is gone."""
+
+    reason: str
+
+
+Event = Started | Ended | Job | Help | Cancel | Ready | Progress | Finished | Helped | Broken
+
+
+@dataclass(frozen=True)
+class Known:
+    """One slot. Times are monotonic seconds; `deadline`: it is stuck when it has said nothing until then.
+
+    `claim` is the job that it judges, `helps` the one with which it helps; `stopping`: main has cancelled that.
+    `silence`: for how many seconds it may say nothing, 0 when no sign of life counts any more. `failures` are its ends
+    in a row without a job done, `reason` why it ended last, or is about to.
+    """
+
+    state: SlotState = SlotState.DOWN
+    claim: str | None = None
+    helps: str | None = None
+    stopping: bool = False
+    silence: float = 0.0
+    deadline: float = math.inf
+    failures: int = 0
+    start_at: float = 0.0
+    reason: str = ""
+
+
+def longest_step(job: Job) -> float:
+    """For how many seconds one step of this job (a compilation, a test) can keep a slot from saying anything."""
+    run = LANGUAGE_FACTOR * limits_of(job).wall_seconds
+    step = COMPILE_LIMITS.wall_seconds + run
+    manifest = job.data.manifest if job.data is not None else None
+    if manifest is not None and manifest.validator is not None:
+        step += VALIDATOR_COMPILATIONS * COMPILE_LIMITS.wall_seconds
+        step += manifest.passes * (manifest.validation.wall_seconds + run)
+    if manifest is not None and manifest.compile_seconds is not None:
+        step += PACKAGE_COMPILATIONS * manifest.compile_seconds
+    return step
+
+
+def next_state(known: Known, event: Event, now: float) -> Known:  # noqa: PLR0911 - one line for each kind of event
+    """The state after something happened at `now`."""
+    match event:
+        case Started():
+            return Known(SlotState.STARTING, deadline=now + START_GRACE, failures=known.failures)
+        case Ready():
+            return Known(SlotState.IDLE, failures=known.failures)
+        case Finished() | Helped():
+            return Known(SlotState.IDLE)
+        case Job() | Help():
+            return _working(known, event, now)
+        case Progress() if known.silence:
+            return replace(known, deadline=now + known.silence)
+        case Cancel() if cancels(known, event.claim):
+            return replace(known, stopping=True, silence=0.0, deadline=min(known.deadline, now + CANCEL_GRACE))
+        case Broken():
+            return replace(known, reason=event.reason)
+        case Ended():
+            return _down(known, event.reason, now)
+    return known
+
+
+def _working(known: Known, event: Job | Help, now: float) -> Known:
+    job = event if isinstance(event, Job) else event.job
+    claim = job.assignment.claim
+    silence = SILENCE + longest_step(job)
+    working = Known(silence=silence, deadline=now + silence, failures=known.failures)
+    if isinstance(event, Job):
+        return replace(working, state=SlotState.BUSY, claim=claim)
+    return replace(working, state=SlotState.HELPING, helps=claim)
+
+
+def _down(known: Known, reason: str, now: float) -> Known:
+    # What a submission does may take long to end: nobody can keep slots away by having such jobs cancelled.
+    failed = not known.stopping
+    delay = min(RESTART_MAX, RESTART_MIN * 2 ** (known.failures - 1)) if failed and known.failures else 0.0
+    # The claim stays: main gives the task back.
+    return Known(claim=known.claim, failures=known.failures + failed, start_at=now + delay, reason=reason)
+
+
+def cancels(known: Known, claim: str) -> bool:
+    """Whether cancelling this claim ends what the slot is doing; False when it does something else, or was told."""
+    return not known.stopping and claim == (known.helps if known.state is SlotState.HELPING else known.claim)

@@ -1,0 +1,130 @@
+"""What main knows of a slot: whatever happens in whatever order, no field of what is over stays behind."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.executor.channel import Broken, Cancel, Data, Finished, Help, Helped, Job, Progress, Ready
+from judge.executor.slot.program import COMPILE_LIMITS
+from judge.executor.slot_state import (
+    CANCEL_GRACE,
+    LANGUAGE_FACTOR,
+    RESTART_MAX,
+    RESTART_MIN,
+    SILENCE,
+    START_GRACE,
+    Ended,
+    Known,
+    SlotState,
+    Started,
+    longest_step,
+    next_state,
+)
+from judge.languages.table import load_table
+from judge.model.messages import Assignment, Limits, Status, Submission
+from judge.model.problem import ProblemManifest, ProblemProgram
+
+NOW = 1000.0
+
+
+def job(claim: str = "a", **manifest: object) -> Job:
+    data = None
+    if manifest:
+        data = Data(manifest=ProblemManifest.model_validate({"name": "p", "tests": [], **manifest}), files={})
+    submission = Submission(command="true")
+    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim=claim, submission=submission), data=data)
+
+
+EVENTS = st.one_of(
+    st.sampled_from([Started(), Ready(), Broken(reason="no memory"), Ended("gone")]),
+    st.builds(job, st.sampled_from("ab")),
+    st.builds(lambda claim: Help(job=job(claim), directory=Path("/x")), st.sampled_from("ab")),
+    st.builds(Cancel, claim=st.sampled_from("ab")),
+    st.builds(Progress, claim=st.sampled_from("ab"), status=st.just(Status.RUNNING)),
+    st.builds(Finished, claim=st.sampled_from("ab")),
+    st.builds(Helped, claim=st.sampled_from("ab")),
+)
+
+
+def after(*events: object, known: Known | None = None) -> Known:
+    known = known or Known()
+    for event in events:
+        known = next_state(known, event, NOW)
+    return known
+
+
+@given(st.lists(EVENTS, max_size=12))
+def test_every_state_is_consistent(events):
+    known = after(*events)
+    assert (known.helps is not None) == (known.state is SlotState.HELPING)
+    assert known.claim is None or known.state in {SlotState.BUSY, SlotState.DOWN}
+    assert known.claim is not None or known.state is not SlotState.BUSY
+    if known.state in {SlotState.IDLE, SlotState.DOWN}:
+        assert (known.deadline, known.silence, known.stopping) == (math.inf, 0.0, False)
+    else:
+        assert known.deadline < math.inf
+    if known.stopping:
+        assert known.silence == 0.0
+        assert known.deadline <= NOW + CANCEL_GRACE
+
+
+@given(st.lists(EVENTS, max_size=12), EVENTS)
+def test_a_sign_of_life_never_brings_the_end_nearer_and_a_cancelled_slot_gets_no_time(events, last):
+    known = after(*events)
+    later = next_state(known, last, NOW + 1)
+    if isinstance(last, Progress):
+        assert later.deadline >= known.deadline
+        assert not known.stopping or later.deadline == known.deadline
+    if isinstance(last, Cancel):
+        assert later.deadline <= known.deadline
+
+
+@given(st.lists(EVENTS, max_size=12), st.sampled_from([Finished(claim="a"), Helped(claim="a")]))
+def test_work_that_is_done_leaves_nothing_behind(events, done):
+    assert after(*events, done) == Known(SlotState.IDLE)
+
+
+def test_only_what_it_does_is_cancelled():
+    busy = after(Started(), Ready(), job("a"))
+    assert after(Cancel(claim="b"), known=busy) == busy
+    assert after(Cancel(claim="a"), known=busy).deadline == NOW + CANCEL_GRACE
+    helping = after(Started(), Ready(), Help(job=job("a"), directory=Path("/x")))
+    assert after(Cancel(claim="a"), known=helping).stopping
+
+
+def test_ends_in_a_row_wait_longer_and_longer_unless_main_asked_for_them():
+    known, delays = Known(), []
+    for _ in range(9):
+        known = after(Ended("x"), known=known)
+        delays.append(known.start_at - NOW)
+    assert delays[:4] == [0.0, RESTART_MIN, 2 * RESTART_MIN, 4 * RESTART_MIN]
+    assert delays[-1] == RESTART_MAX
+    assert after(Started(), Ready(), job(), Finished(claim="a"), known=known).failures == 0
+    asked = after(Started(), Ready(), job(), Cancel(claim="a"), Ended("killed"))
+    assert (asked.failures, asked.start_at, asked.claim) == (0, NOW, "a")
+
+
+def test_the_reason_of_an_end_is_forgotten_at_the_next_start():
+    assert after(Broken(reason="no memory")).reason == "no memory"
+    assert after(Ended("gone"), Started()) == Known(SlotState.STARTING, deadline=NOW + START_GRACE, failures=1)
+
+
+@pytest.mark.parametrize("name", sorted(load_table()))
+def test_no_language_takes_longer_than_a_step_allows(name):
+    limits = Limits(cpu=2, wall=5)
+    assert load_table()[name].limits(limits).wall_seconds <= LANGUAGE_FACTOR * limits.wall_seconds
+
+
+def test_a_slot_may_be_silent_as_long_as_one_step_takes():
+    assert longest_step(job()) == COMPILE_LIMITS.wall_seconds + LANGUAGE_FACTOR * Limits().wall_seconds
+    program = ProblemProgram(name="check", language="c", main="check", files={})
+    asked = {"validator": program, "passes": 3, "limits": Limits(cpu=1, wall=3), "validation": Limits(cpu=5, wall=7)}
+    step = COMPILE_LIMITS.wall_seconds + 30 + 2 * COMPILE_LIMITS.wall_seconds + 3 * (7 + 30)
+    assert longest_step(job(**asked)) == step
+    assert longest_step(job(**asked, compile_seconds=100.0)) == step + 400
+    assert after(job(**asked)).deadline == NOW + SILENCE + step
