@@ -32,7 +32,7 @@ class HistoryEntry(TypedDict):
     rejudging: NotRequired[int]
 
 
-class OutcomeFields(TypedDict):
+class OutcomeFields(TypedDict, total=False):
     """The fields of a judged task that a rejudging replaces, all of them (rejudging/verdicts.py)."""
 
     status: str
@@ -45,7 +45,7 @@ class OutcomeFields(TypedDict):
     trace: str
 
 
-class Staged(OutcomeFields):
+class Staged(OutcomeFields, total=False):
     """The outcome of a run, beside the one of its submission until it is in force (rejudging/verdicts.py)."""
 
     rejudging: int
@@ -73,7 +73,7 @@ class VerdictFields(TypedDict, total=False):
     trace: str
 
 
-class TaskDocument(TypedDict, total=False):
+class TaskDocument(OutcomeFields, total=False):
     """A submission, or a run of a rejudging (collection `tasks`)."""
 
     _id: ObjectId
@@ -110,19 +110,11 @@ class TaskDocument(TypedDict, total=False):
     penalty: int  # against the cap of attempts, in tenths (queue/order.py)
     history: list[HistoryEntry]
     freed: str | None  # the executor from which a person's cancellation has taken it
-    # Its state, and its outcome once it is done.
-    status: str
+    # Its state, beside the fields of its outcome.
     done: bool
     progress: str
     version: int
-    verdict: str | None
-    result: Dumped | None
-    judged_by: str | None
-    problem: ProblemHash | None
-    started: datetime.datetime | None
-    finished: datetime.datetime | None
     latency: float | None
-    trace: str
     # Rejudgings: the open one that it is part of; a run's submission; the verdict that a run may replace; the outcome
     # that waits to be in force; the verdicts that were replaced.
     rejudging: int
@@ -174,9 +166,10 @@ class ExecutorDocument(TypedDict, total=False):
     info: Dumped | None
 
 
-class ProblemFields(TypedDict):
-    """The present content of a problem, without its name."""
+class ProblemDocument(TypedDict, total=False):
+    """One problem, by name, at its present content (collection `problems`)."""
 
+    _id: str
     hash: str
     title: str
     tests: int
@@ -185,12 +178,6 @@ class ProblemFields(TypedDict):
     kind: str
     languages: list[str]
     imported: datetime.datetime
-
-
-class ProblemDocument(ProblemFields):
-    """One problem, by name (collection `problems`)."""
-
-    _id: str
 
 
 class ManifestDocument(TypedDict):

@@ -12,7 +12,7 @@ from judge import clock, failpoint
 from judge.errors import FieldError, NotFoundError, PackageError, TooLargeError
 from judge.judicator.blobs import Blobs, unmark
 from judge.judicator.database import Database
-from judge.judicator.documents import ManifestDocument, ProblemDocument, ProblemFields
+from judge.judicator.documents import ManifestDocument, ProblemDocument
 from judge.model.messages import Limits
 from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest
 
@@ -60,7 +60,7 @@ class Problems:
         await self._db.manifests.replace_one({"_id": sha}, kept, upsert=True)
         # Retention may have removed a blob since the first look; from here on it sees that this manifest refers to it.
         await self._there(manifest, {sha, *needed})
-        doc: ProblemFields = {
+        doc: ProblemDocument = {
             "hash": sha,
             "title": manifest.title,
             "tests": len(manifest.tests),
@@ -82,7 +82,7 @@ class Problems:
             first = next((f"of test '{name}'" for name in tests), "of a program of the package")
             raise FieldError("manifest", f"{len(missing)} of {len(needed)} blobs are not uploaded, first {first}")
 
-    async def _switch(self, name: str, doc: ProblemFields) -> None:
+    async def _switch(self, name: str, doc: ProblemDocument) -> None:
         """Make `doc` what the name stands for. The manifest before it gets its whole grace, for adds under way."""
         while True:
             before = await self._db.latest(self._db.problems, {"_id": name}, {"hash": 1})
