@@ -82,7 +82,7 @@ def given_back(assignment: Assignment, reason: str, *, penalty: bool = True) -> 
         status=Status.RETRYING,
         result=Result(reason=reason),
         retry=True,
-        strike=penalty,
+        penalty=penalty,
     )
 
 

@@ -290,7 +290,7 @@ class Service:
             flaw = results.flaw(done)
             if done.retry or flaw is not None:
                 reason = flaw or done.result.reason or "the executor could not judge it"
-                penalty = FULL_PENALTY if done.strike else LIGHT_PENALTY
+                penalty = FULL_PENALTY if done.penalty else LIGHT_PENALTY
                 if await self.tasks.give_back(hand_out, "executor", reason, penalty=penalty):
                     return
             elif await self.tasks.complete(hand_out, done):

@@ -301,7 +301,7 @@ class Executing(Message):
 class Completed(Message):
     """A finished attempt. `retry` means the executor could not judge it and the attempt should be made again.
 
-    `strike`: with `retry`, whether a whole attempt counts against the cap; False when neither task nor machine is to
+    `penalty`: with `retry`, whether a whole attempt counts against the cap; False when neither task nor machine is to
     blame (the executor was told to stop, no slot was free in time, no judicator could be asked for the data).
     """
 
@@ -312,7 +312,7 @@ class Completed(Message):
     verdict: Verdict | None = None
     result: Result = Result()
     retry: bool = False
-    strike: bool = True
+    penalty: bool = True
 
 
 class ExecutorInfo(Message):

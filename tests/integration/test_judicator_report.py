@@ -296,9 +296,9 @@ def test_attempts_that_nobody_is_to_blame_for_weigh_little(world: World) -> None
     task = add(people)
     one.report()
     for _ in range(9):
-        one.report(accepted(one.work[task], retry=True, strike=False))
+        one.report(accepted(one.work[task], retry=True, penalty=False))
         assert not get(people, task).done
-    one.report(accepted(one.work[task], retry=True, strike=False), vacant=0)
+    one.report(accepted(one.work[task], retry=True, penalty=False), vacant=0)
     assert get(people, task).verdict == "JE"
 
 

@@ -273,7 +273,7 @@ def test_live_submissions_go_before_hundreds_of_runs(world: World, people: RpcCl
     executor.report(vacant=1)
     (run,) = executor.work.values()
     assert get(people, run.id).rerun_of is not None
-    executor.report(accepted(run, status=m.Status.RETRYING, verdict=None, retry=True, strike=False), vacant=0)
+    executor.report(accepted(run, status=m.Status.RETRYING, verdict=None, retry=True, penalty=False), vacant=0)
     live = people.call("add", source("last", priority="low"), m.AddReply).task.id
     assert [one.id for one in executor.report(vacant=1).add] == [live]
     executor.report(accepted(executor.work[live]), vacant=0)

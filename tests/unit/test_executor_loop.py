@@ -111,7 +111,7 @@ def test_a_task_asked_for_ahead_does_not_wait_long(played):
     judicators.assign(assignment(2))
     began = time.monotonic()
     given = judicators.result("c2")
-    assert (given.retry, given.strike) == (True, False)
+    assert (given.retry, given.penalty) == (True, False)
     assert given.result.reason == "its slot was not free in time"
     assert time.monotonic() - began >= table.NEARLY
     assert has("c1")(judicators.report())
@@ -194,7 +194,7 @@ def test_a_slot_that_breaks_says_why(played):
     played.slot.say(Broken(reason="no cgroup"))
     played.slot.hang_up()
     given = played.judicators.result("c1")
-    assert (given.result.reason, given.strike) == ("slot 0 ended while judging: no cgroup", True)
+    assert (given.result.reason, given.penalty) == ("slot 0 ended while judging: no cgroup", True)
     wait_for(lambda: played.slot.lives == 2, what="the slot's next life")
     works(played)
 
@@ -231,7 +231,7 @@ def test_a_job_ended_though_nobody_cancelled_it(played):
     played.take(assignment())
     played.slot.say(Finished(claim="c1"))
     given = played.judicators.result("c1")
-    assert (given.retry, given.strike) == (True, False)
+    assert (given.retry, given.penalty) == (True, False)
 
 
 def test_no_space_in_a_slot_stops_taking(played):
@@ -295,7 +295,7 @@ def test_data_that_cannot_be_fetched(played, fault, words, penalty):
     played.judicators.assign(assignment(problem=ProblemRef(name="p", hash="a" * 64)))
     given = played.judicators.result("c1")
     assert words in given.result.reason
-    assert (given.retry, given.strike) == (True, penalty)
+    assert (given.retry, given.penalty) == (True, penalty)
 
 
 def test_data_for_which_there_is_no_room(played):

@@ -176,7 +176,7 @@ def test_give_backs_are_not_spooled():
     one.take(task)
     one.finished(given_back(task, "why", penalty=False))
     sent = one.request(0, None).complete[0]
-    assert (sent.retry, sent.strike, sent.status, sent.result.reason) == (True, False, Status.RETRYING, "why")
+    assert (sent.retry, sent.penalty, sent.status, sent.result.reason) == (True, False, Status.RETRYING, "why")
     assert one.unsafe() == []
 
 
