@@ -38,7 +38,8 @@ from judge.executor.table import TaskTable
 from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
 from judge.languages.table import detect, load_table
 from judge.problems.package import DEFAULT_MEMORY
-from judge.rpc.client import RpcClient, etcd_endpoints
+from judge.rpc.client import RpcClient
+from judge.rpc.endpoints import EtcdEndpoints
 from judge.sandbox import Finding, Level, check_machine
 
 log = logging.getLogger(__name__)
@@ -131,7 +132,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
         table.hold(entry.completed, upload=entry.upload, spooled=True)
         log.info("task %s: an earlier life's result is delivered with the first report", entry.completed.id)
     clean(outputs, set(table.completions))
-    rpc = RpcClient(etcd_endpoints(etcd), config.tls, config.rpc_timeout)
+    rpc = RpcClient(EtcdEndpoints(etcd), config.tls, config.rpc_timeout)
     cache = BlobCache(config.work_dir / "blobs", config.blob_cache_bytes, rpc.get_blob)
     mailbox = Mailbox()
     makers = spare_cores(cores, usable_cores())

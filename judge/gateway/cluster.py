@@ -20,7 +20,8 @@ from judge.gateway import asking
 from judge.model import messages as m
 from judge.model.overview import StatusReply
 from judge.model.problem import ProblemManifest
-from judge.rpc.client import RpcClient, etcd_endpoints
+from judge.rpc.client import RpcClient
+from judge.rpc.endpoints import EtcdEndpoints
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +140,7 @@ class Cluster:
     def _client(self) -> RpcClient:
         with self._lock:
             if self._rpc is None:
-                endpoints = etcd_endpoints(Etcd(self._config.etcd))
+                endpoints = EtcdEndpoints(Etcd(self._config.etcd))
                 self._rpc = RpcClient(endpoints, self._config.tls, self._config.rpc_timeout)
             return self._rpc
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import logging
 import random
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,8 +31,6 @@ from judge.errors import (
     UnavailableError,
     all_errors,
 )
-from judge.etcd.client import Etcd
-from judge.etcd.registry import judicators
 from judge.model.audit import HEADER, By
 from judge.model.messages import ErrorBody, Message, Submission
 from judge.rpc.methods import JUDICATOR, METHODS
@@ -46,7 +43,6 @@ _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PAUSE = 0.1
 _MIN_TRY = 0.2
 _LEAST = 0.01  # seconds; nought would mean not to wait at all
-_REFRESH = 10.0
 _PIECE = 256 * 1024
 # Blobs may take this long beside the deadline: a second per so many bytes, each way.
 _LEAST_RATE = 1e6
@@ -325,57 +321,3 @@ class RpcClient:
             raise UnavailableError(f"{endpoint} hung up: {exc.strerror or exc}") from None
         if role != JUDICATOR:
             raise ForbiddenError(f"{endpoint} answered with a certificate of role '{role}', not of a judicator")
-
-
-class EtcdEndpoints:
-    """The judicators registered in etcd, cached; an etcd that is away leaves the last known ones in use.
-
-    One thread asks at a time, in the background: nobody waits for etcd who has addresses, and nobody longer than they
-    want to who has none.
-    """
-
-    def __init__(self, etcd: Etcd) -> None:
-        """Nothing is asked before the first call."""
-        self._etcd = etcd
-        self._lock = threading.Lock()
-        self._known: list[str] = []
-        self._asked: float | None = None
-        self._answer: threading.Event | None = None  # of the question that is under way
-
-    def __call__(self) -> list[str]:
-        """`host:port` of each known one, at once; asks etcd meanwhile when the last answer is old."""
-        if self._asked is None or clock.monotonic() - self._asked > _REFRESH:
-            self._ask()
-        with self._lock:
-            return list(self._known)
-
-    def refresh(self, seconds: float) -> None:
-        """Ask again, as none of the known ones answered; waits `seconds` at most for what etcd says."""
-        self._ask().wait(seconds)
-
-    def _ask(self) -> threading.Event:
-        """The event of the question that is under way, or of a new one."""
-        with self._lock:
-            if self._answer is None:
-                self._asked = clock.monotonic()
-                self._answer = threading.Event()
-                threading.Thread(target=self._run, args=(self._answer,), name="endpoints", daemon=True).start()
-            return self._answer
-
-    def _run(self, answer: threading.Event) -> None:
-        found: list[str] = []
-        try:
-            found = [entry.address for entry in judicators(self._etcd)]
-        except UnavailableError as exc:
-            log.debug("etcd did not say where the judicators are: %s", exc)
-        finally:
-            with self._lock:
-                # An empty list also comes from leases that ran out while etcd was down: the old addresses may be right.
-                self._known = found or self._known
-                self._answer = None
-            answer.set()
-
-
-def etcd_endpoints(etcd: Etcd) -> EtcdEndpoints:
-    """Where RpcClient finds judicators (rule 9): `RpcClient(etcd_endpoints(etcd), tls, timeout)`."""
-    return EtcdEndpoints(etcd)

@@ -23,7 +23,7 @@ _REPORT, _REST = 1.0, 1.0
 _NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
-class Listener:
+class TlsListener:
     """Listens at one address; whoever has a certificate gets a protocol of `factory`."""
 
     def __init__(self, factory: Callable[[], asyncio.BaseProtocol], context: ssl.SSLContext) -> None:

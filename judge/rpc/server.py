@@ -13,8 +13,6 @@ import logging
 import re
 import ssl
 import uuid
-import weakref
-from collections import Counter as Counts
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -39,15 +37,14 @@ from judge.hangup import hang_up
 from judge.model.audit import HEADER, By
 from judge.model.messages import ErrorBody, Message
 from judge.rpc.faults import check_values, first_fault, place
-from judge.rpc.listener import Listener
+from judge.rpc.listener import TlsListener
 from judge.rpc.methods import BLOB_ROLES, GATEWAY, METHODS
 from judge.rpc.pki import peer_identity
+from judge.rpc.quotas import REPORT_BYTES, Quotas
 from judge.text import one_line
 
 log = logging.getLogger(__name__)
 
-# A report carries the results of every slot of an executor, so it may be larger than one person's submission.
-REPORT_BYTES = 64 * 1024**2
 # Values in the JSON of a body; a report of 64 MiB has up to five million.
 _VALUES, _REPORT_VALUES = 1_000_000, 6_000_000
 # At the end the last answers have this many looks, this many seconds apart, to leave.
@@ -56,10 +53,6 @@ _TURNS, _TURN = 50, 0.02
 _IDLE = 75.0
 # A body or an answer of N bytes may take so many seconds, and N divided by so many bytes per second.
 _SLOW, _RATE = 20.0, 128 * 1024
-# A gateway has about one per thread, an executor a few.
-_CONNECTIONS_EACH = 1024
-# Bytes of the bodies that one certificate may have on their way; a blob goes on in pieces and is not among them.
-_BODIES_EACH = 4 * REPORT_BYTES
 _SHA = re.compile(r"[0-9a-f]{64}")
 
 SECONDS = Histogram("judge_rpc_seconds", "Time to answer an RPC call", ["method"])
@@ -179,8 +172,7 @@ class _App:
         self.blob_bytes = blob_bytes
         self.translate = translate
         self.stopping = False
-        self._connections: dict[str, weakref.WeakSet[asyncio.Transport]] = {}
-        self._coming: Counts[str] = Counts()
+        self.quotas = Quotas()
 
     def build(self) -> web.Application:
         app = web.Application(
@@ -191,44 +183,19 @@ class _App:
         app.router.add_put("/blobs/{sha}", self.put_blob)
         return app
 
-    def _room(self, name: str, transport: asyncio.Transport, most: int) -> bool:
-        """Count a connection; False, and it is not counted, when this certificate has `most` others open."""
-        mine = self._connections.setdefault(name, weakref.WeakSet())
-        mine.add(transport)
-        if len(mine) > most:
-            for closed in [one for one in mine if one.is_closing()]:
-                mine.discard(closed)
-        if len(mine) > most:
-            mine.discard(transport)
-            return False
-        return True
-
     def connected(self, transport: asyncio.Transport) -> None:
-        """Cut off who opens connections and asks for nothing; up to twice as many as are served are told why."""
+        """Count a connection whose handshake is over, whatever it asks for."""
         cert = transport.get_extra_info("peercert")
-        name = peer_identity(cert)[0] if cert else ""
-        if not self._room(name, transport, 2 * _CONNECTIONS_EACH):
-            hang_up(transport)
+        self.quotas.connected(peer_identity(cert)[0] if cert else "", transport)
 
     def admit(self, request: web.Request) -> None:
         """UnavailableError, which sends clients elsewhere, when this certificate has too many connections open."""
         peer, transport = _peer(request), request.transport
-        if transport is not None and not self._room(peer.name, transport, _CONNECTIONS_EACH):
-            request.protocol.keep_alive(val=False)
-            log.warning("'%s' has %d connections open, no more are taken", peer.name, _CONNECTIONS_EACH)
-            raise UnavailableError(f"the certificate of '{peer.name}' has too many connections open; close some")
-
-    @contextlib.contextmanager
-    def _body_of(self, peer: Peer, length: int) -> Iterator[None]:
-        """While a body comes; UnavailableError when this certificate has too much on its way."""
-        if self._coming[peer.name] + length > _BODIES_EACH:
-            raise UnavailableError(f"the certificate of '{peer.name}' has too many large requests under way; wait")
-        self._coming[peer.name] += length
         try:
-            yield
-        finally:
-            self._coming[peer.name] -= length
-            self._coming += Counts()  # nothing is kept of who has none
+            self.quotas.admit(peer.name, transport)
+        except UnavailableError:
+            request.protocol.keep_alive(val=False)
+            raise
 
     @web.middleware
     async def deliver(self, request: web.Request, handler: Callable[..., Awaitable[web.StreamResponse]]) -> Any:
@@ -297,7 +264,7 @@ class _App:
             raise TooLargeError(f"the body has {request.content_length} bytes; '{name}' takes at most {limit}")
         expected = request.content_length if request.content_length is not None else limit
         try:
-            with self._body_of(peer, expected):
+            with self.quotas.body(peer.name, expected):
                 async with asyncio.timeout(_SLOW + expected / _RATE):
                     body = await request.read()
         except TimeoutError:
@@ -403,7 +370,7 @@ class Server:
             raise ValueError(msg)
         self._app = _App(handlers, blobs, body_bytes, blob_bytes, translate)
         self._runner: web.AppRunner | None = None
-        self._listener: Listener | None = None
+        self._listener: TlsListener | None = None
 
     async def start(self, listen: str, context: ssl.SSLContext, grace: float) -> None:
         """Listen on `host:port`; `grace` seconds is what requests in flight get at stop. RefusedError: port in use."""
@@ -419,7 +386,7 @@ class Server:
         )
         await self._runner.setup()
         self._count_connections()
-        self._listener = Listener(self._runner.server, context)  # type: ignore[arg-type]
+        self._listener = TlsListener(self._runner.server, context)  # type: ignore[arg-type]
         try:
             await self._listener.start(host.strip("[]"), int(port))
         except OSError as exc:

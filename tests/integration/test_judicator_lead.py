@@ -11,7 +11,8 @@ from judge.etcd.client import Etcd
 from judge.judicator.leader.leading import LEADER_KEY
 from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
-from judge.rpc.client import RpcClient, etcd_endpoints
+from judge.rpc.client import RpcClient
+from judge.rpc.endpoints import EtcdEndpoints
 from tests.support.judicators import FAST, Executor, Running, World, accepted, source
 from tests.support.servers import etcd_server, wait_for
 
@@ -205,7 +206,7 @@ def test_clients_find_judicators_in_etcd_and_follow_them(world: World) -> None:
     one = world.judicator("j1", **FAST)
     wait_for(lambda: one.judicator.register.registered, what="registration")
     etcd = world.stack.enter_context(Etcd(world.etcd_config))
-    endpoints = etcd_endpoints(etcd)
+    endpoints = EtcdEndpoints(etcd)
     client = world.stack.enter_context(RpcClient(endpoints, world.tls("gw", "gateway"), 10.0))
     assert client.call("ping", m.Empty(), m.Pong).name == "j1"
     two = world.judicator("j2", **FAST)

@@ -17,7 +17,8 @@ from judge.etcd.client import Etcd
 from judge.etcd.registry import Registration, entry_value
 from judge.model import messages as m
 from judge.rpc import pki
-from judge.rpc.client import RpcClient, etcd_endpoints
+from judge.rpc.client import RpcClient
+from judge.rpc.endpoints import EtcdEndpoints
 
 THREADS, DEADLINE = 32, 2.0
 # What 32 threads on a busy machine may need beyond their deadline; one after the other they would need 3 s each.
@@ -77,7 +78,7 @@ def test_an_etcd_that_swallows_everything_holds_no_call_beyond_its_deadline(hole
     with (
         hole() as address,
         Etcd(EtcdClient(endpoints=[address])) as etcd,
-        RpcClient(etcd_endpoints(etcd), tls, DEADLINE) as client,
+        RpcClient(EtcdEndpoints(etcd), tls, DEADLINE) as client,
     ):
         assert max(crowd(client)) < DEADLINE + SLACK
         assert max(crowd(client)) < DEADLINE + SLACK
@@ -94,7 +95,7 @@ def test_judicators_that_swallow_everything_hold_no_call_beyond_its_deadline(hol
             registration = Registration(etcd, f"judicator/service/j{number}", entry, 60)
             assert registration.step()
             stack.callback(registration.withdraw)
-        endpoints = etcd_endpoints(etcd)
+        endpoints = EtcdEndpoints(etcd)
         client = stack.enter_context(RpcClient(endpoints, tls, DEADLINE))
         assert max(crowd(client)) < DEADLINE + SLACK
         assert len(endpoints()) == 2
@@ -105,7 +106,7 @@ def test_judicators_that_swallow_everything_hold_no_call_beyond_its_deadline(hol
 
 def test_known_addresses_are_given_at_once_while_etcd_is_silent(tls: Tls) -> None:
     with silent() as address, Etcd(EtcdClient(endpoints=[address])) as etcd:
-        endpoints = etcd_endpoints(etcd)
+        endpoints = EtcdEndpoints(etcd)
         endpoints._known = ["127.0.0.1:1"]
         started = time.monotonic()
         assert [endpoints() for _ in range(100)] == [["127.0.0.1:1"]] * 100

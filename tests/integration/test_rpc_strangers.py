@@ -14,7 +14,7 @@ import pytest
 from judge.config import SubmissionLimits
 from judge.errors import UnavailableError
 from judge.model import messages as m
-from judge.rpc import listener, pki, server
+from judge.rpc import listener, pki, quotas, server
 from judge.rpc.client import RpcClient
 from tests.support.judicators import World
 from tests.support.servers import wait_for
@@ -172,7 +172,7 @@ def _hung_up(sock: socket.socket) -> bool:
 
 
 def test_one_certificate_has_its_share_of_connections(world: World, client: RpcClient, monkeypatch) -> None:
-    monkeypatch.setattr(server, "_CONNECTIONS_EACH", 20)
+    monkeypatch.setattr(quotas, "_CONNECTIONS", 20)
     monkeypatch.setattr(server, "_IDLE", 60.0)
     request = b"POST /rpc/ping HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
     with contextlib.ExitStack() as stack:
@@ -196,7 +196,7 @@ def test_one_certificate_has_its_share_of_connections(world: World, client: RpcC
 
 
 def test_connections_that_ask_for_nothing_count_for_their_certificate(world: World, client: RpcClient, monkeypatch):
-    monkeypatch.setattr(server, "_CONNECTIONS_EACH", 20)
+    monkeypatch.setattr(quotas, "_CONNECTIONS", 20)
     monkeypatch.setattr(server, "_IDLE", 60.0)
     with contextlib.ExitStack() as stack:
         idle = []
@@ -219,7 +219,7 @@ def _ended(sock: ssl.SSLSocket) -> bool:
 
 
 def test_one_certificate_has_its_share_of_bodies_on_their_way(world: World, client: RpcClient, monkeypatch) -> None:
-    monkeypatch.setattr(server, "_BODIES_EACH", 250_000)
+    monkeypatch.setattr(quotas, "_BODIES", 250_000)
     begin = b"POST /rpc/ping HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n"
     with contextlib.ExitStack() as stack:
         for _ in range(2):
