@@ -6,6 +6,7 @@ import datetime
 import getpass
 import json
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from judge.ctl import deleting, problem_commands, rejudge, show, submit, trail
 from judge.ctl import examples as example_set
 from judge.ctl.api import Api
 from judge.ctl.fleet import commands as fleet_commands
-from judge.ctl.options import Options, Output
+from judge.ctl.options import GlobalOptions, Output
 from judge.ctl.text import duration
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.model import messages as m
@@ -61,11 +62,11 @@ def _globals(
     ] = False,
 ) -> None:
     """Find the cluster once for all commands."""
-    Options.context, Options.server, Options.inventory = context, server, inventory
+    GlobalOptions.context, GlobalOptions.server, GlobalOptions.inventory = context, server, inventory
 
 
 def _context() -> contexts.Context:
-    return contexts.find(Options.context, Options.server, Options.inventory)
+    return contexts.find(GlobalOptions.context, GlobalOptions.server, GlobalOptions.inventory)
 
 
 def _api() -> Api:
@@ -76,6 +77,19 @@ app.add_typer(rejudge.use(_api), name="rejudge")
 app.add_typer(problem_commands.use(_api), name="problem")
 deleting.add_to(app, _api)
 trail.add_to(app, _api)
+
+
+def _tell(output: show.Output, data: Any, in_words: Callable[[], None]) -> None:
+    """What a command has found: as JSON for programs, in words or a table for people."""
+    if output == show.Output.JSON:
+        show.print_json(data)
+    else:
+        in_words()
+
+
+def _print_tasks(tasks: Sequence[m.Task], *, full: bool = False, source: bool = False) -> None:
+    for task in tasks:
+        show.print_task(task, full=full, source=source)
 
 
 def parse_size(text: str | None) -> int | None:
@@ -159,11 +173,7 @@ def submit_command(
         tasks = [api.submit(submit.keyed(one)) for one in handed]
         if wait:
             tasks = submit.follow_handed(api, tasks, quiet=output == show.Output.JSON)
-    if output == show.Output.JSON:
-        show.print_json(tasks[0] if len(tasks) == 1 else tasks)
-    else:
-        for task in tasks:
-            show.print_task(task, full=full)
+    _tell(output, tasks[0] if len(tasks) == 1 else tasks, lambda: _print_tasks(tasks, full=full))
     raise typer.Exit(max(submit.exit_code(task) for task in tasks) if wait else 0)
 
 
@@ -177,11 +187,7 @@ def get(
     """Show submissions."""
     with _api() as api:
         tasks = [api.get(task) for task in ids]
-    if output == show.Output.JSON:
-        show.print_json(tasks[0] if len(tasks) == 1 else tasks)
-        return
-    for task in tasks:
-        show.print_task(task, full=full, source=source)
+    _tell(output, tasks[0] if len(tasks) == 1 else tasks, lambda: _print_tasks(tasks, full=full, source=source))
 
 
 @app.command()
@@ -223,11 +229,7 @@ def cancel(ids: Ids, output: Output = TABLE) -> None:
     """Cancel submissions, queued or running."""
     with _api() as api:
         tasks = [api.call(m.Task, "POST", f"/submissions/{task}/cancel") for task in ids]
-    if output == show.Output.JSON:
-        show.print_json(tasks)
-        return
-    for task in tasks:
-        show.print_task(task)
+    _tell(output, tasks, lambda: _print_tasks(tasks))
 
 
 def _services() -> list[dict[str, Any]]:
@@ -251,10 +253,8 @@ def status(output: Output = TABLE) -> None:
             if services and output == TABLE:
                 show.out.print(show.services_table(services))
             raise
-    if output == show.Output.JSON:
-        show.print_json({"cluster": reply.model_dump(mode="json"), "services": services})
-    else:
-        show.print_status(reply, services)
+    data = {"cluster": reply.model_dump(mode="json"), "services": services}
+    _tell(output, data, lambda: show.print_status(reply, services))
     raise typer.Exit(EXIT_FAILED if reply.faults else 0)
 
 
@@ -263,10 +263,7 @@ def whoami(output: Output = TABLE) -> None:
     """Whom the token belongs to, what they may take of the cluster, and what they take now."""
     with _api() as api:
         reply = api.call(Whoami, "GET", "/whoami")
-    if output == show.Output.JSON:
-        show.print_json(reply)
-    else:
-        show.print_whoami(reply)
+    _tell(output, reply, lambda: show.print_whoami(reply))
 
 
 @app.command()
@@ -274,34 +271,25 @@ def executors(output: Output = TABLE) -> None:
     """The executors, their slots and languages."""
     with _api() as api:
         reply = api.call(ExecutorsReply, "GET", "/executors")
-    if output == show.Output.JSON:
-        show.print_json(reply)
-    else:
-        show.out.print(show.executors_table(reply.executors))
+    _tell(output, reply, lambda: show.out.print(show.executors_table(reply.executors)))
 
 
 @app.command()
 def judicators(output: Output = TABLE) -> None:
     """The judicators and which of them leads."""
     with _api() as api:
-        rows = api.request("GET", "/judicators").json()
-    if output == show.Output.JSON:
-        show.print_json(rows["judicators"])
-        return
+        rows = api.request("GET", "/judicators").json()["judicators"]
     table = show.grid("judicator", "address", "role")
-    for row in rows["judicators"]:
+    for row in rows:
         table.add_row(row["name"], row["address"], f"leader, epoch {row['epoch']}" if row["leader"] else "follower")
-    show.out.print(table)
+    _tell(output, rows, lambda: show.out.print(table))
 
 
 def _drain(executor: str, verb: str, reason: str, output: show.Output) -> None:
     with _api() as api:
         answer = api.request("POST", f"/executors/{executor}/{verb}", json={"reason": reason} if reason else {})
         state = ExecutorState.received(answer.content)
-    if output == show.Output.JSON:
-        show.print_json(state)
-    else:
-        show.out.print(show.executors_table([state]))
+    _tell(output, state, lambda: show.out.print(show.executors_table([state])))
 
 
 @app.command()
@@ -336,13 +324,12 @@ def hold(
     output: Output = TABLE,
 ) -> None:
     """Keep boot away from a service of this host, for a reason and a time."""
-    held = holds.hold(_run_dir(run_dir), service, reason, parse_duration(duration), getpass.getuser())
-    trail.tell(_api, "hold.place", service, reason=reason, seconds=parse_duration(duration))
-    if output == show.Output.JSON:
-        show.print_json([{"service": service, "reason": reason, "seconds": parse_duration(duration)}])
-    else:
-        until = datetime.timedelta(seconds=parse_duration(duration))
-        show.out.say(f"{service} is held for {until}: boot neither starts, restarts nor stops it ({held.reason})")
+    seconds = parse_duration(duration)
+    held = holds.hold(_run_dir(run_dir), service, reason, seconds, getpass.getuser())
+    trail.tell(_api, "hold.place", service, reason=reason, seconds=seconds)
+    until = datetime.timedelta(seconds=seconds)
+    words = f"{service} is held for {until}: boot neither starts, restarts nor stops it ({held.reason})"
+    _tell(output, [{"service": service, "reason": reason, "seconds": seconds}], lambda: show.out.say(words))
 
 
 @app.command()
@@ -350,10 +337,8 @@ def release(service: str, run_dir: RunDir = None, output: Output = TABLE) -> Non
     """Give a held (or FATAL) service back to boot."""
     holds.release(_run_dir(run_dir), service)
     trail.tell(_api, "hold.release", service)
-    if output == show.Output.JSON:
-        show.print_json([{"service": service, "released": True}])
-    else:
-        show.out.say(f"{service} is released: boot looks after it again")
+    words = f"{service} is released: boot looks after it again"
+    _tell(output, [{"service": service, "released": True}], lambda: show.out.say(words))
 
 
 @app.command("languages")
@@ -361,13 +346,10 @@ def languages_command(output: Output = TABLE) -> None:
     """The languages that can be judged, with the versions that executors have."""
     with _api() as api:
         rows = api.request("GET", "/languages").json()["languages"]
-    if output == show.Output.JSON:
-        show.print_json(rows)
-        return
     table = show.grid("language", "title", "suffixes", "version…")
     for row in rows:
         table.add_row(row["name"], row.get("title", ""), " ".join(row.get("suffixes", [])), row.get("version") or "-")
-    show.out.print(table)
+    _tell(output, rows, lambda: show.out.print(table))
 
 
 @app.command()
