@@ -20,7 +20,7 @@ from judge.problems.package import Package, manifest_bytes, read_package
 
 
 @dataclass
-class Row:
+class ExampleRow:
     """One example and its task."""
 
     example: Example
@@ -56,7 +56,7 @@ class Row:
         }
 
 
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=ExampleRow)
 
 
 def judge_rows(api: Api, rows: Sequence[R], table: Callable[[Sequence[R]], Table], *, quiet: bool) -> None:
@@ -73,10 +73,10 @@ def judge_rows(api: Api, rows: Sequence[R], table: Callable[[Sequence[R]], Table
 
 
 @dataclass
-class Judged:
+class JudgedExamples:
     """The examples that were judged, and those that were left out as no executor has their language."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ExampleRow] = field(default_factory=list)
     left_out: list[Example] = field(default_factory=list)
 
     @property
@@ -127,7 +127,7 @@ def with_problems(api: Api, handed: Sequence[m.Submission], files: Sequence[Path
     ]
 
 
-def judge_examples(api: Api, directory: Path, *, quiet: bool, present: bool = False) -> Judged:
+def judge_examples(api: Api, directory: Path, *, quiet: bool, present: bool = False) -> JudgedExamples:
     """Import the folder's problems, hand in its submissions, and follow them all to their verdicts.
 
     `present`: leave out those whose language no live executor has; otherwise they wait until one has it.
@@ -140,12 +140,12 @@ def judge_examples(api: Api, directory: Path, *, quiet: bool, present: bool = Fa
         wanted, left_out = split(wanted, offered)
     for package in examples.packages:
         import_package(api, package)
-    rows = [Row(example, api.submit(submit.keyed(example.submission))) for example in wanted]
+    rows = [ExampleRow(example, api.submit(submit.keyed(example.submission))) for example in wanted]
     judge_rows(api, rows, table, quiet=quiet)
-    return Judged(rows, left_out)
+    return JudgedExamples(rows, left_out)
 
 
-def table(rows: Sequence[Row]) -> Table:
+def table(rows: Sequence[ExampleRow]) -> Table:
     """Submission, language, verdict, expected, CPU, memory, executor, latency."""
     grid = show.grid("submission", "language", "verdict", "expected", "", "cpu>", "memory>", "executor", "latency>")
     for row in rows:

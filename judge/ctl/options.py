@@ -10,7 +10,7 @@ import typer
 from judge.ctl import show
 
 
-class Options:
+class GlobalOptions:
     """What was given before the command's name; set once, by the root command."""
 
     context: Path | None = None

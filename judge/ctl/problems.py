@@ -114,7 +114,7 @@ def _executable(path: str, file: IO[bytes]) -> bool:
 
 
 @dataclass
-class Row(examples.Row):
+class Row(examples.ExampleRow):
     """One submission of a package and its task; `limit` is the CPU limit in its language, in seconds."""
 
     limit: float

@@ -22,13 +22,13 @@ from judge.etcd.transport import LeaseGoneError, RejectedError, Transport
 from judge.etcd.wire import Stubs, messages, rpc
 
 __all__ = [
-    "Cluster",
     "EndpointStatus",
     "Etcd",
     "EtcdMember",
     "KeyValue",
     "Lease",
     "LeaseGoneError",
+    "Membership",
     "RejectedError",
 ]
 
@@ -64,7 +64,7 @@ class EtcdMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class Membership:
     """The cluster's id and its members, as a quorum knows them."""
 
     id: int
@@ -212,7 +212,7 @@ class Etcd:
 
     # -- members -----------------------------------------------------------------------------------------------
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> Membership:
         """The cluster's id and members, linearizable; UnavailableError when there is no quorum.
 
         etcd 3.4 answers the member list from local state, so the same member is first asked a linearizable question.
@@ -224,7 +224,7 @@ class Etcd:
             return stubs.member_list(messages["MemberListRequest"](linearizable=True), timeout=budget.left())
 
         reply = self._transport.read("member list", ask)
-        return Cluster(reply.header.cluster_id, tuple(_member(raw) for raw in reply.members))
+        return Membership(reply.header.cluster_id, tuple(_member(raw) for raw in reply.members))
 
     def members(self) -> builtins.list[EtcdMember]:
         """The members of the cluster, as a quorum knows them (seed: `etcd.get_member`)."""

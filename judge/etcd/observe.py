@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from judge.config import EtcdClient, EtcdConfig
 from judge.errors import UnavailableError
-from judge.etcd.client import Cluster, Etcd, EtcdMember
+from judge.etcd.client import Etcd, EtcdMember, Membership
 from judge.etcd.discovery import Found, find_others, host_port
 from judge.etcd.planner import ClusterView, Disk, Listed, NoQuorum, Peer, Quorum, Silent, Situation
 
@@ -71,6 +71,6 @@ def _listed(config: EtcdConfig, member: EtcdMember, *, running: bool) -> Listed:
     return Listed(member.id, member.name, member.peer_urls, bool(member.client_urls), member.learner, answers)
 
 
-def alone(cluster: Cluster, member_id: int) -> bool:
+def alone(cluster: Membership, member_id: int) -> bool:
     """Whether the cluster would have no voter left without this member; pure."""
     return not any(member.id != member_id and not member.learner for member in cluster.members)

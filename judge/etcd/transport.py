@@ -100,7 +100,7 @@ def attempts(left: Callable[[], float], endpoints: int, first: int) -> Iterator[
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FailedTry:
     """What a failed try means for its call.
 
     `error` ends the call; without one the next endpoint may be asked. `text` is why, for a person. With `retire` the
@@ -113,26 +113,26 @@ class Outcome:
     late: bool = False
 
 
-def outcome(exc: Any, *, sent: bool) -> Outcome:
+def outcome(exc: Any, *, sent: bool) -> FailedTry:
     """What the exception of a try means; pure. `sent`: it was a write, and may have reached etcd.
 
     `exc` is a grpc.RpcError, a ValueError of grpc, or the refusal of a member left behind.
     """
     if isinstance(exc, _StaleMemberError):
-        return Outcome(str(exc))
+        return FailedTry(str(exc))
     if isinstance(exc, ValueError):  # grpc's answer to a call on a closed channel
-        return Outcome("this client is closed", UnavailableError)
+        return FailedTry("this client is closed", UnavailableError)
     failure, reason = classify(exc.code(), exc.details() or ""), _text(exc)
     late = exc.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     retire = late or "etcdserver:" not in reason
     if failure is Failure.LEASE_GONE:
-        return Outcome("the lease is gone", LeaseGoneError, retire)
+        return FailedTry("the lease is gone", LeaseGoneError, retire)
     if failure is Failure.REJECTED:
-        return Outcome(f"refused: {reason}", RejectedError, retire)
+        return FailedTry(f"refused: {reason}", RejectedError, retire)
     if failure is Failure.UNKNOWN and sent:
         text = f"no answer ({reason}); it may or may not have been done"
-        return Outcome(text, OutcomeUnknownError, retire)
-    return Outcome(reason, None, retire, late)
+        return FailedTry(text, OutcomeUnknownError, retire)
+    return FailedTry(reason, None, retire, late)
 
 
 class TermGuard:

@@ -22,7 +22,7 @@ from judge.gateway.front.gate import cookie_name
 from judge.gateway.notes import Notes
 from judge.gateway.pages import people as pages
 from judge.gateway.pages import views
-from judge.gateway.sessions import Sessions
+from judge.gateway.sessions import LiveSessions
 from judge.gateway.submit import size
 from judge.rpc.session import LIFETIME
 
@@ -69,7 +69,7 @@ def create_app(config: GatewayConfig) -> Flask:
         SEND_FILE_MAX_AGE_DEFAULT=86400,
     )
     tokens, cluster = Tokens(config.tokens), Cluster(config)
-    services = routes.Services(config, tokens, cluster, Sessions(tokens, cluster), Notes(cluster))
+    services = routes.Services(config, tokens, cluster, LiveSessions(tokens, cluster), Notes(cluster))
     app.extensions["judge"] = services
     routes.register(app, services, api.ROUTES)
     pages.register(app, services)

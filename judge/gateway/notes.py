@@ -32,7 +32,7 @@ class _Kind:
     kept: int = 0
 
 
-class Throttle:
+class NoteBudget:
     """How often things of a kind may happen: a bucket for each, of which the oldest are forgotten. For all threads."""
 
     def __init__(self, *, monotonic: Callable[[], float] = clock.monotonic) -> None:
@@ -65,7 +65,7 @@ class Notes:
     def __init__(self, cluster: Cluster) -> None:
         """Nothing is sent before the first note."""
         self._cluster = cluster
-        self._throttle = Throttle()
+        self._throttle = NoteBudget()
 
     def logged_in(self, user: str) -> None:
         """Somebody is about to get a session. UnavailableError: it cannot be noted, so they must not."""

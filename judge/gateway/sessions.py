@@ -23,7 +23,7 @@ AGE = 1.0
 _MOST = 10_000
 
 
-class Sessions:
+class LiveSessions:
     """The sessions that this process has seen; safe to use from many threads."""
 
     def __init__(self, tokens: Tokens, cluster: Cluster) -> None:

@@ -25,7 +25,7 @@ from judge.ctl.fleet import commands as fleet_commands
 from judge.ctl.fleet import inventory_files
 from judge.ctl.fleet.machines import Fleet, refused
 from judge.ctl.fleet.ssh import MOST, Answer
-from judge.ctl.options import Options
+from judge.ctl.options import GlobalOptions
 from tests.support.servers import wait_for
 from tests.support.ssh_server import SshServer, ssh_server
 
@@ -42,7 +42,7 @@ def server(tmp_path: Path) -> Iterator[SshServer]:
 def _no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SSH_AUTH_SOCK", "JUDGE_INVENTORY", "JUDGE_CONTEXT", "JUDGE_SERVER", "JUDGE_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Options, "inventory", None)
+    monkeypatch.setattr(GlobalOptions, "inventory", None)
 
 
 def inventory(tmp_path: Path, **hosts: dict) -> Path:

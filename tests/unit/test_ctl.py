@@ -342,6 +342,6 @@ def test_examples_that_nobody_can_judge_are_told_apart() -> None:
         one.submission.language for one in found if one.submission.language
     } - {"c", "python3"}
     assert any(not one.submission.language for one in able)
-    judged = examples.Judged([], left_out)
+    judged = examples.JudgedExamples([], left_out)
     assert not judged.right
     assert "java" in judged.total() and f"{len(left_out)} left out" in judged.total()

@@ -18,7 +18,7 @@ from judge.errors import LimitError, UnavailableError, UsageError
 from judge.gateway.app import create_app
 from judge.gateway.auth import Tokens
 from judge.gateway.front import head as heads
-from judge.gateway.front.gate import SMALL_BODY, Caller, Gate
+from judge.gateway.front.gate import SMALL_BODY, Gate, HttpCaller
 from judge.gateway.front.head import HeadTooLargeError
 from judge.gateway.front.room import Held, Room
 from judge.gateway.front.turns import Pace, Places, Turns
@@ -232,7 +232,7 @@ def test_a_session_of_the_pages_is_known_at_the_gate_while_the_app_says_so(confi
     cookie = client.get_cookie("judge").value
     gate = gate_of(config)
 
-    def ask(line: str = "POST /submit", value: str = cookie) -> Caller:
+    def ask(line: str = "POST /submit", value: str = cookie) -> HttpCaller:
         return gate.caller(parse(f"{line} HTTP/1.1", "Host: x", f"Cookie: odd; a=b; judge={value}"), "1.2.3.4")
 
     claim = ask().claim
@@ -292,7 +292,7 @@ def test_failures_cost_strangers_time_and_not_their_neighbours(config):
     assert gate.caller(wrong, "1.2.3.6").retry_after == 0
 
 
-def fail(gate: Gate, caller: Caller) -> None:
+def fail(gate: Gate, caller: HttpCaller) -> None:
     """A request that came through and is answered with 401, or was refused at once."""
     if caller.retry_after == 0:
         gate.begins(caller)

@@ -10,7 +10,7 @@ from bson import ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.gateway.notes import BURST, EVERY, Throttle
+from judge.gateway.notes import BURST, EVERY, NoteBudget
 from judge.judicator import audit, loops
 from judge.judicator.queue.usage import correction
 from judge.model.audit import AuditQuery
@@ -71,7 +71,7 @@ class Clock:
 @given(st.lists(st.floats(0, 60), min_size=1, max_size=300))
 def test_notes_are_bounded_and_nothing_goes_uncounted(steps: list[float]) -> None:
     clock = Clock()
-    throttle = Throttle(monotonic=clock)
+    throttle = NoteBudget(monotonic=clock)
     noted = told = 0
     for step in steps:
         clock.now += step
@@ -84,7 +84,7 @@ def test_notes_are_bounded_and_nothing_goes_uncounted(steps: list[float]) -> Non
 
 
 def test_kinds_do_not_share_a_bucket_and_are_forgotten() -> None:
-    throttle = Throttle(monotonic=Clock())
+    throttle = NoteBudget(monotonic=Clock())
     assert [throttle.take("a") for _ in range(BURST + 1)] == [0] * BURST + [None]
     assert throttle.take("b") == 0
     for index in range(2000):

@@ -14,7 +14,7 @@ import typer
 from judge import clock
 from judge.ctl import context, show
 from judge.ctl.fleet import inventory_files
-from judge.ctl.options import Options, Output
+from judge.ctl.options import GlobalOptions, Output
 from judge.errors import EXIT_FAILED, UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _fleet(which: list[str] | None, inventory: Path | None, timeout: float) -> F
     """The hosts that a command is about; UsageError or ConfigError when they cannot be told."""
     from judge.ctl.fleet.machines import Fleet
 
-    path = context.inventory_path(inventory or Options.inventory)
+    path = context.inventory_path(inventory or GlobalOptions.inventory)
     if path is None:
         msg = (
             "which hosts? name the inventory, as in 'judgectl --inventory inventory/mine hosts', or set JUDGE_INVENTORY"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from judge.gateway.api import models
-from judge.gateway.api.routes import Answer, Call, Route
+from judge.gateway.api.routes import Call, Reply, Route
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, AuditReply, Note
 
@@ -12,12 +12,12 @@ def _search(call: Call) -> m.Message:
     return call.cluster.call("audit", call.query, AuditReply)
 
 
-def _hold(call: Call) -> Answer:
+def _hold(call: Call) -> Reply:
     body: models.HoldNote = call.body
     details: dict[str, str | int] = {"reason": body.reason, "seconds": body.seconds, "told by": "judgectl"}
     note = Note(action=body.action, object=f"{body.host}/{body.service}", details=details)
     call.cluster.call("audit_note", note, m.Empty)
-    return Answer(body, 201)
+    return Reply(body, 201)
 
 
 ROUTES: list[Route] = [

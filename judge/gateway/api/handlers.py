@@ -13,7 +13,7 @@ import judge
 from judge.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import disclosure, submit, trace
 from judge.gateway.api import audit, deleting, models, openapi, rejudge
-from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Answer, Call, Route, blob_body
+from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Call, Reply, Route, blob_body
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.languages.table import load_table
@@ -134,17 +134,17 @@ def drain(cluster: Cluster, principal: Principal, executor: str, *, on: bool, re
 # --- handlers --------------------------------------------------------------------------------------------------
 
 
-def _add(call: Call) -> Answer:
+def _add(call: Call) -> Reply:
     key = request.headers.get("Idempotency-Key")
     submission = submit.admit(call.body, call.principal, call.services.config.limits, key, trace.current())
     reply = call.cluster.call("add", submission, m.AddReply)
     again = "" if reply.created else " again"
     log.info("%s handed in %s%s, trace %s", submission.user, reply.task.id, again, reply.task.trace)
     location = {"Location": f"/api/v1/submissions/{reply.task.id}"}
-    return Answer(show(call.cluster, call.principal, reply.task), 201 if reply.created else 200, location)
+    return Reply(show(call.cluster, call.principal, reply.task), 201 if reply.created else 200, location)
 
 
-def _get(call: Call) -> Answer:
+def _get(call: Call) -> Reply:
     task_id, query = call.params["id"], call.query
     task = own_task(call.cluster, call.principal, task_id)
     headers = {}
@@ -152,16 +152,16 @@ def _get(call: Call) -> Answer:
         task, waited = call.cluster.wait(task_id, query.wait, query.version, call.principal.user)
         if not waited:
             headers["Retry-After"] = "1"
-    return Answer(show(call.cluster, call.principal, task), headers=headers)
+    return Reply(show(call.cluster, call.principal, task), headers=headers)
 
 
-def _output(call: Call) -> Answer:
+def _output(call: Call) -> Reply:
     task = own_task(call.cluster, call.principal, call.params["id"])
     result = show(call.cluster, call.principal, task).result
     if result is not None and result.stdout_blob is not None:
         return _send_blob(call, result.stdout_blob)
     if result is not None and result.stdout is not None:
-        return Answer(Response(result.stdout.encode("utf-8", "replace"), mimetype=BINARY, headers=_DOWNLOAD))
+        return Reply(Response(result.stdout.encode("utf-8", "replace"), mimetype=BINARY, headers=_DOWNLOAD))
     raise NotFoundError(f"submission '{task.id}' has no output to download: it was judged by tests, or is not done")
 
 
@@ -200,9 +200,9 @@ def _status(call: Call) -> m.Message:
     return status(call.cluster, call.principal)
 
 
-def _health(call: Call) -> Answer:
+def _health(call: Call) -> Reply:
     faults = call.cluster.faults()
-    return Answer(models.Health(healthy=not faults, faults=faults), 503 if faults else 200)
+    return Reply(models.Health(healthy=not faults, faults=faults), 503 if faults else 200)
 
 
 def _alive(_: Call) -> m.Message:
@@ -246,8 +246,8 @@ def _document() -> str:
     return openapi.text(ROUTES)
 
 
-def _openapi(_: Call) -> Answer:
-    return Answer(Response(_document(), mimetype="application/json"))
+def _openapi(_: Call) -> Reply:
+    return Reply(Response(_document(), mimetype="application/json"))
 
 
 _DOWNLOAD = {"Content-Disposition": "attachment; filename=output"}
@@ -270,18 +270,18 @@ def _put_blob(call: Call) -> m.Message:
         return models.BlobReply(sha=sha, bytes=body.length)
 
 
-def _head_blob(call: Call) -> Answer:
+def _head_blob(call: Call) -> Reply:
     sha = _sha(call)
     if not call.cluster.has_blob(sha):
         raise NotFoundError(f"there is no blob {sha}")
-    return Answer(Response(mimetype=BINARY))
+    return Reply(Response(mimetype=BINARY))
 
 
-def _get_blob(call: Call) -> Answer:
+def _get_blob(call: Call) -> Reply:
     return _send_blob(call, _sha(call))
 
 
-def _send_blob(call: Call, sha: str) -> Answer:
+def _send_blob(call: Call, sha: str) -> Reply:
     file = call.cluster.blob(sha)
     length = file.seek(0, 2)
     file.seek(0)
@@ -294,7 +294,7 @@ def _send_blob(call: Call, sha: str) -> Answer:
     response = Response(pieces(), mimetype=BINARY, headers=_DOWNLOAD)
     response.call_on_close(file.close)
     response.content_length = length
-    return Answer(response)
+    return Reply(response)
 
 
 _RETRY = {"Retry-After": "1 when too many others wait: the answer came at once, pause for a second before the next"}

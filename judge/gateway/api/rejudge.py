@@ -10,7 +10,7 @@ from flask import request
 from judge.errors import FieldError, NotFoundError
 from judge.gateway import trace
 from judge.gateway.api import models
-from judge.gateway.api.routes import Answer, Call, Route
+from judge.gateway.api.routes import Call, Reply, Route
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m
@@ -80,9 +80,9 @@ def _preview(call: Call) -> m.Message:
     return call.cluster.call("rejudge_preview", call.body, RejudgePreview)
 
 
-def _start(call: Call) -> Answer:
+def _start(call: Call) -> Reply:
     found = start(call.cluster, call.principal, call.body, _key())
-    return Answer(found, 201, {"Location": f"/api/v1/rejudgings/{found.id}"})
+    return Reply(found, 201, {"Location": f"/api/v1/rejudgings/{found.id}"})
 
 
 def _list(call: Call) -> m.Message:

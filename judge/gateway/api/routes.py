@@ -21,7 +21,7 @@ from judge.gateway import asking
 from judge.gateway.auth import NOBODY, Principal, Tokens
 from judge.gateway.cluster import Cluster
 from judge.gateway.notes import Notes
-from judge.gateway.sessions import Sessions
+from judge.gateway.sessions import LiveSessions
 from judge.model import messages as m
 from judge.rpc.faults import check_values, first_fault, place
 from judge.rpc.methods import METHODS
@@ -65,7 +65,7 @@ class Services:
     config: GatewayConfig
     tokens: Tokens
     cluster: Cluster
-    sessions: Sessions
+    sessions: LiveSessions
     notes: Notes
 
 
@@ -86,7 +86,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """A reply with a status or headers other than the usual; `body` is a model, or a finished response."""
 
     body: m.Message | Response
@@ -119,7 +119,7 @@ class Route:
     path: str
     name: str
     summary: str
-    handler: Callable[[Call], m.Message | Answer]
+    handler: Callable[[Call], m.Message | Reply]
     role: Role
     reply: type[m.Message] | Raw
     status: int = 200
@@ -216,8 +216,8 @@ def error_response(error: JudgeError) -> Response:
     return response
 
 
-def _respond(route: Route, reply: m.Message | Answer) -> Response:
-    answer = reply if isinstance(reply, Answer) else Answer(reply, route.status)
+def _respond(route: Route, reply: m.Message | Reply) -> Response:
+    answer = reply if isinstance(reply, Reply) else Reply(reply, route.status)
     if isinstance(answer.body, Response):
         response = answer.body
     else:

@@ -13,7 +13,7 @@ from judge.hangup import hang_up
 PIECE = 8 * 1024
 
 
-class Gone(Exception):  # noqa: N818 - no error: there is nobody left to tell one
+class ClientGone(Exception):  # noqa: N818 - no error: there is nobody left to tell one
     """The client has hung up, or takes too long."""
 
 
@@ -135,10 +135,10 @@ class Client(asyncio.BufferedProtocol):
     # --- called by the front -------------------------------------------------------------------------------------
 
     async def read(self, most: int, until: float) -> bytes:
-        """The next bytes of the body; TimeoutError when none have come until then (the loop's time), Gone at an end."""
+        """The next bytes of the body; TimeoutError when none have come until then (the loop's time); ClientGone."""
         while not self._pending:
             if self._ended or self._lost or self._transport is None:
-                raise Gone
+                raise ClientGone
             self._transport.resume_reading()
             await self._wait(until)
         return self._take(most)
@@ -149,11 +149,11 @@ class Client(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     async def sent(self, until: float) -> None:
-        """Return once all has been taken; TimeoutError when it has not until then, Gone when it never will be."""
+        """Return once all has been taken; TimeoutError when it has not until then; ClientGone."""
         while self._blocked and not self._lost:
             await self._wait(until)
         if self._lost:
-            raise Gone
+            raise ClientGone
 
     def finish(self) -> None:
         """All is said. What still comes is read for a while: else the client might lose its answer."""

@@ -37,7 +37,7 @@ def cookie_name(config: GatewayConfig) -> str:
 
 
 @dataclass(frozen=True)
-class Caller:
+class HttpCaller:
     """Who makes a request. `address` is the client's, `key` whose share of the gateway it takes.
 
     `retry_after`: seconds, when it comes too often; else 0. `known` is None for a stranger, and for who has a session
@@ -90,7 +90,7 @@ class Gate:
         """http, or https when the proxy says that it ended TLS."""
         return "https" if self.proxied(peer) and head.fields.get("x-forwarded-proto") == "https" else "http"
 
-    def caller(self, head: Head, peer: str) -> Caller:
+    def caller(self, head: Head, peer: str) -> HttpCaller:
         """Who this is. A right token counts in spite of failures from its address when it came in from there before."""
         address = self.address(head, peer)
         stranger = group(address)
@@ -108,7 +108,7 @@ class Gate:
             retry = self._throttle.wait(stranger, clock.monotonic())
         if known and bearer is not None and not retry:
             self._throttle.came_in(stranger, known.fingerprint)
-        return Caller(
+        return HttpCaller(
             address,
             f"user {known.user}" if known else stranger,
             known,
@@ -132,12 +132,12 @@ class Gate:
         if len(self._said) > _SESSIONS:
             self._said.popitem(last=False)
 
-    def begins(self, caller: Caller) -> None:
+    def begins(self, caller: HttpCaller) -> None:
         """Count a try as failed until it is `answered`: else a hundred guesses at once were as free as the first."""
         if caller.tries:
             self._throttle.failed(group(caller.address), clock.monotonic())
 
-    def answered(self, caller: Caller, status: int) -> None:
+    def answered(self, caller: HttpCaller, status: int) -> None:
         """Note what came of what has begun: 401 is a failed log-in, when there was a try; 0 is no answer."""
         if caller.tries and status != 401:
             self._throttle.forgive(group(caller.address), clock.monotonic())

@@ -27,9 +27,9 @@ from judge.errors import JudgeError, LimitError, UnavailableError, UsageError
 from judge.gateway import trace
 from judge.gateway.api import models
 from judge.gateway.front import head as heads
-from judge.gateway.front.connection import Client, Gone
+from judge.gateway.front.connection import Client, ClientGone
 from judge.gateway.front.exchange import exchange
-from judge.gateway.front.gate import SESSION, Caller, Gate
+from judge.gateway.front.gate import SESSION, Gate, HttpCaller
 from judge.gateway.front.head import HEAD_BYTES, Head, HeadTooLargeError
 from judge.gateway.front.room import Held, Room
 from judge.gateway.front.turns import Pace, Places, Turns
@@ -253,13 +253,13 @@ class Front:
                 await self._serve(client, head, caller)
             except JudgeError as exc:
                 await self._refuse(client, head, exc, retry)
-        except (Gone, OSError, TimeoutError):
+        except (ClientGone, OSError, TimeoutError):
             client.abort()
         except Exception:
             log.exception("internal error in the front")
             client.abort()
 
-    async def _proved(self, client: Client, head: Head, caller: Caller) -> Caller:
+    async def _proved(self, client: Client, head: Head, caller: HttpCaller) -> HttpCaller:
         """The caller, once the app has said whether their session is in force; many who ask ask once."""
         claim = caller.claim or ""
         task = self._asked.get(claim)
@@ -269,7 +269,7 @@ class Front:
         await asyncio.wait([task])
         return replace(self._gate.caller(head, client.peer), claim=None)
 
-    async def _ask(self, head: Head, caller: Caller) -> None:
+    async def _ask(self, head: Head, caller: HttpCaller) -> None:
         fields = {"host": head.fields.get("host", ""), "cookie": head.fields.get("cookie", "")}
         packet = heads.packet(Head("GET", SESSION, "1.1", fields), caller.address, "http", self._address)
         status = 0
@@ -281,23 +281,23 @@ class Front:
                 status = _status(await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30))
         self._gate.said(caller.claim or "", status)
 
-    def _turn(self, caller: Caller) -> contextlib.AbstractAsyncContextManager[None]:
+    def _turn(self, caller: HttpCaller) -> contextlib.AbstractAsyncContextManager[None]:
         """A turn of uWSGI, of which one of their kind has only so many at once."""
         known = caller.known is not None
         most = max(1, self._slots * 3 // 4 if known else self._slots // 4)
         return self._turns.turn(caller.key, most, self._bounds.turn, known=known)
 
-    def _heavy_turn(self, caller: Caller) -> contextlib.AbstractAsyncContextManager[None]:
+    def _heavy_turn(self, caller: HttpCaller) -> contextlib.AbstractAsyncContextManager[None]:
         """One of the few turns of uWSGI with a large body."""
         bounds = self._bounds
         return self._heavy.turn(caller.key, max(1, bounds.large_each // 2), bounds.turn, known=caller.known is not None)
 
-    def _held(self, caller: Caller, small: int) -> Held:
+    def _held(self, caller: HttpCaller, small: int) -> Held:
         """Where what this caller sends or gets is kept on its way."""
         share = self._shares[caller.known is not None and caller.known.admin]
         return Held(self._room, self._config.spool_dir, caller.key, share, small)
 
-    async def _serve(self, client: Client, head: Head, caller: Caller) -> None:
+    async def _serve(self, client: Client, head: Head, caller: HttpCaller) -> None:
         with contextlib.ExitStack() as stack:
             self._gate.begins(caller)
             status = 0
@@ -317,7 +317,7 @@ class Front:
             await self._deliver(client, answer)
 
     @contextlib.contextmanager
-    def _place(self, client: Client, caller: Caller, what: str) -> Iterator[None]:
+    def _place(self, client: Client, caller: HttpCaller, what: str) -> Iterator[None]:
         """One of the few places for what takes long."""
 
         def give_way(reason: LimitError) -> None:
@@ -331,7 +331,7 @@ class Front:
             finally:
                 client.interrupt(None)
 
-    async def _body(self, client: Client, head: Head, caller: Caller, stack: contextlib.ExitStack) -> Held | None:
+    async def _body(self, client: Client, head: Head, caller: HttpCaller, stack: contextlib.ExitStack) -> Held | None:
         """The whole body; None for one that this caller may not send: the app then says so without reading it."""
         if head.chunked or head.length > caller.body_bytes or not head.length:
             return None
@@ -368,7 +368,7 @@ class Front:
                 until = pace.until(loop.time(), done)
                 if until is None:
                     self._turn_away("for reading slowly")
-                    raise Gone
+                    raise ClientGone
                 with contextlib.suppress(TimeoutError):
                     await self._taken(client, until)
                     break
@@ -391,7 +391,7 @@ class Front:
         try:
             await client.sent(until)
         except LimitError:
-            raise Gone from None  # its answer has begun, so there is no way to say why it ends
+            raise ClientGone from None  # its answer has begun, so there is no way to say why it ends
 
     async def _alive(self, client: Client, head: Head) -> None:
         if not self.serving:

@@ -58,7 +58,7 @@ def words(wanted: RejudgeFilter) -> str:
     return "; ".join(parts)
 
 
-class Pages:
+class RejudgePages:
     """The views; every one takes a session of role admin."""
 
     def __init__(self, services: Services) -> None:
@@ -134,7 +134,7 @@ class Pages:
 
 def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[str]]]:
     """Address, name, view and methods of each page; `pages.register` serves them behind its login."""
-    pages = Pages(services)
+    pages = RejudgePages(services)
     return [
         ("/rejudgings", "rejudgings", pages.overview, ["GET"]),
         ("/rejudgings/start", "rejudge_start", pages.start, ["POST"]),

@@ -21,7 +21,7 @@ _CONDITIONS = ("actor", "action", "object", "origin", "since", "until", "before"
 _BACK = {"submission": "submissions", "problem": "problems", "user": "audit"}
 
 
-class Pages:
+class TrailPages:
     """The views; every one takes a session of role admin."""
 
     def __init__(self, services: Services) -> None:
@@ -89,7 +89,7 @@ def _named(values: Any) -> tuple[str, str]:
 
 def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[str]]]:
     """Address, name, view and methods of each page; `pages.register` serves them behind its login."""
-    pages = Pages(services)
+    pages = TrailPages(services)
     return [
         ("/audit", "audit", pages.audit, ["GET"]),
         ("/delete", "delete", pages.ask, ["GET"]),
