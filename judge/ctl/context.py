@@ -1,4 +1,4 @@
-"""Which cluster judgectl talks to, and as whom: flags, environment, then the first client.yml that is found.
+"""The cluster that judgectl talks to, and its token: flags, environment, then the first client.yml that is found.
 
 An inventory will do as well: the gateways are in it, and the token and the CA in the secrets directory beside it.
 """
@@ -114,7 +114,7 @@ def _url(host: Host) -> str:
 
 @dataclass(frozen=True)
 class _Named:
-    """What flags and the environment name; a flag goes before its variable."""
+    """The names that flags and the environment give; a flag goes before its variable."""
 
     context: Path | None
     inventory: Path | None

@@ -80,7 +80,7 @@ trail.add_to(app, _api)
 
 
 def _tell(output: show.Output, data: Any, in_words: Callable[[], None]) -> None:
-    """What a command has found: as JSON for programs, in words or a table for people."""
+    """Print the result of a command: as JSON for programs, in words or a table for people."""
     if output == show.Output.JSON:
         show.print_json(data)
     else:
@@ -233,7 +233,7 @@ def cancel(ids: Ids, output: Output = TABLE) -> None:
 
 
 def _services() -> list[dict[str, Any]]:
-    """What this host's boot says of its services; empty on a host without one."""
+    """The services of this host, as its boot describes them; empty on a host without one."""
     run_dir = _context().run_dir
     if run_dir is None or not (run_dir / "boot.json").exists():
         return []

@@ -11,7 +11,7 @@ from judge.ctl import show
 
 
 class GlobalOptions:
-    """What was given before the command's name; set once, by the root command."""
+    """The options before the command's name; set once, by the root command."""
 
     context: Path | None = None
     server: str | None = None

@@ -88,7 +88,7 @@ def changes_table(changes: Sequence[RejudgeChange]) -> Table:
 
 
 def print_preview(found: RejudgePreview) -> None:
-    """What a start would take."""
+    """Print the submissions that a start would take."""
     by_verdict = ", ".join(f"{verdict} {count}" for verdict, count in found.verdicts.items())
     show.out.say(f"{found.count} submissions would be judged again" + (f": {by_verdict}" if by_verdict else ""))
     if found.skipped:

@@ -17,7 +17,7 @@ from judge.errors import FieldError, UsageError
 from judge.languages import table as languages
 from judge.model.messages import Submission, Task
 
-# What `judgectl submit` ends with where there is no verdict; beside the exit codes of `judge.model.verdicts`.
+# The exit codes of `judgectl submit` where there is no verdict; beside the exit codes of `judge.model.verdicts`.
 EXIT_CANCELLED = 18
 POLL = 0.4
 

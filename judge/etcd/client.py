@@ -73,7 +73,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class EndpointStatus:
-    """What the server behind one endpoint says about itself; `error` is the reason when it does not answer."""
+    """The state of the server behind one endpoint, in its own words; `error` is the reason when it does not answer."""
 
     endpoint: str
     error: str = ""
@@ -264,7 +264,7 @@ class Etcd:
                 raise
 
     def status(self) -> builtins.list[EndpointStatus]:
-        """What each endpoint says about itself, in the order of the config; never raises for a silent one."""
+        """The state of each endpoint, in the order of the config; a silent one raises nothing."""
         request = messages["StatusRequest"]()
         return [
             EndpointStatus(endpoint, error)

@@ -51,7 +51,7 @@ class LeaseGoneError(NotFoundError):
 
 
 class Failure(enum.Enum):
-    """What a failed try means for the request."""
+    """The meaning of a failed try for the request."""
 
     NOT_DONE = "not done"
     UNKNOWN = "unknown"
@@ -60,7 +60,7 @@ class Failure(enum.Enum):
 
 
 def classify(code: Any, details: str) -> Failure:
-    """What a gRPC status code and its text say about the request; pure."""
+    """Tell from a gRPC status code and its text what became of the request; pure."""
     if code == grpc.StatusCode.NOT_FOUND and "lease not found" in details:
         return Failure.LEASE_GONE
     if any(text in details for text in _NOT_DONE):
@@ -101,7 +101,7 @@ def attempts(left: Callable[[], float], endpoints: int, first: int) -> Iterator[
 
 @dataclass(frozen=True)
 class FailedTry:
-    """What a failed try means for its call.
+    """The end of a try without an answer, and what follows for its call.
 
     `error` ends the call; without one the next endpoint may be asked. `text` is why, for a person. With `retire` the
     connection must not be used again; `late`: the time of the try was over.
@@ -114,9 +114,10 @@ class FailedTry:
 
 
 def outcome(exc: Any, *, sent: bool) -> FailedTry:
-    """What the exception of a try means; pure. `sent`: it was a write, and may have reached etcd.
+    """Tell from the exception of a try what follows for its call; pure.
 
-    `exc` is a grpc.RpcError, a ValueError of grpc, or the refusal of a member left behind.
+    `sent`: it was a write, and may have reached etcd. `exc` is a grpc.RpcError, a ValueError of grpc, or the refusal of
+    a member left behind.
     """
     if isinstance(exc, _StaleMemberError):
         return FailedTry(str(exc))

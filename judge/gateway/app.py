@@ -129,7 +129,7 @@ def _known(error: Exception) -> Response:
 
 
 def _http(error: Exception) -> Response:
-    """What Flask and Werkzeug refuse by themselves, in our own words."""
+    """The answer, in our own words, to what Flask and Werkzeug refuse by themselves."""
     fault = cast("HTTPException", error)
     if fault.code is not None and fault.code < 400:
         return Response(fault.get_body(), fault.code, fault.get_headers())

@@ -1,4 +1,4 @@
-"""Who is asking: tokens and whom they belong to, and the CSRF tokens of forms; sessions.py has the log-ins."""
+"""Tokens and the people they belong to, and the CSRF tokens of forms; sessions.py has the log-ins."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ NOBODY = Principal("", "user", "")
 
 
 def token_digest(token: str) -> str:
-    """What tokens.yml stores for a token: the SHA-256 of its text, in hex."""
+    """The SHA-256 of a token in hex, which is all that tokens.yml stores of it."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -91,13 +91,13 @@ class Tokens:
         self._tokens = self._read()
 
     def find(self, token: str) -> Principal | None:
-        """Whose token this is. The time that takes says something about digests at most, which nobody can choose."""
+        """The owner of this token, if any. The time that takes tells about digests at most, which nobody can choose."""
         if not token or len(token) > _TOKEN_CHARS:
             return None
         return self._current().by_digest.get(token_digest(token))
 
     def by_fingerprint(self, fingerprint: str) -> Principal | None:
-        """Whose session this is, while their token is still listed: taking a token away ends its sessions."""
+        """The owner of this session while their token is still listed: taking a token away ends its sessions."""
         return self._current().by_fingerprint.get(fingerprint)
 
     def listed(self) -> list[Principal]:
@@ -154,7 +154,7 @@ def read_session_key(path: Path) -> bytes:
 
 
 def bearer(request: Request, tokens: Tokens) -> Principal | None:
-    """Whose bearer token an API call has, None without one; UnauthorizedError for any that is not known."""
+    """The owner of the bearer token of an API call, None without one; UnauthorizedError when it is not known."""
     header = request.headers.get("Authorization", "")
     if not header:
         return None

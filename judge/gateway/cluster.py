@@ -82,7 +82,7 @@ class Cluster:
                 self._waiting += Counter()  # forgets those who have none
 
     def faults(self) -> list[str]:
-        """What is wrong with the cluster, up to a second old; one sentence when nobody answers.
+        """The faults of the cluster, up to a second old; one sentence when nobody answers.
 
         For callers without a token, who must not be able to load the cluster: one of them asks, the others get what
         is known.

@@ -155,7 +155,7 @@ def _listed(message: M, /, **made: Any) -> M:
 
 def _result(result: m.Result, verdict: m.Verdict | None, samples: frozenset[str]) -> m.Result:
     tests = [
-        # What the validator told the judges is theirs, also of a sample.
+        # The validator's message to the judges is theirs, also of a sample.
         test.model_copy(update={"message": ""}) if test.name in samples else _secret_test(test, result)
         for test in result.tests
     ]
@@ -201,7 +201,7 @@ def _sentence(verdict: m.Verdict | None) -> str:
 
 
 def _attempt(reason: str) -> str:
-    """What came of an attempt, without the words of the executor that made it."""
+    """An attempt and its end, without the words of the executor that made it."""
     judged = _JUDGED.match(reason)
     if judged and judged[1] in m.Verdict.__members__:
         return f"judged: {judged[1]}"

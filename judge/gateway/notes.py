@@ -1,4 +1,4 @@
-"""What the gateway itself tells the audit trail: log-ins and log-outs, and changes of its tokens."""
+"""Notes of the gateway itself for the audit trail: log-ins and log-outs, and changes of its tokens."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class LiveSessions:
         csrf_token()
 
     def current(self) -> Principal | None:
-        """Who is logged in with the session cookie of this request."""
+        """The person who is logged in with the session cookie of this request, if any."""
         fingerprint, secret = session.get("fp"), session.get("sid")
         if not isinstance(fingerprint, str) or not isinstance(secret, str):
             return None
@@ -75,7 +75,7 @@ class LiveSessions:
         return True
 
     def caller(self, request: Request) -> Principal:
-        """Who makes this API call. UnauthorizedError says what to send.
+        """The person who makes this API call; UnauthorizedError says what to send.
 
         The bearer token counts; without one the session does, for reading only, so that no other site can make a
         browser change anything here.
@@ -90,5 +90,5 @@ class LiveSessions:
 
 
 def digest(secret: str) -> str:
-    """What the cluster knows of a session's secret, and all that anybody keeps of it."""
+    """The SHA-256 of a session's secret: the cluster knows that and nothing else of it."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""What is checked about a submission before a judicator sees it, for the API and the form alike."""
+"""The checks of a submission before a judicator sees it, for the API and the form alike."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _check_user_rights(submission: m.Submission) -> None:
     if submission.priority == "high":
         raise ForbiddenError("priority: 'high' takes a token of role admin; use 'normal' or 'low'")
     for index, test in enumerate(submission.tests):
-        # Whoever can name a blob as a test's input can print it: hidden test data would be one `cat` away.
+        # A person who can name a blob as a test's input can print it: hidden test data would be one `cat` away.
         if test.input_blob or test.answer_blob:
             error = ForbiddenError(
                 f"tests.{index}: blobs take a token of role admin; send 'input' and 'answer' as text"

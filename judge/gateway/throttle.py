@@ -28,7 +28,7 @@ class Throttle:
             self._debts.popitem(last=False)
 
     def forgive(self, address: str, now: float) -> None:
-        """What was counted as a failure was none."""
+        """Take back a failure that was none."""
         self._debts[address] = (max(0.0, self._debt(address, now) - 1), now)
 
     def came_in(self, address: str, fingerprint: str) -> None:

@@ -1,4 +1,4 @@
-"""What uWSGI is told and what it says: its ini file and the levels of its output lines. Pure functions."""
+"""The ini file of uWSGI, and the levels of the lines that it prints. Pure functions."""
 
 from __future__ import annotations
 

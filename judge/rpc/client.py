@@ -63,7 +63,7 @@ def error_from(status: int, body: bytes) -> JudgeError:
 
 
 def _within(seconds: float) -> dict[str, Any]:
-    """What httpx is told for one try: each of its steps gets what is then left of these seconds."""
+    """The options of one try for httpx: each of its steps gets what is then left of these seconds."""
     deadline = clock.Deadline(seconds)
     # A connection is made in two steps, TCP and TLS.
     timeouts = {"connect": min(seconds / 2, 2.0), "read": seconds, "write": seconds, "pool": seconds}

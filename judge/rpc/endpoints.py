@@ -1,4 +1,4 @@
-"""Where the RPC's clients find judicators (docs/protocol.md, rule 9)."""
+"""The addresses of judicators, as the RPC's clients find them (docs/protocol.md, rule 9)."""
 
 from __future__ import annotations
 

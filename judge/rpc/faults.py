@@ -1,4 +1,4 @@
-"""What is wrong with a message, found at little cost however it was made."""
+"""The faults of a message, found at little cost however it was made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one certificate may have at once at a judicator: open connections, and bytes of bodies on their way."""
+"""The quotas of a certificate at a judicator: open connections, and bytes of bodies on their way."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Quotas:
     """Counts by the certificate's name; used in the server's event loop only."""
 
     def __init__(self) -> None:
-        """Nobody has anything yet."""
+        """No connection is open, and no body on its way."""
         self._connections: dict[str, weakref.WeakSet[asyncio.Transport]] = {}
         self._coming: Counter[str] = Counter()
 

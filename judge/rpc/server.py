@@ -60,7 +60,7 @@ ERRORS = Counter("judge_rpc_errors_total", "RPC calls answered with an error", [
 
 
 def _plainly(record: logging.LogRecord) -> bool:
-    """What is no HTTP is one line of the log: it is the peer's fault, and our own calls say nothing of it."""
+    """Bytes that are no HTTP are one line of the log: they are the peer's fault, and our own calls send none."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, HttpProcessingError):
         record.levelno, record.levelname = logging.WARNING, "WARNING"
@@ -75,7 +75,7 @@ http_log.addFilter(_plainly)
 
 @dataclass(frozen=True)
 class Peer:
-    """Who is calling, by the certificate: its common name and its role; and for whom, as a gateway says.
+    """The caller by the certificate, its common name and its role; and for whom they call, as a gateway says.
 
     `again`: an earlier try of this very call was begun, and its answer got lost.
     """
@@ -91,7 +91,7 @@ Translate = Callable[[Exception], JudgeError | None]
 
 
 class BlobStore(Protocol):
-    """What the server needs of the place where blobs are kept."""
+    """The store of blobs, as far as the server needs it."""
 
     async def size(self, sha: str) -> int | None:
         """Bytes of the blob, None when it is not there."""
@@ -147,7 +147,7 @@ def _too_slow(request: web.Request) -> UsageError:
 
 @contextlib.contextmanager
 def _patience(request: web.Request, length: int) -> Iterator[None]:
-    """What a caller gets who does not read what they asked for."""
+    """Hang up on a caller who does not read the answer that they asked for."""
     try:
         yield
     except TimeoutError:
@@ -211,7 +211,7 @@ class _App:
 
     @web.middleware
     async def errors(self, request: web.Request, handler: Callable[..., Awaitable[web.StreamResponse]]) -> Any:
-        """Every failure becomes an ErrorBody; nothing of the inside gets out."""
+        """Answer every failure with an ErrorBody that says nothing of the inside."""
         method = request.match_info.get("method") or "blob"
         label = method if method in METHODS or method == "blob" else "unknown"
         started = clock.monotonic()
@@ -444,6 +444,6 @@ async def unhurried(work: Awaitable[Message]) -> Message:
 
 
 def _ended_alone(task: asyncio.Future[Message]) -> None:
-    """Nobody is left to hear of a failure, so the log has to say it."""
+    """The log has to say that a write failed: its caller is gone."""
     if not task.cancelled() and (failure := task.exception()) is not None:
         log.warning("a write whose caller had hung up failed, and may have been done: %s", failure)

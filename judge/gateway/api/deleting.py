@@ -22,7 +22,7 @@ _KINDS = {"submission": m.TaskId, "problem": m.Identifier, "user": str}
 
 
 def wanted(kind: str, name: str) -> DeletionWanted:
-    """What an address names; what cannot exist is answered like what does not."""
+    """The thing that an address names; NotFoundError also for one that cannot exist."""
     try:
         TypeAdapter(_KINDS[kind]).validate_python(name)
         return DeletionWanted.model_validate({kind: name})

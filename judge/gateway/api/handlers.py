@@ -98,7 +98,7 @@ def cancel(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
 
 
 def languages(cluster: Cluster) -> list[models.LanguageInfo]:
-    """What the live executors judge, with the titles of the built-in table."""
+    """The languages that live executors judge, with the titles of the built-in table."""
     table = load_table(None)
     versions: dict[str, list[str]] = {}
     for executor in cluster.call("executors", m.Empty(), ExecutorsReply).executors:
@@ -232,7 +232,7 @@ def _languages(call: Call) -> m.Message:
 
 
 def whoami(cluster: Cluster, principal: Principal) -> Whoami:
-    """Who somebody is, with what they may take and take now."""
+    """A person with their role, what they may take and what they take now."""
     used = cluster.call("usage", UsageRequest(user=principal.user, role=principal.role), UsageReply)
     return Whoami(user=principal.user, role=principal.role, **dict(used))
 

@@ -79,7 +79,7 @@ class PurgeQuery(m.Message):
 
 
 class HoldNote(m.Message):
-    """What `judgectl hold` and `release` have done on a host, as they tell it afterwards."""
+    """A hold or release that judgectl has made on a host, as it tells it afterwards."""
 
     action: Literal["hold.place", "hold.release"]
     host: str = Field(min_length=1, max_length=120)

@@ -60,7 +60,7 @@ class LengthError(UsageError):
 
 @dataclass(frozen=True)
 class Services:
-    """What handlers and pages work with."""
+    """The parts of a gateway that handlers and pages work with."""
 
     config: GatewayConfig
     tokens: Tokens

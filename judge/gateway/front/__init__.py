@@ -1,1 +1,1 @@
-"""What stands before uWSGI: it has patience with strangers, and gives each a turn."""
+"""The process before uWSGI: it has patience with strangers, and gives each a turn."""

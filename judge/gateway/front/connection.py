@@ -18,7 +18,7 @@ class ClientGone(Exception):  # noqa: N818 - no error: there is nobody left to t
 
 
 class Keeper(Protocol):
-    """What a connection needs of the front that it is one of."""
+    """The front, as far as one of its connections needs it."""
 
     buffer: memoryview
 
@@ -78,7 +78,7 @@ class Client(asyncio.BufferedProtocol):
             self.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's interface
-        """Where the next bytes go; the loop fills it and empties it at once, so all may share one."""
+        """The buffer for the next bytes; the loop fills it and empties it at once, so all may share one."""
         return self._keeper.buffer[: self.piece]
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -1,4 +1,4 @@
-"""What the head of a request alone decides: who it is from, how large its body may be, whether it comes too often."""
+"""Decisions by the head of a request alone: who it is from, how large its body may be, whether it comes too often."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from judge.gateway.sessions import digest
 from judge.gateway.throttle import Throttle
 from judge.rpc.session import LIFETIME
 
-# What a stranger may send: a log-in with room to spare.
+# Bytes that a stranger may send: a log-in with room to spare.
 SMALL_BODY = 64 * 1024
 _LOGIN = "/login"
 _BLOBS = "/api/v1/blobs/"
 _FREE_FAILURES, _SECONDS_EACH = 20, 3.0
-# Where the front asks the app about the session of a cookie: 204, or 404 when it is not in force.
+# The front asks the app here about the session of a cookie: 204, or 404 when it is not in force.
 SESSION = "/session"
 # Seconds for which a yes and a no are believed, and the pause before the app is asked again that could not tell.
 _YES, _NO, _UNKNOWN = 10.0, 60.0, 10.0
@@ -38,7 +38,7 @@ def cookie_name(config: GatewayConfig) -> str:
 
 @dataclass(frozen=True)
 class HttpCaller:
-    """Who makes a request. `address` is the client's, `key` whose share of the gateway it takes.
+    """The maker of a request. `address` is the client's, `key` whose share of the gateway it takes.
 
     `retry_after`: seconds, when it comes too often; else 0. `known` is None for a stranger, and for who has a session
     that nobody has vouched for lately: `claim` names it. `tries`: a token or a log-in comes with it that may be wrong.
@@ -55,7 +55,7 @@ class HttpCaller:
 
 @dataclass(frozen=True)
 class _Said:
-    """What the app said of a session: whether it is in force, and until when (by the clock) that is believed."""
+    """The app's word on a session: whether it is in force, and until when (by the clock) that is believed."""
 
     live: bool
     until: float
@@ -91,7 +91,10 @@ class Gate:
         return "https" if self.proxied(peer) and head.fields.get("x-forwarded-proto") == "https" else "http"
 
     def caller(self, head: Head, peer: str) -> HttpCaller:
-        """Who this is. A right token counts in spite of failures from its address when it came in from there before."""
+        """The caller by token and address.
+
+        A right token counts in spite of failures from its address when it came in from there before.
+        """
         address = self.address(head, peer)
         stranger = group(address)
         bearer, claim = head.bearer, None

@@ -1,4 +1,4 @@
-"""What a gateway's front holds for others, in memory and on disk: it has a bound, and nobody has all of it."""
+"""Room for what a gateway's front holds for others, in memory and on disk: it has a bound, and nobody has all of it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Held:
         self._claim(self.length)
         self._room.memory += len(piece)
         try:
-            # What goes to a disk must not hold up the loop.
+            # A write to the disk must not hold up the loop.
             await asyncio.get_running_loop().run_in_executor(None, self._write, piece)
         finally:
             self._room.memory -= len(piece)

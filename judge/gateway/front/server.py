@@ -46,7 +46,7 @@ ALIVE = "/api/v1/alive"
 _PIECE = 64 * 1024
 _LARGE = 1024 * 1024
 _SMALL_BODY, _SMALL_ANSWER = 16 * 1024, 256 * 1024
-# What a parsed head costs beside its bytes: objects, by line.
+# Bytes that a parsed head costs beside its own: objects, by line.
 _LINE = 200
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 _BEAT = 1.0
@@ -56,7 +56,7 @@ _START_WAIT = 5.0
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a client may take. Times in seconds, rates in bytes per second, room in bytes.
+    """The bounds of a client. Times in seconds, rates in bytes per second, room in bytes.
 
     A body or an answer of N bytes may take `body` or `answer` seconds plus N divided by the rate; one that is not small
     comes or goes at half of the rate at least, in every `window`.
@@ -113,7 +113,7 @@ class Front:
         self._heavy = Turns(max(1, bounds.large // 2), bounds.queue, bounds.queue_each)
         self._places = Places(bounds.large, bounds.large_each, bounds.large_address, bounds.large_patience)
         limits = config.limits
-        # Who stores blobs may have as many on their way as there are places for one person.
+        # Somebody who stores blobs may have as many on their way as there are places for one person.
         self._shares = max(bounds.disk_each, limits.body_bytes), bounds.large_each * limits.blob_bytes
         self._room = Room(bounds.memory, max(bounds.disk, 4 * self._shares[1]))
         self._asked: dict[str, asyncio.Task[None]] = {}
@@ -293,7 +293,7 @@ class Front:
         return self._heavy.turn(caller.key, max(1, bounds.large_each // 2), bounds.turn, known=caller.known is not None)
 
     def _held(self, caller: HttpCaller, small: int) -> Held:
-        """Where what this caller sends or gets is kept on its way."""
+        """A place for what this caller sends or gets, while it is on its way."""
         share = self._shares[caller.known is not None and caller.known.admin]
         return Held(self._room, self._config.spool_dir, caller.key, share, small)
 

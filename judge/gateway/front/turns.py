@@ -1,4 +1,4 @@
-"""Whose turn it is: the threads of uWSGI, and the few large transfers, are shared out among those who ask."""
+"""Turns: the threads of uWSGI, and the few large transfers, are shared out among those who ask."""
 
 from __future__ import annotations
 

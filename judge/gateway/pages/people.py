@@ -229,7 +229,7 @@ class Pages:
             problems = api.problems(self._cluster).problems
             languages = api.languages(self._cluster)
         except JudgeError as exc:
-            # What was typed must survive a cluster that is away for a moment.
+            # The typed text must survive a cluster that is away for a moment.
             form.errors.setdefault("", str(exc))
             languages = []
         return render_template(
@@ -238,7 +238,7 @@ class Pages:
 
 
 def _local(target: str) -> str:
-    """Where to go after the login: a path on this site, or the overview."""
+    """The path to go to after the login: one on this site, or the overview."""
     local = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
     return target if local else "/"
 

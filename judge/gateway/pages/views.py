@@ -117,7 +117,7 @@ def ending(what: TestResult | RunUsage) -> str:
 
 
 def repeated(what: TestResult) -> str:
-    """That a test was run twice, since its first run was near the time limit; empty when it was not."""
+    """A sentence about a test that was run twice, as its first run was near the time limit; else empty."""
     first = what.repeated
     if first is None:
         return ""
@@ -135,7 +135,7 @@ def capitalize_first(text: str) -> str:
 
 
 def as_shown(value: object) -> object:
-    """What every expression of a template passes through: text whose every character shows, see `judge.text.lines`.
+    """A filter for every expression of a template: every character of its text shows, see `judge.text.lines`.
 
     Markup is left as it is: it was made of such text, or by `verbatim`.
     """
@@ -143,7 +143,7 @@ def as_shown(value: object) -> object:
 
 
 def verbatim(value: str) -> Markup:
-    """What a form gives back to be sent again: escaped, but with every character that was typed."""
+    """The text that a form gives back to be sent again: escaped, but with every character that was typed."""
     return escape(value)
 
 
