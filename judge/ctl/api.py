@@ -128,11 +128,11 @@ class Api:
         """One task; with `wait` (seconds) the answer is held until it changes past `version` or is done."""
         params = {"wait": wait, **({"version": version} if version is not None else {})}
         response = self.request("GET", f"/submissions/{task}", params=params if wait else None)
-        found = _parse(m.Task, response)
+        answer = _parse(m.Task, response)
         pause = response.headers.get("Retry-After", "")
-        if not found.done and pause.isdigit():  # too many wait already, so it was answered at once
+        if not answer.done and pause.isdigit():  # too many wait already, so it was answered at once
             clock.sleep(float(pause))
-        return found
+        return answer
 
     def search(self, **conditions: Any) -> m.SearchReply:
         """Find tasks, newest first; conditions as in SearchRequest."""

@@ -157,8 +157,8 @@ def find(explicit: Path | None, server: str | None, inventory: Path | None = Non
     A server or token that is named takes the place of the context's own.
     """
     named = _named(explicit, server, inventory)
-    found = next((context for resolve in _RESOLVERS if (context := resolve(named))), None)
-    if found is None:
+    context = next((known for resolve in _RESOLVERS if (known := resolve(named))), None)
+    if context is None:
         places = ", ".join(str(place) for place in PLACES)
         msg = (
             f"no cluster to talk to: none of {places} exists and JUDGE_SERVER with JUDGE_TOKEN is not set; "
@@ -166,5 +166,5 @@ def find(explicit: Path | None, server: str | None, inventory: Path | None = Non
         )
         raise UsageError(msg)
     if named.server:
-        found = replace(found, server=named.server, others=())
-    return replace(found, token=named.token or found.token)
+        context = replace(context, server=named.server, others=())
+    return replace(context, token=named.token or context.token)

@@ -305,11 +305,11 @@ def resume(executor: str, output: Output = TABLE) -> None:
 
 
 def _run_dir(run_dir: Path | None) -> Path:
-    found = run_dir or _context().run_dir
-    if found is None:
+    directory = run_dir or _context().run_dir
+    if directory is None:
         msg = "this context has no run_dir, so no boot to talk to; run this on the service's host, or name --run-dir"
         raise UsageError(msg)
-    return found
+    return directory
 
 
 RunDir = Annotated[Path | None, typer.Option(help="boot's run directory on this host; default from client.yml.")]

@@ -69,11 +69,11 @@ def moment(option: str, text: str | None, now: datetime.datetime) -> datetime.da
     try:
         if ago:
             return now - datetime.timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
-        found = datetime.datetime.fromisoformat(text.strip())
+        moment = datetime.datetime.fromisoformat(text.strip())
     except (ValueError, OverflowError):
         msg = f"--{option}: '{text}' is no time; expected 2h, 30m, 1d (ago), 2026-01-31 or 2026-01-31T12:00"
         raise UsageError(msg) from None
-    return found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found
+    return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment
 
 
 def filter_of(now: datetime.datetime, **conditions: Any) -> RejudgeFilter:
@@ -156,14 +156,14 @@ def start(
         raise UsageError(msg)
     with _Connection.open() as api:
         if dry_run or not yes:
-            found = api.call(RejudgePreview, "POST", "/rejudgings/preview", body=wanted)
+            preview = api.call(RejudgePreview, "POST", "/rejudgings/preview", body=wanted)
             if json:
-                show.print_json(found)
+                show.print_json(preview)
             else:
-                rejudge_show.print_preview(found)
+                rejudge_show.print_preview(preview)
             if dry_run:
                 return
-            if not found.count:
+            if not preview.count:
                 msg = "nothing to judge again"
                 raise EmptyError(msg)
             typer.confirm("Judge them again?", abort=True)
@@ -200,11 +200,11 @@ def list_command(
 ) -> None:
     """List rejudgings, newest first."""
     with _Connection.open() as api:
-        found = api.call(RejudgingsReply, "GET", "/rejudgings", params={"limit": limit}).rejudgings
+        listed = api.call(RejudgingsReply, "GET", "/rejudgings", params={"limit": limit}).rejudgings
     if output == show.Output.JSON:
-        show.print_json(found)
+        show.print_json(listed)
     else:
-        show.out.print(rejudge_show.table_of(found))
+        show.out.print(rejudge_show.table_of(listed))
 
 
 @app.command("show")
@@ -225,22 +225,22 @@ def diff(
     """Compare old verdicts with new ones: how many went from which to which, and the changed submissions."""
     with _Connection.open() as api:
         params: dict[str, Any] = {"all": str(everything).lower(), "limit": min(limit, 500)}
-        found = api.call(RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params=params)
-        changes = list(found.changes)
-        while found.next is not None and len(changes) < limit:
-            found = api.call(RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params={**params, "after": found.next})
-            changes += found.changes
-    more = found.next is not None or len(changes) > limit
-    found = found.model_copy(update={"changes": changes[:limit]})
+        diff = api.call(RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params=params)
+        changes = list(diff.changes)
+        while diff.next is not None and len(changes) < limit:
+            diff = api.call(RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params={**params, "after": diff.next})
+            changes += diff.changes
+    more = diff.next is not None or len(changes) > limit
+    diff = diff.model_copy(update={"changes": changes[:limit]})
     if output == show.Output.JSON:
-        show.print_json(found)
+        show.print_json(diff)
         return
-    show.out.print(rejudge_show.table_of([found.rejudging]))
+    show.out.print(rejudge_show.table_of([diff.rejudging]))
     show.out.print()
-    show.out.print(rejudge_show.matrix_table(found.matrix))
-    if found.changes:
+    show.out.print(rejudge_show.matrix_table(diff.matrix))
+    if diff.changes:
         show.out.print()
-        show.out.print(rejudge_show.changes_table(found.changes))
+        show.out.print(rejudge_show.changes_table(diff.changes))
     if more:
         show.err.say("there are more; raise --limit", "dim")
 

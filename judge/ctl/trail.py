@@ -55,9 +55,9 @@ def add_to(app: typer.Typer, make_api: Callable[[], Api]) -> None:
 
 def table(entries: Iterable[AuditEntry]) -> Table:
     """The trail as a table."""
-    found = show.grid("at (UTC)", "actor", "action", "object…", "outcome", "from", "gateway", "details…")
+    table = show.grid("at (UTC)", "actor", "action", "object…", "outcome", "from", "gateway", "details…")
     for one in entries:
-        found.add_row(
+        table.add_row(
             one.at[:19].replace("T", " "),
             one.actor or "-",
             one.action,
@@ -67,7 +67,7 @@ def table(entries: Iterable[AuditEntry]) -> Table:
             one.gateway,
             one.words,
         )
-    return found
+    return table
 
 
 def tell(make_api: Callable[[], Api], action: str, service: str, *, reason: str = "", seconds: int = 0) -> None:

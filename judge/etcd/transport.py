@@ -216,16 +216,16 @@ class Transport:
 
     def each(self, call: Call) -> list[tuple[str, Any | None, str]]:
         """Ask every endpoint once: (endpoint, reply or None, reason when None)."""
-        found: list[tuple[str, Any | None, str]] = []
+        replies: list[tuple[str, Any | None, str]] = []
         share = max(self._timeout / len(self.endpoints), _MIN_SHARE)
         for endpoint in self.endpoints:
             try:
                 with self._use(endpoint) as connection:
-                    found.append((endpoint, call(connection.stubs, share), ""))
+                    replies.append((endpoint, call(connection.stubs, share), ""))
             except grpc.RpcError as exc:
                 self._retire(endpoint, connection)
-                found.append((endpoint, None, _text(exc)))
-        return found
+                replies.append((endpoint, None, _text(exc)))
+        return replies
 
     def _run(self, what: str, call: Call, *, repeat: bool) -> Any:
         deadline = Deadline(self._timeout)

@@ -67,21 +67,21 @@ def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.
         return cluster.call("search", query, m.SearchReply)
     if query.user not in {None, principal.user}:
         raise ForbiddenError(f"user: '{principal.user}' may search their own submissions only")
-    found = cluster.call("search", query.model_copy(update={"user": principal.user}), m.SearchReply)
+    reply = cluster.call("search", query.model_copy(update={"user": principal.user}), m.SearchReply)
     # A list has no results of tests, so it does not matter which are samples.
-    return m.SearchReply(tasks=[disclosure.to_submitter(task) for task in found.tasks], next=found.next)
+    return m.SearchReply(tasks=[disclosure.to_submitter(task) for task in reply.tasks], next=reply.next)
 
 
 def executors(cluster: Cluster, principal: Principal) -> ExecutorsReply:
     """The executors as this person may see them."""
-    found = cluster.call("executors", m.Empty(), ExecutorsReply)
-    return found if principal.admin else ExecutorsReply(executors=[disclosure.executor(one) for one in found.executors])
+    reply = cluster.call("executors", m.Empty(), ExecutorsReply)
+    return reply if principal.admin else ExecutorsReply(executors=[disclosure.executor(one) for one in reply.executors])
 
 
 def status(cluster: Cluster, principal: Principal) -> StatusReply:
     """The cluster at a glance, as this person may see it."""
-    found = cluster.call("status", m.Empty(), StatusReply)
-    return found if principal.admin else disclosure.status(found)
+    reply = cluster.call("status", m.Empty(), StatusReply)
+    return reply if principal.admin else disclosure.status(reply)
 
 
 def problems(cluster: Cluster) -> ProblemsReply:
@@ -105,10 +105,10 @@ def languages(cluster: Cluster) -> list[models.LanguageInfo]:
         if executor.alive and executor.info is not None:
             for name, version in executor.info.languages.items():
                 versions.setdefault(name, []).append(version)
-    found = []
+    infos = []
     for name, given in sorted(versions.items()):
         row = table.get(name)
-        found.append(
+        infos.append(
             models.LanguageInfo(
                 name=name,
                 title=row.title if row else name,
@@ -117,7 +117,7 @@ def languages(cluster: Cluster) -> list[models.LanguageInfo]:
                 executors=len(given),
             )
         )
-    return found
+    return infos
 
 
 def drain(cluster: Cluster, principal: Principal, executor: str, *, on: bool, reason: str) -> ExecutorState:
@@ -186,13 +186,13 @@ def _resume(call: Call) -> m.Message:
 
 
 def _judicators(call: Call) -> m.Message:
-    found = status(call.cluster, call.principal)
+    reply = status(call.cluster, call.principal)
     return models.JudicatorsReply(
-        leader=found.leader,
-        epoch=found.epoch,
-        judicators=found.judicators,
-        etcd=found.etcd,
-        mongodb=found.mongodb,
+        leader=reply.leader,
+        epoch=reply.epoch,
+        judicators=reply.judicators,
+        etcd=reply.etcd,
+        mongodb=reply.mongodb,
     )
 
 

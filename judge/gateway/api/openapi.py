@@ -42,13 +42,13 @@ _STATUS = {
 
 
 def _parameter(name: str, where: str, schema: dict[str, Any], text: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {"name": name, "in": where, "schema": schema}
+    parameter: dict[str, Any] = {"name": name, "in": where, "schema": schema}
     if where == "path":
-        found["required"] = True
+        parameter["required"] = True
     text = text or schema.pop("description", "")
     if text:
-        found["description"] = text
-    return found
+        parameter["description"] = text
+    return parameter
 
 
 def _content(schema: Mapping[str, Any], media: str = JSON) -> dict[str, Any]:

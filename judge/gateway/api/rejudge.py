@@ -52,18 +52,18 @@ def start(cluster: Cluster, principal: Principal, body: models.RejudgeBody, key:
         user=principal.user,
         trace=trace.current(),
     )
-    found = cluster.call("rejudge_start", wanted, Rejudging)
-    log.info("%s started rejudging %d of %d submissions, trace %s", principal.user, found.id, found.total, found.trace)
-    return found
+    new = cluster.call("rejudge_start", wanted, Rejudging)
+    log.info("%s started rejudging %d of %d submissions, trace %s", principal.user, new.id, new.total, new.trace)
+    return new
 
 
 def act(cluster: Cluster, principal: Principal, number: int, *, apply: bool, key: str | None) -> Rejudging:
     """Apply or cancel one; the caller has checked the role."""
     wanted = RejudgeAct(id=number, key=key or uuid.uuid4().hex, user=principal.user)
-    found = cluster.call("rejudge_apply" if apply else "rejudge_cancel", wanted, Rejudging)
+    rejudging = cluster.call("rejudge_apply" if apply else "rejudge_cancel", wanted, Rejudging)
     done = "applied" if apply else "cancelled"
-    log.info("%s %s rejudging %d, trace %s", principal.user, done, number, found.trace)
-    return found
+    log.info("%s %s rejudging %d, trace %s", principal.user, done, number, rejudging.trace)
+    return rejudging
 
 
 # --- handlers --------------------------------------------------------------------------------------------------
@@ -81,8 +81,8 @@ def _preview(call: Call) -> m.Message:
 
 
 def _start(call: Call) -> Reply:
-    found = start(call.cluster, call.principal, call.body, _key())
-    return Reply(found, 201, {"Location": f"/api/v1/rejudgings/{found.id}"})
+    rejudging = start(call.cluster, call.principal, call.body, _key())
+    return Reply(rejudging, 201, {"Location": f"/api/v1/rejudgings/{rejudging.id}"})
 
 
 def _list(call: Call) -> m.Message:

@@ -133,18 +133,18 @@ class Route:
 
     def refusals(self) -> set[int]:
         """Every status other than the good ones that this call may be answered with, unforeseen faults aside."""
-        found = {*self.errors, *(error.http_status for name in self.calls for error in METHODS[name].errors)}
+        statuses = {*self.errors, *(error.http_status for name in self.calls for error in METHODS[name].errors)}
         if self.query or self.body or self.binary_body or self.headers:
-            found.add(400)
+            statuses.add(400)
         if self.role != "none":
-            found |= {401, 429, 503, 504}
+            statuses |= {401, 429, 503, 504}
         if self.role == "admin":
-            found.add(403)
+            statuses.add(403)
         if "<" in self.path:
-            found.add(404)
+            statuses.add(404)
         if self.body or self.binary_body:
-            found |= {411, 413} | ({415} if self.body else set())
-        return found - set(self.also)
+            statuses |= {411, 413} | ({415} if self.body else set())
+        return statuses - set(self.also)
 
 
 def field_error(exc: ValidationError, what: str) -> UsageError:

@@ -90,15 +90,15 @@ class RejudgePages:
         given = {name: request.form.get(name, "") for name in (*LISTS, *TIMES, "reason", "key")}
         try:
             body = models.RejudgeBody(filter=filter_of(given), reason=given["reason"].strip())
-            found = rejudge.start(self._cluster, g.principal, body, given["key"][:128] or None)
+            rejudging = rejudge.start(self._cluster, g.principal, body, given["key"][:128] or None)
         except ValidationError as exc:
             return self._overview(given, str(field_error(exc, "the form"))), 400
         except UnavailableError:
             raise
         except JudgeError as exc:
             return self._overview(given, str(exc)), exc.http_status
-        flash(f"Rejudging {found.id} has begun, behind everything that people wait for.", "good")
-        return redirect(url_for("rejudging", number=found.id), 303)
+        flash(f"Rejudging {rejudging.id} has begun, behind everything that people wait for.", "good")
+        return redirect(url_for("rejudging", number=rejudging.id), 303)
 
     def one(self, number: str) -> Any:
         """GET /rejudgings/N."""
@@ -127,9 +127,9 @@ class RejudgePages:
     def _act(self, number: str, *, apply: bool) -> Any:
         auth.admins_only(g.principal, "rejudging")
         key = request.form.get("key", "")[:128] or None
-        found = rejudge.act(self._cluster, g.principal, rejudge.number_of(number), apply=apply, key=key)
+        rejudging = rejudge.act(self._cluster, g.principal, rejudge.number_of(number), apply=apply, key=key)
         flash("Its verdicts count now." if apply else "Cancelled; every verdict stays as it was.", "good")
-        return redirect(url_for("rejudging", number=found.id), 303)
+        return redirect(url_for("rejudging", number=rejudging.id), 303)
 
 
 def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[str]]]:
