@@ -12,12 +12,19 @@ from pathlib import Path
 
 from judge import endpoint
 from judge.config import Model, Url, parse_text
-from judge.ctl.fleet import inventory_files
+from judge.ctl.fleet import ansible
+from judge.ctl.fleet.ansible import Sources
 from judge.ctl.fleet.inventory import Host
+from judge.ctl.options import GlobalOptions
 from judge.errors import ConfigError, UsageError
 from judge.text import one_line
 
 PLACES = (Path(".judge/client.yml"), Path("~/.config/judge/client.yml"), Path("/etc/judge/client.yml"))
+# The variables that are read here; the roles' defaults are the ones that stand beside them below.
+_OF_GATEWAYS = (
+    "inventory_dir", "judge_secrets_dir", "pki_directory", "gateway_certificate", "judge_address", "ansible_host",
+    "ansible_ssh_host", "judge_https_port",
+)  # fmt: skip
 _OWN_CERTIFICATE = "/etc/judge/tls/https.crt"  # the default of role gateway, signed by the cluster's CA
 
 
@@ -65,19 +72,21 @@ def from_file(path: Path) -> Context:
     )
 
 
-def inventory_path(explicit: Path | None) -> Path | None:
-    """The inventory that is named by a flag or, without one, by the environment."""
+def sources(inventories: list[str] | None = None, vault_files: list[Path] | None = None) -> Sources | None:
+    """The inventories that a command names, else those of the root command, else of the environment; or None."""
     named = os.environ.get("JUDGE_INVENTORY")
-    return explicit or (Path(named) if named else None)
+    paths = inventories or GlobalOptions.inventory or ([named] if named else [])
+    return Sources(tuple(paths), tuple(vault_files or GlobalOptions.vault_files or ())) if paths else None
 
 
-def from_inventory(path: Path, token: str | None = None) -> Context:
-    """The cluster that an inventory describes, as its admin unless a token is given; raises ConfigError, UsageError."""
-    inventory = inventory_files.load(path)
-    gateways = inventory.members("gateways")
+def from_inventory(named: Sources, token: str | None = None) -> Context:
+    """The cluster that inventories describe, as its admin unless a token is given; raises ConfigError, UsageError."""
+    gateways = ansible.load(named).members("gateways")
     if not gateways:
-        msg = f"{path}: there are no hosts in the group gateways, so there is nobody to talk to; add one"
+        msg = f"{named}: there are no hosts in the group gateways, so there is nobody to talk to; add one"
         raise ConfigError(msg)
+    gateways = ansible.filled(named, gateways, _OF_GATEWAYS)
+    path = str(named)
     first = gateways[0]
     secrets = _path(first.text("judge_secrets_dir") or f"{first.text('inventory_dir')}/secrets")
     authority: Path | None = _path(first.text("pki_directory") or str(secrets / "pki")) / "ca.crt"
@@ -93,14 +102,14 @@ def from_inventory(path: Path, token: str | None = None) -> Context:
             msg = f"{secrets / 'admin.token'}: is encrypted; set JUDGE_TOKEN to what 'ansible-vault view' shows of it"
             raise ConfigError(msg)
     server, *others = [_url(host) for host in gateways]
-    return Context(server, token, authority, source=str(path), others=tuple(others))
+    return Context(server, token, authority, source=path, others=tuple(others))
 
 
 def _path(text: str) -> Path:
     return Path(os.path.expandvars(text)).expanduser()
 
 
-def _undeployed(inventory: Path, missing: Path) -> str:
+def _undeployed(inventory: str, missing: Path) -> str:
     deploy = f"ansible-playbook -i {inventory} site.yml"
     return f"{missing} does not exist; '{deploy}' makes it, or judge_secrets_dir in the inventory says where it is"
 
@@ -117,12 +126,12 @@ class _Named:
     """The names that flags and the environment give; a flag goes before its variable."""
 
     context: Path | None
-    inventory: Path | None
+    inventory: Sources | None
     server: str | None
     token: str | None
 
 
-def _named(context: Path | None, server: str | None, inventory: Path | None) -> _Named:
+def _named(context: Path | None, server: str | None, inventory: Sources | None) -> _Named:
     if context and inventory:
         msg = "--context and --inventory both name a cluster; give one of them"
         raise UsageError(msg)
@@ -132,9 +141,7 @@ def _named(context: Path | None, server: str | None, inventory: Path | None) -> 
     file = context or (Path(os.environ["JUDGE_CONTEXT"]) if os.environ.get("JUDGE_CONTEXT") else None)
     url = (server or os.environ.get("JUDGE_SERVER") or "").rstrip("/")
     # A client.yml that is named goes before an inventory that only the environment names.
-    return _Named(
-        file, inventory or (None if file else inventory_path(None)), url or None, os.environ.get("JUDGE_TOKEN")
-    )
+    return _Named(file, inventory or (None if file else sources()), url or None, os.environ.get("JUDGE_TOKEN"))
 
 
 def _from_usual_place() -> Context | None:
@@ -151,7 +158,7 @@ _RESOLVERS: tuple[Callable[[_Named], Context | None], ...] = (
 )
 
 
-def find(explicit: Path | None, server: str | None, inventory: Path | None = None) -> Context:
+def find(explicit: Path | None, server: str | None, inventory: Sources | None = None) -> Context:
     """The context to use; UsageError tells how to make one when there is none. Called by every judgectl command.
 
     A server or token that is named takes the place of the context's own.

@@ -19,7 +19,7 @@ from judge.ctl import deleting, problem_commands, rejudge, show, submit, trail
 from judge.ctl import examples as example_set
 from judge.ctl.api import Api
 from judge.ctl.fleet import commands as fleet_commands
-from judge.ctl.options import GlobalOptions, Output
+from judge.ctl.options import GlobalOptions, Output, VaultFiles
 from judge.ctl.text import duration
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.model import messages as m
@@ -49,24 +49,29 @@ def _globals(
         Path | None, typer.Option(help="A client.yml; default: $JUDGE_CONTEXT, ./.judge, ~/.config/judge, /etc/judge.")
     ] = None,
     inventory: Annotated[
-        Path | None,
+        list[str] | None,
         typer.Option(
             "--inventory",
             "-i",
-            help="An Ansible inventory, in which gateway, CA, token and hosts are found; default: $JUDGE_INVENTORY.",
+            metavar="PATH",
+            help="An Ansible inventory with gateway, CA, token and hosts; repeatable; default: $JUDGE_INVENTORY.",
         ),
     ] = None,
+    vault_password_file: VaultFiles = None,
     server: Annotated[str | None, typer.Option(help="The gateway's URL, instead of the one in client.yml.")] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Find the cluster once for all commands."""
-    GlobalOptions.context, GlobalOptions.server, GlobalOptions.inventory = context, server, inventory
+    GlobalOptions.context, GlobalOptions.server = context, server
+    GlobalOptions.inventory, GlobalOptions.vault_files = inventory, vault_password_file
 
 
 def _context() -> contexts.Context:
-    return contexts.find(GlobalOptions.context, GlobalOptions.server, GlobalOptions.inventory)
+    return contexts.find(
+        GlobalOptions.context, GlobalOptions.server, contexts.sources() if GlobalOptions.inventory else None
+    )
 
 
 def _api() -> Api:

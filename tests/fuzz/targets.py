@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from judge import config
 from judge.ctl.context import ClientConfig
-from judge.ctl.fleet import inventory_files
+from judge.ctl.fleet import inventory
 from judge.embedded.cluster import ClusterFile
 from judge.errors import ConfigError, JudgeError, PackageError, UsageError
 from judge.executor.data import read_manifest
@@ -136,18 +136,17 @@ def results(data: bytes) -> None:
 
 
 def settings(data: bytes) -> None:
-    """YAML that people write: configs, tokens, contexts, inventories."""
+    """YAML that people write: configs, tokens, contexts; and what a program says that an inventory has."""
     text = data.decode("utf-8", "replace")
     for model in (*config.MODELS.values(), TokenFile, ClientConfig, ClusterFile):
         try:
             config.parse_text(model, text, "file.yml")
         except ConfigError as exc:
             _sentence(exc, "file.yml:")
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        try:
-            inventory_files.load(_file(directory, "hosts.yml", text.encode("utf-8", "replace"))).select([])
-        except (ConfigError, UsageError) as exc:
-            _sentence(exc)
+    try:
+        inventory.listed(text, "an inventory", "/").select([])
+    except (ConfigError, UsageError) as exc:
+        _sentence(exc)
 
 
 def _sentence(exc: JudgeError, start: str = "") -> None:

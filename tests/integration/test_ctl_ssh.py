@@ -21,11 +21,13 @@ from typer.testing import CliRunner
 
 from judge import clock
 from judge.ctl import main
+from judge.ctl.fleet import ansible, ssh_target
 from judge.ctl.fleet import commands as fleet_commands
-from judge.ctl.fleet import inventory_files
+from judge.ctl.fleet.ansible import Sources
 from judge.ctl.fleet.machines import Fleet, refused
-from judge.ctl.fleet.ssh import MOST, Answer
+from judge.ctl.fleet.ssh import MOST, CommandResult
 from judge.ctl.options import GlobalOptions
+from tests.support.jump_hosts import JumpHosts, jump_hosts, no_sshd
 from tests.support.servers import wait_for
 from tests.support.ssh_server import SshServer, ssh_server
 
@@ -52,7 +54,8 @@ def inventory(tmp_path: Path, **hosts: dict) -> Path:
 
 
 def fleet(path: Path, timeout: float = PATIENT) -> Fleet:
-    return Fleet(inventory_files.load(path).select([]), timeout)
+    sources = Sources((str(path),))
+    return Fleet(ansible.filled(sources, ansible.load(sources).select([]), ssh_target.VARIABLES), timeout)
 
 
 def ask(path: Path, script: str, timeout: float = PATIENT) -> dict:
@@ -62,7 +65,7 @@ def ask(path: Path, script: str, timeout: float = PATIENT) -> dict:
 
 def test_a_script_runs_there_as_it_is(server: SshServer, tmp_path: Path) -> None:
     script = "echo \"it's $((40 + 2))\"; echo 'a  b' >&2; exit 3"
-    assert ask(inventory(tmp_path, e1=server.variables()), script) == {"e1": Answer(3, "it's 42\n", "a  b\n")}
+    assert ask(inventory(tmp_path, e1=server.variables()), script) == {"e1": CommandResult(3, "it's 42\n", "a  b\n")}
 
 
 def test_logins_are_kept_and_made_anew_when_they_break(server: SshServer, tmp_path: Path) -> None:
@@ -71,7 +74,7 @@ def test_logins_are_kept_and_made_anew_when_they_break(server: SshServer, tmp_pa
             assert hosts.ask(lambda _: "echo x")["e1"].out == "x\n"
         assert len(server.transports) == 1
         server.drop()
-        wait_for(lambda: isinstance(hosts.ask(lambda _: "echo x")["e1"], Answer), what="a new login")
+        wait_for(lambda: isinstance(hosts.ask(lambda _: "echo x")["e1"], CommandResult), what="a new login")
         assert len(server.transports) >= 2
 
 
@@ -150,6 +153,131 @@ def test_a_flood_does_not_fill_this_machine(server: SshServer, tmp_path: Path) -
     flood = f"head -c {3 * MOST} /dev/zero | tr '\\0' x; head -c {3 * MOST} /dev/zero >&2"
     answer = ask(inventory(tmp_path, e1=server.variables()), flood)["e1"]
     assert (len(answer.out), len(answer.err)) == (MOST, MOST)
+
+
+# --- jump hosts -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JumpHosts]:
+    if no_sshd():
+        pytest.skip(no_sshd())
+    with jump_hosts(tmp_path_factory.mktemp("sshd")) as made:
+        yield made
+
+
+@pytest.fixture
+def jumps(behind: JumpHosts) -> JumpHosts:
+    behind.trust()
+    return behind
+
+
+def way(jumps: JumpHosts, kind: str) -> dict[str, object]:
+    """Variables of a host that is reached in one of the ways that people write."""
+    if kind == "ssh_config":
+        config = jumps.config("Host target\n  ProxyJump jump\n")
+        return {"ansible_host": "target", "ansible_ssh_common_args": f"-F {config}"}
+    config = jumps.config()
+    inside = f"root@127.0.0.1 -p {jumps.port} -i {jumps.directory}/to_jump -o IdentitiesOnly=yes"
+    inside += f" -o UserKnownHostsFile={jumps.directory}/known_hosts -o BatchMode=yes -q"
+    arguments = {
+        "ProxyJump": f"-F {config} -o ProxyJump=jump",
+        "two hops": f"-F {config} -J jump,second",
+        "ProxyCommand": f"-F {config} -o ProxyCommand='ssh -W %h:%p {inside}'",
+        "a command": f"-F {config} -o ProxyCommand='env ssh -F {config} -W %h:%p jump'",
+    }[kind]
+    known = f"-o UserKnownHostsFile={jumps.directory}/known_hosts"
+    return {
+        "ansible_host": "127.0.0.1", "ansible_port": 2202, "ansible_user": "root",
+        "ansible_ssh_private_key_file": str(jumps.directory / "to_target"),
+        "ansible_ssh_common_args" if kind != "ProxyJump" else "ansible_ssh_extra_args": f"{known} {arguments}",
+    }  # fmt: skip
+
+
+KINDS = ["ProxyJump", "ssh_config", "two hops", "ProxyCommand", "a command"]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_host_behind_jump_hosts_is_reached_as_ansible_reaches_it(jumps: JumpHosts, tmp_path: Path, kind: str) -> None:
+    path = inventory(tmp_path, e1=way(jumps, kind), e2=way(jumps, kind))
+    before = {name: jumps.logins(name) for name in ("jump", "second", "target")}
+    assert ask(path, "echo fine") == dict.fromkeys(("e1", "e2"), CommandResult(0, "fine\n", ""))
+    made = {name: jumps.logins(name) - count for name, count in before.items()}
+    assert made == {"jump": 2 if kind == "a command" else 1, "second": int(kind == "two hops"), "target": 2}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("ansible"), "-i", path, "e1", "-m", "ansible.builtin.raw", "-a", "echo fine"],
+        capture_output=True, text=True, check=False, env=os.environ | {"ANSIBLE_SSH_ARGS": "-o ControlMaster=no"},
+    )  # fmt: skip
+    assert "fine" in done.stdout.splitlines(), done.stdout + done.stderr
+
+
+@pytest.mark.root
+def test_there_is_no_other_way_to_it(jumps: JumpHosts, tmp_path: Path) -> None:
+    variables = way(jumps, "ProxyJump") | {"ansible_ssh_extra_args": f"-F {jumps.config()}"}
+    assert "127.0.0.1 port 2202 does not answer: Connection refused" in reason(inventory(tmp_path, e1=variables))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", ["ProxyJump", "ssh_config", "two hops", "ProxyCommand"])
+@pytest.mark.parametrize("other", [True, False], ids=["another", "unknown"])
+def test_a_jump_hosts_key_is_checked(jumps: JumpHosts, tmp_path: Path, kind: str, other: bool) -> None:
+    where = "second" if kind == "two hops" else "jump"
+    jumps.trust(**{where: paramiko.ECDSAKey.generate() if other else None})
+    variables = way(jumps, kind)
+    for name in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
+        variables[name] = str(variables.get(name, "")).replace("-q", "-o StrictHostKeyChecking=no -q")
+    before = [jumps.logins(name) for name in (where, "target")]
+    said = reason(inventory(tmp_path, e1=variables))
+    fingerprint = jumps.keys[where].fingerprint
+    assert said.startswith(f"at jump host root@127.0.0.1:{jumps.port if where == 'jump' else 2201}: ")
+    assert (f"has another host key ({fingerprint})" if other else f"is not known ({fingerprint})") in said
+    assert [jumps.logins(name) for name in (where, "target")] == before
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_targets_key_is_checked_behind_every_way(jumps: JumpHosts, tmp_path: Path, kind: str) -> None:
+    jumps.trust(target=None)
+    before = jumps.logins("target")
+    said = reason(inventory(tmp_path, e1=way(jumps, kind)))
+    assert f"the host key of 127.0.0.1 is not known ({jumps.keys['target'].fingerprint})" in said
+    assert jumps.logins("target") == before
+
+
+@pytest.mark.root
+def test_a_broken_way_is_told(jumps: JumpHosts, tmp_path: Path) -> None:
+    variables = way(jumps, "ProxyJump")
+    nowhere = reason(inventory(tmp_path, e1=variables | {"ansible_port": 2299}))
+    assert "127.0.0.1 port 2299 cannot be reached from jump host 127.0.0.1: " in nowhere
+    command = f"-F {jumps.config()} -o ProxyCommand='ls /no-way'"
+    broken = reason(inventory(tmp_path, e1=variables | {"ansible_ssh_extra_args": command}))
+    assert "does not speak SSH as expected: its ProxyCommand ended: " in broken and "/no-way" in broken
+    (jumps.directory / "to_jump").rename(jumps.directory / "away")
+    try:
+        assert "does not let root in" in reason(inventory(tmp_path, e1=variables))
+    finally:
+        (jumps.directory / "away").rename(jumps.directory / "to_jump")
+
+
+def test_a_proxy_command_ends_with_the_login(server: SshServer, tmp_path: Path) -> None:
+    """Without root: a program of the person's own passes the bytes on, and is ended with all that it started."""
+    relay = tmp_path / "relay.py"
+    relay.write_text(
+        "import os, pathlib, shutil, socket, sys, threading\n"
+        f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
+        "far = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
+        "def pump(read, write):\n    while data := read(65536): write(data)\n"
+        "threading.Thread(target=pump, args=(lambda n: os.read(0, n), far.sendall), daemon=True).start()\n"
+        "pump(far.recv, lambda data: os.write(1, data))\n"
+    )
+    variables = server.variables()
+    variables["ansible_ssh_common_args"] = (
+        f"{variables['ansible_ssh_common_args']} -o 'ProxyCommand={sys.executable} {relay} %h %p'"
+    )
+    assert ask(inventory(tmp_path, e1=variables), "echo x") == {"e1": CommandResult(0, "x\n", "")}
+    pid = int((tmp_path / "pid").read_text())
+    wait_for(lambda: not Path(f"/proc/{pid}").exists(), 30, "the end of the ProxyCommand")
 
 
 def test_without_root_the_journal_is_read_through_sudo(server: SshServer, tmp_path: Path) -> None:

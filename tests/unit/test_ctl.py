@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from judge.ctl import api, context, examples, main, show, submit
+from judge.ctl.fleet.ansible import Sources
 from judge.errors import ConfigError, FieldError, UnavailableError, UsageError
 from judge.model import messages as m
 from judge.problems.examples import load_examples
@@ -223,14 +224,14 @@ def deployed(tmp_path: Path) -> Path:
 
 
 def test_an_inventory_is_enough_to_find_the_cluster(deployed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = context.find(None, None, deployed)
+    found = context.find(None, None, Sources((str(deployed),)))
     assert (found.server, found.token) == ("https://judge.example.org:8443", "hush")
     assert found.others == ("https://192.0.2.2", "https://[2001:db8::1]:8443")
     assert found.ca == deployed / "secrets/pki/ca.crt"
     monkeypatch.setenv("JUDGE_TOKEN", "mine")
     (deployed / "secrets/admin.token").unlink()
-    assert context.find(None, None, deployed).token == "mine"
-    assert context.find(None, "https://192.0.2.9", deployed).others == ()
+    assert context.find(None, None, Sources((str(deployed),))).token == "mine"
+    assert context.find(None, "https://192.0.2.9", Sources((str(deployed),))).others == ()
 
 
 def test_which_of_the_named_clusters_wins(deployed: Path, client_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,9 +240,9 @@ def test_which_of_the_named_clusters_wins(deployed: Path, client_file: Path, mon
     assert context.find(client_file, None).source == str(client_file)
     monkeypatch.setenv("JUDGE_CONTEXT", str(client_file))
     assert context.find(None, None).source == str(client_file)
-    assert context.find(None, None, deployed).source == str(deployed)
+    assert context.find(None, None, Sources((str(deployed),))).source == str(deployed)
     with pytest.raises(UsageError, match="--context and --inventory both name a cluster"):
-        context.find(client_file, None, deployed)
+        context.find(client_file, None, Sources((str(deployed),)))
 
 
 def test_secrets_may_be_elsewhere_and_certificates_the_operators_own(
@@ -251,16 +252,16 @@ def test_secrets_may_be_elsewhere_and_certificates_the_operators_own(
     monkeypatch.setenv("PLACE", str(tmp_path))
     (deployed / "group_vars").mkdir()
     (deployed / "group_vars/all.yml").write_text("judge_secrets_dir: $PLACE/kept\n")
-    assert context.find(None, None, deployed).ca == tmp_path / "kept/pki/ca.crt"
+    assert context.find(None, None, Sources((str(deployed),))).ca == tmp_path / "kept/pki/ca.crt"
     (deployed / "group_vars/all.yml").write_text("judge_secrets_dir: ~/kept\ngateway_certificate: /etc/public.crt\n")
-    assert context.find(None, None, deployed).ca is None
+    assert context.find(None, None, Sources((str(deployed),))).ca is None
 
 
 @pytest.mark.parametrize("missing", ["admin.token", "pki/ca.crt"])
 def test_before_the_deployment_it_is_said_what_to_do(deployed: Path, missing: str) -> None:
     (deployed / "secrets" / missing).unlink()
     with pytest.raises(ConfigError) as caught:
-        context.find(None, None, deployed)
+        context.find(None, None, Sources((str(deployed),)))
     assert str(caught.value).startswith(
         f"{deployed}/secrets/{missing} does not exist; 'ansible-playbook -i {deployed} s"
     )
@@ -269,10 +270,10 @@ def test_before_the_deployment_it_is_said_what_to_do(deployed: Path, missing: st
 def test_encrypted_tokens_and_missing_gateways_are_told(deployed: Path) -> None:
     (deployed / "secrets/admin.token").write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n")
     with pytest.raises(ConfigError, match=r"admin\.token: is encrypted; set JUDGE_TOKEN"):
-        context.find(None, None, deployed)
+        context.find(None, None, Sources((str(deployed),)))
     (deployed / "hosts.yml").write_text("judicators: {hosts: {j1: }}\n")
     with pytest.raises(ConfigError, match="there are no hosts in the group gateways"):
-        context.find(None, None, deployed)
+        context.find(None, None, Sources((str(deployed),)))
 
 
 def test_a_ca_that_is_none_is_one_sentence(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pwd
 import shlex
 import subprocess
 import unicodedata
@@ -15,22 +17,22 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from judge.ctl.fleet import hosts, logs, ssh_target, units
-from judge.ctl.fleet.inventory import Host, Value
-from judge.ctl.fleet.logs import Entry
-from judge.ctl.fleet.machines import Member
-from judge.ctl.fleet.ssh import Answer
+from judge.ctl.fleet.inventory import Host
+from judge.ctl.fleet.logs import JournalEntry
+from judge.ctl.fleet.machines import FleetHost
+from judge.ctl.fleet.ssh import CommandResult
 from judge.ctl.text import age, duration
 from judge.errors import ConfigError, UnavailableError, UsageError
 from judge.text import lines, one_line
 
 
 def host(name: str = "e1", groups: tuple[str, ...] = ("executors",), **variables: str) -> Host:
-    return Host(name, groups, {key: Value(value, "h.yml:1") for key, value in variables.items()})
+    return Host(name, groups, variables)
 
 
-def member(*groups: str, name: str = "e1") -> Member:
+def member(*groups: str, name: str = "e1") -> FleetHost:
     one = host(name, groups, ansible_host="10.0.0.1", ansible_user="root", ansible_ssh_common_args="-F none")
-    return Member(one, ssh_target.target(one))
+    return FleetHost(one, ssh_target.target(one))
 
 
 def drawn(table: object) -> str:
@@ -78,25 +80,25 @@ def test_ages_have_two_units_at_most(seconds: int) -> None:
 # --- the order of lines -----------------------------------------------------------------------------------------------
 
 
-def streams(clocks_jump: bool) -> st.SearchStrategy[list[list[Entry]]]:
+def streams(clocks_jump: bool) -> st.SearchStrategy[list[list[JournalEntry]]]:
     times = st.lists(st.integers(0, 50), max_size=12)
     return st.lists(times if clocks_jump else times.map(sorted), max_size=5).map(
         lambda all_times: [
-            [Entry(time, f"h{index}", "u", str(number)) for number, time in enumerate(one)]
+            [JournalEntry(time, f"h{index}", "u", str(number)) for number, time in enumerate(one)]
             for index, one in enumerate(all_times)
         ]
     )
 
 
 @given(streams(clocks_jump=False))
-def test_merged_lines_are_all_there_and_in_order(hosts_entries: list[list[Entry]]) -> None:
+def test_merged_lines_are_all_there_and_in_order(hosts_entries: list[list[JournalEntry]]) -> None:
     merged = list(logs.merge(hosts_entries))
     assert sorted(merged, key=repr) == sorted((one for entries in hosts_entries for one in entries), key=repr)
     assert [one.time for one in merged] == sorted(one.time for one in merged)
 
 
 @given(streams(clocks_jump=True))
-def test_a_hosts_own_order_is_kept_even_if_its_clock_jumps(hosts_entries: list[list[Entry]]) -> None:
+def test_a_hosts_own_order_is_kept_even_if_its_clock_jumps(hosts_entries: list[list[JournalEntry]]) -> None:
     mixed = [one for entries in hosts_entries for one in entries]
     for merged in (list(logs.merge(hosts_entries)), logs.batch(mixed)):
         for entries in hosts_entries:
@@ -105,7 +107,7 @@ def test_a_hosts_own_order_is_kept_even_if_its_clock_jumps(hosts_entries: list[l
 
 def test_merging_reads_no_further_than_it_must() -> None:
     def endless(name: str):
-        yield from (Entry(time, name, "u", "m") for time in range(10**9))
+        yield from (JournalEntry(time, name, "u", "m") for time in range(10**9))
 
     merged = logs.merge([endless("a"), endless("b")])
     assert [next(merged).time for _ in range(4)] == [0, 0, 1, 1]
@@ -189,7 +191,7 @@ def line(**fields: object) -> bytes:
 
 
 def test_an_entry_is_shown_with_time_host_and_unit() -> None:
-    one = logs.entry(line(MESSAGE="a\nb\x1b[2J\n", PRIORITY="3"), "e1")
+    one = logs.parse_entry(line(MESSAGE="a\nb\x1b[2J\n", PRIORITY="3"), "e1")
     assert one is not None
     assert [text.plain for text in logs.render(one)] == [
         "2026-01-01 00:00:00.123 e1/executor a",
@@ -203,7 +205,7 @@ def test_an_entry_is_shown_with_time_host_and_unit() -> None:
 
 def test_what_systemd_says_of_a_unit_is_that_units() -> None:
     said = line(UNIT="judge-etcd.service", _SYSTEMD_UNIT="init.scope", SYSLOG_IDENTIFIER="systemd", MESSAGE="Started.")
-    one = logs.entry(said, "j1")
+    one = logs.parse_entry(said, "j1")
     assert one is not None and (one.unit, one.message) == ("judge-etcd.service", "systemd: Started.")
 
 
@@ -213,7 +215,7 @@ def test_what_systemd_says_of_a_unit_is_that_units() -> None:
      (7, "(not text)")],
 )  # fmt: skip
 def test_messages_that_are_not_text(message: object, shown: str) -> None:
-    one = logs.entry(line(MESSAGE=message), "e1")
+    one = logs.parse_entry(line(MESSAGE=message), "e1")
     assert one is not None and one.message == shown
 
 
@@ -223,7 +225,7 @@ def test_messages_that_are_not_text(message: object, shown: str) -> None:
      line(__REALTIME_TIMESTAMP="9" * 40)],
 )  # fmt: skip
 def test_what_is_no_entry_is_passed_over(bad: bytes) -> None:
-    assert logs.entry(bad, "e1") is None
+    assert logs.parse_entry(bad, "e1") is None
 
 
 FIELDS = ("MESSAGE", "PRIORITY", "UNIT", "__CURSOR", "SYSLOG_IDENTIFIER", "__REALTIME_TIMESTAMP")
@@ -235,7 +237,7 @@ FIELDS = ("MESSAGE", "PRIORITY", "UNIT", "__CURSOR", "SYSLOG_IDENTIFIER", "__REA
     )
 )
 def test_a_host_may_send_anything(fields: dict) -> None:
-    one = logs.entry(line(**fields), "e1")
+    one = logs.parse_entry(line(**fields), "e1")
     if one is not None:
         json.dumps(one.as_json())
         for text in logs.render(one):
@@ -276,7 +278,7 @@ ActiveState=failed
 
 
 def test_units_are_told_with_faults_first() -> None:
-    found = units.units(member("executors"), Answer(0, BLOCKS, ""))
+    found = units.units(member("executors"), CommandResult(0, BLOCKS, ""))
     assert [(one.unit, one.fault) for one in found] == [
         ("judge-etcd-proxy.service", "failed"), ("judge-executor.service", "missing"),
         ("judge-boot.service", ""), ("judge-backup.timer", ""),
@@ -324,7 +326,7 @@ def test_every_kind_of_host_has_its_units(groups: tuple[str, ...], names: str) -
 
 def test_a_host_that_cannot_be_asked_is_a_row_with_the_reason() -> None:
     silent = units.units(member("executors"), UnavailableError("10.0.0.1 port 22 does not answer: timed out"))
-    broken = units.units(member("executors"), Answer(127, "", "sh: systemctl: not found\n"))
+    broken = units.units(member("executors"), CommandResult(127, "", "sh: systemctl: not found\n"))
     assert [one.fault for one in silent + broken] == ["unreachable", "unreachable"]
     assert broken[0].status == "systemd cannot be asked: sh: systemctl: not found"
     assert units.summary(silent)[1] is False
@@ -357,7 +359,7 @@ StatusText=watching
 
 
 def test_a_machine_is_told() -> None:
-    one = hosts.machine(member("executors"), Answer(0, ANSWER, ""))
+    one = hosts.machine(member("executors"), CommandResult(0, ANSWER, ""))
     assert (one.os, one.uptime, one.load, one.cpus) == ("Debian GNU/Linux 13 (trixie)", 183845.12, (0.42, 0.3, 0.2), 4)
     assert (one.disk_size, one.disk_free, one.release, one.boot) == (1024000000, 40960000, "0.1.0", "active")
     text = drawn(hosts.table([one]))
@@ -366,10 +368,10 @@ def test_a_machine_is_told() -> None:
 
 
 def test_a_bare_and_a_silent_machine_are_told() -> None:
-    bare = hosts.machine(member("executors"), Answer(0, "os=x\nrelease=\nLoadState=not-found\n", ""))
+    bare = hosts.machine(member("executors"), CommandResult(0, "os=x\nrelease=\nLoadState=not-found\n", ""))
     assert (bare.reachable, bare.release, bare.boot, bare.disk_free) == (True, "", "not installed", None)
     silent = hosts.machine(member("executors"), UnavailableError("no route"))
-    odd = hosts.machine(member("executors"), Answer(1, "", "boom\n"))
+    odd = hosts.machine(member("executors"), CommandResult(1, "", "boom\n"))
     assert list(hosts.reasons([bare, silent, odd])) == ["e1: no route", "e1: it cannot be asked: boom"]
     assert "unreachable" in drawn(hosts.table([bare, silent]))
 
@@ -411,29 +413,84 @@ def test_a_login_is_found_as_ssh_would(tmp_path: Path, monkeypatch: pytest.Monke
     assert strong.command == "ssh root@10.0.0.99"
 
 
-def test_without_any_setting_a_login_is_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("LOGNAME", "somebody")
+def test_without_any_setting_a_login_is_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = pwd.getpwuid(os.getuid())
+    monkeypatch.setenv("HOME", me.pw_dir)
+    monkeypatch.setenv("ANSIBLE_CONFIG", "/nowhere")
     found = ssh_target.target(host("plain.example.org", ansible_ssh_common_args="-F none"))
-    assert (found.address, found.port, found.user, found.known_as) == (
-        "plain.example.org",
-        22,
-        "somebody",
-        "plain.example.org",
+    assert (found.address, found.port, found.user) == ("plain.example.org", 22, me.pw_name)
+    assert found.known_as == "plain.example.org" and found.jump is None and not found.proxy
+    assert Path(me.pw_dir, ".ssh/id_ed25519") in found.keys and not found.only_keys
+    assert found.known_hosts[0] == Path(me.pw_dir, ".ssh/known_hosts")
+
+
+def test_settings_of_ansible_hold_where_the_inventory_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ansible.cfg").write_text(
+        "[defaults]\nremote_user = deploy  ; a comment\nprivate_key_file = /k\n"
+        "[ssh_connection]\nssh_common_args = -F none -o ProxyJump=jump\n"
     )
-    assert found.keys[0] == tmp_path / ".ssh/id_ed25519" and not found.only_keys
-    assert found.known_hosts[0] == tmp_path / ".ssh/known_hosts"
+    monkeypatch.setenv("ANSIBLE_CONFIG", str(tmp_path / "ansible.cfg"))
+    found = ssh_target.target(host(ansible_host="10.0.0.1"))
+    assert (found.user, found.keys, found.command) == ("deploy", (Path("/k"),), "ssh -J root@jump deploy@10.0.0.1")
+    monkeypatch.setenv("ANSIBLE_REMOTE_USER", "other")
+    own = ssh_target.target(host(ansible_host="10.0.0.1", ansible_ssh_common_args="-F none"))
+    assert (own.user, own.jump) == ("other", None)
+    monkeypatch.delenv("ANSIBLE_REMOTE_USER")
+    monkeypatch.delenv("ANSIBLE_CONFIG")
+    monkeypatch.chdir(tmp_path)
+    assert ssh_target.target(host(ansible_host="10.0.0.1")).jump is not None
+    tmp_path.chmod(0o777)  # anybody could have written an ansible.cfg with a ProxyCommand there
+    assert ssh_target.target(host(ansible_host="10.0.0.1", ansible_ssh_extra_args="-F none")).jump is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "way"),
+    [
+        ("-o ProxyJump=jump", "u@jump"),
+        ("-J me@jump:2200,you@[::1]:99", "me@jump:2200 you@[::1]:99"),
+        ("-o ProxyCommand='ssh -W %h:%p -q me@jump'", "me@jump"),
+        ("-o ProxyCommand=\"ssh -o StrictHostKeyChecking=no -qW '[%h]:%p' jump -p 2200 -l %r\"", "u@jump:2200"),
+        ("-o ProxyCommand='ssh -vv me@jump -p 23 -A nc -w 1 %h %p'", "me@jump:23"),
+        ("-o ProxyCommand='exec /usr/bin/ssh -J first me@jump -W %h:%p'", "u@first me@jump"),
+        ("-o ProxyCommand='nc -X 5 -x proxy:1080 %h %p'", "nc -X 5 -x proxy:1080 10.0.0.1 22"),
+        ("-o ProxyCommand='ssh -W other:22 jump'", "ssh -W other:22 jump"),
+        ("-o ProxyCommand='ssh -W %h:%p jump 2>/dev/null'", "ssh -W 10.0.0.1:22 jump 2>/dev/null"),
+        ("-o ProxyJump=none", ""),
+    ],
+)
+def test_ways_to_a_host_are_understood_as_ssh_does(arguments: str, way: str, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("User u\n")
+    found = ssh_target.target(host(ansible_host="10.0.0.1", ansible_ssh_common_args=f"-F {config} {arguments}"))
+    jumps = [hop.place.replace(f"{pwd.getpwuid(os.getuid()).pw_name}@", "u@") for hop in found.way[:-1]]
+    assert (found.proxy or " ".join(jumps)) == way
+
+
+def test_host_keys_that_ssh_is_told_to_forget_are_looked_up_all_the_same() -> None:
+    forget = "-F none -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+    found = ssh_target.target(host(ansible_host="10.0.0.1", ansible_ssh_common_args=forget))
+    assert Path("~/.ssh/known_hosts").expanduser() in found.known_hosts
+
+
+def test_jump_hosts_in_a_circle_are_told(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("Host a\n  ProxyJump b\nHost b\n  ProxyJump c\nHost c\n  ProxyJump b\n")
+    with pytest.raises(ConfigError, match=r"e1: its jump hosts lead in a circle through .*@b; correct ProxyJump"):
+        ssh_target.target(host(ansible_host="a", ansible_ssh_common_args=f"-F {config}"))
 
 
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        ({"ansible_connection": "local"}, "h.yml:1: ansible_connection: judgectl reaches hosts by SSH only"),
-        ({"ansible_ssh_common_args": "-J jump"}, "e1: judgectl does not go through jump hosts, and"),
-        ({"ansible_ssh_common_args": "-o ProxyCommand='nc %h'"}, "does not go through jump hosts"),
-        ({"ansible_ssh_common_args": "-F /nowhere/config"}, "/nowhere/config: ssh's configuration cannot be"),
-        ({"ansible_ssh_common_args": "-o 'x"}, "h.yml:1: ssh's arguments cannot be split"),
-        ({"ansible_host": "{{ x | y }}"}, "h.yml:1: ansible_host: judgectl does not work out the template"),
+        ({"ansible_connection": "docker"}, "e1: ansible_connection: judgectl reaches hosts by SSH only"),
+        ({"ansible_ssh_common_args": "-F /nowhere/config"}, "Can't open user config file /nowhere/config"),
+        ({"ansible_ssh_common_args": "-o Nonsense=1"}, "Bad configuration option: nonsense; correct ansible_ssh"),
+        ({"ansible_ssh_extra_args": "-o 'x"}, "e1: ansible_ssh_extra_args: ssh's arguments cannot be split"),
+        ({"ansible_host": "-oProxyCommand=x"}, "e1: '-oProxyCommand=x' is no host's name; correct ansible_host"),
+        ({"ansible_host": "a$(x)", "ansible_ssh_common_args": "-F none -o ProxyCommand='nc %h'"}, "e1: "),
+        ({"ansible_user": "a;x", "ansible_ssh_common_args": "-F none -o ProxyCommand='nc %r'"}, "e1: "),
     ],
 )  # fmt: skip
 def test_logins_that_cannot_be_made_are_told(variables: dict[str, str], sentence: str) -> None:

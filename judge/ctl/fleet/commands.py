@@ -6,24 +6,24 @@ import json
 import queue
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from judge import clock
 from judge.ctl import context, show
-from judge.ctl.fleet import inventory_files
-from judge.ctl.options import GlobalOptions, Output
+from judge.ctl.fleet import ansible
+from judge.ctl.options import Inventories, Output, VaultFiles
 from judge.errors import EXIT_FAILED, UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from judge.ctl.fleet.journal import Notice
-    from judge.ctl.fleet.logs import Entry
+    from judge.ctl.fleet.ansible import Sources
+    from judge.ctl.fleet.journal import HostNotice
+    from judge.ctl.fleet.logs import JournalEntry
     from judge.ctl.fleet.machines import Fleet
-    from judge.ctl.fleet.units import Unit
+    from judge.ctl.fleet.units import UnitRow
 
 TABLE = show.Output.TABLE
 WATCH = 2.0  # seconds between the pictures of --watch
@@ -31,9 +31,6 @@ WATCH = 2.0  # seconds between the pictures of --watch
 Which = Annotated[
     list[str] | None,
     typer.Argument(metavar="HOST|GROUP", help="Hosts, groups, or patterns such as 'e*'; default: the cluster."),
-]
-Inventory = Annotated[
-    Path | None, typer.Option("--inventory", "-i", help="The inventory; default: the one of the root command.")
 ]
 Timeout = Annotated[float, typer.Option(min=0.1, max=600, help="Seconds that each host has to answer.")]
 Json = Annotated[bool, typer.Option("--json", help="The same as --output json.")]
@@ -45,23 +42,25 @@ def add_to(app: typer.Typer) -> None:
         app.command(rich_help_panel="The machines, over SSH (take --inventory)")(command)
 
 
-def _fleet(which: list[str] | None, inventory: Path | None, timeout: float) -> Fleet:
+def _fleet(which: list[str] | None, sources: Sources | None, timeout: float) -> Fleet:
     """The hosts that a command is about; UsageError or ConfigError when they cannot be told."""
+    from judge.ctl.fleet import ssh_target
     from judge.ctl.fleet.machines import Fleet
 
-    path = context.inventory_path(inventory or GlobalOptions.inventory)
-    if path is None:
+    if sources is None:
         msg = (
             "which hosts? name the inventory, as in 'judgectl --inventory inventory/mine hosts', or set JUDGE_INVENTORY"
         )
         raise UsageError(msg)
-    return Fleet(inventory_files.load(path).select(which or []), timeout)
+    selected = ansible.load(sources).select(which or [])
+    return Fleet(ansible.filled(sources, selected, ssh_target.VARIABLES), timeout)
 
 
 def hosts(
     which: Which = None,
     timeout: Timeout = 10.0,
-    inventory: Inventory = None,
+    inventory: Inventories = None,
+    vault_password_file: VaultFiles = None,
     as_json: Json = False,
     output: Output = TABLE,
 ) -> None:
@@ -71,7 +70,7 @@ def hosts(
     """
     from judge.ctl.fleet import hosts as machines
 
-    with _fleet(which, inventory, timeout) as fleet:
+    with _fleet(which, context.sources(inventory, vault_password_file), timeout) as fleet:
         replies = fleet.ask(lambda _: machines.SCRIPT)
         rows = [machines.machine(member, replies[member.name]) for member in fleet.members]
     if as_json or output == show.Output.JSON:
@@ -87,7 +86,8 @@ def units(
     which: Which = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every 2 s, until Ctrl-C.")] = False,
     timeout: Timeout = 10.0,
-    inventory: Inventory = None,
+    inventory: Inventories = None,
+    vault_password_file: VaultFiles = None,
     as_json: Json = False,
     output: Output = TABLE,
 ) -> None:
@@ -98,12 +98,12 @@ def units(
     from judge.ctl.fleet import units as states
 
     as_json = as_json or output == show.Output.JSON
-    with _fleet(which, inventory, timeout) as fleet:
+    with _fleet(which, context.sources(inventory, vault_password_file), timeout) as fleet:
 
-        def look() -> list[Unit]:
+        def look() -> list[UnitRow]:
             replies = fleet.ask(states.script)
-            found = [row for member in fleet.members for row in states.units(member, replies[member.name])]
-            return sorted(found, key=lambda row: not row.fault)
+            rows = [row for member in fleet.members for row in states.units(member, replies[member.name])]
+            return sorted(rows, key=lambda row: not row.fault)
 
         if watch and not as_json:
             _watch(lambda: states.table(look()))
@@ -151,7 +151,8 @@ def logs(
         str | None, typer.Option("--priority", "-p", help="err: errors and worse; or a range such as err..notice.")
     ] = None,
     timeout: Timeout = 10.0,
-    inventory: Inventory = None,
+    inventory: Inventories = None,
+    vault_password_file: VaultFiles = None,
     as_json: Json = False,
     output: Output = TABLE,
 ) -> None:
@@ -166,16 +167,15 @@ def logs(
     query = entries.query(unit or [], since, lines or (None if since else 100), grep, priority)
     live: queue.Queue[journal.Item] | None = queue.Queue(journal.AHEAD) if follow else None
     show_entry = _print_json if as_json or output == show.Output.JSON else _print_entry
-    notices: list[Notice] = []
-    with _fleet(which, inventory, timeout) as fleet:
-        members = fleet.members
-    readers = [journal.Journal(member, query, timeout, live) for member in members]
+    notices: list[HostNotice] = []
+    fleet = _fleet(which, context.sources(inventory, vault_password_file), timeout)
+    readers = [journal.Journal(member, fleet.jumps, query, timeout, live) for member in fleet.members]
     try:
         for entry in journal.history(readers, query.lines, notices):
             show_entry(entry)
         _print_notices(notices)
         for item in journal.news(live) if live else ():
-            if isinstance(item, journal.Notice):
+            if isinstance(item, journal.HostNotice):
                 _print_notices([item])
             else:
                 show_entry(item)
@@ -184,19 +184,19 @@ def logs(
     raise typer.Exit(EXIT_FAILED if notices else 0)
 
 
-def _print_entry(entry: Entry) -> None:
+def _print_entry(entry: JournalEntry) -> None:
     from judge.ctl.fleet.logs import render
 
     for line in render(entry):
         show.out.print(line, soft_wrap=True)
 
 
-def _print_json(entry: Entry) -> None:
+def _print_json(entry: JournalEntry) -> None:
     sys.stdout.write(json.dumps(entry.as_json()) + "\n")
     sys.stdout.flush()
 
 
-def _print_notices(notices: list[Notice]) -> None:
+def _print_notices(notices: list[HostNotice]) -> None:
     for notice in notices:
         style = "red" if notice.fault else "green"
         show.err.verbatim(f"judgectl: {notice.host}: {notice.text}", style)

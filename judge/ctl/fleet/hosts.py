@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from judge.ctl import show
-from judge.ctl.fleet.machines import Member, Reply
+from judge.ctl.fleet.machines import FleetHost, Reply
+from judge.ctl.fleet.ssh_target import Target
 from judge.ctl.text import age
 from judge.errors import JudgeError
 from judge.text import one_line
@@ -58,9 +59,10 @@ class Machine:
         return asdict(self)
 
 
-def machine(member: Member, reply: Reply) -> Machine:
+def machine(member: FleetHost, reply: Reply) -> Machine:
     """What a host's answer to SCRIPT says."""
-    base = (member.name, member.host.groups, member.target.address)
+    address = member.login.address if isinstance(member.login, Target) else member.host.address
+    base = (member.name, member.host.groups, address)
     if isinstance(reply, JudgeError):
         return Machine(*base, reachable=False, reason=one_line(str(reply)))
     if reply.code != 0:
@@ -100,12 +102,12 @@ def parse(text: str, name: str, groups: tuple[str, ...], address: str) -> Machin
 
 def _numbers(text: str, skip: int = 0) -> list[float]:
     """The numbers that a line begins with, after some words."""
-    found = []
+    numbers = []
     for word in text.split()[skip:]:
         if not word.replace(".", "", 1).isdecimal() or not word.isascii() or len(word) > 18:
             break
-        found.append(float(word))
-    return found
+        numbers.append(float(word))
+    return numbers
 
 
 def _boot(said: Mapping[str, str]) -> str:
@@ -118,40 +120,40 @@ def _boot(said: Mapping[str, str]) -> str:
 def table(machines: Sequence[Machine]) -> Table:
     """Host, groups, address, state, system, uptime, load, free disk, release, boot."""
     grid = show.grid("host", "groups", "address", "state", "system", "up>", "load>", "disk free>", "release", "boot")
-    releases = {one.release for one in machines if one.reachable}
-    for one in machines:
-        if not one.reachable:
-            grid.add_row(one.name, ", ".join(one.groups), one.address, Text("unreachable", style="bold red"))
+    releases = {row.release for row in machines if row.reachable}
+    for row in machines:
+        if not row.reachable:
+            grid.add_row(row.name, ", ".join(row.groups), row.address, Text("unreachable", style="bold red"))
             continue
         grid.add_row(
-            one.name,
-            ", ".join(one.groups),
-            one.address,
+            row.name,
+            ", ".join(row.groups),
+            row.address,
             Text("up", style="green"),
-            Text(one.os or one.kernel),
-            age(one.uptime),
-            _load(one),
-            _disk(one),
-            Text(one.release or "none", style="" if one.release and len(releases) == 1 else "yellow"),
-            Text(one.boot, style="green" if one.boot == "active" else "bold red" if "failed" in one.boot else "yellow"),
+            Text(row.os or row.kernel),
+            age(row.uptime),
+            _load(row),
+            _disk(row),
+            Text(row.release or "none", style="" if row.release and len(releases) == 1 else "yellow"),
+            Text(row.boot, style="green" if row.boot == "active" else "bold red" if "failed" in row.boot else "yellow"),
         )
     return grid
 
 
 def reasons(machines: Iterable[Machine]) -> Iterable[str]:
     """One sentence for each host that did not answer."""
-    return (f"{one.name}: {one.reason}" for one in machines if not one.reachable)
+    return (f"{row.name}: {row.reason}" for row in machines if not row.reachable)
 
 
-def _load(one: Machine) -> Text:
-    if not one.load:
+def _load(row: Machine) -> Text:
+    if not row.load:
         return Text("")
-    busy = one.cpus is not None and one.load[0] > 2 * one.cpus
-    return Text(f"{one.load[0]:.2f}" + (f"/{one.cpus}" if one.cpus else ""), style="yellow" if busy else "")
+    busy = row.cpus is not None and row.load[0] > 2 * row.cpus
+    return Text(f"{row.load[0]:.2f}" + (f"/{row.cpus}" if row.cpus else ""), style="yellow" if busy else "")
 
 
-def _disk(one: Machine) -> Text:
-    if one.disk_free is None or not one.disk_size:
+def _disk(row: Machine) -> Text:
+    if row.disk_free is None or not row.disk_size:
         return Text("")
-    percent = 100 * one.disk_free // one.disk_size
-    return Text(f"{show.size(one.disk_free)} {percent:2d}%", style="bold red" if percent < LOW_DISK else "")
+    percent = 100 * row.disk_free // row.disk_size
+    return Text(f"{show.size(row.disk_free)} {percent:2d}%", style="bold red" if percent < LOW_DISK else "")

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from judge import clock
-from judge.ctl.fleet.logs import HEARTBEAT, Entry, Query, batch, entry, merge
-from judge.ctl.fleet.machines import Member
-from judge.ctl.fleet.ssh import Connection
+from judge.ctl.fleet.logs import HEARTBEAT, JournalEntry, JournalQuery, batch, merge, parse_entry
+from judge.ctl.fleet.machines import FleetHost
+from judge.ctl.fleet.ssh import Connection, JumpHosts
 from judge.errors import JudgeError, UnavailableError
 from judge.text import one_line
 
@@ -24,7 +24,7 @@ _RETRY_MIN, _RETRY_MAX = 1.0, 10.0
 
 
 @dataclass(frozen=True)
-class Notice:
+class HostNotice:
     """Something about a host that is not in its journal; `fault`: it gave no lines, or not all."""
 
     host: str
@@ -32,15 +32,18 @@ class Notice:
     fault: bool = True
 
 
-Item = Entry | Notice
+Item = JournalEntry | HostNotice
 
 
 class Journal:
     """One host's journal, read by a thread of its own that ends with the process."""
 
-    def __init__(self, member: Member, query: Query, timeout: float, live: queue.Queue[Item] | None) -> None:
+    def __init__(
+        self, member: FleetHost, jumps: JumpHosts, query: JournalQuery, timeout: float, live: queue.Queue[Item] | None
+    ) -> None:
         """`timeout` in seconds is for the login; with `live`, what comes later goes there."""
         self._member = member
+        self._jumps = jumps
         self._query = query
         self._timeout = timeout
         self._live = live
@@ -49,10 +52,10 @@ class Journal:
         self._began = clock.monotonic()
         threading.Thread(target=self._read, name=f"journal {member.name}", daemon=True).start()
 
-    def past(self, notices: list[Notice]) -> Iterator[Entry]:
+    def past(self, notices: list[HostNotice]) -> Iterator[JournalEntry]:
         """What the journal has, oldest first; what went wrong is added to `notices`."""
         while (item := self._past.get()) is not None:
-            if isinstance(item, Entry):
+            if isinstance(item, JournalEntry):
                 yield item
             else:
                 notices.append(item)
@@ -60,67 +63,67 @@ class Journal:
     def _read(self) -> None:
         lost = True
         try:
-            with Connection(self._member.target, self._timeout) as connection:
+            with Connection(self._member.target, self._timeout, self._jumps) as connection:
                 self._history(connection)
                 lost = False
         except JudgeError as exc:
-            self._past.put(Notice(self._member.name, str(exc)))
+            self._past.put(HostNotice(self._member.name, str(exc)))
         self._past.put(None)
         if self._live is not None:
             self._follow(self._live, lost=lost)
 
     def _history(self, connection: Connection) -> None:
         stream = connection.stream(self._query.history(), self._timeout, root=True)
-        newest_first: list[Entry] = []
+        newest_first: list[JournalEntry] = []
         for line in stream.lines(_QUIET):
-            one = entry(line, self._member.name)
-            if one is None:
+            entry = parse_entry(line, self._member.name)
+            if entry is None:
                 continue
             if self._query.lines is not None:
-                newest_first.append(one)
+                newest_first.append(entry)
             else:
-                self._put_past(one)
-        for one in reversed(newest_first):
-            self._put_past(one)
+                self._put_past(entry)
+        for entry in reversed(newest_first):
+            self._put_past(entry)
         code = stream.exit_code(self._timeout)
         said = _last_line(stream.errors())
         if code and said:  # a search that finds nothing also ends with 1
             raise UnavailableError(f"its journal cannot be read: {said}")
 
-    def _put_past(self, one: Entry) -> None:
-        self._cursor = one.cursor or self._cursor
-        self._past.put(one)
+    def _put_past(self, entry: JournalEntry) -> None:
+        self._cursor = entry.cursor or self._cursor
+        self._past.put(entry)
 
     def _follow(self, live: queue.Queue[Item], *, lost: bool) -> None:
         """Connect, read until it breaks, and again; the cursor says where to go on, so nothing is shown twice."""
         pause = _RETRY_MIN
         while True:
             try:
-                with Connection(self._member.target, self._timeout) as connection:
-                    for one in self._news(connection):
+                with Connection(self._member.target, self._timeout, self._jumps) as connection:
+                    for entry in self._news(connection):
                         if lost:
-                            live.put(Notice(self._member.name, "answers again", fault=False))
+                            live.put(HostNotice(self._member.name, "answers again", fault=False))
                         lost, pause = False, _RETRY_MIN
-                        if one:
-                            self._cursor = one.cursor or self._cursor
-                            live.put(one)
+                        if entry:
+                            self._cursor = entry.cursor or self._cursor
+                            live.put(entry)
             except JudgeError as exc:
                 if not lost:
-                    live.put(Notice(self._member.name, f"{exc}; trying again"))
+                    live.put(HostNotice(self._member.name, f"{exc}; trying again"))
                 lost = True
             clock.sleep(pause)
             pause = min(2 * pause, _RETRY_MAX)
 
-    def _news(self, connection: Connection) -> Iterator[Entry | None]:
+    def _news(self, connection: Connection) -> Iterator[JournalEntry | None]:
         """Entries as they come, after one None once the host has taken the command; ends with UnavailableError."""
         script = self._query.follow(self._cursor or None, int(clock.monotonic() - self._began) + 1)
         stream = connection.stream(script, self._timeout, root=True)
         yield None
         with contextlib.closing(stream):
             for line in stream.lines(_SILENCE):
-                one = entry(line, self._member.name)
-                if one:
-                    yield one
+                entry = parse_entry(line, self._member.name)
+                if entry:
+                    yield entry
             stream.exit_code(self._timeout)
         raise UnavailableError(f"its journal ended: {_last_line(stream.errors()) or 'without a reason'}")
 
@@ -129,7 +132,7 @@ def _last_line(text: str) -> str:
     return one_line(text.strip().rpartition("\n")[2])
 
 
-def history(journals: Sequence[Journal], lines: int | None, notices: list[Notice]) -> Iterator[Entry]:
+def history(journals: Sequence[Journal], lines: int | None, notices: list[HostNotice]) -> Iterator[JournalEntry]:
     """What the hosts' journals have, in order of time; only the last `lines` of all together if that is given."""
     merged = merge([journal.past(notices) for journal in journals])
     return iter(deque(merged, maxlen=lines)) if lines is not None else merged
@@ -143,5 +146,5 @@ def news(live: queue.Queue[Item]) -> Iterator[Item]:
         with contextlib.suppress(queue.Empty):
             while len(items) < AHEAD:
                 items.append(live.get_nowait())
-        yield from batch(item for item in items if isinstance(item, Entry))
-        yield from (item for item in items if isinstance(item, Notice))
+        yield from batch(item for item in items if isinstance(item, JournalEntry))
+        yield from (item for item in items if isinstance(item, HostNotice))

@@ -29,7 +29,7 @@ _LATEST = 253_402_300_799_000_000  # the last microsecond of the year 9999
 
 
 @dataclass(frozen=True)
-class Query:
+class JournalQuery:
     """Which lines are wanted. `lines`: only the newest; None: all. `since` in journalctl's own words."""
 
     units: tuple[str, ...]
@@ -73,18 +73,20 @@ class Query:
         return words
 
 
-def query(units: Sequence[str], since: str | None, lines: int | None, grep: str | None, priority: str | None) -> Query:
+def query(
+    units: Sequence[str], since: str | None, lines: int | None, grep: str | None, priority: str | None
+) -> JournalQuery:
     """What the command's options ask for; UsageError says which one is wrong and what is expected."""
     if grep is not None and ("\0" in grep or "\n" in grep or not grep):
         msg = "--grep: expected a regular expression of one line, such as 'claim|lease'"
         raise UsageError(msg)
     if priority is not None:
         ends = priority.split("..")
-        if len(ends) > 2 or not all(one in PRIORITIES or re.fullmatch("[0-7]", one) for one in ends):
+        if len(ends) > 2 or not all(end in PRIORITIES or re.fullmatch("[0-7]", end) for end in ends):
             choices = ", ".join(PRIORITIES)
             msg = f"--priority: '{priority}' is not known; choose one of {choices}, or a range such as err..notice"
             raise UsageError(msg)
-    return Query(tuple(unit_names(units)), lines, moment(since) if since else None, grep, priority)
+    return JournalQuery(tuple(unit_names(units)), lines, moment(since) if since else None, grep, priority)
 
 
 def unit_names(units: Sequence[str]) -> list[str]:
@@ -121,7 +123,7 @@ def moment(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """One entry of a host's journal; `time` in microseconds since 1970, by that host's clock."""
 
     time: int
@@ -147,7 +149,7 @@ def when(time: int) -> datetime.datetime:
     return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(microseconds=time)
 
 
-def entry(line: bytes, host: str) -> Entry | None:
+def parse_entry(line: bytes, host: str) -> JournalEntry | None:
     """One line of `journalctl --output=json`; None for anything else, as hosts may send what they like."""
     try:
         said = json.loads(line)
@@ -163,7 +165,7 @@ def entry(line: bytes, host: str) -> Entry | None:
     message = _text(said.get("MESSAGE"))
     if said.get("SYSLOG_IDENTIFIER") == "systemd":
         message = f"systemd: {message}"
-    return Entry(
+    return JournalEntry(
         time=min(int(stamp), _LATEST),
         host=host,
         unit=one_line(unit),
@@ -179,21 +181,21 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, list) and value and all(isinstance(byte, int) and 0 <= byte < 256 for byte in value):
         return bytes(value).decode(errors="replace")
-    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return str(value[-1])
     return "" if value is None else "(not text)"
 
 
-def merge(streams: Sequence[Iterable[Entry]]) -> Iterator[Entry]:
+def merge(streams: Sequence[Iterable[JournalEntry]]) -> Iterator[JournalEntry]:
     """Entries of several hosts in order of time, lazily; each host's own order is kept even where its clock jumped."""
-    return heapq.merge(*streams, key=lambda one: (one.time, one.host))
+    return heapq.merge(*streams, key=lambda entry: (entry.time, entry.host))
 
 
-def batch(entries: Iterable[Entry]) -> list[Entry]:
+def batch(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
     """What came in together from many hosts, in order of time, each host's own order kept."""
-    by_host: dict[str, list[Entry]] = {}
-    for one in entries:
-        by_host.setdefault(one.host, []).append(one)
+    by_host: dict[str, list[JournalEntry]] = {}
+    for entry in entries:
+        by_host.setdefault(entry.host, []).append(entry)
     return list(merge(list(by_host.values())))
 
 
@@ -202,12 +204,14 @@ def short(unit: str) -> str:
     return unit.removesuffix(".service").removeprefix("judge-") or "-"
 
 
-def render(one: Entry) -> list[Text]:
+def render(entry: JournalEntry) -> list[Text]:
     """The lines of an entry: time (UTC), host/unit, message; the colours are for terminals only."""
-    stamp = when(one.time).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    colour = _COLOURS[zlib.crc32(one.host.encode()) % len(_COLOURS)]
-    style = "bold red" if one.priority <= 3 else "yellow" if one.priority == 4 else "dim" if one.priority == 7 else ""
+    stamp = when(entry.time).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    colour = _COLOURS[zlib.crc32(entry.host.encode()) % len(_COLOURS)]
+    style = (
+        "bold red" if entry.priority <= 3 else "yellow" if entry.priority == 4 else "dim" if entry.priority == 7 else ""
+    )
     return [
-        Text.assemble((stamp, "dim"), " ", (f"{one.host}/{short(one.unit)}", colour), " ", (part, style))
-        for part in one.message.split("\n")
+        Text.assemble((stamp, "dim"), " ", (f"{entry.host}/{short(entry.unit)}", colour), " ", (part, style))
+        for part in entry.message.split("\n")
     ]

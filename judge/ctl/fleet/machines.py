@@ -10,37 +10,53 @@ from types import TracebackType
 
 from judge import clock
 from judge.ctl.fleet.inventory import Host
-from judge.ctl.fleet.ssh import Answer, Connection
+from judge.ctl.fleet.ssh import CommandResult, Connection, JumpHosts
 from judge.ctl.fleet.ssh_target import Target, target
-from judge.errors import DeadlineError, JudgeError
+from judge.errors import ConfigError, DeadlineError, JudgeError
 
 _AT_ONCE = 32  # logins at a time: each takes some 50 ms of this machine's processor
 _GRACE = 2.0  # what looking a name up may take longer than its deadline, which nothing can stop
 
 
 @dataclass(frozen=True)
-class Member:
-    """A host and how to log in there."""
+class FleetHost:
+    """A host, and how to log in there or why that cannot be told."""
 
     host: Host
-    target: Target
+    login: Target | ConfigError
 
     @property
     def name(self) -> str:
         """Its name in the inventory."""
         return self.host.name
 
+    @property
+    def target(self) -> Target:
+        """How to log in there; raises the ConfigError that says why that cannot be told."""
+        if isinstance(self.login, ConfigError):
+            raise self.login
+        return self.login
 
-Reply = Answer | JudgeError
+
+def _with_login(host: Host) -> FleetHost:
+    """A host with its login, or with the fault in its settings."""
+    try:
+        return FleetHost(host, target(host))
+    except ConfigError as exc:
+        return FleetHost(host, exc)
+
+
+Reply = CommandResult | JudgeError
 
 
 class Fleet:
-    """The hosts that a command is about. Raises ConfigError when a host's login cannot be worked out."""
+    """The hosts that a command is about."""
 
     def __init__(self, hosts: Sequence[Host], timeout: float) -> None:
         """`timeout` in seconds is what each host has for login and answer."""
-        self.members = [Member(host, target(host)) for host in hosts]
+        self.members = [_with_login(host) for host in hosts]
         self.timeout = timeout
+        self.jumps = JumpHosts()
         self._open: dict[str, Connection] = {}
 
     def ask(self, script: Callable[[Host], str], *, root: bool = False) -> dict[str, Reply]:
@@ -48,7 +64,7 @@ class Fleet:
         turn = threading.Semaphore(_AT_ONCE)
         done: queue.SimpleQueue[tuple[str, Reply]] = queue.SimpleQueue()
 
-        def work(member: Member) -> None:
+        def work(member: FleetHost) -> None:
             with turn:
                 done.put((member.name, self._one(member, script(member.host), root=root)))
 
@@ -68,12 +84,12 @@ class Fleet:
             replies[name] = reply
         return replies
 
-    def _one(self, member: Member, script: str, *, root: bool) -> Reply:
+    def _one(self, member: FleetHost, script: str, *, root: bool) -> Reply:
         deadline = clock.Deadline(self.timeout)
         try:
             connection = self._open.get(member.name)
             if connection is None or not connection.alive:
-                connection = self._open[member.name] = Connection(member.target, deadline.left())
+                connection = self._open[member.name] = Connection(member.target, deadline.left(), self.jumps)
             return connection.run(script, deadline.left(), root=root)
         except JudgeError as exc:
             lost = self._open.pop(member.name, None)
@@ -89,6 +105,7 @@ class Fleet:
         """End all logins."""
         for connection in list(self._open.values()):
             connection.close()
+        self.jumps.close()
 
 
 def refused(replies: Mapping[str, Reply]) -> dict[str, str]:

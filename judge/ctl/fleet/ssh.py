@@ -1,17 +1,22 @@
-"""A login on one host over SSH, and commands there under a deadline.
+"""A login on one host over SSH, through jump hosts where it has some, and commands there under a deadline.
 
-Host keys are always checked, whatever the configuration says. Only keys log in, from files and from the agent. What a
-host answers is untrusted: it is bounded here and cleaned where it is shown.
+Host keys are always checked, those of jump hosts too, whatever the configuration says. Only keys log in, from files and
+from the agent. What a host answers is untrusted: it is bounded here and cleaned where it is shown.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import shlex
+import signal
 import socket
+import subprocess
+import tempfile
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
@@ -20,7 +25,8 @@ from paramiko.pkey import UnknownKeyType
 
 from judge import clock
 from judge.ctl.fleet.ssh_target import Target
-from judge.errors import ConfigError, DeadlineError, UnavailableError
+from judge.errors import ConfigError, DeadlineError, JudgeError, UnavailableError
+from judge.text import one_line
 
 MOST = 1 << 20  # bytes of an answer: a host must not fill this machine's memory
 _STEP = 0.5  # seconds after which a wait looks at its deadline
@@ -34,7 +40,7 @@ logging.getLogger("paramiko").propagate = False
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
     """What a command said and how it ended (-1: the host did not tell)."""
 
     code: int
@@ -45,11 +51,27 @@ class Answer:
 class Connection:
     """A login on one host."""
 
-    def __init__(self, target: Target, timeout: float) -> None:
+    def __init__(self, target: Target, timeout: float, jumps: JumpHosts) -> None:
         """Log in within `timeout` seconds; UnavailableError or ConfigError says in one sentence why not."""
         self.target = target
+        self._proxy: ProxyCommand | None = None
         deadline = clock.Deadline(timeout)
         known = _known_keys(target)
+        self._transport = paramiko.Transport(self._reach(jumps, deadline))
+        try:
+            self._open(known, deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def _reach(self, jumps: JumpHosts, deadline: clock.Deadline) -> socket.socket | paramiko.Channel:
+        """The way to the host's sshd: straight, through its jump host, or through its ProxyCommand."""
+        target = self.target
+        if target.jump:
+            return jumps.login(target.jump, deadline).forward(target, deadline)
+        if target.proxy:
+            self._proxy = ProxyCommand(target.proxy)
+            return self._proxy.socket
         try:
             sock = socket.create_connection((target.address, target.port), timeout=deadline.left())
         except OSError as exc:
@@ -58,12 +80,18 @@ class Connection:
             raise UnavailableError(msg) from None
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT)
-        self._transport = paramiko.Transport(sock)
+        return sock
+
+    def forward(self, target: Target, deadline: clock.Deadline) -> paramiko.Channel:
+        """A connection that this host makes to another one's sshd; UnavailableError when it does not."""
         try:
-            self._open(known, deadline)
-        except BaseException:
-            self.close()
-            raise
+            return self._transport.open_channel(
+                "direct-tcpip", (target.address, target.port), ("127.0.0.1", 0), timeout=deadline.left()
+            )
+        except (paramiko.SSHException, EOFError, OSError) as exc:
+            why = str(exc) or type(exc).__name__
+            msg = f"{target.address} port {target.port} cannot be reached from jump host {self.target.address}: {why}"
+            raise UnavailableError(msg) from None
 
     def _open(self, known: paramiko.hostkeys.HostKeys, deadline: clock.Deadline) -> None:
         transport, target = self._transport, self.target
@@ -85,7 +113,8 @@ class Connection:
             if deadline.over:
                 msg = f"{target.address} takes the connection and then says nothing for {deadline.seconds:g} s"
                 raise DeadlineError(msg) from None
-            msg = f"{target.address} port {target.port} does not speak SSH as expected: {exc or type(exc).__name__}"
+            why = (self._proxy.complaint() if self._proxy else "") or exc or type(exc).__name__
+            msg = f"{target.address} port {target.port} does not speak SSH as expected: {why}"
             raise UnavailableError(msg) from None
         transport.set_keepalive(_KEEPALIVE)
 
@@ -109,7 +138,7 @@ class Connection:
             msg += f"; try '{self.target.command}', and name the key in ansible_ssh_private_key_file"
         raise UnavailableError(msg)
 
-    def run(self, script: str, timeout: float, *, root: bool = False) -> Answer:
+    def run(self, script: str, timeout: float, *, root: bool = False) -> CommandResult:
         """Run a script of /bin/sh to its end; UnavailableError when the host dies, DeadlineError after `timeout` s.
 
         `root`: through sudo where the login is another user's. More than MOST bytes of output are cut off.
@@ -120,7 +149,7 @@ class Connection:
         for data in stream.read(timeout, deadline):
             out += data[: MOST - len(out)]
         code = stream.exit_code(deadline.left())
-        return Answer(code, out.decode(errors="replace"), stream.errors())
+        return CommandResult(code, out.decode(errors="replace"), stream.errors())
 
     def stream(self, script: str, timeout: float, *, root: bool = False) -> Stream:
         """Start a script of /bin/sh whose output is read as it comes."""
@@ -143,6 +172,8 @@ class Connection:
     def close(self) -> None:
         """End it; commands that still run lose their output."""
         self._transport.close()
+        if self._proxy:
+            self._proxy.close()
 
     def __enter__(self) -> Connection:
         """Use as a context manager."""
@@ -151,6 +182,85 @@ class Connection:
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         """Close it."""
         self.close()
+
+
+class ProxyCommand:
+    """A running shell command that passes bytes on to a host's sshd."""
+
+    def __init__(self, command: str) -> None:
+        self.socket, theirs = socket.socketpair()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- read after the command has ended
+        with theirs:
+            # A session of its own: it is ended with all that it started, and asks no terminal for a password.
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", f"exec {command}"], start_new_session=True,
+                stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=self._errors,
+            )  # fmt: skip
+
+    def complaint(self) -> str:
+        """The last line that it wrote on standard error, after it has ended; empty while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
+            self._process.wait(_STEP)
+            self._errors.seek(0, os.SEEK_END)
+            self._errors.seek(max(0, self._errors.tell() - 4096))
+            last = self._errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+            return f"its ProxyCommand ended: {one_line(last) or f'exit code {self._process.returncode}'}"
+        return ""
+
+    def close(self) -> None:
+        """End it."""
+        self.socket.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._errors.close()
+
+
+@dataclass
+class _JumpHost:
+    """The one login at a jump host; `failure` is why there is none, since the moment `failed`."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    connection: Connection | None = None
+    failure: JudgeError | None = None
+    failed: float = 0.0
+
+
+class JumpHosts:
+    """The logins at jump hosts: one at each, for all hosts behind it, as sshd refuses many logins at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._hosts: dict[Target, _JumpHost] = {}
+
+    def login(self, target: Target, deadline: clock.Deadline) -> Connection:
+        """The login at this jump host, made if there is none; the error says why not. Many threads call this."""
+        began = clock.monotonic()
+        with self._lock:
+            host = self._hosts.setdefault(target, _JumpHost())
+        if not host.lock.acquire(timeout=max(0.0, deadline.left())):
+            msg = f"jump host {target.address} did not answer within {deadline.seconds:g} s"
+            raise DeadlineError(msg)
+        try:
+            if host.connection and host.connection.alive:
+                return host.connection
+            if host.failure and host.failed >= began:  # another thread has just tried
+                raise host.failure
+            try:
+                host.connection = Connection(target, deadline.left(), self)
+            except JudgeError as exc:
+                host.failure = type(exc)(f"at jump host {target.place}: {exc}")
+                host.failed = clock.monotonic()
+                raise host.failure from None
+            return host.connection
+        finally:
+            host.lock.release()
+
+    def close(self) -> None:
+        """End them all."""
+        for host in list(self._hosts.values()):
+            if host.connection:
+                host.connection.close()
 
 
 class Stream:

@@ -13,7 +13,7 @@ from rich.text import Text
 from judge import kinds
 from judge.ctl import show
 from judge.ctl.fleet.inventory import Host
-from judge.ctl.fleet.machines import Member, Reply
+from judge.ctl.fleet.machines import FleetHost, Reply
 from judge.ctl.text import age
 from judge.errors import JudgeError
 from judge.text import one_line
@@ -27,7 +27,7 @@ _STATUS_MOST = 200
 
 
 @dataclass(frozen=True)
-class Unit:
+class UnitRow:
     """One unit's row. `fault`: empty, or missing, failed, stopped, restarting, unreachable."""
 
     host: str
@@ -57,17 +57,17 @@ def script(host: Host) -> str:
     return f"LC_ALL=C; export LC_ALL; printf 'uptime='; cat /proc/uptime; echo; exec {shlex.join(command)}"
 
 
-def units(member: Member, reply: Reply) -> list[Unit]:
+def units(member: FleetHost, reply: Reply) -> list[UnitRow]:
     """What a host's answer says, faults first; one row with the reason when there is none."""
     if isinstance(reply, JudgeError):
-        return [Unit(member.name, "", fault="unreachable", status=one_line(str(reply)))]
+        return [UnitRow(member.name, "", fault="unreachable", status=one_line(str(reply)))]
     if reply.code != 0:
         said = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
-        return [Unit(member.name, "", fault="unreachable", status=f"systemd cannot be asked: {said}")]
+        return [UnitRow(member.name, "", fault="unreachable", status=f"systemd cannot be asked: {said}")]
     return parse(reply.out, member.name, expected(member.host))
 
 
-def parse(text: str, host: str, wanted: Sequence[str]) -> list[Unit]:
+def parse(text: str, host: str, wanted: Sequence[str]) -> list[UnitRow]:
     """The blocks of `systemctl show` after a block with the uptime; expected units that are not in it are missing."""
     uptime: float | None = None
     blocks: dict[str, dict[str, str]] = {}
@@ -84,18 +84,18 @@ def parse(text: str, host: str, wanted: Sequence[str]) -> list[Unit]:
             blocks.setdefault(fields["Id"], fields)
     for name in wanted:
         blocks.setdefault(name, {"Id": name, "LoadState": "not-found"})
-    found = [_unit(host, fields, uptime, set(wanted)) for fields in blocks.values()]
-    return sorted(found, key=lambda one: (not one.fault, _order(one.unit, wanted), one.unit))
+    rows = [_unit(host, fields, uptime, set(wanted)) for fields in blocks.values()]
+    return sorted(rows, key=lambda row: (not row.fault, _order(row.unit, wanted), row.unit))
 
 
 def _order(unit: str, wanted: Sequence[str]) -> int:
     return wanted.index(unit) if unit in wanted else len(wanted)
 
 
-def _unit(host: str, fields: Mapping[str, str], uptime: float | None, wanted: set[str]) -> Unit:
+def _unit(host: str, fields: Mapping[str, str], uptime: float | None, wanted: set[str]) -> UnitRow:
     changed = _number(fields.get("StateChangeTimestampMonotonic"))
     restarts = _number(fields.get("NRestarts")) or 0
-    return Unit(
+    return UnitRow(
         host=host,
         unit=fields["Id"],
         fault=fault(fields, expected=fields["Id"] in wanted),
@@ -135,32 +135,32 @@ def _memory(text: str | None) -> int | None:
     return value if value is not None and value < 1 << 62 else None  # systemd says 2^64-1 for what is not counted
 
 
-def table(rows: Sequence[Unit]) -> Table:
+def table(rows: Sequence[UnitRow]) -> Table:
     """Host, unit, state, since, restarts, memory, status line."""
     grid = show.grid("host", "unit", "state", "for>", "restarts>", "memory>", "status…")
-    for one in rows:
-        style = "bold red" if one.fault else "green" if one.active in _RUNNING else "yellow"
-        state = one.active if one.sub in {"", one.active, "running"} else f"{one.active} ({one.sub})"
-        if one.fault in {"missing", "unreachable"}:
-            state = one.fault
+    for row in rows:
+        style = "bold red" if row.fault else "green" if row.active in _RUNNING else "yellow"
+        state = row.active if row.sub in {"", row.active, "running"} else f"{row.active} ({row.sub})"
+        if row.fault in {"missing", "unreachable"}:
+            state = row.fault
         grid.add_row(
-            one.host,
-            one.unit.removesuffix(".service"),
-            Text(("✗ " if one.fault else "") + state, style=style),
-            age(one.since),
-            Text(str(one.restarts) if one.unit else "", style="yellow" if one.restarts else ""),
-            "" if one.memory is None else show.size(one.memory),
-            Text(one.status, overflow="ellipsis", no_wrap=True),
+            row.host,
+            row.unit.removesuffix(".service"),
+            Text(("✗ " if row.fault else "") + state, style=style),
+            age(row.since),
+            Text(str(row.restarts) if row.unit else "", style="yellow" if row.restarts else ""),
+            "" if row.memory is None else show.size(row.memory),
+            Text(row.status, overflow="ellipsis", no_wrap=True),
         )
     return grid
 
 
-def summary(rows: Iterable[Unit]) -> tuple[str, bool]:
+def summary(rows: Iterable[UnitRow]) -> tuple[str, bool]:
     """One sentence about all rows, and whether all is well."""
     rows = list(rows)
-    faults = [one for one in rows if one.fault]
-    hosts = len({one.host for one in rows})
+    faults = [row for row in rows if row.fault]
+    hosts = len({row.host for row in rows})
     if not faults:
         return f"{len(rows)} units on {hosts} hosts: all are well", True
-    kinds = {kind: sum(one.fault == kind for one in faults) for kind in dict.fromkeys(one.fault for one in faults)}
+    kinds = {kind: sum(row.fault == kind for row in faults) for kind in dict.fromkeys(row.fault for row in faults)}
     return ", ".join(f"{count} {kind}" for kind, count in kinds.items()) + f" ({hosts} hosts)", False
