@@ -1,0 +1,95 @@
+"""The checkout as an Ansible collection: what its artefact has, what it never has, and that Ansible can use it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from judge import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+BESIDE = Path(sys.executable).parent
+
+
+def build(checkout: Path, output: Path) -> Path:
+    command = [BESIDE / "ansible-galaxy", "collection", "build", checkout, "--output-path", output]
+    subprocess.run(command, check=True, capture_output=True)
+    (artefact,) = output.glob("*.tar.gz")
+    return artefact
+
+
+def names(artefact: Path) -> set[str]:
+    with tarfile.open(artefact) as archive:
+        return {member.name for member in archive if not member.isdir()}
+
+
+@pytest.fixture(scope="module")
+def artefact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(ROOT, tmp_path_factory.mktemp("artefact"))
+
+
+def test_it_has_what_a_deployment_is_made_of_and_nothing_else(artefact: Path) -> None:
+    assert artefact.name == f"judge-cluster-{__version__}.tar.gz"
+    inside = names(artefact)
+    tops = {name.split("/")[0] for name in inside}
+    assert tops - {"judge"} == {
+        "CHANGELOG.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "meta", "playbooks", "plugins", "roles",
+    }  # fmt: skip
+    links = {link.resolve() for link in (ROOT / "plugins").rglob("*") if link.is_symlink()}
+    assert {name for name in inside if name.startswith("judge/")} == {str(link.relative_to(ROOT)) for link in links}
+    tracked = subprocess.run(
+        ["git", "ls-files", "playbooks", "plugins", "roles"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if tracked.returncode == 0:  # not so where the tests run outside a repository
+        assert set(tracked.stdout.split()) - inside == set()
+    assert not [name for name in inside if name.endswith((".pyc", ".token", ".key"))]
+
+
+def test_nothing_new_gets_in_by_itself(tmp_path: Path) -> None:
+    """A checkout with an inventory and other things that no list names: secrets most of all."""
+    (tmp_path / "galaxy.yml").write_text((ROOT / "galaxy.yml").read_text())
+    for name in ("README.md", "LICENSE", "roles/x/tasks/main.yml", "inventory/mine/secrets/admin.token", ".venv/x.py",
+                 "secrets/pki/ca.key", "lab/x.py", "tests/x.py", "judge/cli.py", "judge/boot/x.py", "judge/bundle/x.py",
+                 "molecule/x.yml", "pyproject.toml", "out/x", "my-notes", "new/x", "Makefile"):  # fmt: skip
+        (tmp_path / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "checkout" / name).write_text("x\n")
+    (tmp_path / "galaxy.yml").rename(tmp_path / "checkout/galaxy.yml")
+    inside = names(build(tmp_path / "checkout", tmp_path / "output"))
+    assert inside == {"FILES.json", "MANIFEST.json", "README.md", "LICENSE", "roles/x/tasks/main.yml"}
+
+
+def test_ansible_finds_its_playbooks_roles_and_modules(artefact: Path, tmp_path: Path) -> None:
+    install = [
+        BESIDE / "ansible-galaxy",
+        "collection",
+        "install",
+        "--offline",
+        artefact,
+        "--collections-path",
+        tmp_path,
+    ]
+    subprocess.run(install, check=True, capture_output=True)
+    environment = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(tmp_path)}
+    environment.pop("ANSIBLE_CONFIG", None)
+    for command in (
+        ["ansible-playbook", "judge.cluster.site", "--syntax-check", "-i", ROOT / "inventory/example/hosts.yml"],
+        ["ansible-doc", "--type", "role", "judge.cluster.executor"],
+        ["ansible-doc", "judge.cluster.judge_place"],
+    ):
+        done = subprocess.run(
+            [BESIDE / command[0], *command[1:]],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    meta = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())
+    assert meta["requires_ansible"].startswith(">=")
