@@ -128,11 +128,14 @@ class RpcClient:
     may take that long.
     """
 
-    def __init__(self, endpoints: Callable[[], list[str]], tls: Tls, timeout: float) -> None:
-        """`timeout` is the deadline in seconds of a call that names no other."""
+    def __init__(self, endpoints: Callable[[], list[str]], tls: Tls, timeout: float, first: str | None = None) -> None:
+        """`timeout` is the deadline in seconds of a call that names no other; `first` is asked before all others.
+
+        Later the endpoint that answered last is `first`.
+        """
         self._endpoints = endpoints
         self._timeout = timeout
-        self._good: str | None = None
+        self.first = first
         self._shuffle = random.Random()  # noqa: S311 - spreads clients over judicators, guards nothing
         self._http = httpx.Client(
             verify=client_context(tls),
@@ -163,10 +166,9 @@ class RpcClient:
             known = self._endpoints()
         endpoints = list(dict.fromkeys(known))
         self._shuffle.shuffle(endpoints)
-        good = self._good
-        if good in endpoints:
-            endpoints.remove(good)
-            endpoints.insert(0, good)
+        if self.first in endpoints:
+            endpoints.remove(self.first)
+            endpoints.insert(0, self.first)
         return endpoints
 
     def call(
@@ -270,7 +272,7 @@ class RpcClient:
                     file.write(piece)
             if digest.hexdigest() != sha:
                 raise UnavailableError(f"blob {sha} arrived damaged")
-            self._good = endpoint
+            self.first = endpoint
             return True
         return False
 
@@ -290,7 +292,7 @@ class RpcClient:
                 if verb == "HEAD" and answer.status_code == NotFoundError.http_status:
                     raise NotFoundError(f"{path} does not exist")
                 self._refused(endpoint, answer.status_code, body)
-            self._good = endpoint
+            self.first = endpoint
             return body
         return None
 
@@ -300,15 +302,15 @@ class RpcClient:
         try:
             yield
         except (httpx.TransportError, UnavailableError) as exc:
-            if self._good == endpoint:
-                self._good = None
+            if self.first == endpoint:
+                self.first = None
             tries.failed(endpoint, exc)
 
     def _refused(self, endpoint: str, status: int, body: bytes) -> None:
         """Raise what the server answered; an answer of its own choice proves that the endpoint lives."""
         error = error_from(status, body)
         if not isinstance(error, UnavailableError):
-            self._good = endpoint
+            self.first = endpoint
         raise error
 
     @staticmethod

@@ -184,18 +184,35 @@ def test_a_check_that_fails_itself_ends_the_daemon(work, monkeypatch, caplog, ki
 # -- three members and more --------------------------------------------------------------------------------------------
 
 
-def test_lost_disks_removals_and_leaving(work):
-    with cluster(work, 3, spare=1) as (m1, m2, m3, m4):
-        with m1.etcd() as etcd:
+@pytest.fixture(scope="class")
+def three(tmp_path_factory):
+    """Three members with a value, and the host of a fourth; every test leaves the three at work."""
+    with cluster(tmp_path_factory.mktemp("three"), 3, spare=1) as hosts:
+        with hosts[0].etcd() as etcd:
             etcd.put("sentinel", "kept")
+        yield hosts
+        for host in hosts[:3]:
+            host.process.kill()
 
-        # -- grow by one, as a learner first
+
+class TestThree:
+    """What comes and goes beside members that stay."""
+
+    @pytest.fixture(autouse=True)
+    def kept(self, three):
+        yield
+        m1, m2, m3, _ = three
+        m1.wait_voters(m1, m2, m3)
+        with m1.etcd() as etcd:
+            assert etcd.get("sentinel").value == "kept"
+
+    def test_one_more_comes_as_a_learner_and_leaves_for_good(self, three):
+        """Its server ends with 0; the daemon knows that it was meant and stays down."""
+        m1, m2, m3, m4 = three
         m4.start()
         m1.wait_voters(m1, m2, m3, m4)
         m4.says("added to the cluster as learner")
         m4.says("was promoted")
-
-        # -- leave for good: the server ends with 0, the daemon knows that it was meant and stays down
         assert "has left the cluster of 4" in leave(m4.config.model_copy(update={"stop_grace": 10.0}))
         assert m4.ended() == EXIT_REFUSED
         m4.says("member 'm4' has left the cluster for good")
@@ -203,25 +220,28 @@ def test_lost_disks_removals_and_leaving(work):
         m1.wait_voters(m1, m2, m3)
         assert m4.start().ended() == EXIT_REFUSED
 
-        # -- removed by hand: it ends with 0, is found to be removed, and joins again under a new identity
+    def test_one_that_was_removed_by_hand_joins_again_under_a_new_identity(self, three):
+        m1, _, m3, _ = three
         with m1.etcd() as etcd:
             old = next(member.id for member in etcd.members() if member.name == "m3")
             wait_for(lambda: _removed(etcd, old), what="the removal")
         m3.says("etcd ended with code")
         m3.says(f"member {old:x} was removed from the cluster; 'm3' is still listed, so it joins again")
+
+    @pytest.mark.parametrize("record", [True, False])
+    def test_a_wiped_disk_under_a_known_identity(self, three, record):
+        """With the record of the join and without; the config still says initialise."""
+        m1, m2, m3, _ = three
+        before = _id(m1, "m3")
+        m3.stop(signal.SIGKILL)
+        wait_for(lambda: not _listening(m3), what="the server to end with its daemon")
+        shutil.rmtree(m3.data / "data" if record else m3.data)
+        m3.start().says(f"removing member {before:x}: the disk of 'm3' is empty")
         m1.wait_voters(m1, m2, m3)
+        assert _id(m1, "m3") != before
 
-        # -- a wiped disk under a known identity, with the record and without: the config still says initialise
-        for lost in (m3.data / "data", m3.data):
-            before = _id(m1, "m3")
-            m3.stop(signal.SIGKILL)
-            wait_for(lambda: not _listening(m3), what="the server to end with its daemon")
-            shutil.rmtree(lost)
-            m3.start().says(f"removing member {before:x}: the disk of 'm3' is empty")
-            m1.wait_voters(m1, m2, m3)
-            assert _id(m1, "m3") != before
-
-        # -- another member is down as well: a wiped one hears no quorum, and waits
+    def test_a_wiped_disk_while_another_member_is_down_hears_no_quorum_and_waits(self, three):
+        _, m2, m3, _ = three
         m2.stop(signal.SIGKILL)
         m3.stop(signal.SIGKILL)
         shutil.rmtree(m3.data)
@@ -229,11 +249,6 @@ def test_lost_disks_removals_and_leaving(work):
         m3.start().says("there is no quorum behind", times=said + 1)
         assert not (m3.data / "data").exists()
         m2.start()
-        m1.wait_voters(m1, m2, m3)
-        with m1.etcd() as etcd:
-            assert etcd.get("sentinel").value == "kept"
-        for host in (m1, m2, m3):
-            host.process.kill()
 
 
 def _removed(etcd, member_id):

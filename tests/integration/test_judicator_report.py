@@ -404,7 +404,7 @@ def test_two_judicators_never_hand_out_twice(world: World) -> None:
 
     def judge(number: int) -> None:
         executor = world.executor(f"x{number}", slots=2)
-        executor.rpc._good = world.judicators[number % 2].address
+        executor.rpc.first = world.judicators[number % 2].address
         done: list[m.Completed] = []
         while True:
             added = executor.report(*done).add

@@ -59,7 +59,7 @@ def test_a_task_added_at_another_judicator_wakes_too(world: World, pool: concurr
     one, two = world.judicator("j1"), world.judicator("j2")
     wait_for(lambda: one.judicator.follower.alive, what="the change stream")
     executor = world.executor()
-    executor.rpc._good = one.address
+    executor.rpc.first = one.address
     executor.report()
     waiting = pool.submit(timed, executor)
     parked(one)
@@ -130,7 +130,7 @@ def test_a_cancellation_at_another_judicator_reaches_the_executor(
     one, two = world.judicator("j1"), world.judicator("j2")
     wait_for(lambda: one.judicator.follower.alive, what="the change stream")
     executor = world.executor()
-    executor.rpc._good = one.address
+    executor.rpc.first = one.address
     task = only(world, two).call("add", source(), m.AddReply).task.id
     executor.report()
     assert task in executor.work
@@ -173,7 +173,7 @@ def test_get_waits_for_the_verdict_and_for_versions(world: World, pool: concurre
     one, two = world.judicator("j1"), world.judicator("j2")
     wait_for(lambda: two.judicator.follower.alive, what="the change stream")
     people, executor = world.client(), world.executor()
-    executor.rpc._good = one.address
+    executor.rpc.first = one.address
     task = people.call("add", source(), m.AddReply).task
     here, there = only(world, one), only(world, two)
 
@@ -218,7 +218,7 @@ def test_without_a_change_stream_everyone_is_woken_each_second(
     world.raw.admin.command("killAllSessionsByPattern", [])
     wait_for(lambda: not one.judicator.follower.alive, what="a dead change stream")
     executor = world.executor()
-    executor.rpc._good = one.address
+    executor.rpc.first = one.address
     executor.report()
     waiting = pool.submit(timed, executor)
     task = only(world, two).call("add", source(), m.AddReply).task.id
@@ -228,7 +228,7 @@ def test_without_a_change_stream_everyone_is_woken_each_second(
         "change stream is away" in text for text in only(world, one).call("status", m.Empty(), StatusReply).warnings
     )
     watching = pool.submit(only(world, one).call, "get", m.GetRequest(id=task, wait=10), m.Task)
-    executor.rpc._good = two.address
+    executor.rpc.first = two.address
     started = time.monotonic()
     executor.report(accepted(executor.work[task]))
     assert watching.result().verdict == "AC"
@@ -240,7 +240,7 @@ def test_a_killed_change_stream_is_opened_again(world: World, pool: concurrent.f
     follower = one.judicator.follower
     wait_for(lambda: follower.alive, what="the change stream")
     executor = world.executor()
-    executor.rpc._good = one.address
+    executor.rpc.first = one.address
     executor.report()
     waiting = pool.submit(timed, executor)
     parked(one)
@@ -260,7 +260,7 @@ def test_what_another_judicator_gives_back_wakes_here(
     one, two = world.judicator("j1"), world.judicator("j2")
     wait_for(lambda: one.judicator.follower.alive, what="the change stream")
     people, here, there = only(world, two), world.executor("e1"), world.executor("e2")
-    here.rpc._good, there.rpc._good = one.address, two.address
+    here.rpc.first, there.rpc.first = one.address, two.address
     task = people.call("add", source(), m.AddReply).task.id
     there.report()
     here.report()

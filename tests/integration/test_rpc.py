@@ -91,10 +91,8 @@ def http_answer(body: bytes, status: str = "200 OK") -> bytes:
 
 
 def client_of(world: World, *addresses: str, timeout: float = 3.0) -> RpcClient:
-    made = RpcClient(lambda: list(addresses), world.tls("gw", "gateway"), timeout)
-    # The order is random without a last good endpoint.
-    made._good = addresses[0] if addresses else None
-    return world.stack.enter_context(made)
+    first = addresses[0] if addresses else None
+    return world.stack.enter_context(RpcClient(lambda: list(addresses), world.tls("gw", "gateway"), timeout, first))
 
 
 # --- who may call ----------------------------------------------------------------------------------------------
@@ -319,7 +317,7 @@ def test_a_dead_endpoint_costs_nothing_and_the_good_one_is_remembered(world: Wor
     started = time.monotonic()
     client.call("ping", m.Empty(), m.Pong)
     assert time.monotonic() - started < 0.5
-    assert client._good == world.judicators[0].address
+    assert client.first == world.judicators[0].address
 
 
 def test_a_silent_endpoint_gets_only_its_share_of_the_deadline(world: World) -> None:
