@@ -1,4 +1,4 @@
-"""Where servers are reached, as people write it: what is wrong with an address or a URL, in words. Pure functions.
+"""Where servers are reached, as people write it: what is wrong with an address or a URL, in words; what it means.
 
 Hosts are names or IPv4 addresses. An IPv6 address is taken in the URL of a gateway only, where it goes to one library;
 elsewhere the same text is read by etcd, MongoDB, gRPC and configuration templates, which differ about brackets.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from urllib.parse import SplitResult, urlsplit
 
 _SIX = "an IPv6 address cannot stand here; give its host a name that resolves to it"
@@ -15,6 +16,19 @@ _NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,252})\Z")
 _HOST_PORT = "expected HOST:PORT, as in 127.0.0.1:2379"
 _BARE = "expected a URL without a path, as in http://127.0.0.1:2379"
 _PAGE = "expected a URL, as in http://127.0.0.1:8080/api/v1/alive"
+
+
+def split(address: str) -> tuple[str, int]:
+    """Host, without brackets, and port of a `HOST:PORT` in which `host_port` found nothing wrong."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def listen(address: str, backlog: int | None = None) -> socket.socket:
+    """A socket that listens at `HOST:PORT`, of an IPv6 address, too. Raises OSError."""
+    host, port = split(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=backlog)
 
 
 def host_port(text: str) -> str | None:

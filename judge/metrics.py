@@ -10,6 +10,7 @@ import threading
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
+from judge import endpoint
 from judge.errors import RefusedError
 from judge.hangup import hang_up
 
@@ -22,11 +23,8 @@ def serve(address: str | None) -> None:
     """Serve /metrics on `host:port` from a thread; None means no metrics. RefusedError when the port is in use."""
     if address is None:
         return
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, int(port)), family=family)
+        listener = endpoint.listen(address)
     except OSError as exc:
         reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
         msg = f"metrics address {address} cannot be used: {reason}; choose a free port under 'metrics'"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from judge import clock
+from judge import clock, endpoint
 
 SILENCE = 30.0  # seconds without WATCHDOG=1 from a loop that reports every second or so
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
@@ -29,8 +29,7 @@ async def probe(target: str, seconds: float) -> str:
         async with asyncio.timeout(seconds):
             if target.startswith("http"):
                 return await _page(target)
-            host, _, port = target.rpartition(":")
-            _, writer = await asyncio.open_connection(host, int(port))
+            _, writer = await asyncio.open_connection(*endpoint.split(target))
             writer.close()
             return ""
     except TimeoutError:

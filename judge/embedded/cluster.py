@@ -259,8 +259,8 @@ def configs(
     endpoint = f"{HOST}:{ports.etcd}"
     client, peer = f"https://{endpoint}", f"https://{HOST}:{ports.etcd_peer}"
     mongod = f"{HOST}:{ports.mongodb}"
-    found: list[Daemon] = [
-        EtcdConfig(
+    return {
+        "etcd": EtcdConfig(
             name="etcd",
             data_dir=data / "etcd",
             client=client,
@@ -276,7 +276,7 @@ def configs(
             tls=member,
             peer_tls=member,
         ),
-        MongodbConfig(
+        "mongodb": MongodbConfig(
             name="mongodb",
             binary=mongod_program(),
             data_dir=data / "mongodb",
@@ -289,7 +289,7 @@ def configs(
             key_file=directory.mongodb_key,
             tls=server,
         ),
-        JudicatorConfig(
+        "judicator": JudicatorConfig(
             name="judicator",
             listen=f"{HOST}:{ports.judicator}",
             address=f"{HOST}:{ports.judicator}",
@@ -301,7 +301,7 @@ def configs(
             task_expiry=8.0,
             executor_expiry=8.0,
         ),
-        ExecutorConfig(
+        "executor": ExecutorConfig(
             name=EXECUTOR,
             work_dir=data / "executor",
             tls=executor,
@@ -312,7 +312,7 @@ def configs(
             allow_weak_sandbox=weak,
             cgroup=f"judge-{name}",
         ),
-        GatewayConfig(
+        "gateway": GatewayConfig(
             name="gateway",
             listen=f"{HOST}:{ports.gateway}",
             run_dir=directory.run_dir / "uwsgi",
@@ -322,8 +322,7 @@ def configs(
             session_key=directory.etc / "session.key",
             secure_cookies=False,  # plain HTTP, on loopback only
         ),
-    ]
-    return dict(zip(("etcd", "mongodb", "judicator", "executor", "gateway"), found, strict=True))
+    }
 
 
 def boot_config(directory: Directory, cluster: ClusterFile, services: dict[str, Daemon]) -> BootConfig:

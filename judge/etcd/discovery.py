@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import dns.exception
 import dns.resolver
 
+from judge import endpoint
 from judge.config import EtcdConfig
 
 _LIFETIME = 3.0  # seconds for one DNS question
@@ -62,7 +63,7 @@ def find_by_dns(name: str, port: int, *, tls: bool = False, resolver: dns.resolv
 def find_others(config: EtcdConfig, resolver: dns.resolver.Resolver | None = None) -> Found:
     """All members but this one, from the list and from DNS."""
     mine = host_port(config.client)
-    host, _, port = mine.rpartition(":")
+    host, port = endpoint.split(mine)
     own = {mine} | {f"{address}:{port}" for address in _addresses(host)}
     if config.mode == "proxy":
         own = {config.proxy_listen}

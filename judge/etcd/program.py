@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from judge import clock
+from judge import clock, endpoint
 from judge.config import EtcdConfig, Tls
 from judge.errors import ConfigError, RefusedError
 from judge.etcd.planner import Peer
@@ -207,12 +207,11 @@ def wait_for_ports(addresses: Sequence[str], seconds: float) -> None:
     """
     deadline = clock.Deadline(seconds)
     for address in addresses:
-        host, _, port = address.rpartition(":")
         while True:
             try:
                 with socket.socket() as probe:
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    probe.bind((host, int(port)))
+                    probe.bind(endpoint.split(address))
                 break
             except OSError as exc:
                 if deadline.over:

@@ -14,7 +14,7 @@ from pathlib import Path
 from prometheus_client import REGISTRY, Gauge
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from judge import clock, config, files, metrics
+from judge import clock, config, endpoint, files, metrics
 from judge.config import Check, GatewayConfig
 from judge.errors import ConfigError, JudgeError, RefusedError
 from judge.gateway import auth, uwsgi
@@ -108,13 +108,10 @@ def bind(listen: str, wait: float = _PORT_WAIT) -> socket.socket:
 
     It is given `wait` seconds, since a daemon that was just killed may need a moment to be gone.
     """
-    host, _, port = listen.rpartition(":")
-    host = host.strip("[]")
     deadline = clock.Deadline(wait)
     while True:
         try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            return socket.create_server((host, int(port)), family=family, backlog=_somaxconn())
+            return endpoint.listen(listen, _somaxconn())
         except OSError as exc:
             reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
         if deadline.over:

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from judge import clock
+from judge import clock, endpoint
 from judge.config import MongodbConfig
 from judge.errors import RefusedError
 from judge.mongodb.data import TLS_FILE, write_private
@@ -105,14 +105,9 @@ def resolve(binary: str) -> Path:
     return path
 
 
-def port_of(address: str) -> int:
-    """The port of `host:port`."""
-    return int(address.rpartition(":")[2])
-
-
 def check_port(config: MongodbConfig, patience: float = 5.0) -> None:
     """RefusedError when another program listens where mongod shall; waits `patience` seconds for a dying one."""
-    port = port_of(config.address)
+    port = endpoint.split(config.address)[1]
     deadline = clock.Deadline(patience)
     for host in config.listen:
         while True:
@@ -145,7 +140,7 @@ def command(config: MongodbConfig, binary: Path) -> list[str]:
     line = [
         str(binary),
         "--dbpath", str(config.data_dir),
-        "--port", str(port_of(config.address)),
+        "--port", str(endpoint.split(config.address)[1]),
         "--bind_ip", ",".join(config.listen),
         "--replSet", config.replica_set,
         "--wiredTigerCacheSizeGB", f"{config.cache_gib:g}",

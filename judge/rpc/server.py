@@ -22,7 +22,7 @@ from aiohttp.http import HttpProcessingError
 from prometheus_client import Counter, Histogram
 from pydantic import ValidationError
 
-from judge import clock
+from judge import clock, endpoint
 from judge.errors import (
     FieldError,
     ForbiddenError,
@@ -374,7 +374,6 @@ class Server:
 
     async def start(self, listen: str, context: ssl.SSLContext, grace: float) -> None:
         """Listen on `host:port`; `grace` seconds is what requests in flight get at stop. RefusedError: port in use."""
-        host, _, port = listen.rpartition(":")
         # A caller that hangs up cancels its handler, so that nobody is woken for an executor that is gone.
         self._runner = web.AppRunner(
             self._app.build(),
@@ -388,7 +387,7 @@ class Server:
         self._count_connections()
         self._listener = TlsListener(self._runner.server, context)  # type: ignore[arg-type]
         try:
-            await self._listener.start(host.strip("[]"), int(port))
+            await self._listener.start(*endpoint.split(listen))
         except OSError as exc:
             await self._runner.cleanup()
             reason = exc.strerror or str(exc)

@@ -114,3 +114,15 @@ def test_judgectl_says_what_is_wrong_with_a_server(server, tmp_path: Path, monke
     (tmp_path / "client.yml").write_text(f"server: '{server}'\ntoken_file: token\n")
     with pytest.raises(ConfigError, match="server: expected a URL"):
         context.from_file(tmp_path / "client.yml")
+
+
+@given(st.sampled_from(["127.0.0.1", "localhost", "h-1.example", "::1"]), st.integers(0, 65535))
+def test_an_address_is_taken_apart(host, port):
+    written = f"[{host}]" if ":" in host else host
+    assert endpoint.split(f"{written}:{port}") == (host, port)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_listening_at_an_address_that_is_taken_is_an_error(host):
+    with endpoint.listen(f"{host}:0") as first, pytest.raises(OSError, match="in use"):
+        endpoint.listen(f"{host}:{first.getsockname()[1]}")
