@@ -1,0 +1,201 @@
+"""One attempt at a job in one slot: what the slot that judges and one that helps have in common.
+
+An attempt has a sandbox for the submission, its program and validator, the runner of their commands, and the account of
+what they have taken; it tells main how far it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from judge import clock
+from judge.executor.channel import Job, Progress
+from judge.executor.slot.account import Account
+from judge.executor.slot.builds import Builds
+from judge.executor.slot.duration import DurationEstimator
+from judge.executor.slot.memory_budget import JobLimits, job_limits
+from judge.executor.slot.parallel.shared_queue import JudgedTest, Sharing
+from judge.executor.slot.program import Box, Program, included, plan, plan_program
+from judge.executor.slot.run_lock import RunLock
+from judge.executor.slot.runner import Runner
+from judge.executor.slot.testing import Case, Tester
+from judge.executor.slot.validation import CustomValidator
+from judge.executor.verdict import GRACE
+from judge.languages.table import Language
+from judge.model.messages import Status
+from judge.model.problem import ProblemType
+
+# The slot says that it is nearly free when it expects to be so within this many seconds (docs/executor.md).
+LOOKAHEAD = 0.1
+# Progress is told at most this often, in seconds.
+PROGRESS_EVERY = 0.1
+# A slot that waits for its turn tells main that it lives, every so many seconds.
+WAITING_EVERY = 5.0
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a slot has to judge with, one job after another.
+
+    `take` hands out sandboxes, `leave` ends them, at once or later, `prepare` makes the next one; `tell` carries
+    progress to main; `outputs` is where outputs go that are too big for a result, `builds` where built validators are
+    kept; a `cancel_fd` that becomes readable ends the job. `memory` is what this host can give one run, in bytes;
+    `where` names slot and core, in results and log lines; `run_lock` takes turns with the other slots, `sharing` gives
+    tests to those that are idle.
+    """
+
+    take: Callable[[], Box]
+    tell: Callable[[Progress], None]
+    table: Mapping[str, Language]
+    outputs: Path
+    cancel_fd: int | None = None
+    weak: bool = False
+    where: str = ""
+    prepare: Callable[[], None] = lambda: None
+    leave: Callable[[Box], None] = lambda box: box.close()
+    durations: DurationEstimator = field(default_factory=DurationEstimator)
+    builds: Path | None = None
+    memory: int | None = None
+    sharing: Sharing | None = None
+    run_lock: RunLock = field(default_factory=lambda: RunLock(None))
+
+
+class Teller:
+    """Tells main how far an attempt is, and, once, that the slot will soon be free."""
+
+    def __init__(self, tell: Callable[[Progress], None], claim: str, expected: float) -> None:
+        """`expected`: how many seconds the whole attempt should take."""
+        self._tell = tell
+        self._claim = claim
+        self._expected = expected
+        self._nearly = False
+        self._last = Progress(claim=claim, status=Status.COMPILING)
+        self.begin = self._told = clock.monotonic()
+        if self._soon(expected):
+            tell(Progress(claim=claim, status=Status.COMPILING, nearly=True))
+
+    def _soon(self, seconds: float) -> bool:
+        soon = not self._nearly and seconds <= LOOKAHEAD
+        self._nearly = self._nearly or soon
+        return soon
+
+    def say(self, progress: Progress) -> None:
+        """Tell main, and remember what was told."""
+        self._last, self._told = progress.model_copy(update={"nearly": False}), clock.monotonic()
+        self._tell(progress)
+
+    def again(self) -> None:
+        """Tell main the same once more."""
+        self.say(self._last)
+
+    def alive(self) -> None:
+        """Tell main, now and then, that this slot waits and lives."""
+        if clock.monotonic() - self._told >= WAITING_EVERY:
+            self.again()
+
+    def shares(self) -> None:
+        """Tell main that other slots can run tests."""
+        self.say(self._last.model_copy(update={"status": Status.RUNNING, "share": True}))
+
+    def left(self, done: int, count: int, begin: float) -> float:
+        """For how many seconds the tests should go on, which began at `begin`; infinity when unknown.
+
+        By those that are done, and by how long earlier jobs of its kind took.
+        """
+        now = clock.monotonic()
+        left = (now - begin) / done * (count - done) if done else math.inf
+        return min(left, self._expected - (now - self.begin))
+
+    def tests(self, done: int, count: int, begin: float) -> None:
+        """Tell main how many tests are done, not too often, and whether the slot is nearly free."""
+        soon = self._soon(self.left(done, count, begin))
+        if done == 0 or soon or clock.monotonic() - self._told >= PROGRESS_EVERY:
+            progress = f"{done}/{count}"
+            self.say(Progress(claim=self._claim, status=Status.RUNNING, progress=progress, nearly=soon))
+
+
+class Attempt:
+    """One job and what it takes. Methods raise UsageError when this executor cannot judge it."""
+
+    def __init__(self, means: Means, job: Job, expected: float = math.inf) -> None:
+        """`expected`: how many seconds it should take."""
+        self.means = means
+        self.job = job
+        self.manifest = job.data.manifest if job.data is not None else None
+        assignment = job.assignment
+        # What every log line about this task begins and ends with.
+        self.named = (assignment.id, assignment.attempt, means.where, assignment.trace)
+        self.teller = Teller(means.tell, assignment.claim, expected)
+        self.account = Account(assignment.allowance, problem=job.data is not None)
+        self.runner = Runner(means.run_lock, means.cancel_fd, self.teller.alive)
+        # Where a run ends whatever its limits, on the runner's clock.
+        self.bound = math.inf
+
+    def limits(self) -> JobLimits:
+        """The limits of all that is run, within the memory that this executor has for it."""
+        return job_limits(self.job, self.means.memory, self.means.table)
+
+    def program(self, limits: JobLimits) -> Program:
+        """How to build and run the submission here."""
+        job, manifest = self.job, self.manifest
+        submission = job.assignment.submission
+        extra = included(manifest, submission.language, job.data.files) if job.data is not None and manifest else {}
+        return plan(submission, limits.run, self.means.table, extra)
+
+    def validator(self, limits: JobLimits) -> CustomValidator | None:
+        """The problem's own validator, ready to be built."""
+        manifest, data, means = self.manifest, self.job.data, self.means
+        if manifest is None or data is None or manifest.validator is None:
+            return None
+        contents = {name: Path(data.files[sha]).read_bytes() for name, sha in manifest.validator.files.items()}
+        program = plan_program(manifest.validator, contents, means.table, limits.validation)
+        builds = Builds(means.builds or means.outputs)
+        return CustomValidator(program, means.take, self.runner.run, builds, limits.compile, self.runner.wait)
+
+    @contextlib.contextmanager
+    def create_files(self, files: Mapping[str, bytes]) -> Iterator[Box]:
+        """The sandbox with the submission in it (seed: create_file); gone with all in it at the end (clean_file)."""
+        box = self.means.take()
+        try:
+            for name, data in files.items():
+                box.put(name, data)
+            yield box
+        finally:
+            self.means.leave(box)
+
+    def tester(
+        self,
+        box: Box,
+        program: Program,
+        validator: CustomValidator | None,
+        keep: Callable[[int, int], None] | None = None,
+    ) -> Tester:
+        """What runs tests in this box; `keep` is given the whole output of each, as a descriptor and its size."""
+        manifest = self.manifest
+        return Tester(
+            program=program,
+            run=lambda command: self.runner.run(box, command),
+            pair=lambda mine, judge, its, most: self.runner.pair((box, judge.box()), (mine, its), most),
+            validator=validator,
+            interactive=manifest is not None and ProblemType.INTERACTIVE in manifest.type,
+            passes=manifest.passes if manifest is not None else 1,
+            keep=keep,
+            left=lambda: self.bound - self.runner.busy(),
+        )
+
+    def test(self, tester: Tester, case: Case) -> JudgedTest:
+        """Run one test, with the grace that those have which may be repeated."""
+        begin = self.runner.busy()
+        self.bound = begin + self.account.left
+        test, judged, near = tester.test(case, GRACE if self.account.repeatable else 0.0)
+        return JudgedTest(
+            test=test,
+            score=judged.score,
+            multiplier=judged.multiplier,
+            seconds=self.runner.busy() - begin,
+            near=near and self.account.repeatable,
+        )

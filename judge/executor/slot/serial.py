@@ -1,0 +1,120 @@
+"""The tests of one attempt in the order of one slot: which run, are repeated and count, and what they come to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from judge import clock
+from judge.executor.slot import truncation
+from judge.executor.slot.attempt import Attempt
+from judge.executor.slot.parallel.schedule import Schedule
+from judge.executor.slot.parallel.shared_queue import JudgedTest
+from judge.executor.slot.testing import Case, Tester
+from judge.executor.verdict import total_time_verdict
+from judge.model.messages import Repeated, Result, TestResult, Verdict
+
+
+class SerialJudge:
+    """Runs tests one after another (`step`), or takes in what others ran (`note`); the account is the same."""
+
+    def __init__(self, attempt: Attempt, tester: Tester, tests: Sequence[Case]) -> None:
+        """`tests` are in judging order."""
+        self._attempt = attempt
+        self._tester = tester
+        self._cases = {case.name: case for case in tests}
+        self._count = len(tests)
+        self.names = list(self._cases)
+        self.schedule = Schedule(attempt.manifest, self.names, full=attempt.job.assignment.submission.mode == "full")
+        self._noted: dict[str, JudgedTest] = {}
+        self._budget = truncation.OutputBudget()
+        self._begin = clock.monotonic()
+        self._reason = ""
+
+    @property
+    def open(self) -> int:
+        """How many tests have no result yet; 0 where some have the same name, so that they cannot be told apart."""
+        return self._count - len(self._noted) if self._count == len(self.names) else 0
+
+    @property
+    def left(self) -> float:
+        """For how many seconds these should go on; infinity when unknown."""
+        return self._attempt.teller.left(len(self._noted), self._count, self._begin)
+
+    def run(self, name: str) -> JudgedTest:
+        """Run one test in this slot."""
+        self._attempt.teller.tests(len(self._noted), self._count, self._begin)
+        return self._attempt.test(self._tester, self._cases[name])
+
+    def step(self) -> None:
+        """Run the next test, and note it."""
+        self.note(self.run(self.schedule.first))
+
+    def note(self, found: JudgedTest) -> None:
+        """Take in what a test came to; whatever is due then counts, perhaps after a repetition."""
+        attempt, schedule = self._attempt, self.schedule
+        self._noted[found.test.name] = found
+        attempt.runner.runs += found.runs
+        attempt.runner.overhead += found.overhead
+        schedule.note(found.test.name, found.judged)
+        while (due := schedule.due) is not None:
+            settled = self._noted[due] = self._settled(self._cases[due], self._noted[due])
+            schedule.count(settled.judged)
+            self._budget.trim(settled.test)
+            if attempt.account.over and not schedule.over:
+                schedule.end()
+                self._reason = attempt.account.sentence
+
+    def _settled(self, case: Case, found: JudgedTest) -> JudgedTest:
+        """What a test comes to whose turn it is to count: repeated when it is near a limit, and paid for."""
+        account = self._attempt.account
+        account.spend(found.seconds)
+        if found.near and not account.over:
+            refusal = account.refusal(found.seconds)
+            if not refusal:
+                found, refusal = self._repeat(case, found)
+            if refusal:
+                found.test.reason = f"{found.test.reason}; not repeated: {refusal}"
+        if account.over:
+            used = found.test.model_dump(include={"name", "cpu", "wall", "memory", "repeated"})
+            ruling = total_time_verdict(account.sentence)
+            found = JudgedTest(test=TestResult(**used, verdict=ruling.verdict, reason=ruling.reason))
+        return found
+
+    def _repeat(self, case: Case, first: JudgedTest) -> tuple[JudgedTest, str]:
+        """Run a test once more, alone if that can be had; why its first run counts after all, or nothing."""
+        attempt, account = self._attempt, self._attempt.account
+        runner, lock = attempt.runner, attempt.means.run_lock
+        with runner.alone(first.seconds, account.alone_left) as alone:
+            begin = runner.busy()
+            rest = account.alone_left - lock.closed if alone else math.inf
+            attempt.bound = begin + min(account.left, rest)
+            test, judged, _ = self._tester.test(case, 0.0)
+            seconds = runner.busy() - begin
+        late = account.spent + seconds < account.total and seconds >= rest
+        account.spend(seconds)
+        account.repeated(lock.closed)
+        if late:
+            return first, account.no_time_alone
+        test.repeated = Repeated(cpu=first.test.cpu, wall=first.test.wall, exclusive=alone)
+        return JudgedTest(test=test, score=judged.score, multiplier=judged.multiplier), ""
+
+    def conclude(self, result: Result) -> Verdict:
+        """Write what the tests came to into the result."""
+        stand, counted = self.schedule.stand, self.schedule.counted
+        tests = [self._noted[name].test for name in self.names if name in counted]
+        result.reason = self._reason
+        for test in tests:
+            test.score = counted[test.name].score
+            result.cpu = max(result.cpu, test.cpu)
+            result.wall = max(result.wall, test.wall)
+            result.memory = max(result.memory, test.memory)
+            if test.name == stand.failed:
+                ended = f"; {result.reason}" if result.reason and test.reason != result.reason else ""
+                result.reason = f"test {test.name}: {test.reason}{ended}"
+        failing = next((test for test in tests if test.name == stand.failed), None)
+        if stand.error and (failing is None or failing.verdict is not Verdict.JE):
+            result.reason = stand.error
+        result.tests = tests
+        result.failed_test, result.score, result.groups = stand.failed, stand.score, stand.groups
+        return stand.verdict
