@@ -1,4 +1,4 @@
-"""The tests of one attempt on several slots: the slot that judges shares them where that is worth it, and coordinates."""
+"""The tests of one attempt on several slots: the slot that judges shares them where that pays, and coordinates."""
 
 from __future__ import annotations
 
