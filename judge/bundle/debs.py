@@ -63,7 +63,7 @@ def derive_sources(targets: str, own: str, release: str) -> list[str]:
         if own and component == "main" and re.fullmatch(rf"{own}(-updates|-security)?", suite):
             lines.append(f"deb [signed-by={_KEYRING}] {uri} {release}{suite.removeprefix(own)} main")
     if not lines:
-        msg = "this controller's apt knows no Debian archive to take packages from; set bundle_apt_sources to its lines"
+        msg = "this controller's apt knows no Debian archive; set judge_bundle_apt_sources to the lines of one"
         raise BundleError(msg)
     return sorted(set(lines))
 
@@ -114,7 +114,9 @@ class Apt:
         found = parse_uris(told)
         unknown = sum(line.startswith("'") for line in told.splitlines()) - len(found)
         if unknown or not found:
-            msg = f"apt told no address and SHA-256 for {unknown or 'any'} of the packages; set bundle_apt_sources"
+            msg = (
+                f"apt told no address and SHA-256 for {unknown or 'any'} of the packages; set judge_bundle_apt_sources"
+            )
             raise BundleError(msg)
         return found
 

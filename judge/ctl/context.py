@@ -22,10 +22,10 @@ from judge.text import one_line
 PLACES = (Path(".judge/client.yml"), Path("~/.config/judge/client.yml"), Path("/etc/judge/client.yml"))
 # The variables that are read here; the roles' defaults are the ones that stand beside them below.
 _OF_GATEWAYS = (
-    "inventory_dir", "judge_secrets_dir", "pki_directory", "gateway_certificate", "judge_address", "ansible_host",
+    "inventory_dir", "judge_secrets_dir", "judge_pki_directory", "judge_gateway_certificate", "judge_address", "ansible_host",
     "ansible_ssh_host", "judge_https_port",
 )  # fmt: skip
-_OWN_CERTIFICATE = "/etc/judge/tls/https.crt"  # the default of role gateway, signed by the cluster's CA
+_OWN_CERTIFICATE = "/etc/judge/tls/https.crt"  # the default of role judge_gateway, signed by the cluster's CA
 
 
 class ClientConfig(Model):
@@ -89,8 +89,8 @@ def from_inventory(named: Sources, token: str | None = None) -> Context:
     path = str(named)
     first = gateways[0]
     secrets = _path(first.text("judge_secrets_dir") or f"{first.text('inventory_dir')}/secrets")
-    authority: Path | None = _path(first.text("pki_directory") or str(secrets / "pki")) / "ca.crt"
-    if (first.text("gateway_certificate") or _OWN_CERTIFICATE) != _OWN_CERTIFICATE:
+    authority: Path | None = _path(first.text("judge_pki_directory") or str(secrets / "pki")) / "ca.crt"
+    if (first.text("judge_gateway_certificate") or _OWN_CERTIFICATE) != _OWN_CERTIFICATE:
         authority = None  # a certificate of the operator's own, which this machine trusts already
     if authority and not authority.exists():
         raise ConfigError(_undeployed(path, authority))

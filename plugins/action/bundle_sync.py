@@ -93,7 +93,7 @@ class ActionModule(ActionBase):
             )
             raise AnsibleActionFail(msg) from None
         if expected and hashlib.sha256(data).hexdigest() != expected.lower():
-            msg = f"{path} is not the one whose SHA-256 is bundle_manifest_sha256; copy the bundle anew"
+            msg = f"{path} is not the one whose SHA-256 is judge_bundle_manifest_sha256; copy the bundle anew"
             raise AnsibleActionFail(msg)
         return data.decode()
 

@@ -1,4 +1,4 @@
-"""Refuse misspelt and wrong variables: what has a role's prefix, or `judge_`, must be as its argument_specs say."""
+"""Refuse misspelt and wrong variables: what begins with `judge_` must be as the roles' argument_specs say."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
+PREFIX = "judge_"
 
 
 def documented(roles: Path = ROLES) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -30,12 +31,11 @@ def known_variables(roles: Path = ROLES) -> dict[str, str]:
     return {name: role for name, (role, _) in documented(roles).items()}
 
 
-def faults(given: set[str], known: dict[str, str], roles: list[str]) -> list[str]:
-    """One sentence for each given variable that has our prefixes and is not documented."""
-    prefixes = tuple(f"{role}_" for role in ["judge", *roles])
+def faults(given: set[str], known: dict[str, str]) -> list[str]:
+    """One sentence for each given variable that has our prefix and is not documented; others are other people's."""
     sentences = []
     for name in sorted(given):
-        if not name.startswith(prefixes) or name in known:
+        if not name.startswith(PREFIX) or name in known:
             continue
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
         hint = f"did you mean '{near[0]}' (role {known[near[0]]})?" if near else "see the tables in roles/*/README.md"
@@ -58,7 +58,7 @@ def wrong_values(values: Mapping[str, Any], options: Mapping[str, tuple[str, dic
 class ActionModule(ActionBase):
     """`judge_variables:` looks at what the inventory and the command line set for this host; it changes nothing.
 
-    With `report: true` (the role `precheck`) it returns `problems`, otherwise it fails with all of them.
+    With `report: true` (the role `judge_precheck`) it returns `problems`, otherwise it fails with all of them.
     """
 
     TRANSFERS_FILES = False
@@ -70,10 +70,9 @@ class ActionModule(ActionBase):
         """Find every misspelt or wrong variable of this host at once."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         _, args = self.validate_argument_spec({"report": {"type": "bool", "default": False}})
-        roles = sorted(path.name for path in ROLES.iterdir() if path.is_dir())
         variables, options = task_vars or {}, documented()
         given = self._given(variables)
-        problems = faults(given, {name: role for name, (role, _) in options.items()}, roles)
+        problems = faults(given, {name: role for name, (role, _) in options.items()})
         values: dict[str, Any] = {}
         for name in sorted(given & options.keys() & variables.keys()):
             try:

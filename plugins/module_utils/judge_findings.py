@@ -82,7 +82,7 @@ def _system(name: str, seen: dict[str, Any], host: dict[str, Any]) -> Iterator[F
         yield Finding(
             name,
             f"the bundle is for {bundle['release']} and the host is {system['codename']}; "
-            f"make another with playbooks/bundle.yml -e bundle_release={system['codename']} "
+            f"make another with playbooks/bundle.yml -e judge_bundle_release={system['codename']} "
             "and name it as the host's judge_bundle",
         )
     elif bundle["python"] != seen["python"]:
@@ -252,7 +252,7 @@ def report(
     token: str,
     clock_limit: float,
 ) -> dict[str, Any]:
-    """`lines` to print and the number of `faults`, from what the role `precheck` has put into the hosts' variables.
+    """`lines` to print and the number of `faults`, from what the role judge_precheck has put into hosts' variables.
 
     Hosts outside of this run (`--limit`) count with what the inventory says of them.
     """
@@ -260,11 +260,11 @@ def report(
     hosts = {}
     for name in sorted({name for names in kinds.values() for name in names}):
         host = hostvars[name]
-        plan = dict(host.get("precheck_plan") or {})
+        plan = dict(host.get("judge_precheck_plan") or {})
         plan["address"] = explicit_address(name, host)
         plan["judicator"] = name in kinds["judicators"]
-        plan["result"] = host.get("precheck_seen")
-        plan["variables"] = (host.get("precheck_variables") or {}).get("problems", [])
+        plan["result"] = host.get("judge_precheck_seen")
+        plan["variables"] = (host.get("judge_precheck_variables") or {}).get("problems", [])
         plan["bundle"] = bundles.get(plan.get("bundle_path", ""))
         hosts[name] = plan
     found = findings(

@@ -21,7 +21,7 @@ def _openssl(*arguments: str) -> str:
     try:
         done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, check=False, umask=0o077)
     except FileNotFoundError:
-        msg = "openssl is missing on this host; install the package openssl (the bundle role does)"
+        msg = "openssl is missing on this host; install the package openssl (the role judge_bundle does)"
         raise KeyPairError(msg) from None
     if done.returncode:
         told = (done.stderr.strip().splitlines() or ["no reason given"])[0]
@@ -63,7 +63,7 @@ def ids(owner: str, group: str | None) -> tuple[int, int]:
         user = pwd.getpwnam(owner)
         return user.pw_uid, user.pw_gid if group is None else grp.getgrnam(group).gr_gid
     except KeyError:
-        msg = f"this host has no user '{owner}' or no group '{group}'; the role common makes them, run it first"
+        msg = f"this host has no user '{owner}' or no group '{group}'; the role judge_common makes them, run it first"
         raise KeyPairError(msg) from None
 
 

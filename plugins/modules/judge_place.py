@@ -75,7 +75,7 @@ def owner_ids(item: dict[str, Any]) -> tuple[int, int]:
     except KeyError:
         msg = (
             f"{item['dest']} is to belong to {item['owner']}:{item['group']}, which this host does not have; "
-            "run site.yml, whose role common makes the users"
+            "run site.yml, whose role judge_common makes the users"
         )
         raise PlaceError(msg) from None
 

@@ -261,7 +261,7 @@ def main() -> None:
     try:
         from judge.errors import JudgeError  # noqa: PLC0415
     except ImportError:
-        module.fail_json(msg=f"{CURRENT} has no package 'judge'; the role common installs it, run site.yml")
+        module.fail_json(msg=f"{CURRENT} has no package 'judge'; the role judge_common installs it, run site.yml")
     try:
         module.exit_json(**run(module))
     except (UnitError, JudgeError) as exc:

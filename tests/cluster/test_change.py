@@ -39,7 +39,7 @@ def test_a_part_of_the_hosts_gets_the_files_of_a_full_run(deployed: Site, host: 
 
 def test_check_mode_foretells_what_a_changed_variable_changes(deployed: Site) -> None:
     before = {host: deployed.restarts(host) for host in HOSTS}
-    change = ["-e", "judicator_attempts=4", "-e", "executor_report_interval=0.9"]
+    change = ["-e", "judge_judicator_attempts=4", "-e", "judge_executor_report_interval=0.9"]
     foretold = deployed.site("--check", "--diff", *change).check()
     assert {host: deployed.restarts(host) for host in HOSTS} == before
     done = deployed.site(*change).check()
@@ -79,7 +79,7 @@ def test_new_secrets_and_keys_are_not_shown(deployed: Site) -> None:
     for name in ("session.key", "admin.token"):
         (deployed.secrets / name).unlink()
     with ProcessWatch(deployed.lab) as watch:
-        run = deployed.site("-vvv", "--diff", "-e", "judge_log_level=debug", "-e", "pki_new_keys=true").check()
+        run = deployed.site("-vvv", "--diff", "-e", "judge_log_level=debug", "-e", "judge_pki_new_keys=true").check()
     assert "+log_level: debug" in run.text
     new = of_controller(deployed.secrets) | of_hosts(deployed.lab)
     replaced = {name for needle, name in new.items() if needle not in old}
@@ -111,7 +111,7 @@ def test_an_upgrade_of_the_whole_cluster_loses_and_doubles_nothing(
     deployed.whole()
     with deployed.stream(0.5) as crowd:
         crowd.flows()
-        make_bundle(Path(str(deployed.lab.record.bundle)), "-e", f"bundle_project={project}")
+        make_bundle(Path(str(deployed.lab.record.bundle)), "-e", f"judge_bundle_project={project}")
         tree["all"]["vars"]["judge_version"] = NEXT
         inventory.write_text(yaml.safe_dump(tree, sort_keys=False))
         began = time.monotonic()

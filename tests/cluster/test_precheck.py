@@ -129,7 +129,7 @@ def plant(place: Place) -> dict[str, Any]:
     executors = tree["all"]["children"]["executors"]["hosts"]
     executors["e2"] = {"ansible_host": lab.record.address("j1")}
     executors["e3"] = {}
-    executors["e1"] |= {"executor_slotts": 3, "executor_cores": "first"}
+    executors["e1"] |= {"judge_executor_slotts": 3, "judge_executor_cores": "first"}
     tree["all"]["vars"] |= {"judge_log_level": "loud"}
     return tree
 
@@ -159,7 +159,9 @@ def test_all_faults_come_in_one_run_and_nothing_is_written(damaged: Place) -> No
         the_one(sentences, f"FAULT: j1: it has the same address as e2, {address('j1')}", "correct one"),
         the_one(sentences, f"FAULT: g1: {address('g1')} cannot be reached", "switch it on, or correct ansible_host"),
         the_one(sentences, "FAULT: e1: its system is ubuntu noble", "install Debian 12"),
-        the_one(sentences, "FAULT: j2: the bundle is for trixie and the host is bookworm", "bundle_release=bookworm"),
+        the_one(
+            sentences, "FAULT: j2: the bundle is for trixie and the host is bookworm", "judge_bundle_release=bookworm"
+        ),
         the_one(sentences, "FAULT: j1: port 7400, which the judicator needs, is taken by squatter.service", "stop it"),
         the_one(sentences, "FAULT: e1: /opt/judge:", "800 MB are needed", "enlarge the disk"),
         the_one(sentences, "FAULT: j2: its clock is 3", " s ahead of the others", "timedatectl"),
@@ -167,8 +169,8 @@ def test_all_faults_come_in_one_run_and_nothing_is_written(damaged: Place) -> No
         the_one(sentences, "FAULT: the cluster's CA", "expired on", "docs/pki.md"),
         the_one(sentences, "FAULT: j1: /var/lib/judge/etcd holds another cluster's data", "move it away"),
         the_one(sentences, "FAULT: j1: /var/lib/judge/mongodb holds a database that judge did not make", "move it"),
-        the_one(sentences, "FAULT: e1: unknown variable 'executor_slotts'; did you mean 'executor_slots'"),
-        the_one(sentences, "FAULT: e1:", "executor_cores", "roles/executor/README.md"),
+        the_one(sentences, "FAULT: e1: unknown variable 'judge_executor_slotts'; did you mean 'judge_executor_slots'"),
+        the_one(sentences, "FAULT: e1:", "judge_executor_cores", "roles/judge_executor/README.md"),
         the_one(sentences, "FAULT: e1, e2, e3, g1, j1, j2: value of judge_log_level must be one of: debug"),
     ]
     assert sorted(known) == sorted(sentences), "a sentence too many"
@@ -211,7 +213,7 @@ def test_site_stops_at_the_same_faults(damaged: Place) -> None:
     ("extra", "told"),
     [
         ("judge_source=cdrom", "must be one of: bundle, online, got: cdrom"),
-        ("precheck_clock_skew=much", "precheck_clock_skew"),
+        ("judge_precheck_clock_skew=much", "judge_precheck_clock_skew"),
     ],
 )
 def test_a_wrong_setting_of_the_precheck_itself_is_named(place: Place, extra: str, told: str) -> None:

@@ -81,7 +81,7 @@ def make_bundle(path: Path, *arguments: str) -> None:
     """Make a bundle, or bring it up to date; AssertionError with what the playbook said when it fails."""
     command = [str(BIN / "ansible-playbook"), "-i", "inventory/example", "playbooks/bundle.yml"]
     made = subprocess.run(
-        [*command, "-e", f"judge_bundle={path}", "-e", f"bundle_release={RELEASE}", *arguments],
+        [*command, "-e", f"judge_bundle={path}", "-e", f"judge_bundle_release={RELEASE}", *arguments],
         cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         timeout=PLAYBOOK_TIMEOUT,
     )  # fmt: skip

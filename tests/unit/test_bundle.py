@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
@@ -183,9 +185,54 @@ def test_sources_are_the_controllers_own_archive_for_another_release() -> None:
         "http://a/debian/ trixie-updates main",
         "http://s/ trixie-security main",
     ]
-    with pytest.raises(debs.BundleError, match="bundle_apt_sources"):
+    with pytest.raises(debs.BundleError, match="judge_bundle_apt_sources"):
         debs.derive_sources("https://third/|stable|main\n", "bookworm", "trixie")
     assert debs.own_release('NAME="Debian"\nVERSION_CODENAME=trixie\n') == "trixie"
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """An archive of two packages, of which `a` needs `b`."""
+    place = tmp_path / "archive"
+    place.mkdir()
+    for name, needs in (("a", "Depends: b\n"), ("b", "")):
+        control = tmp_path / name / "DEBIAN/control"
+        control.parent.mkdir(parents=True)
+        about = f"Package: {name}\nVersion: 1:2\nArchitecture: all\nMaintainer: m <m@example.org>\n{needs}"
+        control.write_text(f"{about}Description: none\n")
+        command = ["dpkg-deb", "--root-owner-group", "--build", str(tmp_path / name), str(place / f"{name}_2_all.deb")]
+        subprocess.run(command, check=True, capture_output=True)
+    packages = [
+        debs.Deb("", path.name, found["size"], found["sha256"])
+        for path in sorted(place.glob("*.deb"))
+        for found in [files.describe(path)]
+    ]
+    debs.publish(place, debs.index(place, packages, "amd64"))
+    return place
+
+
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
+def test_packages_come_with_what_they_need_and_only_once(archive: Path, tmp_path: Path) -> None:
+    """apt itself, in its own root."""
+    place = tmp_path / "debs"
+
+    def collect(*names: str) -> list[str]:
+        changes, versions = debs.collect(
+            place, tmp_path / "cache", [*names], release="trixie", architecture="amd64",
+            sources=[f"deb [trusted=yes] copy:{archive} ./"],
+        )  # fmt: skip
+        assert versions == dict.fromkeys(names, "1:2")
+        return changes
+
+    index = "wrote the index of the packages"
+    assert collect("a") == ["fetched a_2_all.deb", "fetched b_2_all.deb", index]
+    assert collect("a") == []
+    flip(place / "b_2_all.deb")
+    assert collect("a") == ["fetched b_2_all.deb"]
+    assert collect("b") == ["removed a_2_all.deb", index]
+    assert sorted(path.name for path in place.iterdir()) == ["Packages", "Release", "b_2_all.deb"]
+    with pytest.raises(debs.BundleError, match="could not make the bundle's packages"):
+        collect("c")
 
 
 def test_versions_of_wanted_packages() -> None:

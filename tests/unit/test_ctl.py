@@ -253,7 +253,8 @@ def test_secrets_may_be_elsewhere_and_certificates_the_operators_own(
     (deployed / "group_vars").mkdir()
     (deployed / "group_vars/all.yml").write_text("judge_secrets_dir: $PLACE/kept\n")
     assert context.find(None, None, Sources((str(deployed),))).ca == tmp_path / "kept/pki/ca.crt"
-    (deployed / "group_vars/all.yml").write_text("judge_secrets_dir: ~/kept\ngateway_certificate: /etc/public.crt\n")
+    text = "judge_secrets_dir: ~/kept\njudge_gateway_certificate: /etc/public.crt\n"
+    (deployed / "group_vars/all.yml").write_text(text)
     assert context.find(None, None, Sources((str(deployed),))).ca is None
 
 

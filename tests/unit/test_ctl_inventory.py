@@ -221,7 +221,7 @@ all:
       -o ProxyCommand="ssh -W %h:%p {{ bastion_user }}@{{ hostvars['b'].ansible_host | default(inventory_hostname) }}"
     judge_secrets_dir: "{{ inventory_dir }}/../kept"
   hosts:
-    h: {ansible_host: "10.0.0.{{ 2 + 3 }}", pki_directory: "{{ nowhere }}", gateway_certificate: "{{ 'x' | port }}"}
+    h: {ansible_host: "10.0.0.{{ 2 + 3 }}", judge_pki_directory: "{{ nowhere }}", judge_gateway_certificate: "{{ 'x' | port }}"}
     b: {ansible_host: 10.0.0.1, raw: !unsafe "a{{ b }}"}
 """
 
@@ -237,7 +237,10 @@ def test_templates_are_filled_in_by_ansible(tmp_path: Path, monkeypatch: pytest.
     assert h.text("ansible_ssh_common_args") == '-o ProxyCommand="ssh -W %h:%p admin@10.0.0.1"'
     assert h.text("judge_secrets_dir") == f"{tmp_path}/../kept"
     assert ansible.filled(sources, [b], ["raw"])[0].text("raw") == "a{{ b }}", "what is marked !unsafe stays"
-    for name, cause in (("pki_directory", "'nowhere' is undefined"), ("gateway_certificate", "No filter named 'port'")):
+    for name, cause in (
+        ("judge_pki_directory", "'nowhere' is undefined"),
+        ("judge_gateway_certificate", "No filter named 'port'"),
+    ):
         with pytest.raises(ConfigError) as caught:
             ansible.filled(sources, [h], [name])
         assert f"h: Ansible cannot work out {name}" in str(caught.value) and cause in str(caught.value)

@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
 GROUPS = ("judicators", "executors", "gateways")
 PLACES = {
     key: value
-    for key, value in yaml.safe_load((ROLES / "common/vars/main.yml").read_text()).items()
+    for key, value in yaml.safe_load((ROLES / "judge_common/vars/main.yml").read_text()).items()
     if isinstance(value, str) and value.startswith("/")
 }
 
@@ -41,17 +41,17 @@ def read(path: Path) -> Any:
 
 
 def test_ports_are_the_defaults_of_the_roles() -> None:
-    options = read(ROLES / "common/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    options = read(ROLES / "judge_common/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
     wanted = {name: one["default"] for name, one in options.items() if name.endswith("_port")}
     told = {quoted(variable)[0]: int(port.split()[0]) for port, variable, *_ in rows("Ports") if quoted(variable)}
     assert told == wanted
 
 
 def test_every_host_of_a_group_has_the_ports_that_the_precheck_looks_for() -> None:
-    """`precheck_ports_of` is what is taken on a host; the table's column `to` says on which hosts."""
+    """`judge_precheck_ports_of` is what is taken on a host; the table's column `to` says on which hosts."""
     wanted = {
         (group, re.findall(r"judge_\w+_port", port)[0])
-        for group, ports in read(ROLES / "precheck/vars/main.yml")["precheck_ports_of"].items()
+        for group, ports in read(ROLES / "judge_precheck/vars/main.yml")["judge_precheck_ports_of"].items()
         for port, _ in ports
     }
     told, variable = set(), ""
@@ -82,7 +82,9 @@ def test_users_are_those_of_the_units() -> None:
     assert found.keys() == table.keys()
     for user, units in found.items():
         assert all(unit in table[user] for unit in units), (user, units, table[user])
-    (made,) = {tuple(one["users"]) for one in dictionaries(read(ROLES / "common/tasks/main.yml")) if "users" in one}
+    (made,) = {
+        tuple(one["users"]) for one in dictionaries(read(ROLES / "judge_common/tasks/main.yml")) if "users" in one
+    }
     assert set(made) == found.keys() - {"root"}
 
 
@@ -106,9 +108,9 @@ def written() -> dict[str, dict[str, str]]:
     for path in [*ROLES.glob("*/tasks/*.yml"), *ROLES.glob("*/vars/*.yml")]:
         for item in dictionaries(read(path)):
             place = str(item.get("dest") or "")
-            if not place.startswith(("/", "{{ common_")) or "src" not in item or item["src"] == "/dev/null":
+            if not place.startswith(("/", "{{ judge_common_")) or "src" not in item or item["src"] == "/dev/null":
                 continue
-            for key, value in (PLACES | {"etcd_service": "etcd"}).items():  # or etcd-proxy
+            for key, value in (PLACES | {"judge_etcd_service": "etcd"}).items():  # or etcd-proxy
                 place = place.replace("{{ " + key + " }}", value)
             given = {key: item[key] for key in ("owner", "group", "mode") if key in item}
             found[re.sub(r"\{\{.*?\}\}", "*", place)] = {"owner": "root", "group": "root", "mode": "0644"} | given
@@ -180,7 +182,7 @@ OTHERS = {"others": {"executors", "gateways"}}
 
 def test_certificates_are_those_that_hosts_get() -> None:
     held: dict[str, set[str]] = {}
-    for group, certificates in read(ROLES / "pki/vars/main.yml")["pki_certificates_of"].items():
+    for group, certificates in read(ROLES / "judge_pki/vars/main.yml")["judge_pki_certificates_of"].items():
         for certificate in certificates:
             held.setdefault(certificate["name"], set()).add(group)
     # Hosts that are no judicators: those of the other groups.

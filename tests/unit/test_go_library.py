@@ -24,7 +24,7 @@ PLAY = """
   connection: local
   gather_facts: false
   tasks:
-    - import_role: {name: executor, tasks_from: go}
+    - import_role: {name: judge_executor, tasks_from: go}
 """
 
 
@@ -43,7 +43,7 @@ def changes(place: Path, program: Path, *options: str) -> int:
     settings = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
     settings |= {"ANSIBLE_ROLES_PATH": str(ROOT / "roles"), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
     done = subprocess.run(
-        [*command, "-e", f"executor_go={program}", *options],
+        [*command, "-e", f"judge_executor_go={program}", *options],
         env={**os.environ, **settings}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -232,4 +232,4 @@ def test_a_host_without_the_user_says_who_makes_it(authority: Any, tmp_path: Pat
         "pki_certificates",
         {"path": str(tmp_path / "tls"), "ca": trusted, "certificates": [{"name": "x", "owner": "no-such-user"}]},
     )
-    assert done["failed"] and "the role common makes them" in done["msg"]
+    assert done["failed"] and "the role judge_common makes them" in done["msg"]

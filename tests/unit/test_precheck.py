@@ -58,8 +58,8 @@ class Cluster:
         self.hostvars: dict[str, dict[str, Any]] = {
             name: {
                 "ansible_host": f"10.0.0.{number}",
-                "precheck_plan": copy.deepcopy(PLAN),
-                "precheck_seen": {"seen": copy.deepcopy(SEEN)},
+                "judge_precheck_plan": copy.deepcopy(PLAN),
+                "judge_precheck_seen": {"seen": copy.deepcopy(SEEN)},
             }
             for number, name in enumerate(names, 1)
         }
@@ -67,7 +67,7 @@ class Cluster:
         self.token = ""
 
     def seen(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.hostvars[name]["precheck_seen"]["seen"]
+        found: dict[str, Any] = self.hostvars[name]["judge_precheck_seen"]["seen"]
         return found
 
     def lines(self) -> list[str]:
@@ -117,12 +117,12 @@ DAMAGES: list[tuple[str, Any, str]] = [
     ("odd address", lambda c: c.hostvars["e1"].update(ansible_host="10.0.0.1:22"), "is no IPv4 address or host name"),
     (
         "off",
-        lambda c: c.hostvars["e1"].update(precheck_seen={"unreached": "timed out"}),
+        lambda c: c.hostvars["e1"].update(judge_precheck_seen={"unreached": "timed out"}),
         "cannot be reached (timed out)",
     ),
     (
         "no python",
-        lambda c: c.hostvars["e1"].update(precheck_seen={"broken": "rc 127."}),
+        lambda c: c.hostvars["e1"].update(judge_precheck_seen={"broken": "rc 127."}),
         "cannot be looked at (rc 127)",
     ),
     ("other OS", lambda c: c.seen("e1")["os"].update(id="ubuntu", codename="noble"), "its system is ubuntu noble"),
@@ -136,7 +136,11 @@ DAMAGES: list[tuple[str, Any, str]] = [
     ),
     ("python", lambda c: c.seen("e1").update(python="3.12"), "wheels are for Python 3.13"),
     ("port", damage_ports, "port 27017, which MongoDB needs, is taken by squatter.service"),
-    ("two uses", lambda c: c.hostvars["e1"]["precheck_plan"]["ports"].append([2379, "x"]), "meant for etcd and for x"),
+    (
+        "two uses",
+        lambda c: c.hostvars["e1"]["judge_precheck_plan"]["ports"].append([2379, "x"]),
+        "meant for etcd and for x",
+    ),
     ("foreign address", lambda c: c.seen("e1").update(address=False), "10.0.0.4 is not an address of this host"),
     ("unresolved", lambda c: c.seen("e1").update(address=None), "cannot resolve its own address 10.0.0.4"),
     ("clock", lambda c: c.seen("e1")["clock"].update(ahead=-60.0), "its clock is 60.0 s behind the others"),
@@ -155,7 +159,7 @@ def test_all_faults_of_all_hosts_come_at_once() -> None:
     cluster = Cluster(2)
     damage_ports(cluster)
     damage_release(cluster)
-    cluster.hostvars["j2"]["precheck_seen"] = {"unreached": "no route"}
+    cluster.hostvars["j2"]["judge_precheck_seen"] = {"unreached": "no route"}
     cluster.seen("j1")["disks"]["/opt/judge"]["free"] = 1_000_000
     assert [line.partition(":")[0] for line in cluster.lines()] == ["FAULT"] * 4 + ["warning"]
 
@@ -202,14 +206,16 @@ def test_old_data(token: str, etcd: dict[str, Any], mongodb: dict[str, Any], tex
 
 def test_a_host_without_an_address_is_not_said_to_be_unreachable() -> None:
     cluster = Cluster()
-    cluster.hostvars["e1"] = {"precheck_seen": {"unreached": "Could not resolve hostname e1"}}
+    cluster.hostvars["e1"] = {"judge_precheck_seen": {"unreached": "Could not resolve hostname e1"}}
     assert cluster.line() == "FAULT: e1: it has no address; set ansible_host (or judge_address) in the inventory"
 
 
 def test_a_wrong_variable_that_hosts_share_is_said_once() -> None:
     cluster = Cluster()
     for name in ("j2", "j1"):
-        cluster.hostvars[name]["precheck_variables"] = {"problems": ["unknown variable 'judge_x'", f"wrong on {name}"]}
+        cluster.hostvars[name]["judge_precheck_variables"] = {
+            "problems": ["unknown variable 'judge_x'", f"wrong on {name}"]
+        }
     assert cluster.lines() == [
         "FAULT: j1, j2: unknown variable 'judge_x'",
         "FAULT: j1: wrong on j1",

@@ -14,7 +14,7 @@ import yaml
 
 from tests.support.deployment import ROOT
 
-ROLE = ROOT / "roles/mongodb"
+ROLE = ROOT / "roles/judge_mongodb"
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 PACKAGES = "\n".join(
     f"Package: {name}\nVersion: {version}\nArchitecture: {ARCHITECTURE}\nSize: 1\nFilename: {name}_{version}.deb\n"
@@ -27,7 +27,7 @@ def rendered(name: str) -> str:
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False)
     environment.filters["urlsplit"] = lambda url, part: getattr(urlsplit(url), part)
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
-    mirror = {"mongodb_repository": "https://repo.example.org:8443/apt/debian"}
+    mirror = {"judge_mongodb_repository": "https://repo.example.org:8443/apt/debian"}
     return environment.from_string((ROLE / "templates" / name).read_text()).render(defaults | mirror)
 
 

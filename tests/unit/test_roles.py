@@ -39,11 +39,11 @@ def options(role: str) -> dict:
 
 @pytest.mark.parametrize("role", NAMES)
 def test_defaults_are_the_documented_ones(role):
-    """Every default is documented, with the same value, and carries the role's prefix or judge_."""
+    """Every default is documented, with the same value, and carries the prefix judge_."""
     defaults = read(ROLES / role / "defaults/main.yml") or {}
     documented = options(role)
     assert defaults == {name: one.get("default") for name, one in documented.items() if not one.get("required")}
-    assert all(name.startswith((f"{role}_", "judge_")) for name in documented)
+    assert all(name.startswith("judge_") for name in documented)
     assert all(one.get("description") and one.get("type") for one in documented.values())
 
 
@@ -91,17 +91,17 @@ def test_misspelt_variables_are_named_with_the_nearest():
     """A planted typo is found; a foreign variable is none of ours."""
     plugin = load(ROOT / "plugins/action/judge_variables.py")
     known = plugin.known_variables()
-    given = {"judge_executr_slots", "executor_slot", "ansible_user", "site_name", "judge_version"}
-    first, second = plugin.faults(given, known, NAMES)
-    assert "unknown variable 'executor_slot'; did you mean 'executor_slots' (role executor)?" in (first, second)
-    assert any("judge_executr_slots" in one and "executor_slots" in one for one in (first, second))
+    given = {"judge_executr_slots", "ansible_user", "mongodb_exporter_port", "common_packages", "judge_version"}
+    assert plugin.faults(given, known) == [
+        "unknown variable 'judge_executr_slots'; did you mean 'judge_executor_slots' (role judge_executor)?"
+    ]
 
 
 def test_client_yml_names_the_authority_where_the_role_pki_keeps_it():
-    """judgectl reads it right after site.yml, so its `ca` must lead to pki_directory's default."""
+    """judgectl reads it right after site.yml, so its `ca` must lead to judge_pki_directory's default."""
     made = load(ROOT / "plugins/action/judge_cluster.py").client_config("https://192.0.2.1", "pki/ca.crt")
     assert made == {"server": "https://192.0.2.1", "token_file": "admin.token", "ca": "pki/ca.crt"}
-    assert read(ROLES / "pki/defaults/main.yml")["pki_directory"] == "{{ judge_secrets_dir }}/pki"
+    assert read(ROLES / "judge_pki/defaults/main.yml")["judge_pki_directory"] == "{{ judge_secrets_dir }}/pki"
     assert "ca" not in load(ROOT / "plugins/action/judge_cluster.py").client_config("https://192.0.2.1", "")
     assert load(ROOT / "plugins/action/judge_cluster.py").client_config("", "pki/ca.crt") is None
 
@@ -112,11 +112,11 @@ def test_client_yml_names_the_authority_where_the_role_pki_keeps_it():
         ("judge_log_level", "loud", "value of judge_log_level must be one of: debug, info, warning, error, got: loud"),
         ("judge_rpc_port", "seventy", "judge_rpc_port"),
         ("judge_rpc_port", "7400", ""),
-        ("executor_cores", ["first"], "executor_cores"),
-        ("executor_slots", 4, ""),
-        ("gateway_tokens", [{"user": "a"}], "missing required arguments: sha256 found in gateway_tokens"),
-        ("gateway_tokens", [{"user": "a", "sha256": "0", "rolle": "user"}], "rolle"),
-        ("common_sysctl", {"vm.swappiness": 1}, ""),
+        ("judge_executor_cores", ["first"], "judge_executor_cores"),
+        ("judge_executor_slots", 4, ""),
+        ("judge_gateway_tokens", [{"user": "a"}], "missing required arguments: sha256 found in judge_gateway_tokens"),
+        ("judge_gateway_tokens", [{"user": "a", "sha256": "0", "rolle": "user"}], "rolle"),
+        ("judge_common_sysctl", {"vm.swappiness": 1}, ""),
         ("site_name", "mine", ""),
     ],
 )
@@ -240,18 +240,18 @@ def variables(host: str, groups: dict, *, formed: bool) -> dict:
     return found | {
         "inventory_hostname": host,
         "judge_address": hostvars[host]["ansible_host"],
-        "mongodb_binary": "/usr/bin/mongod",
-        "common_data": "/var/lib/judge",
-        "common_etc": "/etc/judge",
-        "common_run": "/run/judge",
-        "common_tls": "/etc/judge/tls",
-        "common_judicators": judicators,
-        "common_is_judicator": member,
-        "common_etcd_endpoints": own_etcd,
-        "common_mongodb_seeds": inventory.judge_endpoints(judicators, 27017),
-        "common_cluster": {"token": "0" * 32, "initial_members": sorted(judicators), "admin_sha256": "0" * 64},
-        "common_has_formed": formed,
-        "boot_services": services,
+        "judge_mongodb_binary": "/usr/bin/mongod",
+        "judge_common_data": "/var/lib/judge",
+        "judge_common_etc": "/etc/judge",
+        "judge_common_run": "/run/judge",
+        "judge_common_tls": "/etc/judge/tls",
+        "judge_common_judicators": judicators,
+        "judge_common_is_judicator": member,
+        "judge_common_etcd_endpoints": own_etcd,
+        "judge_common_mongodb_seeds": inventory.judge_endpoints(judicators, 27017),
+        "judge_common_cluster": {"token": "0" * 32, "initial_members": sorted(judicators), "admin_sha256": "0" * 64},
+        "judge_common_has_formed": formed,
+        "judge_boot_services": services,
     }
 
 
@@ -260,7 +260,9 @@ def render(role: str, template: str, given: dict) -> str:
     environment.filters |= TestInventory.module.FilterModule().filters()
     environment.filters["to_json"] = lambda value: __import__("json").dumps(value)
     environment.filters["ternary"] = lambda value, yes, no: yes if value else no
-    return environment.from_string((ROLES / role / "templates" / template).read_text(encoding="utf-8")).render(given)
+    return environment.from_string(
+        (ROLES / f"judge_{role}" / "templates" / template).read_text(encoding="utf-8")
+    ).render(given)
 
 
 GROUPS = {"judicators": ["j1", "j2", "j3"], "executors": ["e1", "j1"], "gateways": ["g1", "j1"]}
@@ -270,11 +272,11 @@ GROUPS = {"judicators": ["j1", "j2", "j3"], "executors": ["e1", "j1"], "gateways
 def test_rendered_configs_are_good(host):
     """Every template gives a config that its daemon's model accepts, on every kind of host."""
     given = variables(host, GROUPS, formed=False)
-    for service in given["boot_services"]:
+    for service in given["judge_boot_services"]:
         kind = "etcd" if service == "etcd-proxy" else service
         parse_text(MODELS[kind], render(kind, f"{service}.yml.j2", given), service)
     boot = parse_text(MODELS["boot"], render("boot", "boot.yml.j2", given), "boot")
-    assert [service.name for service in boot.services] == given["boot_services"]
+    assert [service.name for service in boot.services] == given["judge_boot_services"]
 
 
 def test_the_order_of_the_inventory_changes_nothing():
