@@ -22,8 +22,8 @@ from judge.text import one_line
 PLACES = (Path(".judge/client.yml"), Path("~/.config/judge/client.yml"), Path("/etc/judge/client.yml"))
 # The variables that are read here; the roles' defaults are the ones that stand beside them below.
 _OF_GATEWAYS = (
-    "inventory_dir", "judge_secrets_dir", "judge_pki_directory", "judge_gateway_certificate", "judge_address", "ansible_host",
-    "ansible_ssh_host", "judge_https_port",
+    "inventory_dir", "judge_secrets_dir", "judge_pki_directory", "judge_gateway_certificate", "judge_address",
+    "ansible_host", "ansible_ssh_host", "judge_https_port",
 )  # fmt: skip
 _OWN_CERTIFICATE = "/etc/judge/tls/https.crt"  # the default of role judge_gateway, signed by the cluster's CA
 

@@ -221,7 +221,10 @@ all:
       -o ProxyCommand="ssh -W %h:%p {{ bastion_user }}@{{ hostvars['b'].ansible_host | default(inventory_hostname) }}"
     judge_secrets_dir: "{{ inventory_dir }}/../kept"
   hosts:
-    h: {ansible_host: "10.0.0.{{ 2 + 3 }}", judge_pki_directory: "{{ nowhere }}", judge_gateway_certificate: "{{ 'x' | port }}"}
+    h:
+      ansible_host: "10.0.0.{{ 2 + 3 }}"
+      judge_pki_directory: "{{ nowhere }}"
+      judge_gateway_certificate: "{{ 'x' | port }}"
     b: {ansible_host: 10.0.0.1, raw: !unsafe "a{{ b }}"}
 """
 
