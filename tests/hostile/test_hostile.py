@@ -18,7 +18,7 @@ import pytest
 
 from tests.hostile.cases import BY_NAME, CASES, rows
 from tests.hostile.host import MARK, Host, Traces, strays
-from tests.hostile.rounds import SECRET, crew, gone, rounds
+from tests.hostile.rounds import SECRET, crew, gone, grows, rounds
 from tests.hostile.runner import Judge, Report
 from tests.support.sandbox import need_sandbox
 
@@ -102,6 +102,12 @@ def test_the_checks_see(tmp_path: Path) -> None:
         assert any(text.startswith(kind) for text in left), left
     wrong = Report("15_setsid_c", "WA", "", "", bait.token)
     assert len(wrong.faults(bait.token)) == 2
+
+
+def test_a_leak_is_seen_and_a_large_round_is_none() -> None:
+    steady = [146552, 146692, 146800, 146848, 146988, 149148, 150976, 151020, 151096, 151136]
+    assert not grows(steady)
+    assert grows([bytes_ + 500 * number for number, bytes_ in enumerate(steady)])
 
 
 @pytest.mark.timeout(300 + 900 * ROUNDS)  # in user-mode Linux a round takes five minutes
