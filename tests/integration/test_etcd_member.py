@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from judge.config import EtcdClient, EtcdPeer
+from judge.daemon import ended
 from judge.errors import (
     EXIT_FAILED,
     EXIT_REFUSED,
@@ -177,7 +178,8 @@ def test_a_check_that_fails_itself_ends_the_daemon(work, monkeypatch, caplog, ki
         alone(m1)
         if kind == "proxy":
             m2.configure("join", [m1], mode="proxy", proxy_listen=f"127.0.0.1:{free_port()}")
-        assert member_module.run((m1 if kind == "member" else m2).config) == EXIT_FAILED
+        config = (m1 if kind == "member" else m2).config
+        assert ended(lambda: member_module.run(config, threading.Event())) == EXIT_FAILED
     assert "internal error in the check of etcd" in caplog.text and "nobody thought of this" in caplog.text
 
 
