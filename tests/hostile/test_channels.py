@@ -91,7 +91,7 @@ def test_what_one_holds_the_other_does_not_see(two: tuple[Sandbox, Sandbox]) -> 
 
     def hold() -> None:
         outcome = first.run(Command(["/box/run"], Limits(cpu=5, wall=120), stdin=theirs.fileno()))
-        ended.append(f"{outcome.exit_code} {" ".join(sorted(outcome.killed))} {text(outcome)}")
+        ended.append(f"{outcome.exit_code} {' '.join(sorted(outcome.killed))} {text(outcome)}")
 
     thread = threading.Thread(target=hold)
     thread.start()
