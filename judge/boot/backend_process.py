@@ -179,8 +179,7 @@ class ProcessBackend:
         self._clear_the_way(unit)
         alive = pidfile.try_lock(self._alive(unit))
         if alive is None:
-            msg = f"{self._alive(unit)} is locked by {pidfile.holder(self._alive(unit))}"
-            raise OSError(msg)
+            raise OSError(f"{self._alive(unit)} is locked by {pidfile.holder(self._alive(unit))}")
         incarnation = uuid.uuid4().hex
         try:
             # Written before the start: if boot is killed right after it, the next one knows whom to look for.
@@ -225,8 +224,7 @@ class ProcessBackend:
         deadline = clock.Deadline(_CLEAR_WAIT)
         while left := procs.kill_marked(procs.SERVICE, self._mark(unit)):
             if deadline.over:
-                msg = f"process {left[0]} of an earlier run does not end"
-                raise OSError(msg)
+                raise OSError(f"process {left[0]} of an earlier run does not end")
             clock.sleep(0.01)
 
     def _last_line(self, unit: Unit, start: int) -> str:

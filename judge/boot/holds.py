@@ -169,8 +169,6 @@ def _check(run_dir: Path, service: str) -> None:
         msg = f"{run_dir} is no run directory of a boot (it has no boot.json); start boot first or name another"
         raise NotFoundError(msg) from None
     if service not in known:
-        msg = f"no service '{service}' in {run_dir}; boot runs {', '.join(known)} there"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"no service '{service}' in {run_dir}; boot runs {', '.join(known)} there")
     if not os.access(run_dir, os.W_OK):
-        msg = f"{run_dir} may not be written by this user; run it as the user that runs boot"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"{run_dir} may not be written by this user; run it as the user that runs boot")

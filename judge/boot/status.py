@@ -58,8 +58,7 @@ def read(run_dir: Path) -> BootStatus:
     try:
         status = BootStatus.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError):
-        msg = f"{path} cannot be read; is boot running with this run_dir?"
-        raise UnavailableError(msg) from None
+        raise UnavailableError(f"{path} cannot be read; is boot running with this run_dir?") from None
     if status.state in {"running", "stopping"} and pidfile.read_pid(run_dir / "boot.pid") != status.pid:
         return status.model_copy(update={"state": "dead"})
     return status

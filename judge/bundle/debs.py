@@ -114,10 +114,9 @@ class Apt:
         found = parse_uris(told)
         unknown = sum(line.startswith("'") for line in told.splitlines()) - len(found)
         if unknown or not found:
-            msg = (
+            raise BundleError(
                 f"apt told no address and SHA-256 for {unknown or 'any'} of the packages; set judge_bundle_apt_sources"
             )
-            raise BundleError(msg)
         return found
 
     def fetch(self, packages: list[str], debs: list[Deb], target: Path) -> None:
@@ -197,8 +196,7 @@ def collect(
         (directory / name).unlink()
     for deb in missing:
         if not is_right(directory / deb.file, deb):
-            msg = f"{deb.file} is not what its archive says it is; empty {cache} and try again"
-            raise BundleError(msg)
+            raise BundleError(f"{deb.file} is not what its archive says it is; empty {cache} and try again")
     texts = index(directory, debs, architecture)
     changes = [f"fetched {deb.file}" for deb in missing] + [f"removed {name}" for name in extra]
     if publish(directory, texts):

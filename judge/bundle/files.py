@@ -81,14 +81,11 @@ def parse_manifest(text: str, source: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError):
         sound = False
     if odd:
-        msg = f"{source} names '{odd[0]}', which is no path of a bundle; make the bundle anew"
-        raise BundleError(msg)
+        raise BundleError(f"{source} names '{odd[0]}', which is no path of a bundle; make the bundle anew")
     if not sound:
-        msg = f"{source} is not the manifest of a bundle; make the bundle anew with playbooks/bundle.yml"
-        raise BundleError(msg)
+        raise BundleError(f"{source} is not the manifest of a bundle; make the bundle anew with playbooks/bundle.yml")
     if form != FORMAT:
-        msg = f"{source} has format {form} and this release reads format {FORMAT}; make the bundle anew"
-        raise BundleError(msg)
+        raise BundleError(f"{source} has format {form} and this release reads format {FORMAT}; make the bundle anew")
     return manifest
 
 
@@ -103,8 +100,7 @@ def read_manifest(root: Path) -> tuple[dict[str, Any], str]:
         raise BundleError(msg) from None
     except (OSError, UnicodeDecodeError) as exc:
         why = exc.strerror if isinstance(exc, OSError) else "it is not text"
-        msg = f"{path} cannot be read: {why}; make the bundle anew with playbooks/bundle.yml"
-        raise BundleError(msg) from None
+        raise BundleError(f"{path} cannot be read: {why}; make the bundle anew with playbooks/bundle.yml") from None
     return parse_manifest(text, str(path)), hashlib.sha256(data).hexdigest()
 
 

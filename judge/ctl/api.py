@@ -38,8 +38,7 @@ class Api:
                 verify = ssl.create_default_context(cafile=str(context.ca))
             except OSError as exc:  # ssl.SSLError is one
                 why = exc.strerror if isinstance(exc, FileNotFoundError) else "is no certificate in PEM"
-                msg = f"{context.ca}: CA of {context.source} cannot be read: {why}"
-                raise ConfigError(msg) from None
+                raise ConfigError(f"{context.ca}: CA of {context.source} cannot be read: {why}") from None
         self._http = httpx.Client(
             headers={"Authorization": f"Bearer {context.token}"},
             verify=verify,

@@ -54,8 +54,7 @@ def _read(path: Path, what: str) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else "not UTF-8 text"
-        msg = f"{path}: {what} cannot be read: {reason}"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{path}: {what} cannot be read: {reason}") from None
 
 
 def from_file(path: Path) -> Context:
@@ -83,8 +82,7 @@ def from_inventory(named: Sources, token: str | None = None) -> Context:
     """The cluster that inventories describe, as its admin unless a token is given; raises ConfigError, UsageError."""
     gateways = ansible.load(named).members("gateways")
     if not gateways:
-        msg = f"{named}: there are no hosts in the group gateways, so there is nobody to talk to; add one"
-        raise ConfigError(msg)
+        raise ConfigError(f"{named}: there are no hosts in the group gateways, so there is nobody to talk to; add one")
     gateways = ansible.filled(named, gateways, _OF_GATEWAYS)
     path = str(named)
     first = gateways[0]
@@ -133,8 +131,7 @@ class _Named:
 
 def _named(context: Path | None, server: str | None, inventory: Sources | None) -> _Named:
     if context and inventory:
-        msg = "--context and --inventory both name a cluster; give one of them"
-        raise UsageError(msg)
+        raise UsageError("--context and --inventory both name a cluster; give one of them")
     for name, given in (("--server", server), ("JUDGE_SERVER", os.environ.get("JUDGE_SERVER"))):
         if given and (wrong := endpoint.url(given.rstrip("/"))):
             raise UsageError(f"{name}: {wrong}, not '{one_line(given)[:100]}'")
@@ -167,11 +164,10 @@ def find(explicit: Path | None, server: str | None, inventory: Sources | None = 
     context = next((known for resolve in _RESOLVERS if (known := resolve(named))), None)
     if context is None:
         places = ", ".join(str(place) for place in PLACES)
-        msg = (
+        raise UsageError(
             f"no cluster to talk to: none of {places} exists and JUDGE_SERVER with JUDGE_TOKEN is not set; "
             "start one with 'judge up', or name a client.yml with --context or an inventory with --inventory"
         )
-        raise UsageError(msg)
     if named.server:
         context = replace(context, server=named.server, others=())
     return replace(context, token=named.token or context.token)

@@ -57,8 +57,7 @@ def run(
     """Preview all, ask once, delete each; nothing is deleted when any of them is refused."""
     json = output == show.Output.JSON
     if not (dry_run or yes) and (json or not sys.stdin.isatty()):
-        msg = "--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes"
-        raise UsageError(msg)
+        raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
     with make_api() as api:
         seen = [_preview(api, kind, name) for kind, name in what]
         if not json:

@@ -103,8 +103,7 @@ def parse_size(text: str | None) -> int | None:
         return None
     match = re.fullmatch(r"(\d+)\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
     if not match:
-        msg = f"--memory: '{text}' is not a size; expected a number with K, M or G, such as 256M"
-        raise UsageError(msg)
+        raise UsageError(f"--memory: '{text}' is not a size; expected a number with K, M or G, such as 256M")
     return int(match[1]) * {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}[match[2].upper()]
 
 
@@ -145,14 +144,11 @@ def submit_command(
     with several files the largest. 1 the cluster failed, 2 bad input.
     """
     if bool(files) == bool(command):
-        msg = "give source files, or --command; expected exactly one of them"
-        raise UsageError(msg)
+        raise UsageError("give source files, or --command; expected exactly one of them")
     if priority not in {"high", "normal", "low"}:
-        msg = f"--priority: '{priority}' is not known; choose high, normal or low"
-        raise UsageError(msg)
+        raise UsageError(f"--priority: '{priority}' is not known; choose high, normal or low")
     if mode not in {"lazy", "full"}:
-        msg = f"--mode: '{mode}' is not known; choose lazy or full"
-        raise UsageError(msg)
+        raise UsageError(f"--mode: '{mode}' is not known; choose lazy or full")
     common: dict[str, Any] = {
         "problem": problem,
         "mode": mode,

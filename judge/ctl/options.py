@@ -28,6 +28,5 @@ Inventories = Annotated[
     ),
 ]
 VaultFiles = Annotated[
-    list[Path] | None,
-    typer.Option(help="A file with the password of values that ansible-vault encrypted; repeatable."),
+    list[Path] | None, typer.Option(help="A file with the password of values that ansible-vault encrypted; repeatable.")
 ]

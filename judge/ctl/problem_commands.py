@@ -98,8 +98,7 @@ def problem_verify(
     Exit code 1 when any differs.
     """
     if priority not in {"high", "normal", "low"}:
-        msg = f"--priority: '{priority}' is not known; choose high, normal or low"
-        raise UsageError(msg)
+        raise UsageError(f"--priority: '{priority}' is not known; choose high, normal or low")
     with _Connection.open() as api:
         verified = problems.verify(api, target, name=name, priority=priority, quiet=output == show.Output.JSON)
     if output == show.Output.JSON:

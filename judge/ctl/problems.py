@@ -41,8 +41,7 @@ def find(api: Api, name: str) -> ProblemInfo:
     for one in api.call(ProblemsReply, "GET", "/problems").problems:
         if one.name == name:
             return one
-    msg = f"problem '{name}' does not exist; see 'judgectl problem list'"
-    raise NotFoundError(msg)
+    raise NotFoundError(f"problem '{name}' does not exist; see 'judgectl problem list'")
 
 
 def manifest_of(api: Api, info: ProblemInfo) -> ProblemManifest:
@@ -91,8 +90,7 @@ def export(api: Api, name: str, target: Path) -> int:
         else:
             _write_folder(api, files, target)
     except OSError as exc:
-        msg = f"{exc.filename or target}: cannot be written: {exc.strerror}"
-        raise UsageError(msg) from None
+        raise UsageError(f"{exc.filename or target}: cannot be written: {exc.strerror}") from None
     return len(files)
 
 
@@ -175,8 +173,7 @@ def verify(api: Api, target: str, *, name: str | None, priority: str, quiet: boo
         folder = Path(directory) / "package"
         export(api, target, folder)
         if name is not None:
-            msg = "--as: is for packages that are imported; leave it out for a problem of the cluster"
-            raise UsageError(msg)
+            raise UsageError("--as: is for packages that are imported; leave it out for a problem of the cluster")
         with read_checked(folder, target) as package:
             return _verify(api, package, priority=priority, quiet=quiet)
 

@@ -149,11 +149,9 @@ def start(
         until=until,
     )
     if not dry_run and not reason.strip():
-        msg = "--reason: is missing; say why, for those who see a verdict change"
-        raise UsageError(msg)
+        raise UsageError("--reason: is missing; say why, for those who see a verdict change")
     if not (dry_run or yes) and (json or not sys.stdin.isatty()):
-        msg = "--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes"
-        raise UsageError(msg)
+        raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
     with _Connection.open() as api:
         if dry_run or not yes:
             preview = api.call(RejudgePreview, "POST", "/rejudgings/preview", body=wanted)
@@ -164,8 +162,7 @@ def start(
             if dry_run:
                 return
             if not preview.count:
-                msg = "nothing to judge again"
-                raise EmptyError(msg)
+                raise EmptyError("nothing to judge again")
             typer.confirm("Judge them again?", abort=True)
         body = RejudgeStart(filter=wanted, reason=reason)
         call = body.model_dump(mode="json", include={"filter", "reason"}, exclude_none=True)

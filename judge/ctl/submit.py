@@ -32,19 +32,16 @@ def read_source(path: Path) -> str:
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as exc:
-        msg = f"{path}: cannot be read: {exc.strerror}"
-        raise UsageError(msg) from None
+        raise UsageError(f"{path}: cannot be read: {exc.strerror}") from None
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as exc:
         msg = f"{path}: byte {exc.start} is not UTF-8; submissions are text files, save it as UTF-8"
         raise UsageError(msg) from None
     if "\0" in text:
-        msg = f"{path}: contains a NUL byte; submissions are source text, not programs"
-        raise UsageError(msg)
+        raise UsageError(f"{path}: contains a NUL byte; submissions are source text, not programs")
     if not text.strip():
-        msg = f"{path}: is empty; expected the source of a program"
-        raise UsageError(msg)
+        raise UsageError(f"{path}: is empty; expected the source of a program")
     return text
 
 

@@ -132,8 +132,7 @@ class Tokens:
             msg = f"{self._path}: cannot be read: {exc.strerror}; make it with at least one token"
             raise ConfigError(msg) from None
         except UnicodeDecodeError:
-            msg = f"{self._path}: is not UTF-8 text; expected a YAML file"
-            raise ConfigError(msg) from None
+            raise ConfigError(f"{self._path}: is not UTF-8 text; expected a YAML file") from None
         return _table(parse_text(TokenFile, text, str(self._path)).tokens)
 
 
@@ -145,8 +144,7 @@ def read_session_key(path: Path) -> bytes:
         msg = f"{path}: cannot be read: {exc.strerror}; put at least {_KEY_BYTES} random bytes there"
         raise ConfigError(msg) from None
     if len(key) < _KEY_BYTES:
-        msg = f"{path}: has {len(key)} bytes; a session key needs at least {_KEY_BYTES} random ones"
-        raise ConfigError(msg)
+        raise ConfigError(f"{path}: has {len(key)} bytes; a session key needs at least {_KEY_BYTES} random ones")
     return key
 
 
@@ -164,8 +162,7 @@ def bearer(request: Request, tokens: Tokens) -> Principal | None:
         raise UnauthorizedError(msg)
     principal = tokens.find(token.strip())
     if principal is None:
-        msg = "this token is not known here; ask the operator of the cluster for a new one"
-        raise UnauthorizedError(msg)
+        raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
     return principal
 
 

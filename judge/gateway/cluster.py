@@ -153,11 +153,10 @@ class Cluster:
             msg = f"the judge's servers did not answer in time, try again in a few seconds ({exc})"
             raise DeadlineError(msg) from exc
         except OutcomeUnknownError as exc:
-            msg = (
+            raise OutcomeUnknownError(
                 "the judge's servers did not answer in time, so it may have been done or not; "
                 f"with the same Idempotency-Key it is safe to try again ({exc})"
-            )
-            raise OutcomeUnknownError(msg) from exc
+            ) from exc
         except UnavailableError as exc:
             msg = f"the judge's servers do not answer at the moment, try again in a few seconds ({exc})"
             raise UnavailableError(msg) from exc

@@ -84,8 +84,7 @@ class LiveSessions:
         if principal is None and request.method in {"GET", "HEAD"}:
             principal = self.current()
         if principal is None:
-            msg = "no token; send the header 'Authorization: Bearer TOKEN'"
-            raise UnauthorizedError(msg)
+            raise UnauthorizedError("no token; send the header 'Authorization: Bearer TOKEN'")
         return principal
 
 

@@ -148,11 +148,9 @@ class Authority:
         """The authority's key; CaError when it cannot be read, opened, or is another certificate's."""
         for path in (self.key_file, self.passphrase_file):
             if not path.is_file():
-                msg = f"{path} is missing; restore it from a backup of the secrets directory"
-                raise CaError(msg)
+                raise CaError(f"{path} is missing; restore it from a backup of the secrets directory")
             if path.stat().st_mode & 0o077:
-                msg = f"{path} may be read by others than its owner; run chmod 600 {path}"
-                raise CaError(msg)
+                raise CaError(f"{path} may be read by others than its owner; run chmod 600 {path}")
         try:
             passphrase = self.passphrase_file.read_bytes().strip()
             key = serialization.load_pem_private_key(self.key_file.read_bytes(), passphrase)
@@ -160,8 +158,7 @@ class Authority:
             msg = f"{self.key_file} does not open with {self.passphrase_file.name}; restore both from one backup"
             raise CaError(msg) from None
         if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != self.certificate().public_key():
-            msg = f"{self.key_file} is not the key of {self.cert_file.name}; restore both from one backup"
-            raise CaError(msg)
+            raise CaError(f"{self.key_file} is not the key of {self.cert_file.name}; restore both from one backup")
         return key
 
     def problem(self, at: datetime.datetime) -> str:
@@ -204,8 +201,7 @@ class Authority:
         """A certificate for a request, as PEM. Of the request only its key counts, not what it says of itself."""
         taken = [name for name in wanted.sans if name.lower().rstrip(".") in _MEMBERS]
         if wanted.role != "etcd" and taken:
-            msg = f"{wanted.name} may not be called {taken[0]} as {wanted.role}; take it out of the inventory"
-            raise CaError(msg)
+            raise CaError(f"{wanted.name} may not be called {taken[0]} as {wanted.role}; take it out of the inventory")
         if not request.is_signature_valid:
             msg = f"the request of {wanted.name} for role {wanted.role} is not signed by its own key; run it again"
             raise CaError(msg)
@@ -213,10 +209,9 @@ class Authority:
         end = min(at + datetime.timedelta(days=wanted.days), authority.not_valid_after_utc)
         public = request.public_key()
         if not isinstance(public, ec.EllipticCurvePublicKey):
-            msg = (
+            raise CaError(
                 f"{wanted.name} asked with a key that is not an elliptic-curve key; remove the host's key and run again"
             )
-            raise CaError(msg)
         certificate = (
             x509.CertificateBuilder()
             .subject_name(subject(wanted.name, wanted.role))

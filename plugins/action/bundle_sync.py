@@ -88,10 +88,9 @@ class ActionModule(ActionBase):
         try:
             data = path.read_bytes()
         except OSError:
-            msg = (
+            raise AnsibleActionFail(
                 f"there is no bundle in {root} (no {MANIFEST}); make one with playbooks/bundle.yml, or set judge_bundle"
-            )
-            raise AnsibleActionFail(msg) from None
+            ) from None
         if expected and hashlib.sha256(data).hexdigest() != expected.lower():
             msg = f"{path} is not the one whose SHA-256 is judge_bundle_manifest_sha256; copy the bundle anew"
             raise AnsibleActionFail(msg)

@@ -47,27 +47,24 @@ def plan(record: dict[str, Any] | None, name: str, judicators: list[str], target
     if record is None:
         record = {"name": name, "token": secrets.token_hex(16), "initial_members": judicators, "formed": False}
     if record["name"] != name:
-        msg = (
+        raise ValueError(
             f"the secrets directory is that of cluster '{record['name']}', and judge_cluster_name is '{name}'; "
             "set judge_secrets_dir to this cluster's own directory, or the name back"
         )
-        raise ValueError(msg)
     if record["formed"]:
         return record
     initial = record["initial_members"]
     if initial != judicators:
-        msg = (
+        raise ValueError(
             f"the first deployment was begun with judicators {', '.join(initial)} and is not finished, the inventory "
             f"now has {', '.join(judicators) or 'none'}; finish it with those, then add or remove hosts"
         )
-        raise ValueError(msg)
     missing = sorted(set(initial) - set(targeted))
     if missing and set(initial) & set(targeted):
-        msg = (
+        raise ValueError(
             f"the cluster is not formed yet, which takes all its judicators at once, and {', '.join(missing)} "
             "is not part of this run; run without --limit and see that every judicator is reachable"
         )
-        raise ValueError(msg)
     return record
 
 
@@ -148,8 +145,7 @@ class ActionModule(ActionBase):
             return None
         fields = {"name": str, "token": str, "initial_members": list, "formed": bool}
         if not isinstance(record, dict) or any(not isinstance(record.get(key), kind) for key, kind in fields.items()):
-            msg = f"{path}: is damaged; it must have {', '.join(fields)}; restore it from a backup"
-            raise AnsibleActionFail(msg)
+            raise AnsibleActionFail(f"{path}: is damaged; it must have {', '.join(fields)}; restore it from a backup")
         return record
 
     def _read_yaml(self, path: Path) -> Any:

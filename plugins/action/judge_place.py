@@ -54,11 +54,10 @@ class ActionModule(ActionBase):
         if not fault and not source and state in {"file", "link"}:
             fault = f"a {state} without src"
         if fault or not item.get("dest"):
-            msg = (
+            raise AnsibleActionFail(
                 f"judge_place: {item.get('dest') or 'an item'}: {fault or 'it has no dest'}; "
                 f"expected dest, state ({', '.join(_STATES)}), and for file and link src"
             )
-            raise AnsibleActionFail(msg)
         ready: dict[str, Any] = {name: str(item[name]) for name in _ATTRIBUTES if item.get(name)}
         ready |= {"dest": str(item["dest"]), "secret": bool(item.get("secret")), "state": state}
         if state == "link":

@@ -31,11 +31,7 @@ def judge_listen(address: str) -> str:
 
 def judge_unit_item(unit: str, sources: str) -> dict[str, str]:
     """The item of judge_place that installs one of the project's units."""
-    return {
-        "dest": f"/etc/systemd/system/{unit}",
-        "src": f"{sources}/{unit}",
-        "then": "systemctl daemon-reload",
-    }
+    return {"dest": f"/etc/systemd/system/{unit}", "src": f"{sources}/{unit}", "then": "systemctl daemon-reload"}
 
 
 class FilterModule:

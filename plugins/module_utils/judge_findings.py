@@ -181,8 +181,7 @@ def _clocks(hosts: dict[str, dict[str, Any]], limit: float) -> Iterator[Finding]
         if abs(off) - clock["unsure"] - middle["unsure"] > limit:
             way = "ahead of" if off > 0 else "behind"
             yield Finding(
-                name,
-                f"its clock is {abs(off):.1f} s {way} the others; correct its time synchronisation (timedatectl)",
+                name, f"its clock is {abs(off):.1f} s {way} the others; correct its time synchronisation (timedatectl)"
             )
 
 

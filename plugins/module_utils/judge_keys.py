@@ -25,8 +25,7 @@ def _openssl(*arguments: str) -> str:
         raise KeyPairError(msg) from None
     if done.returncode:
         told = (done.stderr.strip().splitlines() or ["no reason given"])[0]
-        msg = f"openssl {arguments[0]} failed: {told}"
-        raise KeyPairError(msg)
+        raise KeyPairError(f"openssl {arguments[0]} failed: {told}")
     return done.stdout
 
 

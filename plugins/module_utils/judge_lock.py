@@ -40,11 +40,10 @@ def one_at_a_time(directory: Path = RECORDS, patience: float = PATIENCE) -> Iter
             except BlockingIOError:
                 if time.monotonic() > until:
                     holder = lock.read().strip() or "unknown"
-                    msg = (
+                    raise LockedError(
                         f"another run has been changing this host for {patience:g} s (process {holder} holds {path}); "
                         "wait until it ends, or end it, then run the playbook again"
-                    )
-                    raise LockedError(msg) from None
+                    ) from None
                 time.sleep(_POLL)
         lock.truncate()
         lock.write(str(os.getpid()))

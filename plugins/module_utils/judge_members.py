@@ -64,8 +64,7 @@ class EtcdHealth:
         """A sentence when this host's member is a healthy voter; UnwellError otherwise."""
         healthy, voters = self._states()
         if self.config.name not in healthy:
-            msg = f"etcd member {self.config.name} is no healthy voter yet"
-            raise UnwellError(msg)
+            raise UnwellError(f"etcd member {self.config.name} is no healthy voter yet")
         return f"etcd: {len(healthy)} of {len(voters)} voters are healthy"
 
     def all_well(self) -> str:
@@ -73,8 +72,7 @@ class EtcdHealth:
         healthy, _ = self._states()
         missing = {peer.name for peer in self.config.cluster.members} - healthy
         if missing:
-            msg = f"etcd members {', '.join(sorted(missing))} are no healthy voters yet"
-            raise UnwellError(msg)
+            raise UnwellError(f"etcd members {', '.join(sorted(missing))} are no healthy voters yet")
         return f"etcd: all {len(healthy)} members are healthy"
 
     def may_stop(self) -> str:
@@ -111,8 +109,7 @@ class MongodbHealth:
         """A sentence when there is a primary and this member follows it or is it."""
         healthy, voters = self._states()
         if self.address not in healthy:
-            msg = f"MongoDB member {self.address} is not in sync yet"
-            raise UnwellError(msg)
+            raise UnwellError(f"MongoDB member {self.address} is not in sync yet")
         return f"MongoDB: {len(healthy)} members are in sync, {len(voters)} vote"
 
     def all_well(self) -> str:
@@ -120,12 +117,10 @@ class MongodbHealth:
         healthy, voters = self._states()
         seeds = set(self.client.seeds)
         if seeds - healthy:
-            msg = f"MongoDB members {', '.join(sorted(seeds - healthy))} are not in sync yet"
-            raise UnwellError(msg)
+            raise UnwellError(f"MongoDB members {', '.join(sorted(seeds - healthy))} are not in sync yet")
         wanted = min(7, len(seeds) - (len(seeds) + 1) % 2)
         if len(voters) < wanted:
-            msg = f"{len(voters)} of {wanted} MongoDB members vote so far"
-            raise UnwellError(msg)
+            raise UnwellError(f"{len(voters)} of {wanted} MongoDB members vote so far")
         return f"MongoDB: all {len(healthy)} members are in sync, {len(voters)} vote"
 
     def may_stop(self) -> str:
@@ -153,8 +148,7 @@ class JudicatorHealth:
         """A sentence when this judicator is registered."""
         found = self._registered()
         if self.config.name not in found:
-            msg = f"judicator {self.config.name} is not registered in etcd yet"
-            raise UnwellError(msg)
+            raise UnwellError(f"judicator {self.config.name} is not registered in etcd yet")
         return f"judicators: {', '.join(sorted(found))} are registered"
 
     all_well = well
@@ -183,8 +177,7 @@ class GatewayHealth:
             reply = connection.getresponse()
             return reply.status, reply.read(4096).decode(errors="replace")
         except (OSError, http.client.HTTPException) as exc:
-            msg = f"the gateway does not answer on {self.listen}: {exc}"
-            raise UnwellError(msg) from None
+            raise UnwellError(f"the gateway does not answer on {self.listen}: {exc}") from None
         finally:
             connection.close()
 
@@ -192,16 +185,14 @@ class GatewayHealth:
         """A sentence when it answers."""
         status, _ = self._ask("/api/v1/alive")
         if status != 200:
-            msg = f"the gateway answers {status}"
-            raise UnwellError(msg)
+            raise UnwellError(f"the gateway answers {status}")
         return f"the gateway answers on {self.listen}"
 
     def all_well(self) -> str:
         """A sentence when it finds the whole cluster healthy."""
         status, text = self._ask("/api/v1/health")
         if status != 200:
-            msg = f"the gateway finds the cluster unhealthy: {text.strip()}"
-            raise UnwellError(msg)
+            raise UnwellError(f"the gateway finds the cluster unhealthy: {text.strip()}")
         return "the cluster is healthy"
 
     def may_stop(self) -> str:

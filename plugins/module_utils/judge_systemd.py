@@ -130,8 +130,7 @@ class SystemdUnit:
         code, _, err = self.module.run_command(["systemctl", verb, self.name])
         if code != 0:
             reason = err.strip().splitlines()[:1] or [f"exit code {code}"]
-            msg = f"{self.name} could not {verb}: {reason[0]}{self.last_words()}"
-            raise UnitError(msg)
+            raise UnitError(f"{self.name} could not {verb}: {reason[0]}{self.last_words()}")
 
     def last_words(self) -> str:
         """The end of its log, for a sentence that says why something failed."""

@@ -12,15 +12,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.judge_files import (
-    MANIFEST,
-    BundleError,
-    blocks,
-    faults,
-    mode_of,
-    parse_manifest,
-    write_atomic,
-)
+from ..module_utils.judge_files import MANIFEST, BundleError, blocks, faults, mode_of, parse_manifest, write_atomic
 
 DOCUMENTATION = r"""
 module: bundle_sync
@@ -50,8 +42,7 @@ def unpack(archive: Path, staging: Path, files: dict[str, Any], names: list[str]
         for member in opened:
             source = opened.extractfile(member)
             if member.name not in wanted or source is None:
-                msg = f"the archive holds '{member.name}', which was not asked for; run the playbook again"
-                raise BundleError(msg)
+                raise BundleError(f"the archive holds '{member.name}', which was not asked for; run the playbook again")
             wanted.discard(member.name)
             target = staging / member.name
             target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -63,11 +54,9 @@ def unpack(archive: Path, staging: Path, files: dict[str, Any], names: list[str]
                     file.write(piece)
                 os.fchmod(file.fileno(), mode_of(member.name))
             if {"size": size, "sha256": digest.hexdigest()} != files[member.name]:
-                msg = f"{member.name} arrived damaged, nothing was installed; run the playbook again"
-                raise BundleError(msg)
+                raise BundleError(f"{member.name} arrived damaged, nothing was installed; run the playbook again")
     if wanted:
-        msg = f"the archive lacks {min(wanted)}, nothing was installed; run the playbook again"
-        raise BundleError(msg)
+        raise BundleError(f"the archive lacks {min(wanted)}, nothing was installed; run the playbook again")
 
 
 def settle(dest: Path, staging: Path, names: list[str], extra: list[str]) -> None:

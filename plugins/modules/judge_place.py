@@ -73,11 +73,10 @@ def owner_ids(item: dict[str, Any]) -> tuple[int, int]:
     try:
         return pwd.getpwnam(item["owner"]).pw_uid, grp.getgrnam(item["group"]).gr_gid
     except KeyError:
-        msg = (
+        raise PlaceError(
             f"{item['dest']} is to belong to {item['owner']}:{item['group']}, which this host does not have; "
             "run site.yml, whose role judge_common makes the users"
-        )
-        raise PlaceError(msg) from None
+        ) from None
 
 
 def attributes_differ(found: os.stat_result, item: dict[str, Any]) -> bool:
@@ -131,8 +130,7 @@ class Placer:
         code, out, err = self.module.run_command(command)
         if code != 0:
             told = " | ".join((err.strip() or out.strip() or f"exit code {code}").splitlines()[-3:])
-            msg = f"{sentence}: {told}"
-            raise PlaceError(msg)
+            raise PlaceError(f"{sentence}: {told}")
 
     def place(self, item: dict[str, Any]) -> None:
         """Bring one item about."""
@@ -177,8 +175,7 @@ class Placer:
 
     def _directory(self, path: Path, found: os.stat_result | None, item: dict[str, Any], *, write: bool) -> bool:
         if found and not path.is_dir():
-            msg = f"{path} is a file and has to be a directory; move it away"
-            raise PlaceError(msg)
+            raise PlaceError(f"{path} is a file and has to be a directory; move it away")
         if found and not self._attributes(path.stat(), item):
             return False
         if write:

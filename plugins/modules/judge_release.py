@@ -44,11 +44,10 @@ def the_wheel(source: Path, version: str) -> Path:
     """The one wheel of a version; ReleaseError otherwise."""
     found = sorted(source.glob(f"judge-{version}-*.whl"))
     if len(found) != 1:
-        msg = (
+        raise ReleaseError(
             f"{len(found)} wheels of judge {version} are in {source}; set judge_version to the bundle's version, "
             "or judge_wheel to one wheel of this version"
         )
-        raise ReleaseError(msg)
     return found[0]
 
 
@@ -76,16 +75,14 @@ class Installer:
         code, out, err = self.module.run_command(command)
         if code != 0:
             told = " | ".join((err.strip() or out.strip() or f"exit code {code}").splitlines()[-3:])
-            msg = f"{sentence}: {told}"
-            raise ReleaseError(msg)
+            raise ReleaseError(f"{sentence}: {told}")
 
     def install(self, wheel: Path, target: Path) -> None:
         """A complete release in `target`; what an interrupted run left there is made anew."""
         shutil.rmtree(target, ignore_errors=True)
         pips = sorted(_PIP_WHEELS.glob("pip-*.whl"))
         if not pips:
-            msg = f"there is no pip in {_PIP_WHEELS}; install the package python3-venv"
-            raise ReleaseError(msg)
+            raise ReleaseError(f"there is no pip in {_PIP_WHEELS}; install the package python3-venv")
         python = str(target / "bin/python")
         self.run(["/usr/bin/python3", "-m", "venv", "--without-pip", str(target)], f"{target} could not be made")
         options = [

@@ -139,8 +139,7 @@ class Service:
             if state == "FATAL" or self.late():
                 status = self.unit.shown["StatusText"] or self.unit.shown["ActiveState"]
                 why = f" ({reason})" if reason else ""
-                msg = f"{self.unit.name} is {status}, boot says {state}{why}{self.unit.last_words()}"
-                raise UnitError(msg)
+                raise UnitError(f"{self.unit.name} is {status}, boot says {state}{why}{self.unit.last_words()}")
             time.sleep(POLL)
 
     def wait_well(self, health: Any) -> str:
@@ -152,8 +151,7 @@ class Service:
                 return str(health.all_well() if self.whole else health.well())
             except (UnwellError, JudgeError) as exc:
                 if self.late():
-                    msg = f"{self.unit.name} runs but is not well: {exc}{self.unit.last_words()}"
-                    raise UnitError(msg) from None
+                    raise UnitError(f"{self.unit.name} runs but is not well: {exc}{self.unit.last_words()}") from None
             time.sleep(POLL)
 
     def wait_taken_over(self) -> None:
@@ -178,8 +176,7 @@ class Service:
             if not reason:
                 return
             if self.late():
-                msg = f"{self.unit.name} was not restarted, it still runs with its old config: {reason}"
-                raise UnitError(msg)
+                raise UnitError(f"{self.unit.name} was not restarted, it still runs with its old config: {reason}")
             time.sleep(POLL)
 
     def late(self) -> bool:
@@ -217,8 +214,7 @@ class Service:
         self.wait_running()
         sentence = self.wait_well(health)
         if self.unit.outdated():
-            msg = f"{self.unit.name} still runs with an older config or release; run site.yml"
-            raise UnitError(msg)
+            raise UnitError(f"{self.unit.name} still runs with an older config or release; run site.yml")
         return sentence
 
 

@@ -189,8 +189,7 @@ def _run(program: str, sources: Sources, *arguments: str) -> subprocess.Complete
             check=False,
         )  # fmt: skip
     except OSError as exc:
-        msg = f"{path} cannot be run: {exc.strerror}; install ansible-core with pip or apt"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{path} cannot be run: {exc.strerror}; install ansible-core with pip or apt") from None
 
 
 def _inventory_dir(sources: Sources) -> str:

@@ -48,10 +48,9 @@ def _fleet(which: list[str] | None, sources: Sources | None, timeout: float) -> 
     from judge.ctl.fleet.machines import Fleet
 
     if sources is None:
-        msg = (
+        raise UsageError(
             "which hosts? name the inventory, as in 'judgectl --inventory inventory/mine hosts', or set JUDGE_INVENTORY"
         )
-        raise UsageError(msg)
     selected = ansible.load(sources).select(which or [])
     return Fleet(ansible.filled(sources, selected, ssh_target.VARIABLES), timeout)
 

@@ -31,8 +31,7 @@ class Host:
             return None
         value = self.variables[name]
         if isinstance(value, (dict, list)):
-            msg = f"{self.name}: {name}: expected a text or a number, found a {type(value).__name__}"
-            raise ConfigError(msg)
+            raise ConfigError(f"{self.name}: {name}: expected a text or a number, found a {type(value).__name__}")
         return "" if value is None else str(value)
 
     def number(self, *names: str) -> int | None:
@@ -42,8 +41,7 @@ class Host:
             return None
         if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
             name = next(name for name in names if name in self.variables)
-            msg = f"{self.name}: {name}: expected a port between 1 and 65535, got '{text}'"
-            raise ConfigError(msg)
+            raise ConfigError(f"{self.name}: {name}: expected a port between 1 and 65535, got '{text}'")
         return int(text)
 
     @property
@@ -78,8 +76,7 @@ class Inventory:
         for term in [term for term in terms if term[0] == "!"]:
             wanted -= self._matching(term[1:])
         if not wanted:
-            msg = f"{self.source}: no hosts in {', '.join(patterns or CLUSTER)}; see inventory/example"
-            raise ConfigError(msg)
+            raise ConfigError(f"{self.source}: no hosts in {', '.join(patterns or CLUSTER)}; see inventory/example")
         return [host for name, host in self.hosts.items() if name in wanted]
 
     def _terms(self, pattern: str) -> list[str]:
@@ -121,8 +118,7 @@ def listed(text: str, source: str, inventory_dir: str) -> Inventory:
         raise ConfigError(msg) from None
     names = set(variables).union(*members.values())
     if not names:
-        msg = f"{source}: no hosts in it; see inventory/example for how to name some"
-        raise ConfigError(msg)
+        raise ConfigError(f"{source}: no hosts in it; see inventory/example for how to name some")
 
     def host(name: str) -> Host:
         mine = (group for group, inside in members.items() if name in inside and group not in {"all", "ungrouped"})

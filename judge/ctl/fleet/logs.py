@@ -78,8 +78,7 @@ def query(
 ) -> JournalQuery:
     """What the command's options ask for; UsageError says which one is wrong and what is expected."""
     if grep is not None and ("\0" in grep or "\n" in grep or not grep):
-        msg = "--grep: expected a regular expression of one line, such as 'claim|lease'"
-        raise UsageError(msg)
+        raise UsageError("--grep: expected a regular expression of one line, such as 'claim|lease'")
     if priority is not None:
         ends = priority.split("..")
         if len(ends) > 2 or not all(end in PRIORITIES or re.fullmatch("[0-7]", end) for end in ends):
@@ -111,15 +110,13 @@ def moment(text: str) -> str:
         try:
             datetime.datetime.fromisoformat(text)
         except ValueError as exc:
-            msg = f"--since: '{text}' is no moment: {exc}"
-            raise UsageError(msg) from None
+            raise UsageError(f"--since: '{text}' is no moment: {exc}") from None
         return f"{text} UTC"
     try:
         return f"-{duration(text, '--since')}s"
     except UsageError:
         wanted = "a duration such as 10m, or a moment such as '2026-05-01 12:00' (UTC)"
-        msg = f"--since: '{text}' is not understood; expected {wanted}"
-        raise UsageError(msg) from None
+        raise UsageError(f"--since: '{text}' is not understood; expected {wanted}") from None
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,7 @@ class Connection:
             sock = socket.create_connection((target.address, target.port), timeout=deadline.left())
         except OSError as exc:
             why = exc.strerror or str(exc) or type(exc).__name__
-            msg = f"{target.address} port {target.port} does not answer: {why}"
-            raise UnavailableError(msg) from None
+            raise UnavailableError(f"{target.address} port {target.port} does not answer: {why}") from None
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT)
         return sock
@@ -239,8 +238,7 @@ class JumpHosts:
         with self._lock:
             host = self._hosts.setdefault(target, _JumpHost())
         if not host.lock.acquire(timeout=max(0.0, deadline.left())):
-            msg = f"jump host {target.address} did not answer within {deadline.seconds:g} s"
-            raise DeadlineError(msg)
+            raise DeadlineError(f"jump host {target.address} did not answer within {deadline.seconds:g} s")
         try:
             if host.connection and host.connection.alive:
                 return host.connection
@@ -291,8 +289,7 @@ class Stream:
                 yield data
             for limit in (silence, deadline):
                 if limit and limit.over:
-                    msg = f"{self._target.address} has said nothing for {limit.seconds:g} s"
-                    raise DeadlineError(msg)
+                    raise DeadlineError(f"{self._target.address} has said nothing for {limit.seconds:g} s")
 
     def lines(self, quiet: float) -> Iterator[bytes]:
         """The output line by line; of a line only its first MOST bytes. Raises as `read` does."""
@@ -321,8 +318,7 @@ class Stream:
         """How the command ended; UnavailableError when the connection ended first."""
         if not self._channel.status_event.wait(max(timeout, _STEP)) or self._channel.exit_status < 0:
             self._channel.close()
-            msg = f"the connection to {self._target.address} was lost in the middle of an answer"
-            raise UnavailableError(msg)
+            raise UnavailableError(f"the connection to {self._target.address} was lost in the middle of an answer")
         self._drain_errors()
         self._channel.close()
         return self._channel.exit_status
@@ -344,8 +340,7 @@ def _known_keys(target: Target) -> paramiko.hostkeys.HostKeys:
         except FileNotFoundError:
             continue
         except (OSError, UnicodeDecodeError, paramiko.SSHException) as exc:
-            msg = f"{path}: known hosts cannot be read: {exc}"
-            raise ConfigError(msg) from None
+            raise ConfigError(f"{path}: known hosts cannot be read: {exc}") from None
     return known
 
 
@@ -372,8 +367,7 @@ def _keys(target: Target, locked: list[Path]) -> Iterator[tuple[paramiko.PKey, s
         except (TypeError, paramiko.PasswordRequiredException):  # the former is what cryptography says
             locked.append(path)
         except (OSError, ValueError, paramiko.SSHException, UnknownKeyType) as exc:
-            msg = f"{path}: is no private key that can be read: {exc}"
-            raise ConfigError(msg) from None
+            raise ConfigError(f"{path}: is no private key that can be read: {exc}") from None
     publics = {_public(path) for path in target.keys}
     agent = paramiko.Agent()
     try:

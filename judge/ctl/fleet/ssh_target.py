@@ -76,8 +76,7 @@ def target(host: Host) -> Target:
     """The login that Ansible would make by ssh; ConfigError for a connection of another kind, or bad options."""
     connection = host.text("ansible_connection") or "ssh"
     if connection not in _SSH:
-        msg = f"{host.name}: ansible_connection: judgectl reaches hosts by SSH only, not by '{connection}'"
-        raise ConfigError(msg)
+        raise ConfigError(f"{host.name}: ansible_connection: judgectl reaches hosts by SSH only, not by '{connection}'")
     words = _words(host, "ansible_ssh_args", "ANSIBLE_SSH_ARGS", "ssh_args")
     port = host.number("ansible_port", "ansible_ssh_port") or setting("ANSIBLE_REMOTE_PORT", "remote_port")
     key = host.text("ansible_ssh_private_key_file", "ansible_private_key_file")
@@ -95,8 +94,7 @@ def _words(host: Host, name: str, variable: str, key: str) -> list[str]:
     try:
         return shlex.split(host.text(name) or setting(variable, key, "ssh_connection"))
     except ValueError as exc:
-        msg = f"{host.name}: {name}: ssh's arguments cannot be split: {exc}"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{host.name}: {name}: ssh's arguments cannot be split: {exc}") from None
 
 
 def _resolved(
@@ -107,8 +105,7 @@ def _resolved(
     `key`: the file that the inventory names; ssh's usual ones are not offered beside it.
     """
     if destination.startswith("-"):
-        msg = f"{name}: '{destination}' is no host's name; correct ansible_host"
-        raise ConfigError(msg)
+        raise ConfigError(f"{name}: '{destination}' is no host's name; correct ansible_host")
     said = _asked(name, [*words, "--", destination])
     first = {option: values[0] for option, values in said.items()}
     address, port, user = first["hostname"], int(first["port"]), first["user"]
@@ -129,8 +126,7 @@ def _resolved(
         known_as=first.get("hostkeyalias") or (address if port == 22 else f"[{address}]:{port}"),
     )
     if login.place in {one.place for one in above} or len(above) > _MOST_HOPS:
-        msg = f"{above[0].name}: its jump hosts lead in a circle through {login.place}; correct ProxyJump"
-        raise ConfigError(msg)
+        raise ConfigError(f"{above[0].name}: its jump hosts lead in a circle through {login.place}; correct ProxyJump")
     return _with_way(login, words, first, tokens, (*above, login))
 
 

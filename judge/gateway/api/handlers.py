@@ -188,11 +188,7 @@ def _resume(call: Call) -> m.Message:
 def _judicators(call: Call) -> m.Message:
     reply = status(call.cluster, call.principal)
     return models.JudicatorsReply(
-        leader=reply.leader,
-        epoch=reply.epoch,
-        judicators=reply.judicators,
-        etcd=reply.etcd,
-        mongodb=reply.mongodb,
+        leader=reply.leader, epoch=reply.epoch, judicators=reply.judicators, etcd=reply.etcd, mongodb=reply.mongodb
     )
 
 

@@ -113,10 +113,7 @@ def document(routes: list[Route]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "Judge", "version": judge.__version__, "description": _ABOUT},
         "paths": paths,
-        "components": {
-            "schemas": schemas,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
 
 

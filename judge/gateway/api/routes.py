@@ -179,8 +179,7 @@ def parse_body(model: type[B]) -> B:
         raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
     empty = not request.content_length and not any(one.is_required() for one in model.model_fields.values())
     if not empty and request.mimetype != JSON:
-        msg = f"Content-Type is '{request.mimetype[:80] or 'not set'}'; this call takes {JSON}"
-        raise MediaTypeError(msg)
+        raise MediaTypeError(f"Content-Type is '{request.mimetype[:80] or 'not set'}'; this call takes {JSON}")
     body = b"{}" if empty else request.get_data(cache=False)
     check_values(body, _VALUES, "the body")
     try:

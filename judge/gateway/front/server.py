@@ -248,8 +248,7 @@ class Front:
                 if caller.retry_after > 0:
                     self._turn_away("after failed log-ins")
                     retry = caller.retry_after
-                    msg = f"too many failed log-ins from {caller.address}; try again in {_whole(retry)} s"
-                    raise LimitError(msg)
+                    raise LimitError(f"too many failed log-ins from {caller.address}; try again in {_whole(retry)} s")
                 await self._serve(client, head, caller)
             except JudgeError as exc:
                 await self._refuse(client, head, exc, retry)
@@ -273,10 +272,7 @@ class Front:
         fields = {"host": head.fields.get("host", ""), "cookie": head.fields.get("cookie", "")}
         packet = heads.packet(Head("GET", SESSION, "1.1", fields), caller.address, "http", self._address)
         status = 0
-        with (
-            contextlib.suppress(JudgeError),
-            self._held(caller, _SMALL_ANSWER) as answer,
-        ):
+        with contextlib.suppress(JudgeError), self._held(caller, _SMALL_ANSWER) as answer:
             async with self._turn(caller):
                 status = _status(await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30))
         self._gate.said(caller.claim or "", status)

@@ -44,12 +44,7 @@ class TrailPages:
         rest = {name: value for name, value in given.items() if value and name != "before"}
         older = urlencode({**rest, "before": reply.next}) if reply.next else ""
         page = render_template(
-            "audit.html",
-            entries=reply.entries,
-            given=given,
-            error=error,
-            older=older,
-            newest=urlencode(rest),
+            "audit.html", entries=reply.entries, given=given, error=error, older=older, newest=urlencode(rest)
         )
         return page, 400 if error else 200
 
