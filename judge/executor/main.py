@@ -15,10 +15,8 @@ from judge import clock, files, metrics
 from judge.config import ExecutorConfig
 from judge.errors import ConfigError, RefusedError
 from judge.etcd.client import Etcd
-from judge.executor.blobs import BlobCache
 from judge.executor.calibration import calibrate
 from judge.executor.channel import Settings
-from judge.executor.data import BlobClient
 from judge.executor.loop import Loop
 from judge.executor.machine import (
     Disk,
@@ -33,7 +31,9 @@ from judge.executor.parts import Parts
 from judge.executor.slot import builds
 from judge.executor.slot.parallel import shared_queue
 from judge.executor.slots import Slots
-from judge.executor.spool import Spool
+from judge.executor.storage.blobs import BlobCache
+from judge.executor.storage.data import BlobClient
+from judge.executor.storage.spool import Spool
 from judge.executor.table import TaskTable
 from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
 from judge.languages.table import detect, load_table

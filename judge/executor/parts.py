@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from judge.config import ExecutorConfig
-from judge.executor.data import BlobClient
 from judge.executor.machine import Disk
 from judge.executor.slot.parallel.shared_queue import Sharing
 from judge.executor.slots import Slots
-from judge.executor.spool import Spool
+from judge.executor.storage.data import BlobClient
+from judge.executor.storage.spool import Spool
 from judge.executor.table import TaskTable
 from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
 

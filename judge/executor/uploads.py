@@ -11,7 +11,7 @@ from judge import clock
 from judge.errors import JudgeError, UnavailableError
 from judge.executor.machine import for_want_of_space
 from judge.executor.parts import Parts
-from judge.executor.spool import Spooled
+from judge.executor.storage.spool import Spooled
 from judge.executor.table import Pending
 from judge.executor.threads import ThreadPool
 

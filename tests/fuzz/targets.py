@@ -15,7 +15,7 @@ from judge.ctl.context import ClientConfig
 from judge.ctl.fleet import inventory
 from judge.embedded.cluster import ClusterFile
 from judge.errors import ConfigError, JudgeError, PackageError, UsageError
-from judge.executor.data import read_manifest
+from judge.executor.storage.data import read_manifest
 from judge.gateway.auth import TokenFile
 from judge.judicator.tasks.results import fit
 from judge.languages.entry import find_entry

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.executor.spool import Spool, Spooled
+from judge.executor.storage.spool import Spool, Spooled
 from judge.model.messages import Completed, Result, Status, Test, Verdict
 from judge.model.problem import ProblemManifest, ProblemTest
 from tests.support.executor import Cluster, Daemon, alive, started

@@ -19,14 +19,14 @@ from typing import IO, Any
 from judge.config import ExecutorConfig
 from judge.errors import NotFoundError
 from judge.executor import slots
-from judge.executor.blobs import BlobCache
 from judge.executor.channel import Cancel, Help, Job, Reader, Ready, Settings, send
-from judge.executor.data import BlobClient
 from judge.executor.loop import Loop
 from judge.executor.machine import Disk
 from judge.executor.parts import Parts
 from judge.executor.slot_state import Started
-from judge.executor.spool import Spool, Spooled
+from judge.executor.storage.blobs import BlobCache
+from judge.executor.storage.data import BlobClient
+from judge.executor.storage.spool import Spool, Spooled
 from judge.executor.table import TaskTable
 from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
 from judge.model.messages import (

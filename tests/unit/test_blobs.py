@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from judge.errors import FieldError, NotFoundError, UnavailableError
-from judge.executor import blobs
-from judge.executor.blobs import BlobCache
+from judge.executor.storage import blobs
+from judge.executor.storage.blobs import BlobCache
 from tests.support.servers import wait_for
 
 # The last use of a blob is noted in steps of a second; here every use counts.

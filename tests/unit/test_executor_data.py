@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from judge.errors import NotFoundError, PackageError, UnavailableError
-from judge.executor.blobs import BlobCache
-from judge.executor.data import TRIES, BlobClient
+from judge.executor.storage.blobs import BlobCache
+from judge.executor.storage.data import TRIES, BlobClient
 from judge.model.messages import Assignment, ProblemRef, Submission, Test
 from judge.model.problem import ProblemManifest, ProblemTest
 

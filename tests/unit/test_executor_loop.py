@@ -20,7 +20,7 @@ from judge.config import ExecutorConfig
 from judge.errors import EXIT_FAILED, StaleError, TooLargeError, UnavailableError
 from judge.executor import dispatch, main, reports, slot_state, slots, table, uploads
 from judge.executor.channel import Broken, Cancel, Finished, Job, Progress
-from judge.executor.spool import Spool, Spooled
+from judge.executor.storage.spool import Spool, Spooled
 from judge.model.messages import Assignment, ProblemRef, ReportRequest, Status, Submission, Test
 from judge.rpc.pki import issue, make_ca
 from tests.support.played import PATIENCE, Played, Watcher, assignment, completed

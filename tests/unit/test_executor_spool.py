@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from judge.executor.spool import Spool, Spooled
+from judge.executor.storage.spool import Spool, Spooled
 from judge.model.messages import Completed, Result, Status, Verdict
 
 

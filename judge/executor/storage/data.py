@@ -15,9 +15,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from judge.errors import PackageError, UnavailableError
-from judge.executor.blobs import BlobCache
 from judge.executor.channel import Data, Job
 from judge.executor.machine import for_want_of_space
+from judge.executor.storage.blobs import BlobCache
 from judge.model.messages import Assignment
 from judge.model.problem import ProblemManifest
 from judge.rpc.client import RpcClient
