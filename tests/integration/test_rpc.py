@@ -39,7 +39,7 @@ from judge.rpc.methods import BLOB_ROLES, METHODS
 from judge.rpc.server import Server, unhurried
 from tests.support.judicators import World, accepted, source
 from tests.support.roles import ROLES
-from tests.support.servers import wait_for
+from tests.support.servers import Acceptor, wait_for
 
 
 @pytest.fixture
@@ -67,8 +67,6 @@ def raw(
 def serve_raw(world: World, answer: bytes | None, role: str = "judicator") -> str:
     """A TLS server of the cluster's CA that gives every request this answer, or none at all; its address."""
     context = pki.server_context(world.tls(f"odd-{role}", role))
-    listener = socket.create_server(("127.0.0.1", 0))
-    world.stack.callback(listener.close)
 
     def one(sock: socket.socket) -> None:
         with contextlib.suppress(OSError), context.wrap_socket(sock, server_side=True) as tls:
@@ -76,14 +74,9 @@ def serve_raw(world: World, answer: bytes | None, role: str = "judicator") -> st
                 if answer is not None:
                     tls.sendall(answer)
 
-    def run() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                sock, _ = listener.accept()
-                threading.Thread(target=one, args=(sock,), daemon=True).start()
-
-    threading.Thread(target=run, daemon=True).start()
-    return f"127.0.0.1:{listener.getsockname()[1]}"
+    acceptor = Acceptor(lambda sock: threading.Thread(target=one, args=(sock,), daemon=True).start())
+    world.stack.callback(acceptor.close)
+    return f"127.0.0.1:{acceptor.port}"
 
 
 def http_answer(body: bytes, status: str = "200 OK") -> bytes:

@@ -11,7 +11,6 @@ import os
 import shutil
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import paramiko
 
 from lab import shell, state
 from tests.support.capable import no_hosts
-from tests.support.servers import wait_for
+from tests.support.servers import Acceptor, wait_for
 
 INNER = {"second": 2201, "target": 2202}  # their ports on the inner network's loopback
 
@@ -81,10 +80,9 @@ class JumpHosts:
         for name, port in INNER.items():
             self._start(*self._sshd(name), "-D", "-o", f"ListenAddress=127.0.0.1:{port}")
             wait_for(lambda name=name: "listening" in self.log(name), 30, f"sshd of {name}")
-        self.listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listening.getsockname()[1]
+        self.acceptor = Acceptor(self._take)
+        self.port = self.acceptor.port
         self.trust()
-        threading.Thread(target=self._take, daemon=True).start()
 
     def _start(self, *command: str) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
@@ -96,14 +94,11 @@ class JumpHosts:
             f"{os.environ.get('PATH', os.defpath)}:{shell.SBIN}")) or "chroot", self.root]  # fmt: skip
         return [*inside, "/usr/sbin/sshd", "-f", f"/mnt/{name}.conf", "-E", f"/mnt/{name}.log"]
 
-    def _take(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                taken, _ = self.listening.accept()
-                with taken:
-                    self.processes.append(
-                        subprocess.Popen([*self._sshd("jump"), "-i"], stdin=taken.fileno(), stdout=taken.fileno())
-                    )
+    def _take(self, taken: socket.socket) -> None:
+        with taken:
+            self.processes.append(
+                subprocess.Popen([*self._sshd("jump"), "-i"], stdin=taken.fileno(), stdout=taken.fileno())
+            )
 
     def log(self, name: str) -> str:
         """What the sshd of this name logged."""
@@ -137,7 +132,7 @@ class JumpHosts:
 
     def close(self) -> None:
         """End all of them."""
-        self.listening.close()
+        self.acceptor.close()
         for process in self.processes:
             process.kill()
         for process in self.processes:

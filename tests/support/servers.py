@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -35,6 +36,34 @@ def wait_for(condition: Callable[[], object], timeout: float = 30.0, what: str =
         if time.monotonic() > end:
             raise AssertionError(f"{what} did not come true within {timeout:g} s")
         time.sleep(PAUSE)
+
+
+class Acceptor:
+    """Takes connections at a free port of the loopback, in a thread of its own, until `close`."""
+
+    def __init__(self, take: Callable[[socket.socket], object]) -> None:
+        """`take` has each connection, and must not wait for long."""
+        self._take = take
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listening.getsockname()[1])
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            self._take(connection)
+
+    def close(self) -> None:
+        """Take no more connections; safe to call twice."""
+        # A thread that still waits in accept would take connections of the next socket that gets this one's number.
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listening.close()
 
 
 @contextlib.contextmanager

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import paramiko
 
+from tests.support.servers import Acceptor
+
 
 class _Logins(paramiko.ServerInterface):
     """Lets one key in and runs what it asks for."""
@@ -49,10 +51,9 @@ class SshServer:
         self.offered: list[str] = []
         self.commands: list[str] = []
         self.transports: list[paramiko.Transport] = []
-        self.listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listening.getsockname()[1]
+        self.acceptor = Acceptor(self._serve)
+        self.port = self.acceptor.port
         self.trust(self.key)
-        threading.Thread(target=self._serve, daemon=True).start()
 
     def trust(self, key: paramiko.PKey | None) -> None:
         """Write known_hosts."""
@@ -73,14 +74,11 @@ class SshServer:
             "ansible_ssh_common_args": f"-F none -o IdentitiesOnly=yes {known}",
         }  # fmt: skip
 
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                sock, _ = self.listening.accept()
-                transport = paramiko.Transport(sock)
-                transport.add_server_key(self.key)
-                self.transports.append(transport)
-                threading.Thread(target=self._welcome, args=(transport,), daemon=True).start()
+    def _serve(self, sock: socket.socket) -> None:
+        transport = paramiko.Transport(sock)
+        transport.add_server_key(self.key)
+        self.transports.append(transport)
+        threading.Thread(target=self._welcome, args=(transport,), daemon=True).start()
 
     def _welcome(self, transport: paramiko.Transport) -> None:
         with contextlib.suppress(paramiko.SSHException, EOFError, OSError):
@@ -112,7 +110,7 @@ class SshServer:
 
     def close(self) -> None:
         """Stop listening, end all."""
-        self.listening.close()
+        self.acceptor.close()
         self.drop()
 
 
