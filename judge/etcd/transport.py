@@ -85,15 +85,14 @@ def shares(timeout: float, endpoints: int) -> int:
     return max(1, min(max(2, endpoints), int(timeout / _MIN_SHARE)))
 
 
-def attempts(left: Callable[[], float], endpoints: int, first: int) -> Iterator[tuple[int, float]]:
+def attempts(deadline: Deadline, endpoints: int, first: int) -> Iterator[tuple[int, float]]:
     """The tries of one call until nobody wants another or its time is over: (index of the endpoint, seconds for it).
 
-    `left()` are the seconds that the call still has. The tries begin at endpoint `first` and go round; each has an
-    equal share of what the ones before have left.
+    The tries begin at endpoint `first` and go round; each has an equal share of what the ones before have left.
     """
-    tries = shares(left(), endpoints)
+    tries = shares(deadline.seconds, endpoints)
     for number in range(tries):
-        remaining = left()
+        remaining = deadline.left()
         if remaining <= 0.0:
             return
         yield (first + number) % endpoints, remaining / (tries - number)
@@ -231,7 +230,7 @@ class Transport:
         deadline = Deadline(self._timeout)
         reasons: dict[str, str] = {}
         late = False
-        for index, seconds in attempts(deadline.left, len(self.endpoints), self._preferred):
+        for index, seconds in attempts(deadline, len(self.endpoints), self._preferred):
             endpoint, share = self.endpoints[index], Deadline(seconds)
             with self._use(endpoint) as connection:
                 sent = False
