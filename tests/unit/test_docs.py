@@ -33,7 +33,7 @@ def test_what_a_page_points_at_exists(page: Path) -> None:
         source = ROOT / path
         assert source.is_file(), f"{page.name}: {path}"
         if name:
-            found = re.search(rf"^\s*(async def|def|class) {name}\b", source.read_text(), re.MULTILINE)
+            found = re.search(rf"^\s*(?:async def|def|class) {name}\b|^{name}\b.*=", source.read_text(), re.MULTILINE)
             assert found, f"{page.name}: {path}:{name}"
     for target in LINK.findall(text):
         if "://" not in target:
@@ -88,6 +88,29 @@ def test_the_walk_is_true() -> None:
         assert re.search(pattern, text[begin:], re.MULTILINE), f"{file} has no {owner}.{name}"
 
 
+PLACE = re.compile(r"`([\w./-]+?)(?::(\w+))?`")
+
+
+@pytest.mark.parametrize(("page", "rows"), [("contributing.md", 25), ("glossary.md", 30)])
+def test_what_a_table_sends_a_newcomer_to_is_there(page: str, rows: int) -> None:
+    """Files, folders, and functions, classes and tables in them."""
+    found = 0
+    _, _, tables = (ROOT / "docs" / page).read_text().partition("\n| ")
+    for row in (line for line in tables.splitlines() if line.startswith("| ")):
+        named = [(path, name) for path, name in PLACE.findall(row) if "/" in path or path.endswith((".toml", ".txt"))]
+        found += bool(named)
+        for path, name in named:
+            assert (ROOT / path).exists(), f"{page}: {path}"
+            if name:
+                pattern = rf"^ *(?:async def|def|class) {name}\b|^{name}\b.*="
+                assert re.search(pattern, (ROOT / path).read_text(), re.MULTILINE), f"{page}: {path}:{name}"
+    assert found >= rows
+
+
+def test_the_glossary_is_a_page() -> None:
+    assert len((ROOT / "docs/glossary.md").read_text().splitlines()) <= 50
+
+
 # What a browser would ask another host for.
 FETCHED = re.compile(
     r"""<(?:script|link|img|iframe)[^>]*(?:src|href)="((?:https?:)?//[^"]+)"""
@@ -118,6 +141,10 @@ def test_the_site_is_whole_and_asks_no_other_host(tmp_path: Path) -> None:
         assert FETCHED.findall(path.read_text(errors="replace")) == [], path.name
 
 
+# Submissions and damaged input, and the page that says the policy.
+NO_PROSE = ("examples/", "tests/fuzz/corpus/", "docs/contributing.md")
+
+
 def test_nothing_is_left_to_be_done_later() -> None:
     """The policy of docs/contributing.md: what is not done is an issue of the project, never a mark in the tree."""
     marks = re.compile(r"\b(?:[T]ODO|[F]IXME|[X]XX)\b")
@@ -125,12 +152,7 @@ def test_nothing_is_left_to_be_done_later() -> None:
     checked = 0
     for name in files.split("\0"):
         path = ROOT / name
-        if (
-            name
-            and path.is_file()
-            and not path.is_symlink()
-            and not name.startswith(("examples/", "tests/fuzz/corpus/"))
-        ):
+        if name and path.is_file() and not path.is_symlink() and not name.startswith(NO_PROSE):
             checked += 1
             found = marks.search(path.read_bytes().decode(errors="replace"))
             assert found is None, f"{name}: {found[0] if found else ''}"
