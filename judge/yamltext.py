@@ -7,12 +7,15 @@ of values; both end here.
 from __future__ import annotations
 
 import reprlib
+from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
 
 from judge.errors import ConfigError
 
+# So many levels a plain file may have.
+DEPTH: Final = 32
 # So many values a file may stand for, with its aliases written out.
 _MOST: Final = 200_000
 _QUOTED: Final = 80
@@ -23,7 +26,27 @@ class UnreadableError(yaml.constructor.ConstructorError):
 
 
 class Loader(yaml.SafeLoader):
-    """The safe loader, all of whose refusals are yaml.YAMLError with a place."""
+    """The safe loader, all of whose refusals are yaml.YAMLError with a place.
+
+    A `plain` one refuses aliases, and more than DEPTH levels: in a small file they are a mistake or an attack.
+    """
+
+    plain = False
+    _level = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """One node, and all below it."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        mark: Any = event.start_mark
+        deeper = isinstance(event, yaml.CollectionStartEvent)
+        if self.plain and isinstance(event, yaml.AliasEvent):
+            raise UnreadableError(None, None, "uses a YAML alias; write the value out", mark)
+        if self.plain and deeper and self._level == DEPTH:
+            raise UnreadableError(None, None, f"is nested deeper than {DEPTH} levels", mark)
+        self._level += deeper
+        node = super().compose_node(parent, index)
+        self._level -= deeper
+        return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """One node's value."""
@@ -36,15 +59,40 @@ class Loader(yaml.SafeLoader):
             raise UnreadableError(None, None, problem, node.start_mark) from None
 
 
-def read(text: str, source: str) -> tuple[yaml.Node | None, Any]:
-    """A document's nodes (None when it is empty) and its value; ConfigError says `source:line: sentence`.
+@dataclass(frozen=True)
+class Document:
+    """A file's value (None when it is empty), and where each part of it stands."""
 
-    Keys that were merged in (`<<`) stand among the others in the nodes, on the lines where they are.
-    """
+    source: str
+    value: Any
+    node: yaml.Node | None
+
+    def lines(self) -> dict[tuple[Any, ...], int]:
+        """The line (from 1) of every key and item, by its path. Merged keys (`<<`) are on the lines where they are."""
+        return _lines(self.node, ())
+
+
+def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> dict[tuple[Any, ...], int]:
+    parts: list[tuple[Any, yaml.Node, yaml.Node]] = []
+    if isinstance(node, yaml.MappingNode):
+        parts = [(key.value, key, value) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        parts = [(index, value, value) for index, value in enumerate(node.value)]
+    found = {}
+    for name, place, value in parts:
+        here = (*path, name)
+        found[here] = place.start_mark.line + 1
+        found.update(_lines(value, here))
+    return found
+
+
+def read(text: str, source: str, *, plain: bool = False) -> Document:
+    """A whole file, read once; `plain` as for Loader. ConfigError says `source:line: sentence`."""
     try:
         loader = Loader(text)
+        loader.plain = plain
         node = compose(loader, source)
-        return node, None if node is None else loader.construct_document(node)
+        return Document(source, None if node is None else loader.construct_document(node), node)
     except yaml.YAMLError as exc:
         raise refusal(exc, text, source) from None
     except RecursionError:

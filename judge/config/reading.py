@@ -16,22 +16,6 @@ from judge.errors import ConfigError
 T = TypeVar("T", bound=BaseModel)
 
 
-def _lines(node: yaml.Node | None, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], int]:
-    """The line (from 1) of every key and item of a parsed YAML document, by its path."""
-    found: dict[tuple[Any, ...], int] = {}
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            here = (*path, key.value)
-            found[here] = key.start_mark.line + 1
-            found.update(_lines(value, here))
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            here = (*path, index)
-            found[here] = value.start_mark.line + 1
-            found.update(_lines(value, here))
-    return found
-
-
 # Errors of our own validators: their sentences name the keys.
 _WHOLE = {"value_error", "fault"}
 # What patterns mean to a person.
@@ -113,7 +97,12 @@ def parse_text(model: type[T], text: str, source: str, overrides: Sequence[Overr
 
     `overrides` are (key path, value) pairs from the command line that win over the text (seed: `load_args`).
     """
-    node, data = yamltext.read(text, source)
+    return check(model, yamltext.read(text, source), overrides)
+
+
+def check(model: type[T], document: yamltext.Document, overrides: Sequence[Override] = ()) -> T:
+    """The same for a file that has been read. Its value is changed by the overrides."""
+    source, data = document.source, document.value
     if not isinstance(data, dict):
         msg = f"{source}:1: expected a mapping of settings, found {type(data).__name__}"
         raise ConfigError(msg)
@@ -122,7 +111,7 @@ def parse_text(model: type[T], text: str, source: str, overrides: Sequence[Overr
     try:
         return model.model_validate(data)
     except ValidationError as exc:
-        lines = _lines(node)
+        lines = document.lines()
         faults = []
         for error in exc.errors(include_url=False):
             path = _path(error, lines, overrides)

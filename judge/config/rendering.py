@@ -36,7 +36,7 @@ def parse_overrides(items: Sequence[str], names: Sequence[str]) -> Overrides:
             msg = f"--set {item}: no service '{service}'; there are {', '.join(names)}"
             raise UsageError(msg)
         try:
-            value = yamltext.read(text, item)[1]
+            value = yamltext.read(text, item).value
         except ConfigError:
             msg = f"--set {item}: the value is not YAML; quote it, as in --set '{path}=\"text\"'"
             raise UsageError(msg) from None
@@ -52,7 +52,7 @@ def render(service: BootService, variables: Mapping[str, Any], overrides: Sequen
         text = fill(text, variables, source)
     config = parse_text(MODELS[service.kind], text, source, overrides)
     if overrides:
-        _, data = yamltext.read(text, source)
+        data = yamltext.read(text, source).value
         for path, value in overrides:
             override(data, path, value, source)
         text = yaml.safe_dump(data, sort_keys=False)

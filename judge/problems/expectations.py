@@ -16,7 +16,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, field_validator
 
-from judge import yamltext
 from judge.errors import PackageError
 from judge.languages.table import Language, guess
 from judge.model.messages import Result, TestResult, Verdict
@@ -148,10 +147,8 @@ def _check_glob(glob: str, where: str) -> None:
 
 
 def _parse(data: bytes, where: str) -> dict[str, _Entry]:
-    metadata.check_yaml(data, where)
-    _, raw = yamltext.read(data.decode("utf-8-sig"), where)
     try:
-        return _File.model_validate({} if raw is None else raw).root
+        return _File.model_validate(metadata.read(data, where).value).root
     except ValidationError as exc:
         raise PackageError(f"{where}: {_first(exc)}") from None
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import configparser
 import math
 import re
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -25,12 +25,12 @@ from pydantic import (
 )
 
 from judge import config, yamltext
+from judge.config.reading import check
 from judge.errors import ConfigError, PackageError
 from judge.model.problem import ProblemType
 from judge.problems.tree import clean
 
 YAML_BYTES = 256 * 1024
-_DEPTH = 32
 
 LEGACY = ("legacy", "legacy-icpc")
 VERDICT_MODES = ("worst_error", "first_error", "always_accept")
@@ -331,8 +331,8 @@ class LegacyTestSettings(_Section):
         return None if self.output_validator_flags is None else str(self.output_validator_flags).split()
 
 
-def parse(model: type[T], data: bytes, where: str) -> T:
-    """One YAML file of a package as a model; PackageError `where:line: sentence` for the first fault.
+def read(data: bytes, where: str) -> yamltext.Document:
+    """One YAML file of a package; an empty one has no keys. PackageError `where:line: sentence`.
 
     Aliases, repeated keys and deep nesting are refused: they only occur by mistake or in attacks.
     """
@@ -342,36 +342,21 @@ def parse(model: type[T], data: bytes, where: str) -> T:
         line = data.count(b"\n", 0, exc.start) + 1
         raise PackageError(f"{where}:{line}: is not UTF-8 text; save it as UTF-8") from None
     try:
-        _check_events(text, where)
-        node, _ = yamltext.read(text, where)
-        return config.parse_text(model, "{}" if node is None else text, where)
+        found = yamltext.read(text, where, plain=True)
     except ConfigError as exc:
         raise PackageError(clean(str(exc), 400)) from None
-    except yaml.YAMLError as exc:
-        raise PackageError(clean(str(yamltext.refusal(exc, text, where)), 400)) from None
+    if found.value is not None and not isinstance(found.value, dict):
+        raise PackageError(f"{where}:1: expected a mapping of settings, found {type(found.value).__name__}")
+    return replace(found, value=found.value or {})
 
 
-def check_yaml(data: bytes, where: str) -> None:
-    """Refuse what is no harmless YAML: PackageError with file and line, as `parse`."""
-    parse(_Anything, data, where)
-
-
-class _Anything(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-
-def _check_events(text: str, where: str) -> None:
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        if isinstance(event, yaml.AliasEvent):
-            raise PackageError(f"{where}:{line}: uses a YAML alias; write the value out")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > _DEPTH:
-                raise PackageError(f"{where}:{line}: is nested deeper than {_DEPTH} levels")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+def parse(model: type[T], data: bytes, where: str) -> T:
+    """One YAML file of a package as a model; PackageError for the first fault, as `read`."""
+    document = read(data, where)
+    try:
+        return check(model, document)
+    except ConfigError as exc:
+        raise PackageError(clean(str(exc), 400)) from None
 
 
 def parse_ini(data: bytes, where: str) -> dict[str, str]:

@@ -70,9 +70,27 @@ def test_each_fault_is_one_sentence_and_keeps_the_last_good_tokens(name: str, wo
 
 
 def test_merged_keys_count_and_are_found_on_their_lines() -> None:
-    node, value = yamltext.read("base: &b {a: 1, b: 2}\ntop:\n  <<: *b\n  a: 3\n", "f")
-    assert value == {"base": {"a": 1, "b": 2}, "top": {"a": 3, "b": 2}}
-    assert node is not None
+    found = yamltext.read("base: &b {a: 1, b: 2}\ntop:\n  <<: *b\n  a: 3\n", "f")
+    assert found.value == {"base": {"a": 1, "b": 2}, "top": {"a": 3, "b": 2}}
+    assert found.lines() == {("base",): 1, ("base", "a"): 1, ("base", "b"): 1, ("top",): 2,
+                             ("top", "b"): 1, ("top", "a"): 4}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: &x 1\nb: *x\n", "f:2: uses a YAML alias; write the value out"),
+        ("a: &x [1]\nb: {<<: *x}\n", "f:2: uses a YAML alias; write the value out"),
+        ("a:\n  " + "[" * 32 + "]" * 32, "f:2: is nested deeper than 32 levels"),
+        ("a: " + "{b: " * 40 + "}" * 40, "f:1: is nested deeper than 32 levels"),
+    ],
+)
+def test_a_plain_file_has_no_aliases_and_few_levels(text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        yamltext.read(text, "f", plain=True)
+    assert str(refused.value) == sentence
+    deepest = "a: " + "[" * 31 + "]" * 31
+    assert yamltext.read(deepest, "f", plain=True).value
 
 
 _WORDS = st.sampled_from(
