@@ -8,6 +8,7 @@ import functools
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from prometheus_client import Gauge
 from pymongo.errors import PyMongoError
@@ -207,9 +208,11 @@ async def _serve(config: JudicatorConfig, stop: threading.Event, batch: int) -> 
     await judicator.start()
     notify("READY=1")
     crashed: BaseException | None = None
-    while not stop.is_set() and crashed is None:
-        await asyncio.to_thread(stop.wait, _BEAT)
-        crashed = judicator.crashed()
+    # A thread of its own: those of the loop may all be waiting for an etcd that does not answer.
+    with ThreadPoolExecutor(1, thread_name_prefix="stop") as thread:
+        while not stop.is_set() and crashed is None:
+            await asyncio.get_running_loop().run_in_executor(thread, stop.wait, _BEAT)
+            crashed = judicator.crashed()
     notify("STOPPING=1")
     if crashed is not None:
         log.critical("a loop of this judicator broke, stopping", exc_info=crashed)

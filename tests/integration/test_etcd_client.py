@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 import threading
 import time
 import uuid
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +17,7 @@ from judge.etcd.election import Election, read_holder
 from judge.etcd.registry import SERVICES, Registration, entry_value, judicators
 from judge.rpc.pki import issue, make_ca
 from tests.support.etcd_daemon import cluster, hosts
-from tests.support.servers import etcd_server, free_port, frozen, wait_for
+from tests.support.servers import etcd_server, free_port, frozen, server_of, wait_for
 
 
 def client(*endpoints, timeout=3.0, prefix=None, tls=None):
@@ -34,17 +32,6 @@ def client(*endpoints, timeout=3.0, prefix=None, tls=None):
 def etcd(etcd_endpoint):
     with client(etcd_endpoint, timeout=10.0) as made:  # a busy disk holds up a write of the members
         yield made
-
-
-def server_of(endpoint):
-    """The process id of the server that listens on the endpoint's port."""
-    port = endpoint.rpartition(":")[2]
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (entry / "cmdline").read_text().split("\0")
-            if words[0].endswith("etcd") and any(f"127.0.0.1:{port}" in word for word in words):
-                return int(entry.name)
-    raise AssertionError(endpoint)
 
 
 # -- keys and leases -------------------------------------------------------------------------------------------------

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from judge import clock
 from judge.config import JudicatorConfig, MongodbClient, dump
 from judge.daemon import run
+from judge.errors import JudgeError
 from judge.judicator import main
 from judge.model import messages as m
+from judge.model.overview import StatusReply
 from tests.support.judicators import World
-from tests.support.servers import free_port, port_open, wait_for
+from tests.support.servers import free_port, frozen, port_open, server_of, wait_for
 
 DAEMON = """
 import sys
@@ -113,6 +120,42 @@ def test_run_serves_until_a_signal(world: World, monkeypatch: pytest.MonkeyPatch
     assert run(config) == 0
     assert "READY=1" in told
     assert told[-1] == "STOPPING=1"
+
+
+class Heard(threading.Event):
+    """Counts how often somebody has waited for it."""
+
+    looks = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.looks += 1
+        return super().wait(timeout)
+
+
+def test_it_stops_at_once_while_many_wait_for_an_etcd_that_hangs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, stop, told = world.config(), Heard(), []
+    monkeypatch.setattr(main, "notify", lambda *lines: told.extend(lines))
+    world.judicators.append(type("Known", (), {"address": config.listen})())
+    people = world.client(timeout=30)
+    threads = min(32, (os.cpu_count() or 1) + 4)  # that asyncio has for what waits
+
+    def look() -> None:
+        with contextlib.suppress(JudgeError):
+            people.call("status", m.Empty(), StatusReply)
+
+    with ThreadPoolExecutor(10 * threads) as crowd:
+        running = crowd.submit(main.run, config, stop)
+        wait_for(lambda: any("serving" in line for line in told), what="a judicator that serves")
+        with frozen(server_of(world.etcd_config.endpoints[0])):
+            looks = [crowd.submit(look) for _ in range(9 * threads)]
+            wait_for(lambda: sum(one.name.startswith("asyncio_") for one in threading.enumerate()) >= threads)
+            began, before = clock.monotonic(), stop.looks
+            wait_for(lambda: stop.looks > before + 1, what="two more looks for a stop")
+            stop.set()
+            wait_for(lambda: told[-1] == "STOPPING=1", what="the stop")
+            assert clock.monotonic() - began < 6
+        assert running.result(60) == 0
+        assert all(one.result(60) is None for one in looks)
 
 
 def test_the_daemon_ends_with_1_when_even_the_keeper_of_its_loops_breaks(

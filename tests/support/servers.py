@@ -66,6 +66,17 @@ class Acceptor:
         self._listening.close()
 
 
+def server_of(endpoint: str) -> int:
+    """The process id of the etcd that listens on the endpoint's port."""
+    port = endpoint.rpartition(":")[2]
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_text().split("\0")
+            if words[0].endswith("etcd") and any(f"127.0.0.1:{port}" in word for word in words):
+                return int(entry.name)
+    raise AssertionError(endpoint)
+
+
 @contextlib.contextmanager
 def frozen(*pids: int) -> Iterator[None]:
     """Processes that stand still; they go on at the end. Threads may still answer for a moment after the signal."""
