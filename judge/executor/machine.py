@@ -24,7 +24,7 @@ _DISTRUST = 5.0
 # A full disk has room again only this fraction of the bound above it (a tenth), so that the state does not flap.
 _HYSTERESIS = 10
 # How long nobody looks at most while nothing happens, in seconds.
-_LOOK = 1.0
+LOOK = 1.0
 _FOR_SLOTS = Fraction(7, 8)
 
 
@@ -153,7 +153,7 @@ class Disk:
 
     def next_due(self) -> float:
         """Monotonic seconds at which to look again."""
-        return self._checked_at + _LOOK
+        return self._checked_at + LOOK
 
     def step(self, now: float) -> None:
         """Look how much is free: `full` then says whether there is room. Logs once per change. `now`: monotonic."""

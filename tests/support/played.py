@@ -271,6 +271,7 @@ class Played:
     def take(self, assignment: Assignment) -> None:
         """Have a task assigned and given to the slot."""
         self.judicators.assign(assignment)
+        self.judicators.wake()
         assert self.slot.job() == assignment.claim
 
 

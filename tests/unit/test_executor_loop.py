@@ -18,7 +18,7 @@ import pytest
 
 from judge.config import ExecutorConfig
 from judge.errors import EXIT_FAILED, StaleError, TooLargeError, UnavailableError
-from judge.executor import dispatch, main, reports, slot_state, slots, table, uploads
+from judge.executor import dispatch, loop, machine, main, reports, slot_state, slots, table, uploads
 from judge.executor.channel import Broken, Cancel, Finished, Job, Progress
 from judge.executor.storage.spool import Spool, Spooled
 from judge.model.messages import Assignment, ProblemRef, ReportRequest, Status, Submission, Test
@@ -70,6 +70,16 @@ def make(config) -> Iterator[Make]:
 def played(make) -> Played:
     """One that works, with an idle slot."""
     return make().start()
+
+
+@pytest.fixture
+def lonely(make, monkeypatch) -> Played:
+    """One at which nothing happens any more: no timer of its own wakes the loop for an hour."""
+    for module, name in ((loop, "TELL_MAX"), (machine, "LOOK")):
+        monkeypatch.setattr(module, name, 3600.0)
+    made = make(report_interval=3600.0, min_free_bytes=1).start()
+    assert made.judicators.parked.wait(PATIENCE)
+    return made
 
 
 def has(claim: str) -> Callable[[ReportRequest], bool]:
@@ -167,6 +177,61 @@ def test_a_wait_that_comes_back_hurries(make):
     played.judicators.assign(assignment(1))
     played.judicators.wake()
     assert played.slot.job() == "c1"
+
+
+# --- every step wakes the loop when it is due, though nothing else happens ---------------------------------------
+
+
+def test_a_task_that_has_waited_for_too_long_wakes_the_loop(lonely):
+    lonely.take(assignment(1))
+    lonely.judicators.assign(assignment(2))
+    lonely.slot.say(Progress(claim="c1", status=Status.RUNNING, nearly=True))
+    assert lonely.judicators.result("c2").retry
+
+
+def test_an_upload_that_is_due_again_wakes_the_loop(lonely, monkeypatch):
+    monkeypatch.setattr(uploads, "UPLOAD_REST", 0.3)
+    lonely.judicators.blob_fault = UnavailableError("nobody answers")
+    finish_with_output(lonely)
+    wait_for(lambda: lonely.spooled() == ["c1.json"], what="a result in the spool")
+    lonely.judicators.blob_fault = None
+    lonely.judicators.result("c1")
+
+
+def test_a_report_that_is_due_again_wakes_the_loop(lonely, monkeypatch):
+    monkeypatch.setattr(reports, "BACKOFF_MAX", 0.1)
+    finish_unheard(lonely, UnavailableError("nobody answers"))
+    lonely.judicators.fault = None
+    lonely.judicators.result("c1")
+
+
+def test_a_slot_that_is_stuck_wakes_the_loop(lonely, monkeypatch):
+    monkeypatch.setattr(slot_state, "SILENCE", -slot_state.longest_step(Job(assignment=assignment())) + 0.3)
+    lonely.take(assignment(1))
+    assert lonely.judicators.result("c1").retry
+
+
+def test_a_full_disk_wakes_the_loop(make, monkeypatch, caplog):
+    monkeypatch.setattr(loop, "TELL_MAX", 3600.0)
+    monkeypatch.setattr(machine, "LOOK", 0.1)
+    played = make(report_interval=3600.0, min_free_bytes=1).start()
+    assert played.judicators.parked.wait(PATIENCE)
+    real = os.statvfs
+    full = os.statvfs_result([0] * 10)
+    monkeypatch.setattr(os, "statvfs", lambda path: full if path == played.loop.parts.config.work_dir else real(path))
+    wait_for(lambda: "no room under" in caplog.text, what="a word about the disk")
+
+
+def test_systemd_hears_a_sign_of_life_though_nothing_happens(lonely, work, monkeypatch):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(work / "notify"))
+        systemd.settimeout(PATIENCE)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(work / "notify"))
+        monkeypatch.setattr(loop, "TELL_MIN", 0.0)
+        monkeypatch.setattr(loop, "TELL_MAX", 0.1)
+        lonely.loop.parts.mailbox.wake()
+        for _ in range(5):
+            assert b"WATCHDOG=1" in systemd.recv(4096)
 
 
 # --- slots -------------------------------------------------------------------------------------------------------

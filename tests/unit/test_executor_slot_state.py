@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,15 @@ def test_a_sign_of_life_never_brings_the_end_nearer_and_a_cancelled_slot_gets_no
         assert not known.stopping or later.deadline == known.deadline
     if isinstance(last, Cancel):
         assert later.deadline <= known.deadline
+
+
+@pytest.mark.parametrize("work", [job("a"), Help(job=job("a"), directory=Path("/x"))])
+@given(st.floats(0, 1e6))
+def test_a_sign_of_life_begins_the_silence_anew(work, later):
+    working = after(Started(), Ready(), work)
+    assert working.deadline == NOW + working.silence
+    alive = next_state(working, Progress(claim="a", status=Status.RUNNING), NOW + later)
+    assert alive == replace(working, deadline=NOW + later + working.silence)
 
 
 @given(st.lists(EVENTS, max_size=12), st.sampled_from([Finished(claim="a"), Helped(claim="a")]))
