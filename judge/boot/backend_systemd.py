@@ -42,7 +42,6 @@ class SystemdBackend:
     """Runs each service as its unit. Every call of systemd is one short program with a time limit."""
 
     def __init__(self, run_dir: Path) -> None:
-        """Services of one run directory; nothing is started or looked at yet."""
         self._run_dir = run_dir
         self._units: dict[str, Unit] = {}
         self._shown: dict[str, Shown] = {}

@@ -121,7 +121,6 @@ class Marked:
     """Holds for processes whose environment has `key=value`; `blank` collects those that show none at the moment."""
 
     def __init__(self, key: str, value: str) -> None:
-        """Look for one mark."""
         self._key = key
         self._value = value
         self.blank: list[int] = []

@@ -72,7 +72,6 @@ class Apt:
     """apt in a root of its own; its lists and archives stay there for the next run."""
 
     def __init__(self, root: Path, architecture: str) -> None:
-        """Make the root's directories and its apt.conf."""
         self.root = root
         for name in ("state/lists/partial", "cache/archives/partial", "none/partial", "etc/apt.conf.d", "log"):
             (root / name).mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,6 @@ import io
 import os
 import ssl
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import IO, Any, TypeVar
 
 import httpx
@@ -47,11 +46,9 @@ class Api:
         )
 
     def __enter__(self) -> Api:
-        """Use as a context manager."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        """Close the connections."""
+    def __exit__(self, *_: object) -> None:
         self._http.close()
 
     def request(

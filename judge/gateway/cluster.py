@@ -34,7 +34,6 @@ class Cluster:
     """One per worker process, used by all its threads. Connects on the first call, which is after uWSGI's fork."""
 
     def __init__(self, config: GatewayConfig) -> None:
-        """Nothing is opened yet."""
         self._config = config
         self._lock = threading.Lock()
         self._rpc: RpcClient | None = None

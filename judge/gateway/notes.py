@@ -63,7 +63,6 @@ class Notes:
     """The notes of one worker process."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """Nothing is sent before the first note."""
         self._cluster = cluster
         self._throttle = NoteBudget()
 

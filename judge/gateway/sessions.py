@@ -27,7 +27,6 @@ class LiveSessions:
     """The sessions that this process has seen; safe to use from many threads."""
 
     def __init__(self, tokens: Tokens, cluster: Cluster) -> None:
-        """Nothing is asked before the first request."""
         self._tokens = tokens
         self._cluster = cluster
         self._lock = threading.Lock()

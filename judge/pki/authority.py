@@ -88,7 +88,6 @@ class Authority:
     """`ca.crt`, `ca.key` (encrypted) and `ca.passphrase` in one directory that only its owner may enter."""
 
     def __init__(self, directory: Path) -> None:
-        """Nothing is read or made yet."""
         self.directory = directory
         self.cert_file = directory / "ca.crt"
         self.key_file = directory / "ca.key"

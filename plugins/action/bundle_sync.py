@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
         root = Path(arguments["src"]).expanduser()
         text = self._manifest(root, arguments["manifest_sha256"])
         request = {"dest": arguments["dest"], "manifest": text, "src": str(root)}
-        found = self._module(request, task_vars)
+        found = self._execute_module(module_name="bundle_sync", module_args=request, task_vars=task_vars)
         result.update(found)
         if found.get("failed") or not found["changed"] or self._task.check_mode:
             return result
@@ -78,7 +78,8 @@ class ActionModule(ActionBase):
                 remote = self._connection._shell.join_path(self._make_tmp_path(), "bundle.tar")  # noqa: SLF001 - actions' own API
                 self._transfer_file(str(local), remote)
                 self._fixup_perms2((self._connection._shell.tmpdir, remote))  # noqa: SLF001 - as above
-                result.update(self._module({**request, "archive": remote}, task_vars))
+                request["archive"] = remote
+                result.update(self._execute_module(module_name="bundle_sync", module_args=request, task_vars=task_vars))
             finally:
                 self._remove_tmp_path(self._connection._shell.tmpdir)  # noqa: SLF001 - as above
         return result
@@ -95,9 +96,3 @@ class ActionModule(ActionBase):
             msg = f"{path} is not the one whose SHA-256 is judge_bundle_manifest_sha256; copy the bundle anew"
             raise AnsibleActionFail(msg)
         return data.decode()
-
-    def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
-        done: dict[str, Any] = self._execute_module(
-            module_name="bundle_sync", module_args=arguments, task_vars=task_vars
-        )
-        return done

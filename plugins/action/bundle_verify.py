@@ -30,10 +30,7 @@ def compared(root: Path) -> dict[str, Any]:
 class ActionModule(ActionBase):
     """`bundle_verify: {path}`; faults are returned, not raised, so that a precheck can report them beside others."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
-    _supports_diff = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible's entry point."""

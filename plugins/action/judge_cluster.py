@@ -78,10 +78,7 @@ def client_config(server: str, ca: str) -> dict[str, str] | None:
 class ActionModule(ActionBase):
     """`judge_cluster: {directory, name, judicators, targeted, formed, server, ca}`; once for all hosts (`run_once`)."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
-    _supports_diff = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Make what is missing; returns token, formed, forming, initial_members, ready and admin_sha256."""

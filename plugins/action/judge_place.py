@@ -19,10 +19,7 @@ _TEMPLATE = ".j2"
 class ActionModule(ActionBase):
     """Takes `items`, and what the module's documentation says; the content of a `secret` item is in no result."""
 
-    TRANSFERS_FILES = False
     _VALID_ARGS = frozenset({"items", "users"})
-    _supports_check_mode = True
-    _supports_diff = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible's entry point."""

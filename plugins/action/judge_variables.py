@@ -61,10 +61,7 @@ class ActionModule(ActionBase):
     With `report: true` (the role `judge_precheck`) it returns `problems`, otherwise it fails with all of them.
     """
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
-    _supports_diff = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Find every misspelt or wrong variable of this host at once."""

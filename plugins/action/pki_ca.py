@@ -41,10 +41,7 @@ class ActionModule(ActionBase):
     (why it cannot sign), `exists`, and where it exists `certificate` (PEM) and `days_left`.
     """
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
-    _supports_diff = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible's entry point."""

@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.pki.authority import Authority, CaError, Wanted, load_request, sign_all
+from plugins.modules.pki_certificates import DOCUMENTATION
 
 
 class ActionModule(ActionBase):
@@ -21,29 +23,9 @@ class ActionModule(ActionBase):
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible's entry point."""
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(
-            {
-                "authority": {"type": "path", "required": True},
-                "path": {"type": "path", "required": True},
-                "host": {"type": "str", "required": True},
-                "days": {"type": "int", "required": True},
-                "renew_days": {"type": "int", "required": True},
-                "force": {"type": "bool", "default": False},
-                "new_keys": {"type": "bool", "default": False},
-                "certificates": {
-                    "type": "list",
-                    "elements": "dict",
-                    "required": True,
-                    "options": {
-                        "name": {"type": "str", "required": True},
-                        "role": {"type": "str", "required": True},
-                        "owner": {"type": "str", "required": True},
-                        "group": {"type": "str"},
-                        "sans": {"type": "list", "elements": "str", "required": True},
-                    },
-                },
-            }
-        )
+        options = yaml.safe_load(DOCUMENTATION)["options"]
+        options["certificates"]["options"] = options["certificates"].pop("suboptions")
+        _, given = self.validate_argument_spec(options)
         authority = Authority(Path(given["authority"]).expanduser())
         wanted = [
             Wanted(given["host"], each["role"], tuple(each["sans"]), given["days"], given["renew_days"])
@@ -52,7 +34,8 @@ class ActionModule(ActionBase):
         files = [{key: each[key] for key in ("name", "owner", "group")} for each in given["certificates"]]
         trusted = authority.cert_file.read_text(encoding="ascii") if authority.cert_file.is_file() else ""
         request = {"path": given["path"], "certificates": files, "ca": trusted}
-        found = self._module({**request, "new_keys": given["new_keys"]}, task_vars)
+        asked = {**request, "new_keys": given["new_keys"]}
+        found = self._execute_module(module_name="pki_certificates", module_args=asked, task_vars=task_vars)
         result.update(changed=found.get("changed", False), reasons={})
         if found.get("failed"):
             result.update(found)
@@ -68,7 +51,8 @@ class ActionModule(ActionBase):
         result["reasons"] = {file["name"]: why for file, (_, why) in zip(files, decided, strict=True) if why}
         result["changed"] = result["changed"] or bool(result["reasons"])
         if result["reasons"] and not self._task.check_mode:
-            done = self._module({**request, "certificates": fresh}, task_vars)
+            request["certificates"] = fresh
+            done = self._execute_module(module_name="pki_certificates", module_args=request, task_vars=task_vars)
             if done.get("failed"):
                 result.update(done)
         return result
@@ -85,9 +69,3 @@ class ActionModule(ActionBase):
                 reasons.append(("", why or ("asked for" if given["force"] else "")))
             return reasons
         return sign_all(authority, held, wanted, force=given["force"] or given["new_keys"])
-
-    def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
-        done: dict[str, Any] = self._execute_module(
-            module_name="pki_certificates", module_args=arguments, task_vars=task_vars
-        )
-        return done

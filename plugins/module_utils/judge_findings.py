@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 _NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$")
@@ -64,55 +64,50 @@ def _numbers(groups: dict[str, list[str]]) -> Iterator[Finding]:
             )
 
 
-def _system(name: str, seen: dict[str, Any], host: dict[str, Any]) -> Iterator[Finding]:
+def _system(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
     system = seen["os"]
     here = f"{system['id'] or 'unknown'} {system['codename']}".strip()
     if system["id"] != "debian" or system["codename"] not in _RELEASES:
-        yield Finding(
-            name, f"its system is {here}; install {' or '.join(f'{text} ({code})' for code, text in _RELEASES.items())}"
-        )
+        yield f"its system is {here}; install {' or '.join(f'{text} ({code})' for code, text in _RELEASES.items())}"
     if not seen["systemd"]:
-        yield Finding(name, "systemd does not run there; boot the host with systemd")
+        yield "systemd does not run there; boot the host with systemd"
     if not seen["root"]:
-        yield Finding(name, "the tasks do not run as root; let the inventory's user use sudo, and set ansible_become")
+        yield "the tasks do not run as root; let the inventory's user use sudo, and set ansible_become"
     bundle = host.get("bundle") or {}
     if not bundle:
         return
     if system["codename"] in _RELEASES and bundle["release"] != system["codename"]:
-        yield Finding(
-            name,
+        yield (
             f"the bundle is for {bundle['release']} and the host is {system['codename']}; "
             f"make another with playbooks/bundle.yml -e judge_bundle_release={system['codename']} "
-            "and name it as the host's judge_bundle",
+            "and name it as the host's judge_bundle"
         )
     elif bundle["python"] != seen["python"]:
-        yield Finding(
-            name,
+        yield (
             f"the bundle's wheels are for Python {bundle['python']} and /usr/bin/python3 is "
-            f"{seen['python'] or 'missing'}; install the release's own python3",
+            f"{seen['python'] or 'missing'}; install the release's own python3"
         )
     if bundle["architecture"] != seen["architecture"]:
-        yield Finding(
-            name,
+        yield (
             f"the bundle is for {bundle['architecture']} and the host is {seen['architecture']}; make a bundle on a "
-            f"{seen['architecture']} controller and name it as the host's judge_bundle",
+            f"{seen['architecture']} controller and name it as the host's judge_bundle"
         )
 
 
-def _ports(name: str, seen: dict[str, Any], host: dict[str, Any]) -> Iterator[Finding]:
+def _ports(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
     uses: dict[int, str] = {}
     for port, use in host.get("ports", []):
         if port in uses and uses[port] != use:
-            yield Finding(name, f"port {port} is meant for {uses[port]} and for {use}; give one of them another port")
+            yield f"port {port} is meant for {uses[port]} and for {use}; give one of them another port"
         uses[port] = use
         holder = seen["ports"].get(str(port))
         if holder is None or holder["unit"].startswith(_OWN_UNITS):
             continue
         who = holder["unit"] or holder["program"] or "another program"
-        yield Finding(name, f"port {port}, which {use} needs, is taken by {who}; stop it, or set another port")
+        yield f"port {port}, which {use} needs, is taken by {who}; stop it, or set another port"
 
 
-def _disks(name: str, seen: dict[str, Any], host: dict[str, Any]) -> Iterator[Finding]:
+def _disks(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
     needs: dict[int, list[tuple[str, int]]] = {}
     for path, megabytes in host.get("space", {}).items():
         needs.setdefault(seen["disks"][path]["device"], []).append((path, megabytes))
@@ -121,38 +116,28 @@ def _disks(name: str, seen: dict[str, Any], host: dict[str, Any]) -> Iterator[Fi
         free = seen["disks"][path]["free"] // 1_000_000
         if free < total:
             where = " and ".join(path for path, _ in wanted)
-            yield Finding(
-                name, f"{where}: {free} MB are free and {total} MB are needed; free space or enlarge the disk"
-            )
+            yield f"{where}: {free} MB are free and {total} MB are needed; free space or enlarge the disk"
 
 
-def _old_data(name: str, seen: dict[str, Any], host: dict[str, Any], token: str) -> Iterator[Finding]:
-    if host.get("judicator"):
-        etcd = seen["etcd"]
-        where = host["etcd_path"]
-        if etcd["token"] is not None:
-            if etcd["token"] == "":
-                yield Finding(
-                    name, f"{where}/membership.json is unreadable; restore it, or move {where} away to join anew"
-                )
-            elif etcd["token"] != token:
-                yield Finding(
-                    name, f"{where} holds another cluster's data; move it away, or use that cluster's judge_secrets_dir"
-                )
-            elif etcd["name"] != name:
-                yield Finding(
-                    name,
-                    f"{where} is the data of member '{etcd['name']}'; move it away, or give the host its name back",
-                )
-        elif etcd["data"]:
-            yield Finding(name, f"{where} holds the data of an etcd that judge did not start; move it away")
-        mongodb, where = seen["mongodb"], host["mongodb_path"]
-        if mongodb["data"] and not mongodb["marked"]:
-            yield Finding(name, f"{where} holds a database that judge did not make; move it away")
-        elif mongodb["data"] and (not token or etcd["token"] not in {None, token}):
-            yield Finding(
-                name, f"{where} holds another cluster's database; move it away, or restore etcd's data with it"
-            )
+def _old_data(name: str, seen: dict[str, Any], host: dict[str, Any], token: str) -> Iterator[str]:
+    if not host.get("judicator"):
+        return
+    etcd = seen["etcd"]
+    where = host["etcd_path"]
+    if etcd["token"] is not None:
+        if etcd["token"] == "":
+            yield f"{where}/membership.json is unreadable; restore it, or move {where} away to join anew"
+        elif etcd["token"] != token:
+            yield f"{where} holds another cluster's data; move it away, or use that cluster's judge_secrets_dir"
+        elif etcd["name"] != name:
+            yield f"{where} is the data of member '{etcd['name']}'; move it away, or give the host its name back"
+    elif etcd["data"]:
+        yield f"{where} holds the data of an etcd that judge did not start; move it away"
+    mongodb, where = seen["mongodb"], host["mongodb_path"]
+    if mongodb["data"] and not mongodb["marked"]:
+        yield f"{where} holds a database that judge did not make; move it away"
+    elif mongodb["data"] and (not token or etcd["token"] not in {None, token}):
+        yield f"{where} holds another cluster's database; move it away, or restore etcd's data with it"
 
 
 def _variables(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
@@ -185,9 +170,6 @@ def _clocks(hosts: dict[str, dict[str, Any]], limit: float) -> Iterator[Finding]
             )
 
 
-_OF_A_HOST: list[Callable[[str, dict[str, Any], dict[str, Any]], Iterator[Finding]]] = [_system, _ports, _disks]
-
-
 def findings(state: dict[str, Any]) -> list[Finding]:
     """All that is wrong, about the cluster first.
 
@@ -205,36 +187,23 @@ def findings(state: dict[str, Any]) -> list[Finding]:
     for name, host in sorted(hosts.items()):
         result = host.get("result") or {}
         where = host.get("address") or "it"
+        told = []
         if "unreached" in result and host.get("address"):  # without one that is the fault, and said already
             why = result["unreached"].removesuffix(".")
-            found.append(
-                Finding(
-                    name, f"{where} cannot be reached ({why}); switch it on, or correct ansible_host and the SSH key"
-                )
-            )
+            told.append(f"{where} cannot be reached ({why}); switch it on, or correct ansible_host and the SSH key")
         if "broken" in result:
             why = result["broken"].removesuffix(".")
-            found.append(
-                Finding(
-                    name, f"it cannot be looked at ({why}); it needs /usr/bin/python3 and a user who may become root"
+            told.append(f"it cannot be looked at ({why}); it needs /usr/bin/python3 and a user who may become root")
+        if (seen := result.get("seen")) is not None:
+            told += [*_system(seen, host), *_ports(seen, host), *_disks(seen, host)]
+            told += _old_data(name, seen, host, state.get("token") or "")
+            if seen["address"] is False:
+                told.append(f"{where} is not an address of this host; correct ansible_host (or set judge_address)")
+            elif seen["address"] is None and host.get("address"):
+                told.append(
+                    f"it cannot resolve its own address {where}; use an IPv4 address, or add it to its /etc/hosts"
                 )
-            )
-        seen = result.get("seen")
-        if seen is None:
-            continue
-        for check in _OF_A_HOST:
-            found += check(name, seen, host)
-        found += _old_data(name, seen, host, state.get("token") or "")
-        if seen["address"] is False:
-            found.append(
-                Finding(name, f"{where} is not an address of this host; correct ansible_host (or set judge_address)")
-            )
-        elif seen["address"] is None and host.get("address"):
-            found.append(
-                Finding(
-                    name, f"it cannot resolve its own address {where}; use an IPv4 address, or add it to its /etc/hosts"
-                )
-            )
+        found += [Finding(name, text) for text in told]
     return list(dict.fromkeys(found))
 
 

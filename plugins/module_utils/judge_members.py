@@ -42,7 +42,6 @@ class EtcdHealth:
     """etcd, as the members themselves and a linearizable read say."""
 
     def __init__(self) -> None:
-        """Read etcd.yml."""
         from judge import config  # noqa: PLC0415 - only the release's Python has it
 
         self.config = config.load(config.EtcdConfig, ETC / "etcd.yml")
@@ -84,7 +83,6 @@ class MongodbHealth:
     """The replica set, as its primary sees it."""
 
     def __init__(self) -> None:
-        """Read mongodb.yml, and the judicator's login beside it."""
         from judge import config  # noqa: PLC0415
 
         self.address = config.load(config.MongodbConfig, ETC / "mongodb.yml").address
@@ -132,7 +130,6 @@ class JudicatorHealth:
     """The judicators, as they are registered in etcd."""
 
     def __init__(self) -> None:
-        """Read judicator.yml."""
         from judge import config  # noqa: PLC0415
 
         self.config = config.load(config.JudicatorConfig, ETC / "judicator.yml")
@@ -165,7 +162,6 @@ class GatewayHealth:
     """The gateway of this host, asked as a browser would, behind its proxy."""
 
     def __init__(self) -> None:
-        """Read gateway.yml."""
         from judge import config  # noqa: PLC0415
 
         self.listen = config.load(config.GatewayConfig, ETC / "gateway.yml").listen
@@ -218,7 +214,6 @@ class BootHealth:
     """boot itself; when it restarts, so does everything that it keeps running."""
 
     def __init__(self) -> None:
-        """Read boot.yml."""
         from judge import config  # noqa: PLC0415
 
         self.services = [service.name for service in config.load(config.BootConfig, ETC / "boot.yml").services]

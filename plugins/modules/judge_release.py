@@ -65,7 +65,6 @@ class Installer:
     """The steps; each says in one sentence why it failed."""
 
     def __init__(self, module: AnsibleModule) -> None:
-        """Nothing is done yet."""
         self.module = module
         self.offline = module.params["offline"]
         self.source = Path(module.params["source"])

@@ -20,10 +20,7 @@ options:
     elements: str
     required: true
     choices: [boot, etcd, etcd-proxy, mongodb, judicator, executor, gateway]
-  timeout:
-    description: Seconds to wait until each is well; by default what is usual for the service.
-    type: int
-    default: 0
+  timeout: {description: Seconds to wait until each is well; 0 is what is usual for the service., type: int, default: 0}
   mode:
     description:
       - V(apply) restarts outdated ones, V(verify) only says whether they are well and up to date.
@@ -36,10 +33,7 @@ options:
     type: list
     elements: str
     default: []
-  whole:
-    description: Wait until all members in the cluster are well, not only this host's.
-    type: bool
-    default: false
+  whole: {description: Wait until all members of the cluster are well and not just this one., type: bool, default: false}
 author: [judge]
 """
 
@@ -56,13 +50,8 @@ RETURN = r"""
 restarted:
   description: Services that were (or, in check mode, would be) restarted or tried again.
   type: list
-  elements: str
   returned: success
-health:
-  description: One sentence for each service that was asked.
-  type: list
-  elements: str
-  returned: success
+health: {description: One sentence for each service that was asked., type: list, returned: success}
 """
 
 import json

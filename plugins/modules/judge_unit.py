@@ -12,31 +12,20 @@ description:
   - Unlike a handler it is not lost when a run is cut off after the file was written.
   - A unit whose own conditions keep it from running on this machine is left alone.
 options:
-  name:
-    description: The unit, with its suffix.
-    type: str
-    required: true
-  files:
-    description: Files that it is started with.
-    type: list
-    elements: path
-    default: []
+  name: {description: "The unit, with its suffix.", type: str, required: true}
+  files: {description: Files that it is started with., type: list, elements: path, default: []}
   how:
     description: What to do with an outdated one; V(start) only starts one that does not run.
     type: str
     choices: [restart, reload, start]
     default: restart
-  enabled:
-    description: Whether it is started with the machine; left as it is if not given.
-    type: bool
+  enabled: {description: Whether it is started with the machine; left as it is if not given., type: bool}
   changing:
     description: Paths that this run changes; in check mode they are how a restart or reload is foretold.
     type: list
     elements: str
     default: []
-  check:
-    description: A command that must succeed before anything is done, as in V(nginx -t -q).
-    type: str
+  check: {description: "A command that must succeed before anything is done, as in V(nginx -t -q).", type: str}
 author: [judge]
 """
 
@@ -50,10 +39,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-state:
-  description: systemd's state of the unit.
-  type: str
-  returned: always
+state: {description: systemd's state of the unit., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

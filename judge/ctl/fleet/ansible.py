@@ -46,7 +46,6 @@ class Sources:
     vault_files: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
-        """As sentences name them."""
         return ", ".join(self.inventories)
 
 

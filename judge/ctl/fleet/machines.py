@@ -6,7 +6,6 @@ import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 
 from judge import clock
 from judge.ctl.fleet.inventory import Host
@@ -98,11 +97,9 @@ class Fleet:
             return exc
 
     def __enter__(self) -> Fleet:
-        """Use as a context manager."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        """End all logins."""
+    def __exit__(self, *_: object) -> None:
         for connection in list(self._open.values()):
             connection.close()
         self.jumps.close()

@@ -18,7 +18,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 import paramiko
 from paramiko.pkey import UnknownKeyType
@@ -175,11 +174,9 @@ class Connection:
             self._proxy.close()
 
     def __enter__(self) -> Connection:
-        """Use as a context manager."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        """Close it."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -8,7 +8,6 @@ import logging
 import tempfile
 from collections import Counter
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from judge.errors import LimitError, UnavailableError
@@ -68,11 +67,9 @@ class Held:
         self.length = 0
 
     def __enter__(self) -> Held:
-        """Give everything back at the end of the `with`."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        """Forget the content."""
+    def __exit__(self, *_: object) -> None:
         self._room.memory -= len(self._memory)
         self._memory = bytearray()
         if self._file is not None:

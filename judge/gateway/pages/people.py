@@ -41,7 +41,6 @@ class Pages:
     """The views of one app."""
 
     def __init__(self, services: Services) -> None:
-        """`services` are the app's."""
         self._cluster = services.cluster
         self._config = services.config
         self._tokens = services.tokens

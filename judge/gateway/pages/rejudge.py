@@ -62,7 +62,6 @@ class RejudgePages:
     """The views; every one takes a session of role admin."""
 
     def __init__(self, services: Services) -> None:
-        """`services` are the app's."""
         self._cluster = services.cluster
 
     def overview(self) -> Any:

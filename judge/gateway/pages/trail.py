@@ -25,7 +25,6 @@ class TrailPages:
     """The views; every one takes a session of role admin."""
 
     def __init__(self, services: Services) -> None:
-        """`services` are the app's."""
         self._cluster = services.cluster
 
     def audit(self) -> Any:
