@@ -14,6 +14,7 @@ import httpx
 from pydantic import ValidationError
 
 from judge import clock
+from judge.ctl import context as contexts
 from judge.ctl.context import Context
 from judge.errors import ConfigError, JudgeError, NotFoundError, UnavailableError, all_errors
 from judge.model import messages as m
@@ -166,6 +167,11 @@ class Api:
         sha = hashlib.sha256(data).hexdigest()
         self.put_blob(sha, lambda: io.BytesIO(data))
         return sha
+
+
+def connect() -> Api:
+    """The cluster that the global options name. Called by every command that talks to one."""
+    return Api(contexts.current())
 
 
 def _sent(content: IO[bytes] | None, headers: dict[str, str] | None) -> dict[str, Any]:

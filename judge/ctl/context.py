@@ -141,6 +141,11 @@ def _named(context: Path | None, server: str | None, inventory: Sources | None) 
     return _Named(file, inventory or (None if file else sources()), url or None, os.environ.get("JUDGE_TOKEN"))
 
 
+def current() -> Context:
+    """The context that the global options name."""
+    return find(GlobalOptions.context, GlobalOptions.server, sources() if GlobalOptions.inventory else None)
+
+
 def _from_usual_place() -> Context | None:
     files = [place.expanduser() for place in PLACES]
     return next((from_file(file) for file in files if file.exists()), None)

@@ -3,62 +3,55 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from judge.ctl import show
-from judge.ctl.api import Api
+from judge.ctl.api import Api, connect
 from judge.ctl.options import Output
 from judge.errors import ConflictError, NotFoundError, UsageError
 from judge.model.deleting import Deleted, DeletionPreview, Purged
 
+app = typer.Typer(help="Delete submissions or a problem, after saying what goes with it.", no_args_is_help=True)
 TABLE = show.Output.TABLE
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would go, and what stays.")]
 
 
-def add_to(app: typer.Typer, make_api: Callable[[], Api]) -> None:
-    """Make these commands known to judgectl, working over what `make_api` opens."""
-    delete = typer.Typer(help="Delete submissions or a problem, after saying what goes with it.", no_args_is_help=True)
-
-    @delete.command("submission")
-    def submission(
-        ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Finished submissions.")],
-        yes: Yes = False,
-        dry_run: DryRun = False,
-        output: Output = TABLE,
-    ) -> None:
-        """Delete finished submissions with all that is known about them."""
-        run(make_api, [("submission", one) for one in ids], yes=yes, dry_run=dry_run, output=output)
-
-    @delete.command("problem")
-    def problem(name: str, yes: Yes = False, dry_run: DryRun = False, output: Output = TABLE) -> None:
-        """Delete a problem; finished submissions to it stay readable."""
-        run(make_api, [("problem", name)], yes=yes, dry_run=dry_run, output=output)
-
-    @app.command()
-    def purge(
-        user: Annotated[str, typer.Option("--user", help="Whose data.")],
-        yes: Yes = False,
-        dry_run: DryRun = False,
-        output: Output = TABLE,
-    ) -> None:
-        """Delete all data of a user: submissions, results, outputs, keys. What is under way is cancelled first."""
-        run(make_api, [("user", user)], yes=yes, dry_run=dry_run, output=output)
-
-    app.add_typer(delete, name="delete")
-
-
-def run(
-    make_api: Callable[[], Api], what: list[tuple[str, str]], *, yes: bool, dry_run: bool, output: show.Output
+@app.command("submission")
+def submission(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Finished submissions.")],
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    output: Output = TABLE,
 ) -> None:
+    """Delete finished submissions with all that is known about them."""
+    run([("submission", one) for one in ids], yes=yes, dry_run=dry_run, output=output)
+
+
+@app.command("problem")
+def problem(name: str, yes: Yes = False, dry_run: DryRun = False, output: Output = TABLE) -> None:
+    """Delete a problem; finished submissions to it stay readable."""
+    run([("problem", name)], yes=yes, dry_run=dry_run, output=output)
+
+
+def purge(
+    user: Annotated[str, typer.Option("--user", help="Whose data.")],
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    output: Output = TABLE,
+) -> None:
+    """Delete all data of a user: submissions, results, outputs, keys. What is under way is cancelled first."""
+    run([("user", user)], yes=yes, dry_run=dry_run, output=output)
+
+
+def run(what: list[tuple[str, str]], *, yes: bool, dry_run: bool, output: show.Output) -> None:
     """Preview all, ask once, delete each; nothing is deleted when any of them is refused."""
     json = output == show.Output.JSON
     if not (dry_run or yes) and (json or not sys.stdin.isatty()):
         raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
-    with make_api() as api:
+    with connect() as api:
         seen = [_preview(api, kind, name) for kind, name in what]
         if not json:
             for (kind, name), one in zip(what, seen, strict=True):

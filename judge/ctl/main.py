@@ -6,7 +6,7 @@ import datetime
 import getpass
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,12 +15,11 @@ import typer
 from judge import __version__
 from judge.boot import holds
 from judge.ctl import context as contexts
-from judge.ctl import deleting, problem_commands, rejudge, show, submit, trail
+from judge.ctl import deleting, problem_commands, rejudge, show, submit, text, trail
 from judge.ctl import examples as example_set
-from judge.ctl.api import Api
+from judge.ctl.api import Api, connect
 from judge.ctl.fleet import commands as fleet_commands
 from judge.ctl.options import GlobalOptions, Output, VaultFiles
-from judge.ctl.text import duration
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami
@@ -68,28 +67,11 @@ def _globals(
     GlobalOptions.inventory, GlobalOptions.vault_files = inventory, vault_password_file
 
 
-def _context() -> contexts.Context:
-    return contexts.find(
-        GlobalOptions.context, GlobalOptions.server, contexts.sources() if GlobalOptions.inventory else None
-    )
-
-
-def _api() -> Api:
-    return Api(_context())
-
-
-app.add_typer(rejudge.use(_api), name="rejudge")
-app.add_typer(problem_commands.use(_api), name="problem")
-deleting.add_to(app, _api)
-trail.add_to(app, _api)
-
-
-def _tell(output: show.Output, data: Any, in_words: Callable[[], None]) -> None:
-    """Print the result of a command: as JSON for programs, in words or a table for people."""
-    if output == show.Output.JSON:
-        show.print_json(data)
-    else:
-        in_words()
+app.add_typer(rejudge.app, name="rejudge")
+app.add_typer(problem_commands.app, name="problem")
+app.add_typer(deleting.app, name="delete")
+app.command()(deleting.purge)
+app.command()(trail.audit)
 
 
 def _print_tasks(tasks: Sequence[m.Task], *, full: bool = False, source: bool = False) -> None:
@@ -105,11 +87,6 @@ def parse_size(text: str | None) -> int | None:
     if not match:
         raise UsageError(f"--memory: '{text}' is not a size; expected a number with K, M or G, such as 256M")
     return int(match[1]) * {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}[match[2].upper()]
-
-
-def parse_duration(text: str) -> int:
-    """`--for` in seconds; UsageError says what is expected."""
-    return duration(text, "--for")
 
 
 @app.command("submit")
@@ -169,12 +146,12 @@ def submit_command(
             )
             for index, path in enumerate(files or [])
         ]
-    with _api() as api:
+    with connect() as api:
         handed = example_set.with_problems(api, handed, files or [])
         tasks = [api.submit(submit.keyed(one)) for one in handed]
         if wait:
             tasks = submit.follow_handed(api, tasks, quiet=output == show.Output.JSON)
-    _tell(output, tasks[0] if len(tasks) == 1 else tasks, lambda: _print_tasks(tasks, full=full))
+    show.tell(output, tasks[0] if len(tasks) == 1 else tasks, lambda: _print_tasks(tasks, full=full))
     raise typer.Exit(max(submit.exit_code(task) for task in tasks) if wait else 0)
 
 
@@ -186,9 +163,9 @@ def get(
     output: Output = TABLE,
 ) -> None:
     """Show submissions."""
-    with _api() as api:
+    with connect() as api:
         tasks = [api.get(task) for task in ids]
-    _tell(output, tasks[0] if len(tasks) == 1 else tasks, lambda: _print_tasks(tasks, full=full, source=source))
+    show.tell(output, tasks[0] if len(tasks) == 1 else tasks, lambda: _print_tasks(tasks, full=full, source=source))
 
 
 @app.command()
@@ -205,7 +182,7 @@ def search(
     output: Output = TABLE,
 ) -> None:
     """List submissions, newest first."""
-    with _api() as api:
+    with connect() as api:
         reply = api.search(
             user=user,
             problem=problem,
@@ -217,25 +194,22 @@ def search(
             limit=limit,
             before=before,
         )
-    if output == show.Output.JSON:
-        show.print_json(reply)
-        return
-    show.out.print(show.tasks_table(reply.tasks))
-    if reply.next:
+    show.tell(output, reply, lambda: show.out.print(show.tasks_table(reply.tasks)))
+    if reply.next and output == TABLE:
         show.err.say(f"more with --before {reply.next}", "dim")
 
 
 @app.command()
 def cancel(ids: Ids, output: Output = TABLE) -> None:
     """Cancel submissions, queued or running."""
-    with _api() as api:
+    with connect() as api:
         tasks = [api.call(m.Task, "POST", f"/submissions/{task}/cancel") for task in ids]
-    _tell(output, tasks, lambda: _print_tasks(tasks))
+    show.tell(output, tasks, lambda: _print_tasks(tasks))
 
 
 def _services() -> list[dict[str, Any]]:
     """The services of this host, as its boot describes them; empty on a host without one."""
-    run_dir = _context().run_dir
+    run_dir = contexts.current().run_dir
     if run_dir is None or not (run_dir / "boot.json").exists():
         return []
     data = json.loads((run_dir / "boot.json").read_text(encoding="utf-8"))
@@ -247,7 +221,7 @@ def _services() -> list[dict[str, Any]]:
 def status(output: Output = TABLE) -> None:
     """The cluster at a glance: faults, queue, members, this host's services. Exit code 1 when it is unhealthy."""
     services = _services()
-    with Api(_context(), timeout=5) as api:
+    with Api(contexts.current(), timeout=5) as api:
         try:
             reply = api.call(StatusReply, "GET", "/status")
         except JudgeError:
@@ -255,42 +229,42 @@ def status(output: Output = TABLE) -> None:
                 show.out.print(show.services_table(services))
             raise
     data = {"cluster": reply.model_dump(mode="json"), "services": services}
-    _tell(output, data, lambda: show.print_status(reply, services))
+    show.tell(output, data, lambda: show.print_status(reply, services))
     raise typer.Exit(EXIT_FAILED if reply.faults else 0)
 
 
 @app.command()
 def whoami(output: Output = TABLE) -> None:
     """Whom the token belongs to, what they may take of the cluster, and what they take now."""
-    with _api() as api:
+    with connect() as api:
         reply = api.call(Whoami, "GET", "/whoami")
-    _tell(output, reply, lambda: show.print_whoami(reply))
+    show.tell(output, reply, lambda: show.print_whoami(reply))
 
 
 @app.command()
 def executors(output: Output = TABLE) -> None:
     """The executors, their slots and languages."""
-    with _api() as api:
+    with connect() as api:
         reply = api.call(ExecutorsReply, "GET", "/executors")
-    _tell(output, reply, lambda: show.out.print(show.executors_table(reply.executors)))
+    show.tell(output, reply, lambda: show.out.print(show.executors_table(reply.executors)))
 
 
 @app.command()
 def judicators(output: Output = TABLE) -> None:
     """The judicators and which of them leads."""
-    with _api() as api:
+    with connect() as api:
         rows = api.request("GET", "/judicators").json()["judicators"]
     table = show.grid("judicator", "address", "role")
     for row in rows:
         table.add_row(row["name"], row["address"], f"leader, epoch {row['epoch']}" if row["leader"] else "follower")
-    _tell(output, rows, lambda: show.out.print(table))
+    show.tell(output, rows, lambda: show.out.print(table))
 
 
 def _drain(executor: str, verb: str, reason: str, output: show.Output) -> None:
-    with _api() as api:
+    with connect() as api:
         answer = api.request("POST", f"/executors/{executor}/{verb}", json={"reason": reason} if reason else {})
         state = ExecutorState.received(answer.content)
-    _tell(output, state, lambda: show.out.print(show.executors_table([state])))
+    show.tell(output, state, lambda: show.out.print(show.executors_table([state])))
 
 
 @app.command()
@@ -306,7 +280,7 @@ def resume(executor: str, output: Output = TABLE) -> None:
 
 
 def _run_dir(run_dir: Path | None) -> Path:
-    directory = run_dir or _context().run_dir
+    directory = run_dir or contexts.current().run_dir
     if directory is None:
         msg = "this context has no run_dir, so no boot to talk to; run this on the service's host, or name --run-dir"
         raise UsageError(msg)
@@ -320,37 +294,37 @@ RunDir = Annotated[Path | None, typer.Option(help="boot's run directory on this 
 def hold(
     service: str,
     reason: Annotated[str, typer.Option("--reason", help="Why; shown in the status.")],
-    duration: Annotated[str, typer.Option("--for", help="After this time boot takes over again: 30m, 2h, 1d.")] = "1h",
+    time: Annotated[str, typer.Option("--for", help="After this time boot takes over again: 30m, 2h, 1d.")] = "1h",
     run_dir: RunDir = None,
     output: Output = TABLE,
 ) -> None:
     """Keep boot away from a service of this host, for a reason and a time."""
-    seconds = parse_duration(duration)
+    seconds = text.duration(time, "--for")
     held = holds.hold(_run_dir(run_dir), service, reason, seconds, getpass.getuser())
-    trail.tell(_api, "hold.place", service, reason=reason, seconds=seconds)
+    trail.tell("hold.place", service, reason=reason, seconds=seconds)
     until = datetime.timedelta(seconds=seconds)
     words = f"{service} is held for {until}: boot neither starts, restarts nor stops it ({held.reason})"
-    _tell(output, [{"service": service, "reason": reason, "seconds": seconds}], lambda: show.out.say(words))
+    show.tell(output, [{"service": service, "reason": reason, "seconds": seconds}], lambda: show.out.say(words))
 
 
 @app.command()
 def release(service: str, run_dir: RunDir = None, output: Output = TABLE) -> None:
     """Give a held (or FATAL) service back to boot."""
     holds.release(_run_dir(run_dir), service)
-    trail.tell(_api, "hold.release", service)
+    trail.tell("hold.release", service)
     words = f"{service} is released: boot looks after it again"
-    _tell(output, [{"service": service, "released": True}], lambda: show.out.say(words))
+    show.tell(output, [{"service": service, "released": True}], lambda: show.out.say(words))
 
 
 @app.command("languages")
 def languages_command(output: Output = TABLE) -> None:
     """The languages that can be judged, with the versions that executors have."""
-    with _api() as api:
+    with connect() as api:
         rows = api.request("GET", "/languages").json()["languages"]
     table = show.grid("language", "title", "suffixes", "version…")
     for row in rows:
         table.add_row(row["name"], row.get("title", ""), " ".join(row.get("suffixes", [])), row.get("version") or "-")
-    _tell(output, rows, lambda: show.out.print(table))
+    show.tell(output, rows, lambda: show.out.print(table))
 
 
 @app.command()
@@ -363,7 +337,7 @@ def examples(
 
     Exit code 1 when any verdict differs.
     """
-    with _api() as api:
+    with connect() as api:
         judged = example_set.judge_examples(api, directory, quiet=output == show.Output.JSON, present=present)
     if output == show.Output.JSON:
         show.print_json([row.as_json() for row in judged.rows])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from judge.ctl import examples, problems, show
-from judge.ctl.api import Api
+from judge.ctl.api import connect
 from judge.ctl.options import Output
 from judge.errors import EXIT_FAILED, UsageError
 from judge.model.problem import ProblemInfo, ProblemsReply
@@ -18,54 +17,33 @@ app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help
 TABLE = show.Output.TABLE
 
 
-class _Connection:
-    """How to open the API that the global options name; main tells it."""
-
-    open: Callable[[], Api]
-
-
-def use(make_api: Callable[[], Api]) -> typer.Typer:
-    """The sub-commands, working over what `make_api` opens."""
-    _Connection.open = staticmethod(make_api)
-    return app
-
-
 @app.command("import")
 def problem_import(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")], output: Output = TABLE
 ) -> None:
     """Check problem packages and give them to the cluster."""
     packages = [problems.read_checked(path) for path in paths]
-    with _Connection.open() as api:
+    with connect() as api:
         infos = [examples.import_package(api, one) for one in packages]
     for note in (note for one in packages for note in one.notes):
         show.err.say(f"note: {note}", "dim")
-    if output == show.Output.JSON:
-        show.print_json(infos)
-        return
-    show.out.print(_problems_table(infos))
+    show.tell(output, infos, lambda: show.out.print(_problems_table(infos)))
 
 
 @app.command("list")
 def problem_list(output: Output = TABLE) -> None:
     """List the cluster's problems."""
-    with _Connection.open() as api:
+    with connect() as api:
         reply = api.call(ProblemsReply, "GET", "/problems")
-    if output == show.Output.JSON:
-        show.print_json(reply)
-    else:
-        show.out.print(_problems_table(reply.problems))
+    show.tell(output, reply, lambda: show.out.print(_problems_table(reply.problems)))
 
 
 @app.command("show")
 def problem_show(name: str, output: Output = TABLE) -> None:
     """Show one problem: its kind, limits, validator and groups."""
-    with _Connection.open() as api:
+    with connect() as api:
         found = problems.find(api, name)
-        if output == show.Output.JSON:
-            show.print_json(found)
-        else:
-            problems.print_problem(found, problems.manifest_of(api, found))
+        show.tell(output, found, lambda: problems.print_problem(found, problems.manifest_of(api, found)))
 
 
 @app.command("export")
@@ -78,12 +56,10 @@ def problem_export(
 ) -> None:
     """Write a problem's package as it was imported."""
     place = problems.default_target(name, target)
-    with _Connection.open() as api:
+    with connect() as api:
         count = problems.export(api, name, place)
-    if output == show.Output.JSON:
-        show.print_json({"problem": name, "target": str(place), "files": count})
-    else:
-        show.out.say(f"{name}: {count} files written to {place}")
+    written = {"problem": name, "target": str(place), "files": count}
+    show.tell(output, written, lambda: show.out.say(f"{name}: {count} files written to {place}"))
 
 
 @app.command("verify")
@@ -99,12 +75,9 @@ def problem_verify(
     """
     if priority not in {"high", "normal", "low"}:
         raise UsageError(f"--priority: '{priority}' is not known; choose high, normal or low")
-    with _Connection.open() as api:
+    with connect() as api:
         verified = problems.verify(api, target, name=name, priority=priority, quiet=output == show.Output.JSON)
-    if output == show.Output.JSON:
-        show.print_json([row.as_json() for row in verified.rows])
-    else:
-        problems.print_verified(verified)
+    show.tell(output, [row.as_json() for row in verified.rows], lambda: problems.print_verified(verified))
     raise typer.Exit(0 if verified.right else EXIT_FAILED)
 
 

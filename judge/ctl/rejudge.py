@@ -14,7 +14,9 @@ from pydantic import ValidationError
 
 from judge import clock
 from judge.ctl import rejudge_show, show
-from judge.ctl.api import Api
+from judge.ctl.api import Api, connect
+from judge.ctl.options import Output
+from judge.ctl.text import UNITS
 from judge.errors import EmptyError, FieldError, UsageError
 from judge.model import messages as m
 from judge.model.rejudging import (
@@ -28,7 +30,6 @@ from judge.model.rejudging import (
 )
 
 POLL = 1.0
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _STABLE = frozenset({RejudgeState.FINISHED, RejudgeState.APPLIED, RejudgeState.CANCELLED})
 
 app = typer.Typer(
@@ -36,7 +37,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Output = Annotated[show.Output, typer.Option("--output", "-o", help="A table for people, or JSON for programs.")]
 Number = Annotated[int, typer.Argument(metavar="N", help="The rejudging's number.", min=1)]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all are judged, or until it is over.")]
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Submissions; or give conditions.")]
@@ -49,18 +49,6 @@ Since = Annotated[str | None, typer.Option(help="Handed in since: 2h (ago), 2026
 Until = Annotated[str | None, typer.Option(help="Handed in before; as --since.")]
 
 
-class _Connection:
-    """How to open the API that the global options name; main tells it."""
-
-    open: Callable[[], Api]
-
-
-def use(make_api: Callable[[], Api]) -> typer.Typer:
-    """The sub-commands, working over what `make_api` opens."""
-    _Connection.open = staticmethod(make_api)
-    return app
-
-
 def moment(option: str, text: str | None, now: datetime.datetime) -> datetime.datetime | None:
     """`2h` before `now`, or a date and time in ISO 8601, in UTC unless it says otherwise; else UsageError."""
     if text is None:
@@ -68,7 +56,7 @@ def moment(option: str, text: str | None, now: datetime.datetime) -> datetime.da
     ago = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     try:
         if ago:
-            return now - datetime.timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
+            return now - datetime.timedelta(seconds=int(ago[1]) * UNITS[ago[2]])
         moment = datetime.datetime.fromisoformat(text.strip())
     except (ValueError, OverflowError):
         msg = f"--{option}: '{text}' is no time; expected 2h, 30m, 1d (ago), 2026-01-31 or 2026-01-31T12:00"
@@ -152,13 +140,10 @@ def start(
         raise UsageError("--reason: is missing; say why, for those who see a verdict change")
     if not (dry_run or yes) and (json or not sys.stdin.isatty()):
         raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
-    with _Connection.open() as api:
+    with connect() as api:
         if dry_run or not yes:
             preview = api.call(RejudgePreview, "POST", "/rejudgings/preview", body=wanted)
-            if json:
-                show.print_json(preview)
-            else:
-                rejudge_show.print_preview(preview)
+            show.tell(output, preview, lambda: rejudge_show.print_preview(preview))
             if dry_run:
                 return
             if not preview.count:
@@ -196,18 +181,15 @@ def list_command(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50, output: Output = show.Output.TABLE
 ) -> None:
     """List rejudgings, newest first."""
-    with _Connection.open() as api:
+    with connect() as api:
         listed = api.call(RejudgingsReply, "GET", "/rejudgings", params={"limit": limit}).rejudgings
-    if output == show.Output.JSON:
-        show.print_json(listed)
-    else:
-        show.out.print(rejudge_show.table_of(listed))
+    show.tell(output, listed, lambda: show.out.print(rejudge_show.table_of(listed)))
 
 
 @app.command("show")
 def show_command(number: Number, wait: Wait = False, output: Output = show.Output.TABLE) -> None:
     """Show one rejudging and how far it is."""
-    with _Connection.open() as api:
+    with connect() as api:
         one = follow(api, number, _judged if wait else lambda _: True, quiet=output == show.Output.JSON)
     rejudge_show.print_one(one, output)
 
@@ -220,7 +202,7 @@ def diff(
     output: Output = show.Output.TABLE,
 ) -> None:
     """Compare old verdicts with new ones: how many went from which to which, and the changed submissions."""
-    with _Connection.open() as api:
+    with connect() as api:
         params: dict[str, Any] = {"all": str(everything).lower(), "limit": min(limit, 500)}
         diff = api.call(RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params=params)
         changes = list(diff.changes)
@@ -243,7 +225,7 @@ def diff(
 
 
 def _act(number: int, verb: str, output: show.Output) -> None:
-    with _Connection.open() as api:
+    with connect() as api:
         one = api.call(Rejudging, "POST", f"/rejudgings/{number}/{verb}", key=uuid.uuid4().hex)
         if verb == "apply" and one.state != RejudgeState.APPLIED:
             one = follow(api, number, _over, quiet=output == show.Output.JSON)

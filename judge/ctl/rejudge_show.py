@@ -101,7 +101,4 @@ def print_preview(found: RejudgePreview) -> None:
 
 def print_one(one: Rejudging, output: show.Output) -> None:
     """One rejudging, as it was asked for."""
-    if output == show.Output.JSON:
-        show.print_json(one)
-    else:
-        show.out.print(table_of([one]))
+    show.tell(output, one, lambda: show.out.print(table_of([one])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -68,6 +68,14 @@ def print_json(value: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
         data = [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in value]
     json.dump(data, sys.stdout, indent=2)
     sys.stdout.write("\n")
+
+
+def tell(output: Output, data: BaseModel | dict[str, Any] | Iterable[Any], in_words: Callable[[], None]) -> None:
+    """The result of a command: as JSON for programs, in words or a table for people."""
+    if output == Output.JSON:
+        print_json(data)
+    else:
+        in_words()
 
 
 def seconds(value: float | None) -> str:

@@ -6,7 +6,7 @@ import re
 
 from judge.errors import UsageError
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def age(seconds: float | None) -> str:
@@ -15,7 +15,7 @@ def age(seconds: float | None) -> str:
         return ""
     rest = max(0, int(seconds))
     parts: list[tuple[int, str]] = []
-    for unit, length in reversed(_UNITS.items()):
+    for unit, length in reversed(UNITS.items()):
         count, rest = divmod(rest, length)
         if count or parts or unit == "s":
             parts.append((count, unit))
@@ -29,4 +29,4 @@ def duration(text: str, option: str, example: str = "30m") -> int:
     if not match or int(match[1]) == 0:
         msg = f"{option}: '{text}' is not a duration; expected a number with s, m, h or d, such as {example}"
         raise UsageError(msg)
-    return int(match[1]) * _UNITS[match[2]]
+    return int(match[1]) * UNITS[match[2]]

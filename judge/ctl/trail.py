@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from judge import clock
 from judge.ctl import show
-from judge.ctl.api import Api
+from judge.ctl.api import connect
 from judge.ctl.options import Output
 from judge.ctl.rejudge import moment
 from judge.errors import JudgeError
@@ -22,35 +22,28 @@ if TYPE_CHECKING:
 _PATIENCE = 3.0
 
 
-def add_to(app: typer.Typer, make_api: Callable[[], Api]) -> None:
-    """Make the command known to judgectl, working over what `make_api` opens."""
-
-    @app.command()
-    def audit(
-        actor: Annotated[str | None, typer.Option(help="Done by this user.")] = None,
-        action: Annotated[str | None, typer.Option(help="Such as login, or problem. for all with problems.")] = None,
-        about: Annotated[str | None, typer.Option("--object", help="A submission's id, a name, a number.")] = None,
-        origin: Annotated[str | None, typer.Option(help="From this address.")] = None,
-        since: Annotated[str | None, typer.Option(help="2h (ago), 2026-01-31 or 2026-01-31T12:00 (UTC).")] = None,
-        until: Annotated[str | None, typer.Option(help="As --since.")] = None,
-        limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50,
-        before: Annotated[str | None, typer.Option(help="Page on: the id that the page before ended with.")] = None,
-        output: Output = show.Output.TABLE,
-    ) -> None:
-        """Who had what done, from where, and what became of it; newest first."""
-        now = clock.wall()
-        times = {"since": moment("since", since, now), "until": moment("until", until, now)}
-        names = {"actor": actor, "action": action, "object": about, "origin": origin, "before": before}
-        params = {name: value for name, value in names.items() if value is not None}
-        params |= {name: value.isoformat() for name, value in times.items() if value is not None}
-        with make_api() as api:
-            reply = api.call(AuditReply, "GET", "/audit", params={**params, "limit": limit})
-        if output == show.Output.JSON:
-            show.print_json(reply)
-            return
-        show.out.print(table(folded(reply.entries)))
-        if reply.next:
-            show.err.say(f"more with --before {reply.next}", "dim")
+def audit(
+    actor: Annotated[str | None, typer.Option(help="Done by this user.")] = None,
+    action: Annotated[str | None, typer.Option(help="Such as login, or problem. for all with problems.")] = None,
+    about: Annotated[str | None, typer.Option("--object", help="A submission's id, a name, a number.")] = None,
+    origin: Annotated[str | None, typer.Option(help="From this address.")] = None,
+    since: Annotated[str | None, typer.Option(help="2h (ago), 2026-01-31 or 2026-01-31T12:00 (UTC).")] = None,
+    until: Annotated[str | None, typer.Option(help="As --since.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50,
+    before: Annotated[str | None, typer.Option(help="Page on: the id that the page before ended with.")] = None,
+    output: Output = show.Output.TABLE,
+) -> None:
+    """Who had what done, from where, and what became of it; newest first."""
+    now = clock.wall()
+    times = {"since": moment("since", since, now), "until": moment("until", until, now)}
+    names = {"actor": actor, "action": action, "object": about, "origin": origin, "before": before}
+    params = {name: value for name, value in names.items() if value is not None}
+    params |= {name: value.isoformat() for name, value in times.items() if value is not None}
+    with connect() as api:
+        reply = api.call(AuditReply, "GET", "/audit", params={**params, "limit": limit})
+    show.tell(output, reply, lambda: show.out.print(table(folded(reply.entries))))
+    if reply.next and output == show.Output.TABLE:
+        show.err.say(f"more with --before {reply.next}", "dim")
 
 
 def table(entries: Iterable[AuditEntry]) -> Table:
@@ -70,11 +63,11 @@ def table(entries: Iterable[AuditEntry]) -> Table:
     return table
 
 
-def tell(make_api: Callable[[], Api], action: str, service: str, *, reason: str = "", seconds: int = 0) -> None:
+def tell(action: str, service: str, *, reason: str = "", seconds: int = 0) -> None:
     """Tell the trail of a hold, which is in force already; say so when that cannot be, as nobody else will."""
     note = {"action": action, "host": socket.gethostname(), "service": service, "reason": reason, "seconds": seconds}
     try:
-        with make_api() as api:
+        with connect() as api:
             api.timeout = _PATIENCE
             api.request("POST", "/audit/holds", json=note)
     except JudgeError as exc:

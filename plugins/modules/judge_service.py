@@ -33,7 +33,7 @@ options:
     type: list
     elements: str
     default: []
-  whole: {description: Wait until all members of the cluster are well and not just this one., type: bool, default: false}
+  whole: {description: Wait for all members of the cluster rather than this host's., type: bool, default: false}
 author: [judge]
 """
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from judge.ctl import api, context, examples, main, show, submit
 from judge.ctl.fleet.ansible import Sources
+from judge.ctl.text import duration
 from judge.errors import ConfigError, FieldError, UnavailableError, UsageError
 from judge.model import messages as m
 from judge.problems.examples import load_examples
@@ -95,13 +96,13 @@ def test_bad_sizes(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86400)])
 def test_durations(text: str, value: int) -> None:
-    assert main.parse_duration(text) == value
+    assert duration(text, "--for") == value
 
 
 @pytest.mark.parametrize("text", ["", "5", "0s", "h", "-1h"])
 def test_bad_durations(text: str) -> None:
     with pytest.raises(UsageError, match="--for"):
-        main.parse_duration(text)
+        duration(text, "--for")
 
 
 @pytest.mark.parametrize(
