@@ -196,8 +196,7 @@ def config_print(file: Annotated[Path, typer.Argument(help="The config to print.
     from judge.config.rendering import kind_of  # noqa: PLC0415
 
     if file.suffix == ".j2":
-        msg = f"{file} is a template; print the boot.yml that names it, or the file in boot's run directory"
-        raise UsageError(msg)
+        raise UsageError(f"{file} is a template; print the boot.yml that names it, or the file in boot's run directory")
     typer.echo(dump(load(MODELS[kind_of(file, kind)], file)), nl=False)
 
 

@@ -54,6 +54,5 @@ class Deadline:
         """Seconds that remain; raises DeadlineError naming `what` when none do."""
         left = self.left()
         if left <= 0.0:
-            msg = f"{what} did not finish within {self.seconds:g} s"
-            raise DeadlineError(msg)
+            raise DeadlineError(f"{what} did not finish within {self.seconds:g} s")
         return left

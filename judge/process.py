@@ -31,8 +31,7 @@ def find_binary(name: str) -> Path:
     """The absolute path of a server's program; RefusedError says what is missing and what to install."""
     found = shutil.which(name)
     if found is None:
-        msg = f"program '{name}' was not found; install it or set its full path under 'binary'"
-        raise RefusedError(msg)
+        raise RefusedError(f"program '{name}' was not found; install it or set its full path under 'binary'")
     return Path(found).resolve()
 
 

@@ -63,16 +63,14 @@ def _read(tls: Tls) -> Files:
         raise ConfigError(msg) from None
     for path, text in ((tls.ca, found.ca), (tls.cert, found.cert)):
         if not _certificates(text):
-            msg = f"{path}: holds no certificate in PEM; name the files of this process under 'tls'"
-            raise ConfigError(msg)
+            raise ConfigError(f"{path}: holds no certificate in PEM; name the files of this process under 'tls'")
     try:
         public = serialization.load_pem_private_key(found.key, None).public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm):
         msg = f"{tls.key}: holds no unencrypted key in PEM; name the files of this process under 'tls'"
         raise ConfigError(msg) from None
     if public != _certificates(found.cert)[0].public_key():
-        msg = f"{tls.key}: is not the key of {tls.cert}; put the two that belong together in their places"
-        raise ConfigError(msg)
+        raise ConfigError(f"{tls.key}: is not the key of {tls.cert}; put the two that belong together in their places")
     return found
 
 

@@ -112,11 +112,9 @@ class Directory:
         if not self.path.exists():
             return
         if not self.path.is_dir():
-            msg = f"--dir {self.path}: is a file; name a new directory or one that judge up made"
-            raise UsageError(msg)
+            raise UsageError(f"--dir {self.path}: is a file; name a new directory or one that judge up made")
         if not os.access(self.path, os.R_OK | os.W_OK | os.X_OK):
-            msg = f"--dir {self.path}: this user may not use it; run judge up as the user that made it"
-            raise UsageError(msg)
+            raise UsageError(f"--dir {self.path}: this user may not use it; run judge up as the user that made it")
         if (self.path / "cluster.yml").exists():
             return
         for part in (self.data / "etcd", self.data / "mongodb", self.pki):
@@ -159,18 +157,16 @@ class Directory:
     def _check_cluster(self, cluster: ClusterFile) -> None:
         ours, theirs = (version.split(".")[:2] for version in (judge.__version__, cluster.version))
         if cluster.format != FORMAT or ours != theirs:
-            msg = (
+            raise RefusedError(
                 f"--dir {self.path}: was made by judge {cluster.version}, this is {judge.__version__}; "
                 f"use that version, or another directory"
             )
-            raise RefusedError(msg)
         for name in ("etcd", "mongodb") if cluster.initialised else ():
             if not (self.data / name).is_dir() or not any((self.data / name).iterdir()):
-                msg = (
+                raise RefusedError(
                     f"{self.data / name} is gone or empty though this cluster has data; put it back, "
                     f"or remove {self.path} to begin anew"
                 )
-                raise RefusedError(msg)
 
     def check_ports(self, cluster: ClusterFile) -> None:
         """UsageError for a port that another program has; those of adopted services are theirs."""
@@ -182,8 +178,7 @@ class Directory:
             while not port_free(port):
                 if deadline.over:
                     advice = "choose another with --port" if name == "gateway" else "stop the program that has it"
-                    msg = f"port {port} ({service}) is in use by another program; {advice}"
-                    raise UsageError(msg)
+                    raise UsageError(f"port {port} ({service}) is in use by another program; {advice}")
                 clock.sleep(0.1)
 
     def secrets(self) -> str | None:
@@ -220,8 +215,7 @@ def free_port(taken: set[int]) -> int:
         port = _LOWEST_PORT + secrets.randbelow(highest - _LOWEST_PORT)
         if port not in taken and port_free(port):
             return port
-    msg = f"no free port between {_LOWEST_PORT} and {highest} on {HOST}"
-    raise RefusedError(msg)
+    raise RefusedError(f"no free port between {_LOWEST_PORT} and {highest} on {HOST}")
 
 
 def port_free(port: int) -> bool:

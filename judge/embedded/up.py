@@ -128,13 +128,11 @@ def check_cores(options: Options) -> None:
     allowed = os.sched_getaffinity(0)
     wrong = sorted(set(options.cores) - allowed)
     if wrong:
-        msg = f"--core {wrong[0]}: this machine has cores {', '.join(map(str, sorted(allowed)))}"
-        raise UsageError(msg)
+        raise UsageError(f"--core {wrong[0]}: this machine has cores {', '.join(map(str, sorted(allowed)))}")
     if options.cores and options.slots is not None and len(options.cores) != options.slots:
-        msg = (
+        raise UsageError(
             f"--slots {options.slots} with {len(options.cores)} cores: give --core once per slot, or leave --slots out"
         )
-        raise UsageError(msg)
 
 
 def run(options: Options) -> int:

@@ -21,16 +21,7 @@ from judge.etcd.policy import after
 from judge.etcd.transport import LeaseGoneError, RejectedError, Transport
 from judge.etcd.wire import Stubs, messages, rpc
 
-__all__ = [
-    "EndpointStatus",
-    "Etcd",
-    "EtcdMember",
-    "KeyValue",
-    "Lease",
-    "LeaseGoneError",
-    "Membership",
-    "RejectedError",
-]
+__all__ = ["EndpointStatus", "Etcd", "EtcdMember", "KeyValue", "Lease", "LeaseGoneError", "Membership", "RejectedError"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +249,7 @@ class Etcd:
             )
         except RejectedError as exc:
             if "member not found" in str(exc):
-                msg = f"etcd: member {member_id:x} is not in the cluster; list its members"
-                raise NotFoundError(msg) from None
+                raise NotFoundError(f"etcd: member {member_id:x} is not in the cluster; list its members") from None
             if "can only promote a learner member" not in str(exc) or "in sync" in str(exc):
                 raise
 

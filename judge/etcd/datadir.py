@@ -61,8 +61,7 @@ def _fields(data: bytes) -> dict[int, Any]:
             found[tag >> 3] = data[at : at + length]
             at += length
         else:
-            msg = f"unexpected wire type {tag & 7}"
-            raise ValueError(msg)
+            raise ValueError(f"unexpected wire type {tag & 7}")
     return found
 
 

@@ -60,8 +60,7 @@ def run(config: EtcdConfig, stop: threading.Event) -> int:
 def data_dir(config: EtcdConfig) -> DataDir:
     """The directory of a member's config; UsageError for a proxy, which has none."""
     if config.data_dir is None:
-        msg = f"'{config.name}' is an etcd proxy and no member; name the config of a member"
-        raise UsageError(msg)
+        raise UsageError(f"'{config.name}' is an etcd proxy and no member; name the config of a member")
     return DataDir(config.data_dir)
 
 
@@ -75,8 +74,7 @@ def leave(config: EtcdConfig) -> str:
     disk = directory.read()
     record = disk.record
     if record is None or not (disk.member_id or record.member_id):
-        msg = f"{directory.path}: no member has run here, so there is nothing to leave"
-        raise RefusedError(msg)
+        raise RefusedError(f"{directory.path}: no member has run here, so there is nothing to leave")
     member_id = disk.member_id or record.member_id
     addresses, _ = endpoints(config, running=True)
     with client_of(config, addresses) as etcd:
@@ -182,14 +180,12 @@ class _MemberDaemon:
             case planner.Add():
                 self._add(situation)
             case _:  # pragma: no cover - the planner answers the rest only for a running server
-                msg = f"{type(step).__name__} was planned for a server that does not run"
-                raise AssertionError(msg)
+                raise AssertionError(f"{type(step).__name__} was planned for a server that does not run")
 
     def _add(self, situation: planner.Situation) -> None:
         record, seen = situation.disk.record, situation.seen
         if record is None or not isinstance(seen, planner.Quorum):  # pragma: no cover - plan never adds otherwise
-            msg = "a member was to be added without a record or a quorum"
-            raise AssertionError(msg)
+            raise AssertionError("a member was to be added without a record or a quorum")
         with self._others() as etcd:
             added = etcd.member_add(self._config.peer, learner=True)
         hit("etcd-added")
@@ -200,8 +196,7 @@ class _MemberDaemon:
     def _others(self) -> Etcd:
         addresses, _ = endpoints(self._config, running=False)
         if not addresses:
-            msg = "etcd: no other member is known any more"
-            raise UnavailableError(msg)
+            raise UnavailableError("etcd: no other member is known any more")
         return client_of(self._config, addresses)
 
     def _pause(self, why: str) -> None:
@@ -334,8 +329,7 @@ class _MemberDaemon:
             case planner.Wait(why):
                 log.debug("%s", why)
             case _:  # pragma: no cover - the planner answers nothing else for a running server
-                msg = f"{type(step).__name__} was planned for a running server"
-                raise AssertionError(msg)
+                raise AssertionError(f"{type(step).__name__} was planned for a running server")
         return False
 
     def _classify(self, child: ChildProcess, check: Check, code: int) -> int | None:

@@ -98,8 +98,7 @@ def check_binary(config: EtcdConfig) -> Path:
     except (OSError, subprocess.TimeoutExpired):
         version = None
     if version is None:
-        msg = f"{binary} does not say its etcd version; set 'binary' to etcd {_dotted(OLDEST)} or newer"
-        raise RefusedError(msg)
+        raise RefusedError(f"{binary} does not say its etcd version; set 'binary' to etcd {_dotted(OLDEST)} or newer")
     if version < OLDEST:
         msg = f"{binary} is etcd {_dotted(version)}, which is refused; install {_dotted(OLDEST)} or newer (3.6 is best)"
         raise RefusedError(msg)
@@ -133,11 +132,9 @@ def check_urls(config: EtcdConfig) -> None:
         for url in urls:
             if urlsplit(url).scheme != wanted:
                 state = "is not set" if tls is None else "is set"
-                msg = f"{field}: '{url}' must start with {wanted}:// because '{section}' {state}"
-                raise ConfigError(msg)
+                raise ConfigError(f"{field}: '{url}' must start with {wanted}:// because '{section}' {state}")
             if urlsplit(url).port is None:
-                msg = f"{field}: '{url}' has no port; write it out, as in {wanted}://10.0.0.1:2379"
-                raise ConfigError(msg)
+                raise ConfigError(f"{field}: '{url}' has no port; write it out, as in {wanted}://10.0.0.1:2379")
 
 
 def listens(config: EtcdConfig) -> tuple[list[str], list[str]]:
@@ -215,8 +212,7 @@ def wait_for_ports(addresses: Sequence[str], seconds: float) -> None:
                 break
             except OSError as exc:
                 if deadline.over:
-                    msg = (
+                    raise RefusedError(
                         f"{address} cannot be listened on: {exc.strerror}; stop the other program or change the address"
-                    )
-                    raise RefusedError(msg) from None
+                    ) from None
             clock.sleep(0.1)

@@ -254,24 +254,20 @@ class Transport:
             self._preferred = (index + 1) % len(self.endpoints)
         text = "; ".join(f"{endpoint}: {reason}" for endpoint, reason in reasons.items())
         if late or deadline.over:
-            msg = f"etcd: {what} did not finish within {self._timeout:g} s ({text}); nothing was done"
-            raise DeadlineError(msg)
-        msg = f"etcd: {what}: no endpoint can do it ({text}); nothing was done"
-        raise UnavailableError(msg)
+            raise DeadlineError(f"etcd: {what} did not finish within {self._timeout:g} s ({text}); nothing was done")
+        raise UnavailableError(f"etcd: {what}: no endpoint can do it ({text}); nothing was done")
 
     def _check_term(self, reply: Any, *, accept: bool = False) -> None:
         """Raise for an answer of a member left behind; a write that succeeded is true whoever says so."""
         header = reply.header
         if not self._guard.fresh(header.cluster_id, header.raft_term) and not accept:
-            msg = f"its raft term {header.raft_term} went back: it lags behind the other members"
-            raise _StaleMemberError(msg)
+            raise _StaleMemberError(f"its raft term {header.raft_term} went back: it lags behind the other members")
 
     @contextlib.contextmanager
     def _use(self, endpoint: str) -> Iterator[_Connection]:
         with self._lock:
             if self._closed:
-                msg = "etcd: this client is closed"
-                raise UnavailableError(msg)
+                raise UnavailableError("etcd: this client is closed")
             connection = self._connections.get(endpoint)
             if connection is None:
                 connection = self._connections[endpoint] = _Connection(endpoint, self._credentials)

@@ -144,11 +144,10 @@ def load_table(path: Path | None = None) -> dict[str, Language]:
     for name, language in table.items():
         for suffix in language.suffixes:
             if suffix in owners:
-                msg = (
+                raise ConfigError(
                     f"{path or _BUILTIN}:1: suffix '{suffix}' belongs to both '{owners[suffix]}' and '{name}'; "
                     "leave it in one row, the other is then chosen by name"
                 )
-                raise ConfigError(msg)
             owners[suffix] = name
     return table
 
@@ -219,11 +218,9 @@ def _read(path: Path) -> _Table:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as exc:
-        msg = f"{path}: cannot be read: {exc.strerror}; name an existing languages table"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{path}: cannot be read: {exc.strerror}; name an existing languages table") from None
     except UnicodeDecodeError:
-        msg = f"{path}: is not UTF-8 text; expected a YAML file"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{path}: is not UTF-8 text; expected a YAML file") from None
     return config.parse_text(_Table, text, str(path))
 
 

@@ -13,8 +13,7 @@ User = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 def _in_range(moment: str) -> str:
     if any(int(part) >= 2**32 for part in moment.split(".")):
-        msg = "has a part of more than 32 bits; send the `until` of the answer before"
-        raise ValueError(msg)
+        raise ValueError("has a part of more than 32 bits; send the `until` of the answer before")
     return moment
 
 
@@ -32,8 +31,7 @@ class DeletionWanted(Message):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if sum(one is not None for one in (self.submission, self.problem, self.user)) != 1:
-            msg = "name one submission, problem or user"
-            raise ValueError(msg)
+            raise ValueError("name one submission, problem or user")
         return self
 
 

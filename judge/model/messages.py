@@ -31,8 +31,7 @@ SLOTS: Final = 4096
 def _within_ids(moment: datetime.datetime) -> datetime.datetime:
     # Ids begin with their second in 32 bits; searches by time go by ids, up to a second beyond.
     if not 0 <= moment.timestamp() < 2**32 - 1:
-        msg = "must lie between 1970 and 2106"
-        raise ValueError(msg)
+        raise ValueError("must lie between 1970 and 2106")
     return moment
 
 

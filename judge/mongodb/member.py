@@ -36,12 +36,7 @@ class Supervisor:
     """Checks mongod and makes the passes of its membership, in a thread of its own (seed: `register`)."""
 
     def __init__(
-        self,
-        config: MongodbConfig,
-        child: ChildProcess,
-        replica: Replica,
-        membership: Membership,
-        sentences: Sentences,
+        self, config: MongodbConfig, child: ChildProcess, replica: Replica, membership: Membership, sentences: Sentences
     ) -> None:
         """Nothing happens before `start`."""
         self.error: JudgeError | None = None
@@ -88,8 +83,7 @@ class Supervisor:
             notify("WATCHDOG=1", f"STATUS=mongod does not serve, check {self._silent} of {tries}")
             if self._silent >= tries:
                 self._child.kill()
-                msg = f"mongod did not serve on {self._config.address} in {tries} checks, killed it"
-                raise JudgeError(msg)
+                raise JudgeError(f"mongod did not serve on {self._config.address} in {tries} checks, killed it")
             return
         self._silent = 0
         if not self._serving:

@@ -91,17 +91,15 @@ class Membership:
             hit("mongodb.claimed")
             return self._initiate(local)
         if local is not None:
-            msg = (
+            raise RefusedError(
                 f"data_dir {self._data.path} belongs to replica set {local}, which this cluster's etcd does not "
                 f"know; name an empty directory, or, if etcd has lost it, put {local} under {RSID}"
             )
-            raise RefusedError(msg)
         if self._registry.was_mine(claim):
-            msg = (
+            raise RefusedError(
                 f"data_dir {self._data.path} was emptied while '{self._config.name}' was making the replica set; "
                 f"if no member has data yet, delete etcd key {INIT} and start again"
             )
-            raise RefusedError(msg)
         who = claim.name if claim else "somebody"
         self._sentences.say(f"waits until '{who}' has made the replica set, as etcd key {INIT} says")
         return False
@@ -258,10 +256,9 @@ def _replacement(config: MongodbConfig, found: DataDir, registry: Registry, reco
     """Register an empty directory beside an existing replica set; why it must still wait, or None."""
     others = registry.others()
     if not others:
-        msg = (
+        raise RefusedError(
             f"data_dir {found.path} is empty, and nobody else holds replica set {recorded}; restore its data, "
             "or, if it is to be given up, delete the etcd keys under mongodb/ and start again"
         )
-        raise RefusedError(msg)
     registry.register()
     return blocking_entry(config, [entry.address for entry in others], found.incarnation)

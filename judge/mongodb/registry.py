@@ -39,10 +39,9 @@ def _fields(key: str, value: str, *names: str) -> list[str]:
     except (ValueError, KeyError, TypeError):
         texts = [None]
     if not all(isinstance(text, str) and text for text in texts):
-        msg = (
+        raise JudgeError(
             f"etcd key {key} holds {value[:80]!r}; expected a JSON object with {', '.join(names)}: correct or delete it"
         )
-        raise JudgeError(msg)
     return texts
 
 
@@ -104,11 +103,10 @@ class Registry:
         entries = self.entries()
         for entry in entries:
             if entry.address == self._address and entry.name != self._name:
-                msg = (
+                raise RefusedError(
                     f"address {self._address} is registered by '{entry.name}'; "
                     f"give '{self._name}' its own address, or delete etcd key {MEMBER}{entry.name} if that one is gone"
                 )
-                raise RefusedError(msg)
         if mine not in entries:
             value = json.dumps({"address": self._address, "incarnation": self._incarnation})
             self._etcd.put(MEMBER + self._name, value)

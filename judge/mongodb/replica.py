@@ -37,18 +37,12 @@ def credentials(config: MongodbConfig) -> Bson:
     """
     if config.key_file is None:
         if config.username is not None:
-            msg = (
+            raise RefusedError(
                 f"username '{config.username}' is set without 'key_file'; members of a replica set with users need one"
             )
-            raise RefusedError(msg)
         return {}
     key = "".join(store.read_file(config.key_file, "key_file").decode(errors="replace").split())
-    return {
-        "username": "__system",
-        "password": key,
-        "authSource": "local",
-        "authMechanism": "SCRAM-SHA-256",
-    }
+    return {"username": "__system", "password": key, "authSource": "local", "authMechanism": "SCRAM-SHA-256"}
 
 
 def _client(config: MongodbConfig, hosts: list[str], timeout: float, **options: Any) -> Client:

@@ -80,8 +80,7 @@ def check_version(binary: Path) -> tuple[int, int, int]:
     try:
         done = subprocess.run([str(binary), "--version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as exc:
-        msg = f"{binary} cannot be run ({exc}); install a mongod that runs on this machine"
-        raise RefusedError(msg) from None
+        raise RefusedError(f"{binary} cannot be run ({exc}); install a mongod that runs on this machine") from None
     found = re.search(r"db version v(\d+)\.(\d+)\.(\d+)", done.stdout)
     if not found:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
@@ -116,8 +115,7 @@ def check_port(config: MongodbConfig, patience: float = 5.0) -> None:
                 break
             if fault != errno.EADDRINUSE or deadline.over:
                 what = "is in use by another program" if fault == errno.EADDRINUSE else "is no address of this machine"
-                msg = f"{host}:{port} {what}; stop that program or change 'address' and 'listen'"
-                raise RefusedError(msg)
+                raise RefusedError(f"{host}:{port} {what}; stop that program or change 'address' and 'listen'")
             clock.sleep(0.1)
 
 

@@ -85,15 +85,13 @@ def password_options(username: str | None, password_file: Path | None) -> Bson:
     if username is None:
         return {}
     if password_file is None:
-        msg = f"username '{username}' has no password; name the file that holds it under 'password_file'"
-        raise RefusedError(msg)
+        raise RefusedError(f"username '{username}' has no password; name the file that holds it under 'password_file'")
     try:
         password = read_file(password_file, "password_file").decode().strip()
     except UnicodeDecodeError:
         password = ""
     if not password:
-        msg = f"password_file: {password_file} holds no password; put one into it, as text"
-        raise RefusedError(msg)
+        raise RefusedError(f"password_file: {password_file} holds no password; put one into it, as text")
     # Named, or the driver tries SCRAM-SHA-1 for a user that is not there yet, which is no mechanism of our servers.
     return {"username": username, "password": password, "authSource": "admin", "authMechanism": "SCRAM-SHA-256"}
 

@@ -66,13 +66,7 @@ class Agent:
         self._send(_REQUEST.pack(GET, 0, 0, 0, 0, 0, 0, 0), [name], [])
 
     def run(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        cwd: str,
-        rlimits: Rlimits,
-        fds: Sequence[int],
-        flags: int,
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str, rlimits: Rlimits, fds: Sequence[int], flags: int
     ) -> None:
         """Start a program on [stdin,] stdout and stderr; the answers are EXITED, then READY for the next request.
 

@@ -55,8 +55,7 @@ class Sandbox:
                 self._container.agent.put(name, fd, mode)
                 answer = self._container.expect(STORED, PUT_SECONDS)
         if answer.error:
-            msg = f"/box/{name} could not be written in the sandbox: {os.strerror(answer.error)}"
-            raise SandboxError(msg)
+            raise SandboxError(f"/box/{name} could not be written in the sandbox: {os.strerror(answer.error)}")
 
     def get(self, name: str) -> int | None:
         """A descriptor of the regular file `/box/<name>`, or None when there is none; the caller closes it.
@@ -81,8 +80,7 @@ class Sandbox:
         command.
         """
         if not command.argv or any("\0" in text for text in (*command.argv, *command.env, *command.env.values())):
-            msg = "argv: a command needs a program, and no NUL characters; give it as a list of words"
-            raise UsageError(msg)
+            raise UsageError("argv: a command needs a program, and no NUL characters; give it as a list of words")
         with self._broken_on_error():
             return self._run(command, cancel_fd, meanwhile)
 
@@ -129,8 +127,7 @@ class Sandbox:
         except OSError as exc:
             self._container.kill()
             where = f" {exc.filename}" if exc.filename else ""
-            msg = f"the sandbox failed:{where} {exc.strerror}"
-            raise SandboxError(msg) from exc
+            raise SandboxError(f"the sandbox failed:{where} {exc.strerror}") from exc
 
 
 class Run:
@@ -253,8 +250,7 @@ class Run:
         now = clock.monotonic()
         wall = limits.wall_seconds + extra_wall - (now - began if began is not None else 0)
         if began is None and now > self._asked + START_SECONDS:
-            msg = f"the sandbox did not start the program within {START_SECONDS:g} s"
-            raise SandboxError(msg)
+            raise SandboxError(f"the sandbox did not start the program within {START_SECONDS:g} s")
         if wall <= 0:
             return Killed.WALL, 0
         if any(os.fstat(fd).st_size > limits.output for fd in self._outputs):
@@ -307,8 +303,7 @@ def _not_started(name: str, answer: Answer, stderr: int) -> int:
     """The exit code of a program that could not be executed, as a shell has it; SandboxError when that is our fault."""
     # Only what the submission's own programs did to /box can keep it out of there.
     if answer.stage != "exec" and (answer.stage, answer.error) != ("chdir", errno.EACCES):
-        msg = f"the sandbox could not start '{name}': {answer.stage}: {os.strerror(answer.error)}"
-        raise SandboxError(msg)
+        raise SandboxError(f"the sandbox could not start '{name}': {answer.stage}: {os.strerror(answer.error)}")
     os.write(stderr, f"{name}: {os.strerror(answer.error)}\n".encode())
     return _NOT_FOUND if answer.error == errno.ENOENT else _NOT_EXECUTABLE
 

@@ -186,8 +186,7 @@ def make(path: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             path.mkdir(parents=True, exist_ok=True)
             return
-    msg = f"cgroup {path} could not be made"
-    raise SandboxError(msg)
+    raise SandboxError(f"cgroup {path} could not be made")
 
 
 def write(path: Path, text: str) -> None:
@@ -222,8 +221,7 @@ def kept(stat: int, *, keeps: bool) -> tuple[int, int]:
     deadline = clock.Deadline(_CLEAN_SECONDS)
     while field(text, b"shmem") > _DUST:
         if deadline.over:
-            msg = f"memory of dead runs was not freed within {_CLEAN_SECONDS:g} s"
-            raise SandboxError(msg)
+            raise SandboxError(f"memory of dead runs was not freed within {_CLEAN_SECONDS:g} s")
         clock.sleep(0.001)
         text = read(stat)
     return 0, cache(text)

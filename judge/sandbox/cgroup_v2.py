@@ -140,8 +140,7 @@ class GroupV2:
     def leaf(self) -> Leaf:
         """The current one; SandboxError after `close`."""
         if self._leaf is None:
-            msg = f"cgroup {self._dir} is closed"
-            raise SandboxError(msg)
+            raise SandboxError(f"cgroup {self._dir} is closed")
         return self._leaf
 
     def watch(self, pid: int) -> None:

@@ -75,13 +75,7 @@ class Container:
     """Starting does not wait: call `ready()` before use. Every error is a SandboxError."""
 
     def __init__(
-        self,
-        tree: Tree,
-        paths: Sequence[str],
-        sizes: Sizes,
-        *,
-        privileged: bool,
-        core: int | None = None,
+        self, tree: Tree, paths: Sequence[str], sizes: Sizes, *, privileged: bool, core: int | None = None
     ) -> None:
         """`paths`: what to show beside /usr; `privileged`: we are root, so the container gets users of its own.
 
@@ -119,10 +113,9 @@ class Container:
             os.close(self._said)
             self._page.close()
             self._close_groups()
-            msg = (
+            raise SandboxError(
                 f"the sandbox could not be started: {exc.filename or 'bwrap'}: {exc.strerror}; is all of it installed?"
-            )
-            raise SandboxError(msg) from None
+            ) from None
         finally:
             theirs.close()
             os.close(program)
@@ -143,8 +136,7 @@ class Container:
     def ready(self) -> None:
         """Wait until the agent is set up, or has tidied up after the last run."""
         if self._closed:
-            msg = "this sandbox is closed, or was broken by an earlier error; take another one"
-            raise SandboxError(msg)
+            raise SandboxError("this sandbox is closed, or was broken by an earlier error; take another one")
         if not self._is_ready:
             self.expect(READY, START_SECONDS)
             self._is_ready = True

@@ -64,8 +64,7 @@ def run_pair(
         for sandbox in sandboxes:
             sandbox.broken()
         if isinstance(exc, OSError):
-            msg = f"the sandbox failed: {exc.strerror}"
-            raise SandboxError(msg) from exc
+            raise SandboxError(f"the sandbox failed: {exc.strerror}") from exc
         raise
     finally:
         for run in runs:

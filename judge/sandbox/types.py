@@ -48,9 +48,7 @@ class Command:
         if not self.grace:
             return self.limits
         more = 1 + self.grace
-        return self.limits.model_copy(
-            update={"cpu": self.limits.cpu * more, "wall": self.limits.wall_seconds * more},
-        )
+        return self.limits.model_copy(update={"cpu": self.limits.cpu * more, "wall": self.limits.wall_seconds * more})
 
 
 @dataclass(frozen=True)
