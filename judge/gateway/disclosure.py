@@ -22,64 +22,49 @@ from judge.model.overview import ExecutorState, StatusReply
 
 M = TypeVar("M", bound=BaseModel)
 
+
+def _fields(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
 # Fields that go out as they are. Of what a run of the program can choose, these say nothing that is not listed in
 # docs/judging.md, "What a submitter sees of secret tests".
 SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
-    m.Task: frozenset(
-        {
-            *("id", "submission", "problem", "status", "done", "verdict", "attempt", "executor", "judged_by"),
-            *("created", "started", "finished", "latency", "version", "trace"),
-        }
+    m.Task: _fields(
+        "id submission problem status done verdict attempt executor judged_by created started finished "
+        "latency version trace"
     ),
-    m.Result: frozenset(
-        {
-            *("compile_log", "compile", "language_version", "judge_version", "sandbox", "limits", "weak_sandbox"),
-            *("failed_test", "score", "groups"),
-        }
+    m.Result: _fields(
+        "compile_log compile language_version judge_version sandbox limits weak_sandbox failed_test score groups"
     ),
-    m.TestResult: frozenset({"name", "verdict", "feedback"}),
-    m.PastVerdict: frozenset(
-        {
-            *("rejudging", "why", "status", "verdict", "score", "failed_test", "judged_by", "problem", "finished"),
-            "trace",
-        }
-    ),
-    m.Attempt: frozenset({"attempt", "executor", "rejudging"}),
-    ExecutorState: frozenset({"name", "alive", "drain", "drain_reason", "executing", "vacant", "reported"}),
-    m.ExecutorInfo: frozenset({"slots", "languages", "version", "weak_sandbox"}),
-    StatusReply: frozenset(
-        {
-            *("leader", "epoch", "judicators", "etcd", "mongodb", "queued", "running", "finished", "slots", "vacant"),
-            *("versions", "faults"),
-        }
-    ),
+    m.TestResult: _fields("name verdict feedback"),
+    m.PastVerdict: _fields("rejudging why status verdict score failed_test judged_by problem finished trace"),
+    m.Attempt: _fields("attempt executor rejudging"),
+    ExecutorState: _fields("name alive drain drain_reason executing vacant reported"),
+    m.ExecutorInfo: _fields("slots languages version weak_sandbox"),
+    StatusReply: _fields("leader epoch judicators etcd mongodb queued running finished slots vacant versions faults"),
 }
 # Fields that go out as something made of them: fixed sentences, rounded figures, messages that are disclosed in turn.
 MADE: Final[dict[type[BaseModel], frozenset[str]]] = {
-    m.Task: frozenset({"progress", "result", "history", "past"}),
-    m.Result: frozenset({"tests", "cpu", "memory", "reason", "withheld"}),
-    m.TestResult: frozenset({"cpu", "memory", "reason", "score", "withheld"}),
-    m.PastVerdict: frozenset({"cpu", "memory", "reason"}),
-    m.Attempt: frozenset({"reason"}),
-    ExecutorState: frozenset({"info"}),
+    m.Task: _fields("progress result history past"),
+    m.Result: _fields("tests cpu memory reason withheld"),
+    m.TestResult: _fields("cpu memory reason score withheld"),
+    m.PastVerdict: _fields("cpu memory reason"),
+    m.Attempt: _fields("reason"),
+    ExecutorState: _fields("info"),
     m.ExecutorInfo: frozenset(),
-    StatusReply: frozenset({"executors"}),
+    StatusReply: _fields("executors"),
 }
 # Fields that no submitter sees; of a sample all fields but `message` are shown.
 WITHHELD: Final[dict[type[BaseModel], frozenset[str]]] = {
-    m.Task: frozenset({"rejudging", "rerun_of"}),
-    m.Result: frozenset({"wall", "stdout", "stdout_blob"}),
-    m.TestResult: frozenset(
-        {
-            *("wall", "exit_code", "signal", "output_sha256", "output_bytes", "output", "error", "message"),
-            *("passes", "repeated"),
-        }
-    ),
-    m.PastVerdict: frozenset({"wall"}),
+    m.Task: _fields("rejudging rerun_of"),
+    m.Result: _fields("wall stdout stdout_blob"),
+    m.TestResult: _fields("wall exit_code signal output_sha256 output_bytes output error message passes repeated"),
+    m.PastVerdict: _fields("wall"),
     m.Attempt: frozenset(),
-    ExecutorState: frozenset({"incarnation"}),
-    m.ExecutorInfo: frozenset({"checks"}),
-    StatusReply: frozenset({"warnings"}),
+    ExecutorState: _fields("incarnation"),
+    m.ExecutorInfo: _fields("checks"),
+    StatusReply: _fields("warnings"),
 }
 
 _CPU_TIME = "CPU time limit exceeded"
@@ -103,8 +88,7 @@ def to_submitter(task: m.Task, samples: frozenset[str] = frozenset()) -> m.Task:
     `samples` are the tests of its problem whose data everybody has; none when they are not known.
     """
     if not secret(task):
-        parts = {name: getattr(task, name) for name in MADE[m.Task]}
-        return _listed(task, **parts)
+        return _listed(task, **{name: getattr(task, name) for name in MADE[m.Task]})
     return _listed(
         task,
         progress=task.progress if _PROGRESS.fullmatch(task.progress) else "",

@@ -8,10 +8,6 @@ from judge.model import messages as m
 from judge.model.audit import AuditQuery, AuditReply, Note
 
 
-def _search(call: Call) -> m.Message:
-    return call.cluster.call("audit", call.query, AuditReply)
-
-
 def _hold(call: Call) -> Reply:
     body: models.HoldNote = call.body
     details: dict[str, str | int] = {"reason": body.reason, "seconds": body.seconds, "told by": "judgectl"}
@@ -21,7 +17,7 @@ def _hold(call: Call) -> Reply:
 
 
 ROUTES: list[Route] = [
-    Route("GET", "/audit", "audit", "Who had what done, newest first", _search, "admin", AuditReply, query=AuditQuery,
+    Route("GET", "/audit", "audit", "Who had what done, newest first", None, "admin", AuditReply, query=AuditQuery,
           calls=("audit",)),
     Route("POST", "/audit/holds", "audit_hold", "Note that boot was told to leave a service alone", _hold, "admin",
           models.HoldNote, 201, body=models.HoldNote, calls=("audit_note",)),

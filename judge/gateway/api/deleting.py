@@ -42,10 +42,6 @@ def delete(cluster: Cluster, what: DeletionWanted) -> Deleted | Purged:
 # --- handlers --------------------------------------------------------------------------------------------------
 
 
-def _preview(call: Call) -> m.Message:
-    return call.cluster.call("delete_preview", call.body, DeletionPreview)
-
-
 def _submission(call: Call) -> m.Message:
     return delete(call.cluster, wanted("submission", call.params["id"]))
 
@@ -60,7 +56,7 @@ def _purge(call: Call) -> m.Message:
 
 
 ROUTES: list[Route] = [
-    Route("POST", "/deletions/preview", "delete_preview", "What would go with a deletion, and what stays", _preview,
+    Route("POST", "/deletions/preview", "delete_preview", "What would go with a deletion, and what stays", None,
           "admin", DeletionPreview, body=DeletionWanted, calls=("delete_preview",)),
     Route("DELETE", "/submissions/<id>", "delete_submission", "Delete a finished submission", _submission, "admin",
           Deleted, calls=("delete_submission",)),

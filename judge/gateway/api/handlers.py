@@ -205,10 +205,6 @@ def _alive(_: Call) -> m.Message:
     return models.Alive(version=judge.__version__)
 
 
-def _problems(call: Call) -> m.Message:
-    return problems(call.cluster)
-
-
 def _problem(call: Call) -> m.Message:
     name = call.params["name"]
     for problem in problems(call.cluster).problems:
@@ -320,7 +316,7 @@ ROUTES: list[Route] = [
     Route("GET", "/health", "health", "Whether the cluster judges", _health, "none", models.Health,
           also={503: "The cluster does not judge; faults says why"}, calls=("status",)),
     Route("GET", "/alive", "alive", "Whether this gateway answers", _alive, "none", models.Alive),
-    Route("GET", "/problems", "problems", "All problems", _problems, "user", ProblemsReply, calls=("problems",)),
+    Route("GET", "/problems", "problems", "All problems", None, "user", ProblemsReply, calls=("problems",)),
     Route("GET", "/problems/<name>", "problem", "One problem", _problem, "user", ProblemInfo, calls=("problems",)),
     Route("POST", "/problems", "import_problem", "Register a problem whose blobs have been uploaded", _import, "admin",
           ProblemInfo, 201, body=ProblemImport, calls=("problem_import",)),

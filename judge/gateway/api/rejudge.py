@@ -76,17 +76,9 @@ def _key() -> str | None:
     return key
 
 
-def _preview(call: Call) -> m.Message:
-    return call.cluster.call("rejudge_preview", call.body, RejudgePreview)
-
-
 def _start(call: Call) -> Reply:
     rejudging = start(call.cluster, call.principal, call.body, _key())
     return Reply(rejudging, 201, {"Location": f"/api/v1/rejudgings/{rejudging.id}"})
-
-
-def _list(call: Call) -> m.Message:
-    return call.cluster.call("rejudgings", call.query, RejudgingsReply)
 
 
 def _one(call: Call) -> m.Message:
@@ -111,11 +103,11 @@ def _cancel(call: Call) -> m.Message:
 _HEADERS = {"Idempotency-Key": "1 to 128 characters; the same key again is the same call again"}
 
 ROUTES: list[Route] = [
-    Route("POST", "/rejudgings/preview", "rejudge_preview", "What a rejudging with this filter would take", _preview,
+    Route("POST", "/rejudgings/preview", "rejudge_preview", "What a rejudging with this filter would take", None,
           "admin", RejudgePreview, body=RejudgeFilter, calls=("rejudge_preview",)),
     Route("POST", "/rejudgings", "rejudge_start", "Judge submissions again, behind everything live", _start, "admin",
           Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS, calls=("rejudge_start",)),
-    Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", _list, "admin", RejudgingsReply,
+    Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", None, "admin", RejudgingsReply,
           query=RejudgingsRequest, calls=("rejudgings",)),
     Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _one, "admin", Rejudging,
           calls=("rejudging",)),

@@ -110,16 +110,16 @@ OBJECT = Raw(JSON, {"type": "object"})
 class Route:
     """One row of the table. `path` is under /api/v1, with parameters as `<name>`.
 
-    `calls` are the methods of the cluster that its handler may call. `also` names other good statuses, `errors` those
-    refusals that follow neither from the calls nor from the row's role, path and body. `headers` are optional request
-    headers, with what they mean.
+    `calls` are the methods of the cluster that its handler may call; without a handler the first one is called with the
+    body or query as it is. `also` names other good statuses, `errors` those refusals that follow neither from the calls
+    nor from the row's role, path and body. `headers` are optional request headers, with what they mean.
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
     path: str
     name: str
     summary: str
-    handler: Callable[[Call], m.Message | Reply]
+    handler: Callable[[Call], m.Message | Reply] | None
     role: Role
     reply: type[m.Message] | Raw
     status: int = 200
@@ -238,7 +238,11 @@ def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Re
         raise ForbiddenError(f"user '{principal.user}' may not do this; it takes a token of role admin")
     query = parse_query(route.query) if route.query else None
     body = parse_body(route.body) if route.body else None
-    answer = route.handler(Call(services, principal, params, query, body))
+    if route.handler is not None:
+        answer = route.handler(Call(services, principal, params, query, body))
+    else:
+        assert isinstance(route.reply, type)  # noqa: S101 - bytes have a handler
+        answer = services.cluster.call(route.calls[0], body or query or m.Empty(), route.reply)
     if getattr(query, "wait", 0):
         services.sessions.caller(request)  # who logged out while this was held sees no more of it
     return _respond(route, answer)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import logging
 import os
 import re
@@ -410,23 +411,12 @@ class Front:
         fields = head.fields if head else {}
         request_id = trace.trace_of(fields.get(trace.HEADER.lower(), ""), fields.get("traceparent", ""))
         lines = (
-            f"HTTP/1.1 {status} {_REASONS.get(status, 'Error')}\r\nContent-Type: {kind}\r\n"
+            f"HTTP/1.1 {status} {http.client.responses.get(status, 'Error')}\r\nContent-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\nCache-Control: no-store\r\n"
             f"X-Content-Type-Options: nosniff\r\n{trace.HEADER}: {request_id}\r\n{extra}\r\n"
         )
         self._crowd.waits(client)
         await self._send(client, lines.encode("latin-1") + (b"" if head and head.method == "HEAD" else body))
-
-
-_REASONS = {
-    200: "OK",
-    400: "Bad Request",
-    408: "Request Timeout",
-    413: "Content Too Large",
-    429: "Too Many Requests",
-    431: "Request Header Fields Too Large",
-    503: "Service Unavailable",
-}
 
 
 def _status(start: bytes) -> int:

@@ -144,15 +144,8 @@ class Pages:
         """GET /executors."""
         return render_template("executors.html", executors=api.executors(self._cluster, g.principal).executors)
 
-    def drain(self, name: str) -> Any:
-        """POST /executors/NAME/drain."""
-        return self._drain(name, on=True)
-
-    def resume(self, name: str) -> Any:
-        """POST /executors/NAME/resume."""
-        return self._drain(name, on=False)
-
-    def _drain(self, name: str, *, on: bool) -> Any:
+    def drain(self, name: str, *, on: bool) -> Any:
+        """POST /executors/NAME/drain, /executors/NAME/resume."""
         auth.admins_only(g.principal, "draining and resuming executors")
         reason = request.form.get("reason", "").strip()[:500]
         api.drain(self._cluster, g.principal, name, on=on, reason=reason)
@@ -311,8 +304,8 @@ def register(app: Flask, services: Services) -> None:
         ("/submissions/<task_id>", "submission", pages.submission, ["GET"]),
         ("/submissions/<task_id>/cancel", "cancel", pages.cancel, ["POST"]),
         ("/executors", "executors", pages.executors, ["GET"]),
-        ("/executors/<name>/drain", "drain", pages.drain, ["POST"]),
-        ("/executors/<name>/resume", "resume", pages.resume, ["POST"]),
+        ("/executors/<name>/drain", "drain", functools.partial(pages.drain, on=True), ["POST"]),
+        ("/executors/<name>/resume", "resume", functools.partial(pages.drain, on=False), ["POST"]),
         ("/judicators", "judicators", pages.judicators, ["GET"]),
         ("/problems", "problems", pages.problems, ["GET"]),
         *rejudge_pages.table(services),

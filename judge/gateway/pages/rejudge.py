@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -115,15 +116,8 @@ class RejudgePages:
             "rejudging.html", one=diff.rejudging, diff=diff, columns=columns, whole=whole, more=more, words=words
         )
 
-    def apply(self, number: str) -> Any:
-        """POST /rejudgings/N/apply."""
-        return self._act(number, apply=True)
-
-    def cancel(self, number: str) -> Any:
-        """POST /rejudgings/N/cancel."""
-        return self._act(number, apply=False)
-
-    def _act(self, number: str, *, apply: bool) -> Any:
+    def act(self, number: str, *, apply: bool) -> Any:
+        """POST /rejudgings/N/apply, /rejudgings/N/cancel."""
         auth.admins_only(g.principal, "rejudging")
         key = request.form.get("key", "")[:128] or None
         rejudging = rejudge.act(self._cluster, g.principal, rejudge.number_of(number), apply=apply, key=key)
@@ -138,6 +132,6 @@ def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[s
         ("/rejudgings", "rejudgings", pages.overview, ["GET"]),
         ("/rejudgings/start", "rejudge_start", pages.start, ["POST"]),
         ("/rejudgings/<number>", "rejudging", pages.one, ["GET"]),
-        ("/rejudgings/<number>/apply", "rejudge_apply", pages.apply, ["POST"]),
-        ("/rejudgings/<number>/cancel", "rejudge_cancel", pages.cancel, ["POST"]),
+        ("/rejudgings/<number>/apply", "rejudge_apply", functools.partial(pages.act, apply=True), ["POST"]),
+        ("/rejudgings/<number>/cancel", "rejudge_cancel", functools.partial(pages.act, apply=False), ["POST"]),
     ]
