@@ -55,7 +55,7 @@ def problem_export(
     output: Output = TABLE,
 ) -> None:
     """Write a problem's package as it was imported."""
-    place = problems.default_target(name, target)
+    place = target or Path(name)
     with connect() as api:
         count = problems.export(api, name, place)
     written = {"problem": name, "target": str(place), "files": count}

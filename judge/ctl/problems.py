@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import zipfile
@@ -294,8 +293,3 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
             )
             graders.add_row(one.name or "data", one.on_reject, one.verdict, one.score, f"{low} to {high}")
         show.out.print(graders)
-
-
-def default_target(name: str, target: Path | None) -> Path:
-    """Where an export goes: a directory of the problem's name here, unless something else is asked for."""
-    return target if target is not None else Path(os.curdir) / name

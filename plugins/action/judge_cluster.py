@@ -10,14 +10,17 @@ import base64
 import fcntl
 import hashlib
 import json
-import os
 import secrets
+import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
+from judge import files
 
 RECORD = "cluster.yml"
 CLIENT = "client.yml"  # what judgectl on the controller reads
@@ -120,11 +123,11 @@ class ActionModule(ActionBase):
         if write:
             # The record comes last: what it promises is there.
             for name in missing:
-                self._write(directory / name, SECRETS[name]())
+                files.replace(directory / name, SECRETS[name](), durable=True)
             if client and CLIENT in changed:
-                self._write(directory / CLIENT, yaml.safe_dump(client, sort_keys=False))
+                files.replace(directory / CLIENT, yaml.safe_dump(client, sort_keys=False), durable=True)
             if RECORD in changed:
-                self._write(directory / RECORD, self._text(wanted))
+                files.replace(directory / RECORD, self._text(wanted), durable=True)
         return {
             "changed": bool(changed or missing),
             "made": [*missing, *changed],
@@ -163,12 +166,3 @@ class ActionModule(ActionBase):
             "# What this cluster is, decided once by the first deployment. Keep it with the secrets beside it.\n"
             + yaml.safe_dump(record, sort_keys=False)
         )
-
-    @staticmethod
-    def _write(path: Path, text: str) -> None:
-        temporary = path.with_name(f".{path.name}.tmp")
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)

@@ -26,11 +26,6 @@ def documented(roles: Path = ROLES) -> dict[str, tuple[str, dict[str, Any]]]:
     return found
 
 
-def known_variables(roles: Path = ROLES) -> dict[str, str]:
-    """Every documented variable and the role that documents it."""
-    return {name: role for name, (role, _) in documented(roles).items()}
-
-
 def faults(given: set[str], known: dict[str, str]) -> list[str]:
     """One sentence for each given variable that has our prefix and is not documented; others are other people's."""
     sentences = []

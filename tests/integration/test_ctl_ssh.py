@@ -24,9 +24,10 @@ from judge.ctl import main
 from judge.ctl.fleet import ansible, ssh_target
 from judge.ctl.fleet import commands as fleet_commands
 from judge.ctl.fleet.ansible import Sources
-from judge.ctl.fleet.machines import Fleet, refused
+from judge.ctl.fleet.machines import Fleet
 from judge.ctl.fleet.ssh import MOST, CommandResult
 from judge.ctl.options import GlobalOptions
+from judge.errors import JudgeError
 from tests.support.jump_hosts import JumpHosts, jump_hosts, no_sshd
 from tests.support.servers import wait_for
 from tests.support.ssh_server import SshServer, ssh_server
@@ -61,6 +62,10 @@ def fleet(path: Path, timeout: float = PATIENT) -> Fleet:
 def ask(path: Path, script: str, timeout: float = PATIENT) -> dict:
     with fleet(path, timeout) as hosts:
         return hosts.ask(lambda _: script)
+
+
+def refused(replies: dict) -> dict[str, str]:
+    return {name: str(reply) for name, reply in replies.items() if isinstance(reply, JudgeError)}
 
 
 def test_a_script_runs_there_as_it_is(server: SshServer, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pwd
 import shlex
 import subprocess
 import unicodedata
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -339,7 +340,7 @@ def test_any_answer_gives_a_row_for_every_expected_unit(text: str) -> None:
     assert {one.unit for one in found} >= set(units.expected(host()))
     for one in found:
         assert one_line(one.status) == one.status
-        json.dumps(one.as_json())
+        json.dumps(asdict(one))
 
 
 # --- machines ---------------------------------------------------------------------------------------------------------
@@ -379,7 +380,7 @@ def test_a_bare_and_a_silent_machine_are_told() -> None:
 @given(st.text())
 def test_any_answer_is_a_row(text: str) -> None:
     one = hosts.parse(text, "e1", (), "a")
-    json.dumps(one.as_json())
+    json.dumps(asdict(one))
     drawn(hosts.table([one]))
 
 

@@ -90,7 +90,7 @@ def test_secret_files_are_placed_in_silence():
 def test_misspelt_variables_are_named_with_the_nearest():
     """A planted typo is found; a foreign variable is none of ours."""
     plugin = load(ROOT / "plugins/action/judge_variables.py")
-    known = plugin.known_variables()
+    known = {name: role for name, (role, _) in plugin.documented().items()}
     given = {"judge_executr_slots", "ansible_user", "mongodb_exporter_port", "common_packages", "judge_version"}
     assert plugin.faults(given, known) == [
         "unknown variable 'judge_executr_slots'; did you mean 'judge_executor_slots' (role judge_executor)?"

@@ -6,6 +6,7 @@ import json
 import queue
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -73,7 +74,7 @@ def hosts(
         replies = fleet.ask(lambda _: machines.SCRIPT)
         rows = [machines.machine(member, replies[member.name]) for member in fleet.members]
     if as_json or output == show.Output.JSON:
-        show.print_json([row.as_json() for row in rows])
+        show.print_json(map(asdict, rows))
     else:
         show.out.print(machines.table(rows))
     for reason in machines.reasons(rows):
@@ -110,7 +111,7 @@ def units(
         rows = look()
     sentence, well = states.summary(rows)
     if as_json:
-        show.print_json([row.as_json() for row in rows])
+        show.print_json(map(asdict, rows))
     else:
         show.out.print(states.table(rows))
         show.out.say(sentence, "bold green" if well else "bold red")

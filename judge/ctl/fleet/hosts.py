@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -53,10 +52,6 @@ class Machine:
     release: str = ""
     boot: str = ""
     boot_status: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """The row for programs."""
-        return asdict(self)
 
 
 def machine(member: FleetHost, reply: Reply) -> Machine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from judge import clock
@@ -58,14 +58,14 @@ class Fleet:
         self.jumps = JumpHosts()
         self._open: dict[str, Connection] = {}
 
-    def ask(self, script: Callable[[Host], str], *, root: bool = False) -> dict[str, Reply]:
+    def ask(self, script: Callable[[Host], str]) -> dict[str, Reply]:
         """Run each host's script; its answer, or why there is none, by name in the order of the hosts."""
         turn = threading.Semaphore(_AT_ONCE)
         done: queue.SimpleQueue[tuple[str, Reply]] = queue.SimpleQueue()
 
         def work(member: FleetHost) -> None:
             with turn:
-                done.put((member.name, self._one(member, script(member.host), root=root)))
+                done.put((member.name, self._one(member, script(member.host))))
 
         for member in self.members:
             threading.Thread(target=work, args=(member,), name=f"ssh {member.name}", daemon=True).start()
@@ -83,13 +83,13 @@ class Fleet:
             replies[name] = reply
         return replies
 
-    def _one(self, member: FleetHost, script: str, *, root: bool) -> Reply:
+    def _one(self, member: FleetHost, script: str) -> Reply:
         deadline = clock.Deadline(self.timeout)
         try:
             connection = self._open.get(member.name)
             if connection is None or not connection.alive:
                 connection = self._open[member.name] = Connection(member.target, deadline.left(), self.jumps)
-            return connection.run(script, deadline.left(), root=root)
+            return connection.run(script, deadline.left())
         except JudgeError as exc:
             lost = self._open.pop(member.name, None)
             if lost:
@@ -103,8 +103,3 @@ class Fleet:
         for connection in list(self._open.values()):
             connection.close()
         self.jumps.close()
-
-
-def refused(replies: Mapping[str, Reply]) -> dict[str, str]:
-    """Why hosts gave no answer, by name."""
-    return {name: str(reply) for name, reply in replies.items() if isinstance(reply, JudgeError)}

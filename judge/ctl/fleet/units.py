@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from rich.table import Table
 from rich.text import Text
@@ -40,10 +39,6 @@ class UnitRow:
     pid: int | None = None
     memory: int | None = None  # bytes
     status: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """The row for programs."""
-        return asdict(self)
 
 
 def expected(host: Host) -> list[str]:
