@@ -100,10 +100,6 @@ def _judged(one: Rejudging) -> bool:
     return one.state in _STABLE
 
 
-def _over(one: Rejudging) -> bool:
-    return one.settled
-
-
 @app.command()
 def start(
     ids: Ids = None,
@@ -228,7 +224,7 @@ def _act(number: int, verb: str, output: show.Output) -> None:
     with connect() as api:
         one = api.call(Rejudging, "POST", f"/rejudgings/{number}/{verb}", key=uuid.uuid4().hex)
         if verb == "apply" and one.state != RejudgeState.APPLIED:
-            one = follow(api, number, _over, quiet=output == show.Output.JSON)
+            one = follow(api, number, lambda one: one.settled, quiet=output == show.Output.JSON)
     rejudge_show.print_one(one, output)
 
 

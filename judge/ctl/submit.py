@@ -50,14 +50,12 @@ def language_of(path: Path, language: str | None) -> str:
     table = languages.load_table(None)
     if language is not None:
         if language not in table:
-            field = "language"
-            raise FieldError(field, f"'{language}' is not known; choose one of {', '.join(sorted(table))}")
+            raise FieldError("language", f"'{language}' is not known; choose one of {', '.join(sorted(table))}")
         return language
     guessed = languages.guess(path.name, table) if str(path) != "-" else None
     if guessed is None:
-        field = "language"
         raise FieldError(
-            field, f"cannot be guessed from '{path}'; name it with --language (one of {', '.join(sorted(table))})"
+            "language", f"cannot be guessed from '{path}'; name it with --language (one of {', '.join(sorted(table))})"
         )
     return guessed
 

@@ -77,17 +77,14 @@ def keys(module: AnsibleModule, directory: Path) -> dict[str, Any]:
         key, cert = directory / f"{each['name']}.key", directory / f"{each['name']}.crt"
         missing = new_keys or not is_usable(key)
         changed = changed or missing
+        owner = ids(each["owner"], each["group"]) if write or not missing else None
         if write:
-            uid, gid = ids(each["owner"], each["group"])
             coming(key).unlink(missing_ok=True)
-            if missing:
-                make(coming(key))
-                settle(coming(key), uid, gid, 0o600, write=True)
-            else:
-                changed = settle(key, uid, gid, 0o600, write=True) or changed
-        elif not missing:
-            uid, gid = ids(each["owner"], each["group"])
-            changed = settle(key, uid, gid, 0o600, write=False) or changed
+        if owner and missing:
+            make(coming(key))
+            settle(coming(key), *owner, 0o600, write=True)
+        elif owner:
+            changed = settle(key, *owner, 0o600, write=write) or changed
         csr = "" if missing and not write else request_for(coming(key) if missing else key)
         held.append({"csr": csr, "certificate": read(cert)})
     return {"changed": changed, "held": held}
