@@ -420,15 +420,22 @@ class Server:
         transports = [one.transport for one in connections if one.transport is not None]
         if self._listener is not None:
             self._listener.close()
+        for transport in transports:
+            # It waits for a goodbye only; closed for a second time, Python 3.11 would forget it.
+            if transport.is_closing() and not transport.get_write_buffer_size():
+                transport.abort()
         await self._runner.cleanup()
         # TLS says goodbye and then waits half a minute for an idle client to do the same. Nobody is owed more than
         # the answers that are on their way.
         for _ in range(_TURNS):
-            if not any(transport.get_write_buffer_size() for transport in transports):
-                break
+            with contextlib.suppress(AttributeError):  # as below
+                if not any(transport.get_write_buffer_size() for transport in transports):
+                    break
             await asyncio.sleep(_TURN)
         for transport in transports:
-            transport.abort()
+            # Python 3.11 forgets the TLS of a transport that is closed twice, as those are that were closing already.
+            with contextlib.suppress(AttributeError):
+                transport.abort()
         await asyncio.sleep(0)
 
 

@@ -479,3 +479,16 @@ async def test_a_port_in_use_is_refused(world: World) -> None:
         await server.start(running.address, pki.server_context(running.config.tls), 1.0)
     with pytest.raises(ValueError, match="differ"):
         Server({}, running.judicator.blobs, body_bytes=1, blob_bytes=1)
+
+
+def test_a_stop_does_not_mind_a_caller_who_has_not_said_goodbye(world: World) -> None:
+    (running,) = world.judicators
+    host, port = running.address.split(":")
+    context = pki.client_context(world.tls("gw", "gateway"))
+    plain = socket.create_connection((host, int(port)), timeout=10)
+    with context.wrap_socket(plain, server_hostname=host) as tls:
+        tls.sendall(
+            f"POST /rpc/ping HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+        )
+        assert tls.recv(1000).startswith(b"HTTP/1.1 200 ")
+        running.stop()
