@@ -2,11 +2,15 @@
 
 Until a new content is complete it is in a leftover-to-be beside its file, `.NAME.THREAD.tmp`. A writer that was killed
 leaves one behind. Readers ignore it, as no name of theirs begins with a dot, and `sweep` removes it.
+
+And the one way to make a file in memory, without a name (`in_memory`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import re
 import threading
@@ -16,6 +20,8 @@ from typing import IO
 
 from judge import failpoint
 
+ALL_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+_NOEXEC_SEAL = 0x8  # MFD_NOEXEC_SEAL, since Linux 6.3
 _LEFTOVER = re.compile(r"\..+\.[0-9]+\.tmp")
 
 
@@ -73,3 +79,21 @@ def sweep(directory: Path) -> None:
         for path in list(directory.iterdir()):
             if is_leftover(path.name):
                 path.unlink(missing_ok=True)
+
+
+def in_memory(name: str, *, seals: bool = False) -> int:
+    """A descriptor of an empty memory file that nobody can execute, where the kernel can say so, closed on exec.
+
+    A host may forbid files that can be executed (`vm.memfd_noexec=2`), or change what is asked for (1): then a program
+    that gets a descriptor may seal the file, and one that seals its own output would keep the judge from cutting it.
+    `seals`: the caller will (with ALL_SEALS); else nobody can. Raises OSError.
+    """
+    try:
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | _NOEXEC_SEAL)
+    except OSError as exc:
+        if exc.errno != errno.EINVAL:
+            raise
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    if not seals:
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL)
+    return fd

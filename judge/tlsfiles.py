@@ -18,9 +18,9 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from judge import memoryfile
 from judge.config import Tls
 from judge.errors import ConfigError
+from judge.files import in_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def client_context(files: Files) -> ssl.SSLContext:
 @contextlib.contextmanager
 def joined(files: Files) -> Iterator[str]:
     """A path with certificate and key in one, for libraries that take files only; in memory, so on no disk."""
-    fd = memoryfile.create("judge-tls")
+    fd = in_memory("judge-tls")
     try:
         os.write(fd, files.cert + b"\n" + files.key)
         yield f"/proc/self/fd/{fd}"

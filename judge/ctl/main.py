@@ -89,6 +89,7 @@ def parse_size(text: str | None) -> int | None:
     return int(match[1]) * {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}[match[2].upper()]
 
 
+# Long, since the options of a command are its arguments.
 @app.command("submit")
 def submit_command(
     files: Annotated[

@@ -241,6 +241,7 @@ def mongod_program() -> str:
     return str(found)
 
 
+# Long, since it is a table: one config per service, field by field.
 def configs(
     directory: Directory, cluster: ClusterFile, *, slots: int | None, cores: list[int], weak: bool
 ) -> dict[str, Daemon]:

@@ -113,6 +113,7 @@ def examine(config: ExecutorConfig, name: str) -> list[Finding]:
     return [*check_machine(config.cgroup, name), share, *calibrate(config.work_dir, cores)]
 
 
+# Long, since it makes every part once and hands it to the next, without a decision in between.
 def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop:
     """All parts of a running executor, wired; the slots are planned, not started. `checked`: what examine() found."""
     weak = check_sandbox(checked, allow_weak=config.allow_weak_sandbox)

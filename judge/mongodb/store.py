@@ -15,9 +15,9 @@ import pymongo.lock
 from bson.errors import BSONError
 from pymongo import errors
 
-from judge import memoryfile
 from judge.config import MongodbClient, Tls
 from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLargeError, UnavailableError
+from judge.files import in_memory
 
 # What MongoDB takes and gives without a fixed shape: filters, updates, commands, rows of aggregations.
 Bson = dict[str, Any]
@@ -60,7 +60,7 @@ def tls_options(tls: Tls | None) -> Iterator[Bson]:
     if tls is None:
         yield {}
         return
-    fd = memoryfile.create("judge-tls")
+    fd = in_memory("judge-tls")
     try:
         os.write(fd, read_file(tls.cert, "tls.cert") + b"\n" + read_file(tls.key, "tls.key"))
         yield {"tls": True, "tlsCAFile": str(tls.ca), "tlsCertificateKeyFile": f"/proc/self/fd/{fd}"}

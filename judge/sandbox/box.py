@@ -13,8 +13,9 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from judge import clock, memoryfile
+from judge import clock
 from judge.errors import SandboxError, UsageError
+from judge.files import ALL_SEALS, in_memory
 from judge.model.messages import Limits
 from judge.sandbox.agent import EXITED, FETCHED, INTO_CGROUP, SAW_SIGSYS, STORED, WRITABLE, Answer, Rlimits
 from judge.sandbox.cgroup import Group, Usage
@@ -47,7 +48,7 @@ class Sandbox:
         """
         _check_name(name)
         self._container.ready()
-        fd = memoryfile.create("judge-put")
+        fd = in_memory("judge-put")
         with os.fdopen(fd, "wb", buffering=0) as file:
             for start in range(0, len(data), 1 << 24):
                 file.write(data[start : start + (1 << 24)])
@@ -154,7 +155,7 @@ class Run:
         self._asked = clock.monotonic()
 
     def _memory(self, name: str) -> int:
-        fd = memoryfile.create(name)
+        fd = in_memory(name)
         self._kept.append(fd)
         return fd
 
@@ -316,11 +317,11 @@ def _protected(fd: int) -> int:
     with contextlib.suppress(OSError):  # only memory files know seals
         if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_WRITE:
             return fd
-    copy = memoryfile.create("stdin", seals=True)
+    copy = in_memory("stdin", seals=True)
     offset = 0
     while offset < status.st_size and (done := os.sendfile(copy, fd, offset, status.st_size - offset)):
         offset += done
-    fcntl.fcntl(copy, fcntl.F_ADD_SEALS, memoryfile.ALL_SEALS)
+    fcntl.fcntl(copy, fcntl.F_ADD_SEALS, ALL_SEALS)
     os.lseek(copy, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
     return copy
 

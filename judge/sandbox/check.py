@@ -121,6 +121,7 @@ def _probe(root: str, name: str) -> list[Finding]:
     ]
 
 
+# Long, since it is a list: one finding after the other, none of which uses another.
 def _timing(base: Path) -> Iterable[Finding]:
     """What makes two runs of one program differ."""
 

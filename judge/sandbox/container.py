@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from judge import memoryfile
 from judge.errors import SandboxError
+from judge.files import in_memory
 from judge.sandbox import seccomp
 from judge.sandbox.agent import BINARY, READY, Agent, Answer
 from judge.sandbox.cgroup import Group, Tree
@@ -86,9 +86,9 @@ class Container:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 512 * 1024)
         self.agent = Agent(ours)
-        self._said = memoryfile.create("judge-sandbox-log")
-        program = memoryfile.create("judge-seccomp")
-        page = memoryfile.create("judge-shared")
+        self._said = in_memory("judge-sandbox-log")
+        program = in_memory("judge-seccomp")
+        page = in_memory("judge-shared")
         os.ftruncate(page, mmap.PAGESIZE)
         self._page = mmap.mmap(page, mmap.PAGESIZE)
         binary = -1

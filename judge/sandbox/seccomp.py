@@ -13,7 +13,7 @@ import struct
 
 import pyseccomp as sc
 
-from judge import memoryfile
+from judge.files import in_memory
 
 # Never asked for by a program that judges fairly: the process is killed and the verdict is "forbidden act".
 _KILLED = """
@@ -231,7 +231,7 @@ def _unknown_are_missing(program: bytes) -> bytes:
 
 
 def _export(rules: sc.SyscallFilter) -> bytes:
-    fd = memoryfile.create("judge-seccomp")
+    fd = in_memory("judge-seccomp")
     with os.fdopen(fd, "w+b", buffering=0) as file:
         rules.export_bpf(file)
         return os.pread(fd, os.fstat(fd).st_size, 0)

@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from judge import memoryfile
+from judge.files import ALL_SEALS, in_memory
 from judge.model.messages import TestResult, Verdict
 from judge.sandbox.types import Outcome
 
@@ -95,7 +95,7 @@ def sealed(source: bytes | Path) -> int:
     A test's input: a submission that opens its own stdin for writing gets an error, and the blob on disk is never
     within its reach. The caller closes it.
     """
-    fd = memoryfile.create("input", seals=True)
+    fd = in_memory("input", seals=True)
     try:
         if isinstance(source, bytes):
             view = memoryview(source)
@@ -103,7 +103,7 @@ def sealed(source: bytes | Path) -> int:
                 view = view[os.write(fd, view) :]
         else:
             copy(source, fd)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, memoryfile.ALL_SEALS)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, ALL_SEALS)
         os.lseek(fd, 0, os.SEEK_SET)
     except BaseException:
         os.close(fd)

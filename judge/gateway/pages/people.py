@@ -259,6 +259,7 @@ def _check_form() -> None:
         raise UsageError("this form is too old; go back, load the page again and repeat")
 
 
+# Long, since the table of all pages stands in it.
 def register(app: Flask, services: Services) -> None:
     """Serve the pages; every one but the login takes a session, every POST its CSRF token."""
     pages = Pages(services)
