@@ -18,7 +18,7 @@ import pytest
 
 from judge import clock
 from judge.errors import UsageError
-from judge.judicator import search
+from judge.judicator.tasks import reading
 from judge.model import messages as m
 from judge.rpc.methods import METHODS
 from judge.rpc.pki import client_context
@@ -46,7 +46,7 @@ def test_a_search_that_finds_nothing_for_long_ends_with_a_sentence(
 ) -> None:
     people = world.client()
     assert people.call("search", m.SearchRequest(**NEVER), m.SearchReply).tasks == [], "it ends if it is let"
-    monkeypatch.setattr(search, "_PATIENCE", 0.01)
+    monkeypatch.setattr(reading, "_PATIENCE", 0.01)
     with pytest.raises(UsageError) as told:
         people.call("search", m.SearchRequest(**NEVER, limit=7), m.SearchReply)
     assert str(told.value) == (
@@ -56,7 +56,7 @@ def test_a_search_that_finds_nothing_for_long_ends_with_a_sentence(
     assert (told.value.http_status, told.value.exit_code) == (400, 2)
     monkeypatch.undo()
     assert people.call("search", m.SearchRequest(user="old", limit=7), m.SearchReply).next is not None
-    assert search._PATIENCE == 3.0, "what docs/protocol.md says"
+    assert reading._PATIENCE == 3.0, "what docs/protocol.md says"
 
 
 def test_long_searches_keep_nobody_from_work(world: World) -> None:
