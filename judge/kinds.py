@@ -20,11 +20,7 @@ class Kind:
 # In the order of start.
 KINDS: Final = {
     "etcd": Kind(
-        "Run this host's etcd member, or its local proxy.",
-        "judge.etcd.member",
-        "EtcdConfig",
-        "judicators",
-        proxy=True,
+        "Run this host's etcd member, or its local proxy.", "judge.etcd.member", "EtcdConfig", "judicators", proxy=True
     ),
     "mongodb": Kind(
         "Run this host's MongoDB replica-set member.", "judge.mongodb.member", "MongodbConfig", "judicators"

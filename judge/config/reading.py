@@ -19,9 +19,7 @@ T = TypeVar("T", bound=BaseModel)
 # Errors of our own validators: their sentences name the keys.
 _WHOLE = {"value_error", "fault"}
 # What patterns mean to a person.
-_MEANINGS = {
-    r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$": "expected a name of letters, digits, '.', '_' and '-'",
-}
+_MEANINGS = {r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$": "expected a name of letters, digits, '.', '_' and '-'"}
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
@@ -104,8 +102,7 @@ def check(model: type[T], document: yamltext.Document, overrides: Sequence[Overr
     """The same for a file that has been read. Its value is changed by the overrides."""
     source, data = document.source, document.value
     if not isinstance(data, dict):
-        msg = f"{source}:1: expected a mapping of settings, found {type(data).__name__}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{source}:1: expected a mapping of settings, found {type(data).__name__}")
     for key, value in overrides:
         override(data, key, value, source)
     try:
@@ -123,8 +120,7 @@ def check(model: type[T], document: yamltext.Document, overrides: Sequence[Overr
         _, place, sentence = min(faults)
         others = len({place for _, place, _ in faults}) - 1
         more = f" (and {others} more)" if others else ""
-        msg = f"{place}: {sentence}{more}"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{place}: {sentence}{more}") from None
 
 
 def read(path: Path) -> str:
@@ -135,8 +131,7 @@ def read(path: Path) -> str:
         msg = f"{path}: cannot be read: {exc.strerror}; name an existing file that this user may read"
         raise ConfigError(msg) from None
     except UnicodeDecodeError:
-        msg = f"{path}: is not UTF-8 text; expected a YAML file"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{path}: is not UTF-8 text; expected a YAML file") from None
 
 
 def load(model: type[T], path: Path, overrides: Sequence[Override] = ()) -> T:

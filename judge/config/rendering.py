@@ -30,16 +30,13 @@ def parse_overrides(items: Sequence[str], names: Sequence[str]) -> Overrides:
         path, equals, text = item.partition("=")
         service, *keys = path.split(".")
         if not equals or not keys or not all(keys):
-            msg = f"--set {item}: expected SERVICE.KEY=VALUE, as in etcd.log_level=debug"
-            raise UsageError(msg)
+            raise UsageError(f"--set {item}: expected SERVICE.KEY=VALUE, as in etcd.log_level=debug")
         if service not in names:
-            msg = f"--set {item}: no service '{service}'; there are {', '.join(names)}"
-            raise UsageError(msg)
+            raise UsageError(f"--set {item}: no service '{service}'; there are {', '.join(names)}")
         try:
             value = yamltext.read(text, item).value
         except ConfigError:
-            msg = f"--set {item}: the value is not YAML; quote it, as in --set '{path}=\"text\"'"
-            raise UsageError(msg) from None
+            raise UsageError(f"--set {item}: the value is not YAML; quote it, as in --set '{path}=\"text\"'") from None
         found.setdefault(service, []).append((tuple(keys), value))
     return found
 
@@ -70,20 +67,16 @@ def fill(text: str, variables: Mapping[str, Any], source: str) -> str:
     """A Jinja2 template filled in; a variable that is not set is an error. ConfigError says file and line."""
     # A sandbox, so that a template can compute text but reach nothing of this process.
     environment = ImmutableSandboxedEnvironment(
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
+        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
     )
     try:
         code = environment.compile(text, filename=source)
         template = environment.template_class.from_code(environment, code, environment.make_globals(None))
         return template.render(variables)
     except jinja2.TemplateSyntaxError as exc:
-        msg = f"{source}:{exc.lineno}: template: {exc.message}"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{source}:{exc.lineno}: template: {exc.message}") from None
     except Exception as exc:  # noqa: BLE001 - an expression of a template can raise anything; it is all its author's
-        msg = f"{source}:{_template_line(exc, source)}: template: {exc}"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{source}:{_template_line(exc, source)}: template: {exc}") from None
 
 
 def _template_line(exc: Exception, source: str) -> int:
@@ -102,12 +95,10 @@ def kind_of(path: Path, kind: str | None) -> str:
     if kind is None:
         guess = path.name.replace("-", ".").replace("_", ".").partition(".")[0]
         if guess not in MODELS:
-            msg = f"{path}: its name does not tell its kind; use --kind with one of {', '.join(MODELS)}"
-            raise UsageError(msg)
+            raise UsageError(f"{path}: its name does not tell its kind; use --kind with one of {', '.join(MODELS)}")
         return guess
     if kind not in MODELS:
-        msg = f"--kind {kind}: expected one of {', '.join(MODELS)}"
-        raise UsageError(msg)
+        raise UsageError(f"--kind {kind}: expected one of {', '.join(MODELS)}")
     return kind
 
 
@@ -121,8 +112,7 @@ def check_files(paths: Sequence[Path], kind: str | None) -> list[tuple[Path, str
     for path in paths:
         found = kind_of(path, kind)
         if path.suffix == ".j2":
-            msg = f"{path} is a template; check the boot.yml that names it and has its variables"
-            raise UsageError(msg)
+            raise UsageError(f"{path} is a template; check the boot.yml that names it and has its variables")
         if found in KINDS:
             # The settings that only boot.yml knows play no part in the check.
             service = BootService.model_validate({"name": found, "kind": found, "config": path})

@@ -27,11 +27,10 @@ def check_together(rendered: Sequence[Rendered]) -> None:
         for address in one.config.listening():
             other = taken.setdefault(address, one)
             if other is not one:
-                msg = (
+                raise ConfigError(
                     f"{one.service.config}:1: address {address} is already used by {other.service.name} "
                     f"({other.service.config}); give each service its own port"
                 )
-                raise ConfigError(msg)
     judicators = [one for one in rendered if isinstance(one.config, JudicatorConfig)]
     for one in rendered:
         for judicator in judicators:
@@ -44,8 +43,7 @@ def _check_report(one: Rendered, judicator: Rendered) -> None:
         return
     expiry = min(judicator.config.task_expiry, judicator.config.executor_expiry)
     if one.config.report_interval * 3 > expiry:
-        msg = (
+        raise ConfigError(
             f"{one.service.config}:1: report_interval ({one.config.report_interval:g}) times 3 must not be above the "
             f"expiries of {judicator.service.config} ({expiry:g}), or living tasks would be given to others"
         )
-        raise ConfigError(msg)

@@ -27,6 +27,5 @@ def duration(text: str, option: str) -> int:
     """`90s`, `30m`, `2h`, `1d` as seconds; UsageError names the option and what is expected."""
     match = re.fullmatch(r"([0-9]{1,9})([smhd])", text.strip())
     if not match or int(match[1]) == 0:
-        msg = f"{option}: '{text}' is not a duration; expected a number with s, m, h or d, such as 30m"
-        raise UsageError(msg)
+        raise UsageError(f"{option}: '{text}' is not a duration; expected a number with s, m, h or d, such as 30m")
     return int(match[1]) * UNITS[match[2]]

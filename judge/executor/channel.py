@@ -164,8 +164,7 @@ class Reader:
     def _length(self, header: bytes | bytearray) -> int:
         (length,) = _LENGTH.unpack_from(header)
         if length > MAX_FRAME:
-            msg = f"a message of {length} bytes came over a slot's channel, the limit is {MAX_FRAME}"
-            raise SandboxError(msg)
+            raise SandboxError(f"a message of {length} bytes came over a slot's channel, the limit is {MAX_FRAME}")
         return int(length)
 
     def _frame(self) -> bytes | None:

@@ -62,8 +62,7 @@ def lock_work_dir(work_dir: Path) -> int:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
-        msg = f"work_dir {work_dir} is in use by another executor; give each its own"
-        raise RefusedError(msg) from None
+        raise RefusedError(f"work_dir {work_dir} is in use by another executor; give each its own") from None
     return fd
 
 
@@ -98,8 +97,7 @@ def keep_off(cores: list[int]) -> None:
 def _check_files(config: ExecutorConfig) -> None:
     for path in (config.tls.ca, config.tls.cert, config.tls.key):
         if not os.access(path, os.R_OK):
-            msg = f"tls: {path} cannot be read; name the PEM files of this executor's certificate"
-            raise ConfigError(msg)
+            raise ConfigError(f"tls: {path} cannot be read; name the PEM files of this executor's certificate")
 
 
 def examine(config: ExecutorConfig, name: str) -> list[Finding]:

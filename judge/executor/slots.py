@@ -15,19 +15,7 @@ import sys
 from dataclasses import dataclass, field, replace
 
 from judge import clock
-from judge.executor.channel import (
-    Broken,
-    Cancel,
-    Finished,
-    Help,
-    Helped,
-    Job,
-    Progress,
-    Reader,
-    Ready,
-    Settings,
-    frame,
-)
+from judge.executor.channel import Broken, Cancel, Finished, Help, Helped, Job, Progress, Reader, Ready, Settings, frame
 from judge.executor.slot_state import Ended, Known, SlotState, Started, cancels, next_state
 from judge.executor.slot_state import Event as Change
 
@@ -97,8 +85,7 @@ class Slot:
         OSError when the slot is gone, which `read` says too.
         """
         if self.sock is None:
-            msg = f"slot {self.index} is not running"
-            raise OSError(msg)
+            raise OSError(f"slot {self.index} is not running")
         self._say(work, now)
 
     def _say(self, message: Job | Help | Cancel, now: float) -> None:

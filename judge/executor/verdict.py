@@ -112,8 +112,7 @@ class _Run:
     def ended(self, reason: Killed, number: signal.Signals | None = None) -> bool:
         """Whether the sandbox ended it for this reason, or the kernel by this signal."""
         if Killed.CANCELLED in self.facts.killed:
-            msg = "a cancelled run has no verdict"
-            raise ValueError(msg)
+            raise ValueError("a cancelled run has no verdict")
         return reason in self.facts.killed or (number is not None and self.facts.signal == number)
 
     @property

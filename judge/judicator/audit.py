@@ -145,11 +145,7 @@ class Audit:
             before, number = (set(last["tokens"]), last["number"] + 1) if last is not None else (set[str](), 1)
             if before == set(now) and last is not None:
                 return m.Empty()
-            changes = {
-                "tokens": len(now),
-                "appeared": sorted(set(now) - before),
-                "vanished": sorted(before - set(now)),
-            }
+            changes = {"tokens": len(now), "appeared": sorted(set(now) - before), "vanished": sorted(before - set(now))}
             entry: AuditDocument = {
                 "_id": ObjectId(),
                 "key": f"tokens/{peer.name}/{number}",

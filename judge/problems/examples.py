@@ -122,5 +122,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
-        msg = f"{path}: cannot be read as UTF-8 text: {exc}"
-        raise UsageError(msg) from None
+        raise UsageError(f"{path}: cannot be read as UTF-8 text: {exc}") from None

@@ -90,16 +90,14 @@ class _Demand(BaseModel):
     def _known(cls, value: list[str] | None) -> list[str] | None:
         for word in value or ():
             if word not in WORDS:
-                msg = f"'{word[:40]}' is no verdict of the format; expected some of {', '.join(WORDS)}"
-                raise ValueError(msg)
+                raise ValueError(f"'{word[:40]}' is no verdict of the format; expected some of {', '.join(WORDS)}")
         return value
 
     @field_validator("score")
     @classmethod
     def _bounds(cls, value: float | list[float] | None) -> float | list[float] | None:
         if isinstance(value, list) and (len(value) != 2 or value[0] > value[1]):
-            msg = "must be a number, or two numbers with the smaller first"
-            raise ValueError(msg)
+            raise ValueError("must be a number, or two numbers with the smaller first")
         return value
 
 

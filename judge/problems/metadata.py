@@ -147,8 +147,7 @@ class ProblemYaml(_Section):
     def _version(cls, value: str) -> str:
         if value not in (*LEGACY, CURRENT):
             known = ", ".join((*LEGACY, CURRENT))
-            msg = f"problem_format_version: '{value[:40]}' is not known; expected one of {known}"
-            raise ValueError(msg)
+            raise ValueError(f"problem_format_version: '{value[:40]}' is not known; expected one of {known}")
         return value
 
     @field_validator("type")
@@ -156,8 +155,7 @@ class ProblemYaml(_Section):
     def _type(cls, value: list[str]) -> list[str]:
         for kind in value or [""]:
             if kind not in _TYPES:
-                msg = f"type: '{kind[:40]}' is not a type of problem; expected some of {', '.join(_TYPES)}"
-                raise ValueError(msg)
+                raise ValueError(f"type: '{kind[:40]}' is not a type of problem; expected some of {', '.join(_TYPES)}")
             if kind == _NOT_JUDGED:
                 raise _unsupported(f"type: '{kind}'")
         if {"pass-fail", "scoring"} <= set(value) or len(set(value)) < len(value):
@@ -179,8 +177,7 @@ class ProblemYaml(_Section):
     @classmethod
     def _languages(cls, value: list[str]) -> list[str]:
         if not value or ("all" in value and value != ["all"]):
-            msg = "languages: must be 'all', or a list of at least one language code"
-            raise ValueError(msg)
+            raise ValueError("languages: must be 'all', or a list of at least one language code")
         return value
 
     @field_validator("constants")
@@ -188,8 +185,7 @@ class ProblemYaml(_Section):
     def _constants(cls, value: dict[str, str | int | float] | None) -> dict[str, str | int | float] | None:
         for name in value or {}:
             if not _CONSTANT.fullmatch(name):
-                msg = f"constants: '{name[:40]}' cannot be a constant's name; use letters, digits and _"
-                raise ValueError(msg)
+                raise ValueError(f"constants: '{name[:40]}' cannot be a constant's name; use letters, digits and _")
         return value
 
     @model_validator(mode="after")
@@ -253,8 +249,7 @@ class TestSettings(_Section):
     @classmethod
     def _max_score(cls, value: int | str | None) -> int | str | None:
         if isinstance(value, int) and value < 0:
-            msg = f"max_score: {value} is negative; expected 0 or more, or 'unbounded'"
-            raise ValueError(msg)
+            raise ValueError(f"max_score: {value} is negative; expected 0 or more, or 'unbounded'")
         return value
 
     @field_validator("static_validation_score", "static_validator_args")
@@ -288,8 +283,7 @@ class LegacyTestSettings(_Section):
             return None
         score = _number(value)
         if score is None or not math.isfinite(score):
-            msg = f"{info.field_name}: '{str(value)[:40]}' is not a number"
-            raise ValueError(msg)
+            raise ValueError(f"{info.field_name}: '{str(value)[:40]}' is not a number")
         return score
 
     @field_validator("range")
@@ -299,8 +293,7 @@ class LegacyTestSettings(_Section):
         bounds = [_number(word) for word in words] if isinstance(words, list) else []
         low, high = bounds if len(bounds) == 2 else (None, None)
         if low is None or high is None or low > high:
-            msg = f"range: '{str(value)[:40]}' is not two numbers, the smaller first"
-            raise ValueError(msg)
+            raise ValueError(f"range: '{str(value)[:40]}' is not two numbers, the smaller first")
         return (low if math.isfinite(low) else None), (high if math.isfinite(high) else None)
 
     @field_validator("grading")

@@ -112,10 +112,9 @@ def read_package(path: Path, *, name: str | None = None, time_limit: float | Non
         inner = tree.descend()
         found = name or inner or (path.resolve().name if path.is_dir() else path.stem)
         if not _NAME.fullmatch(found):
-            msg = (
+            raise PackageError(
                 f"{path}: '{clean(found, 80)}' cannot be a problem's name; use letters, digits and . _ + - (at most 63)"
             )
-            raise PackageError(msg)
         if _PROBLEM_YAML not in tree.files:
             raise PackageError(f"{tree.label}: has no {_PROBLEM_YAML}; expected a package in Kattis/ICPC format")
         return _Reader(tree, found).read(time_limit)
@@ -181,12 +180,7 @@ class _Reader:
             test.model_copy(update={"flags": None}) if shared is not None or not test.flags else test
             for test in data.tests
         ]
-        return {
-            "tests": tests,
-            "validator_flags": list(shared or ()),
-            "groups": data.groups,
-            "graders": data.graders,
-        }
+        return {"tests": tests, "validator_flags": list(shared or ()), "groups": data.groups, "graders": data.graders}
 
     def _extras(self) -> dict[str, Any]:
         """The manifest's fields about limits and the kind of problem; what is not said stays at its default."""

@@ -51,8 +51,7 @@ class Tree(ABC):
     def read(self, path: str, limit: int) -> bytes:
         """A whole file, which may have at most `limit` bytes."""
         if self.files[path] > limit:
-            msg = f"{self.where(path)}: has {self.files[path]} bytes; at most {limit} are accepted here"
-            raise PackageError(msg)
+            raise PackageError(f"{self.where(path)}: has {self.files[path]} bytes; at most {limit} are accepted here")
         return b"".join(self.chunks(path))
 
     def where(self, path: str) -> str:

@@ -107,16 +107,13 @@ def _parse_flags(flags: tuple[str, ...], strict: bool) -> Flags:
             epsilon = None if value is None else number(value.encode("utf-8", "surrogateescape"))
             if epsilon is None or epsilon < 0:
                 given = "nothing" if value is None else f"'{value[:_EXCERPT]}'"
-                msg = f"flag {flag} needs a tolerance such as 1e-6 after it, found {given}"
-                raise PackageError(msg)
+                raise PackageError(f"flag {flag} needs a tolerance such as 1e-6 after it, found {given}")
             if strict and (flag in tolerances or (tolerances and "float_tolerance" in {flag, *tolerances})):
-                msg = f"flag {flag} contradicts a tolerance given before it; give each tolerance once"
-                raise PackageError(msg)
+                raise PackageError(f"flag {flag} contradicts a tolerance given before it; give each tolerance once")
             tolerances[flag] = epsilon
         else:
             known = ", ".join((*_SWITCHES, *_TOLERANCES))
-            msg = f"the default validator has no flag '{flag[:_EXCERPT]}'; it has {known}"
-            raise PackageError(msg)
+            raise PackageError(f"the default validator has no flag '{flag[:_EXCERPT]}'; it has {known}")
     return _flags(switches, tolerances)
 
 

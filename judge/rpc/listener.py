@@ -74,11 +74,7 @@ class TlsListener:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with contextlib.suppress(OSError, TimeoutError):  # a stranger; ssl.SSLError is an OSError
             await asyncio.get_running_loop().connect_accepted_socket(
-                self._factory,
-                sock,
-                ssl=self._context,
-                ssl_handshake_timeout=_HANDSHAKE,
-                ssl_shutdown_timeout=_GOODBYE,
+                self._factory, sock, ssl=self._context, ssl_handshake_timeout=_HANDSHAKE, ssl_shutdown_timeout=_GOODBYE
             )
 
     def _tell(self, address: str) -> None:

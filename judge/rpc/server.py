@@ -159,12 +159,7 @@ class _App:
     """The routes over one set of handlers."""
 
     def __init__(
-        self,
-        handlers: Mapping[str, Handler],
-        blobs: BlobStore,
-        body_bytes: int,
-        blob_bytes: int,
-        translate: Translate,
+        self, handlers: Mapping[str, Handler], blobs: BlobStore, body_bytes: int, blob_bytes: int, translate: Translate
     ) -> None:
         self.handlers = handlers
         self.blobs = blobs
@@ -366,8 +361,7 @@ class Server:
         `translate` turns a foreign exception of the handlers (a database's) into one of ours, if it knows it.
         """
         if set(handlers) != set(METHODS):
-            msg = f"handlers and the table of methods differ: {sorted(set(handlers) ^ set(METHODS))}"
-            raise ValueError(msg)
+            raise ValueError(f"handlers and the table of methods differ: {sorted(set(handlers) ^ set(METHODS))}")
         self._app = _App(handlers, blobs, body_bytes, blob_bytes, translate)
         self._runner: web.AppRunner | None = None
         self._listener: TlsListener | None = None

@@ -37,12 +37,7 @@ def _keyfile() -> str:
     return base64.b64encode(secrets.token_bytes(_KEYFILE_BYTES)).decode() + "\n"
 
 
-SECRETS = {
-    "mongodb.keyfile": _keyfile,
-    "mongodb.password": _key,
-    "session.key": _key,
-    "admin.token": _key,
-}
+SECRETS = {"mongodb.keyfile": _keyfile, "mongodb.password": _key, "session.key": _key, "admin.token": _key}
 
 
 def plan(record: dict[str, Any] | None, name: str, judicators: list[str], targeted: list[str]) -> dict[str, Any]:

@@ -51,8 +51,7 @@ class _Demand:
         if self.given or room < LEAST:
             needs = size(self.extra + (self.limits.memory if self.given else LEAST))
             also = f", beside {size(taken)} for {beside}" if taken else ""
-            msg = f"{self.who} needs {needs} of memory{also}; a slot of this executor has {size(share)}"
-            raise UsageError(msg)
+            raise UsageError(f"{self.who} needs {needs} of memory{also}; a slot of this executor has {size(share)}")
         return self.limits.model_copy(update={"memory": room})
 
 

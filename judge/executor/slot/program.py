@@ -120,8 +120,7 @@ def plan_program(
     language = _language(program.language, table)
     missing = [head for head in language.programs() if not Path(head).exists()]
     if missing:
-        msg = f"the problem's {program.name} needs '{missing[0]}', which this executor does not have"
-        raise UsageError(msg)
+        raise UsageError(f"the problem's {program.name} needs '{missing[0]}', which this executor does not have")
     made = language.plan(contents[program.main].decode("utf-8", "replace"), program.main, limits.memory)
     own = f"{BOX}/{made.source_name}"
     files = dict(contents)
@@ -139,8 +138,7 @@ def plan_program(
 def _language(name: str, table: Mapping[str, Language]) -> Language:
     language = table.get(name)
     if language is None:
-        msg = f"language '{name}' is not in this executor's table"
-        raise UsageError(msg)
+        raise UsageError(f"language '{name}' is not in this executor's table")
     return language
 
 

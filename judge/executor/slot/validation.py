@@ -120,8 +120,7 @@ class CustomValidator:
             else:
                 failed = builds.unpack(lambda command: self._run(box, command), data)
                 if failed:
-                    msg = f"the output validator's build cannot be unpacked: {failed}"
-                    raise BuildError(msg)
+                    raise BuildError(f"the output validator's build cannot be unpacked: {failed}")
         return self._box
 
     def _put_files(self, box: Box) -> None:

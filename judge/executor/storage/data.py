@@ -98,5 +98,4 @@ def read_manifest(path: Path) -> ProblemManifest:
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        msg = f"problem data {path.name[:12]} is not a manifest: {where}: {first['msg']}"
-        raise PackageError(msg) from None
+        raise PackageError(f"problem data {path.name[:12]} is not a manifest: {where}: {first['msg']}") from None

@@ -101,6 +101,5 @@ class Spool:
     def _path(self, claim: str) -> Path:
         name = f"{claim}.json"
         if not _ENTRY.match(name):
-            msg = f"claim {claim!r} cannot name a file"
-            raise OSError(msg)
+            raise OSError(f"claim {claim!r} cannot name a file")
         return self._directory / name

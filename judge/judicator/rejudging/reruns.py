@@ -39,12 +39,7 @@ _SCORE: Final = {"$ifNull": ["$result.score", None]}
 CHANGED: Final[Bson] = {
     "$and": [
         "$done",
-        {
-            "$or": [
-                {"$ne": ["$verdict", "$before.verdict"]},
-                {"$ne": [_SCORE, {"$ifNull": ["$before.score", None]}]},
-            ]
-        },
+        {"$or": [{"$ne": ["$verdict", "$before.verdict"]}, {"$ne": [_SCORE, {"$ifNull": ["$before.score", None]}]}]},
     ]
 }
 

@@ -206,8 +206,7 @@ class Tasks:
             return False
         COMPLETED.labels(verdict).inc()
         log.info(
-            "task %s is %s on %s (attempt %d), trace %s",
-            *(held.id, verdict, held.executor, held.attempt, held.trace),
+            "task %s is %s on %s (attempt %d), trace %s", *(held.id, verdict, held.executor, held.attempt, held.trace)
         )
         return True
 

@@ -60,8 +60,7 @@ class Helper:
             if built:
                 failed = unpack(lambda command: runner.run(box, command), queue.box())
                 if failed:
-                    msg = f"what was built cannot be unpacked: {failed}"
-                    raise UsageError(msg)
+                    raise UsageError(f"what was built cannot be unpacked: {failed}")
             validator = attempt.validator(limits)
             if validator is not None:
                 stack.callback(validator.close)
