@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -231,7 +232,7 @@ def test_a_jump_hosts_key_is_checked(jumps: JumpHosts, tmp_path: Path, kind: str
     jumps.trust(**{where: paramiko.ECDSAKey.generate() if other else None})
     variables = way(jumps, kind)
     for name in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
-        variables[name] = str(variables.get(name, "")).replace("-q", "-o StrictHostKeyChecking=no -q")
+        variables[name] = re.sub(r"(?<!\S)-q\b", "-o StrictHostKeyChecking=no -q", str(variables.get(name, "")))
     before = [jumps.logins(name) for name in (where, "target")]
     said = reason(inventory(tmp_path, e1=variables))
     fingerprint = jumps.keys[where].fingerprint
