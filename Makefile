@@ -91,6 +91,9 @@ bench: setup-test  ## measure, as ratios within one run
 clean:  ## remove what was installed and built here
 	rm -rf $(VENV) build *.egg-info .coverage* .mypy_cache .ruff_cache .pytest_cache
 
+# In a collection molecule looks for scenarios in extensions/ first, and warns where they are not.
+molecule molecule-single: export MOLECULE_GLOB := molecule/*/molecule.yml
+
 molecule: setup-test  ## the deployment from bare hosts to nothing left, step by step (root)
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/molecule --base-config .config/molecule/config.yml test --scenario-name default
 

@@ -33,6 +33,7 @@ def molecule(scenario: str, home: Path) -> str:
         "JUDGE_MOLECULE_LAB": lab,
         "ANSIBLE_HOME": str(home),  # where molecule keeps the state of each scenario
         "MOLECULE_COMMAND_BORDERS": "0",
+        "MOLECULE_GLOB": "molecule/*/molecule.yml",  # as the Makefile
         "NO_COLOR": "1",
     }
     command = ["molecule", "--base-config", str(BASE), "test", "--scenario-name", scenario]
