@@ -89,7 +89,18 @@ def install(key: Path, certificate: Path, text: str) -> None:
     fresh = _written(certificate, text, 0o644)
     if coming(key).exists():
         coming(key).replace(key)
+        _keep_names(key.parent)
     fresh.replace(certificate)
+    _keep_names(certificate.parent)
+
+
+def _keep_names(directory: Path) -> None:
+    """Renames so far outlive a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def put(path: Path, text: str, mode: int = 0o644) -> None:
