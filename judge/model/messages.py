@@ -112,6 +112,15 @@ class Submission(Message):
     command: str | None = Field(default=None, max_length=4096, description="shell command, stdin to stdout")
     stdin: str | None = None
     problem: Identifier | None = None
+    problem_hash: Sha256 | None = Field(
+        default=None,
+        description="admins only: judge against this uploaded manifest, which need not be a problem's current one",
+    )
+    check: Literal["inputs", "answers"] | None = Field(
+        default=None,
+        description="admins only: in place of a program the package's input validators run on each test's input, "
+        "or its output validator on each test's answer",
+    )
     tests: list[Test] = Field(default_factory=list, max_length=TESTS)
     limits: LimitsOverride = LimitsOverride()
     mode: Literal["lazy", "full"] = Field(
