@@ -13,6 +13,7 @@ from rich.text import Text
 
 from judge.ctl import show, submit
 from judge.ctl.api import Api
+from judge.errors import PackageError
 from judge.model import messages as m
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.problems.examples import Example, load_examples
@@ -100,6 +101,8 @@ def split(examples: Sequence[Example], offered: set[str]) -> tuple[list[Example]
 
 def import_package(api: Api, package: Package) -> ProblemInfo:
     """Upload what the cluster does not have yet, then register the problem; nothing is registered on a failure."""
+    if package.infer:
+        raise PackageError(f"{package.manifest.name}: has no time limit; give it one with --time-limit")
     for sha in package.blobs:
         api.put_blob(sha, functools.partial(package.open, sha))
     manifest = manifest_bytes(package.manifest)

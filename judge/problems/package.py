@@ -27,6 +27,7 @@ from judge.model.problem import FileIndex, ProblemManifest, ProblemProgram, Prob
 from judge.problems import metadata
 from judge.problems.programs import find_include, find_validator, substitute
 from judge.problems.testdata import TestData, read_tests
+from judge.problems.timing import PROVISIONAL
 from judge.problems.tree import TIME_LIMIT_FILE, Tree, clean, open_tree
 from judge.problems.validator import parse_flags
 
@@ -57,8 +58,9 @@ _NOT_DONE = {
 class Package:
     """A package that has been read. `blobs` holds every test file once, as bytes or as a file to read from.
 
-    `expectations` is submissions.yaml and its name for people, `notes` are sentences for whoever imports it. Files of
-    an archive live in a temporary directory that goes away with this object, or with `close`.
+    `expectations` is submissions.yaml and its name for people, `notes` are sentences for whoever imports it. `infer`:
+    the package has no time limit, and the manifest's is `timing.PROVISIONAL` until one is inferred. Files of an archive
+    live in a temporary directory that goes away with this object, or with `close`.
     """
 
     manifest: ProblemManifest
@@ -67,6 +69,7 @@ class Package:
     yaml: metadata.ProblemYaml = field(default_factory=metadata.ProblemYaml)
     expectations: tuple[bytes, str] | None = None
     notes: list[str] = field(default_factory=list)
+    infer: bool = False
     _cleanup: weakref.finalize[..., Package] | None = None
 
     def read(self, sha: str) -> bytes:
@@ -128,6 +131,7 @@ class _Reader:
         self._name = name
         self._blobs: dict[str, Path | bytes] = {}
         self._temporary: str | None = None
+        self._infer = False
         self._yaml = metadata.parse(metadata.ProblemYaml, *self._small(_PROBLEM_YAML))
         self._table = load_table()
 
@@ -171,6 +175,7 @@ class _Reader:
             yaml=self._yaml,
             expectations=self._small(_EXPECTATIONS) if _EXPECTATIONS in self._tree.files else None,
             notes=[f"{self._tree.where(name)}: {text}" for name, text in _NOT_DONE.items() if self._tree.below(name)],
+            infer=self._infer,
         )
 
     def _tests(self, data: TestData) -> dict[str, Any]:
@@ -269,14 +274,14 @@ class _Reader:
             cpu = metadata.seconds(data.decode("ascii", "replace"), where)
         if cpu is None and ini.get("timelimit"):
             cpu = metadata.seconds(ini["timelimit"], self._tree.where(_INI) + ": timelimit")
-        if cpu is None:
-            where = self._tree.where(_PROBLEM_YAML)
-            raise PackageError(f"{where}: limits: time_limit is missing; add the CPU seconds that a test may take")
+        self._infer = cpu is None
         asked = {
             "memory": DEFAULT_MEMORY if given.memory is None else int(given.memory * MIB),
             "output": None if given.output is None else max(1, int(given.output * MIB)),
         }
-        return Limits(cpu=cpu, **{key: value for key, value in asked.items() if value is not None})
+        return Limits(
+            cpu=PROVISIONAL if cpu is None else cpu, **{key: value for key, value in asked.items() if value is not None}
+        )
 
     def _check_flags(self, data: TestData, *, custom: bool) -> None:
         """PackageError for flags that the default validator does not have; a custom one says so itself."""

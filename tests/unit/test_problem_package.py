@@ -325,7 +325,6 @@ REFUSED: dict[str, tuple[Files, str]] = {
     "huge output": (only(b"limits: {time_limit: 1, output: 5000}\n"), "limits.output"),
     "text for a number": (only(b"limits: {time_limit: long}\n"), "limits.time_limit"),
     "more time to compile": (only(b"limits: {compilation_time: 601}\n"), "sum/problem.yaml:1: limits.compilation_time"),
-    "no time limit": (changed(LEGACY, {"problem.yaml": b"name: Sum\n"}), "problem.yaml: limits: time_limit is missing"),
     "bad .timelimit": (
         changed(LEGACY, {"problem.yaml": b"name: Sum\n", ".timelimit": b"soon\n"}),
         "sum/.timelimit: the time limit must be a number of seconds from 0 to 600, found 'soon'",

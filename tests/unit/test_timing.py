@@ -1,0 +1,77 @@
+"""The arithmetic of inferred time limits."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.problems.metadata import ProblemYaml
+from judge.problems.timing import Margins, margins, slowest, too_fast
+
+times = st.decimals(min_value=0, max_value=120, places=3).map(float)
+multipliers = st.decimals(min_value=1, max_value=20, places=2).map(float)
+resolutions = st.sampled_from([0.001, 0.01, 0.1, 0.25, 0.3, 0.5, 1.0, 2.0, 3.0])
+
+
+@given(times, multipliers, resolutions)
+def test_the_limit_is_the_smallest_multiple_that_leaves_the_margin(slow: float, factor: float, step: float) -> None:
+    limit = Decimal(repr(Margins(factor, 1.5, step).limit(slow)))
+    resolution, wanted = Decimal(repr(step)), Decimal(repr(slow)) * Decimal(repr(factor))
+    assert limit % resolution == 0
+    assert limit >= wanted
+    assert limit > 0
+    assert limit == resolution or limit - resolution < wanted
+
+
+@given(times, times, multipliers, resolutions)
+def test_a_slower_submission_never_gets_a_smaller_limit(one: float, other: float, factor: float, step: float) -> None:
+    known = Margins(factor, 1.5, step)
+    assert (known.limit(one) <= known.limit(other)) or one > other
+
+
+@pytest.mark.parametrize(
+    ("slow", "factor", "step", "limit"),
+    [
+        (0.0, 2, 1, 1),
+        (0.5, 2, 1, 1),
+        (0.501, 2, 1, 2),
+        (0.15, 2, 0.1, 0.3),
+        (0.02, 5, 1, 1),
+        (1.3, 5, 1, 7),
+        (1, 3, 2, 4),
+    ],
+)
+def test_limits_that_other_tools_compute(slow: float, factor: float, step: float, limit: float) -> None:
+    assert Margins(factor, 1.5, step).limit(slow) == limit
+
+
+@pytest.mark.parametrize(
+    ("yaml", "wanted"),
+    [
+        ({}, Margins(5, 2, 1)),
+        ({"limits": {"time_multiplier": 3, "time_safety_margin": 1.5}}, Margins(3, 1.5, 1)),
+        ({"limits": {"time_multipliers": {"ac_to_time_limit": 4}}}, Margins(4, 1.5, 1)),
+        ({"problem_format_version": "legacy-icpc", "limits": {"time_resolution": 0.5}}, Margins(5, 2, 0.5)),
+        ({"problem_format_version": "2025-09", "name": "x"}, Margins(2, 1.5, 1)),
+        (
+            {
+                "problem_format_version": "2025-09",
+                "name": "x",
+                "limits": {"time_multipliers": {"time_limit_to_tle": 3}, "time_resolution": 0.1},
+            },
+            Margins(2, 3, 0.1),
+        ),
+    ],
+)
+def test_margins_by_format(yaml: dict[str, Any], wanted: Margins) -> None:
+    assert margins(ProblemYaml.model_validate(yaml)) == wanted
+
+
+def test_what_is_slow_and_what_is_not() -> None:
+    assert slowest({"b": 1.0, "a": 1.0, "c": 0.5}) == ("a", 1.0)
+    assert too_fast({"x": 1.4, "y": 1.5, "z": 9.0}, 1.5) == {"x": 1.4}
+    assert Margins(2, 1.5, 1).slow(3) == 4.5
