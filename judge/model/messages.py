@@ -5,12 +5,15 @@ Units: seconds, bytes. Blobs are named by the SHA-256 of their content in lower-
 
 from __future__ import annotations
 
+import base64
 import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from judge.allowance import Allowance, Role
+from judge.model.names import FileName as FileName  # noqa: PLC0414 - problems and submissions have files
+from judge.model.names import SourceName
 from judge.model.verdicts import Status as Status  # noqa: PLC0414 - messages have both, and so may who reads them
 from judge.model.verdicts import Verdict as Verdict  # noqa: PLC0414
 
@@ -24,6 +27,8 @@ Trace = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0
 # What nobody sends by mistake. Without a bound a few megabytes of JSON become gigabytes of objects, or of faults.
 TESTS: Final = 10_000
 RESULTS: Final = 100_000
+# Of one submission. A cluster's own limit (`limits.files`) is lower.
+FILES: Final = 1000
 # Of one executor, by its own word: shares are parts of all slots, and a report gets as many tasks as it asks for.
 SLOTS: Final = 4096
 
@@ -97,8 +102,31 @@ class Test(Message):
     answer_blob: Sha256 | None = None
 
 
+class SourceFile(Message):
+    """One file of a submission: `text`, or `base64` of bytes that are no UTF-8 text. Neither: it is in a list only."""
+
+    name: SourceName
+    text: str | None = None
+    base64: str | None = None
+
+    @classmethod
+    def of(cls, name: str, data: bytes) -> Self:
+        """A file with this content, which is kept byte by byte; ValidationError for a name that may not be."""
+        try:
+            return cls(name=name, text=data.decode("utf-8"))
+        except UnicodeDecodeError:
+            return cls(name=name, base64=base64.b64encode(data).decode())
+
+    @property
+    def data(self) -> bytes:
+        """The content. ValueError when `base64` is none, or `text` has half of a surrogate pair."""
+        if self.base64 is not None:
+            return base64.b64decode(self.base64, validate=True)
+        return (self.text or "").encode()
+
+
 class Submission(Message):
-    """What a person hands in: `language` + `source`, or the seed's plain `command` (with optional `compile`).
+    """What a person hands in: `language` + `source` or `files`, or the seed's plain `command` (with `compile`).
 
     Judged against `problem`, or inline `tests`, or else run once on `stdin`.
     """
@@ -107,7 +135,11 @@ class Submission(Message):
     role: Role = Field(default="user", description="set by the gateway from the token; its allowance is in force")
     language: Identifier | None = None
     source: str | None = None
-    filename: str | None = Field(default=None, max_length=255)
+    filename: str | None = Field(default=None, max_length=255, description="what the file, or all of it, is called")
+    files: list[SourceFile] = Field(default_factory=list, max_length=FILES, description="instead of `source`")
+    entry: str | None = Field(
+        default=None, min_length=1, max_length=255, description="which of `files`, or which class, is started"
+    )
     compile: str | None = Field(default=None, max_length=4096, description="shell command, may leave files behind")
     command: str | None = Field(default=None, max_length=4096, description="shell command, stdin to stdout")
     stdin: str | None = None

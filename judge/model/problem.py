@@ -6,16 +6,11 @@ Shapes only: `judge.problems.package` fills a manifest from a package, `judge.pr
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
-from judge.model.messages import Identifier, Limits, Message, Sha256
-
-# Inside a sandbox these become paths below /box: no part may be empty, hidden or lead out.
-FileName = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*$", max_length=255)
-]
+from judge.model.messages import FileName, Identifier, Limits, Message, Sha256
 
 
 class ProblemType(enum.StrEnum):
