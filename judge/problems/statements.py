@@ -1,0 +1,177 @@
+"""Finds what a package has for the people who solve its problem: statements, attachments, and how samples are shown.
+
+Pure functions of a package's list of files; the package reader turns the paths into blobs. Nothing here is a fault that
+makes a package unfit to be judged: what cannot be used is left out, with a note for whoever imports it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+# By preference when a language has several: what reads well on any screen first, then as its author drew it.
+KINDS = ("md", "html", "pdf", "tex", "txt")
+STATEMENT_FILES = 500
+_SUFFIXES = {"htm": "html", "markdown": "md"}
+_LEGACY, _CURRENT = "problem_statement", "statement"
+_AT_ROOT = {"pdf", "html", "txt"}
+_ATTACHMENTS = "attachments"
+_SAMPLES = "data/sample"
+DEFAULT_LANGUAGE = "en"
+_MAIN = re.compile(
+    r"problem(?:[._-](?P<language>[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})?))?"
+    r"\.(?P<kind>md|markdown|html?|pdf|tex|txt)"
+)
+# What a manifest can name (judge.model.messages.FileName).
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
+_CONSTANT = re.compile(rb"\{\{([a-zA-Z_][a-zA-Z0-9_]*)\}\}|\\constant\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
+# The files of a sample that say what people are shown, or get to download, in place of its input and answer.
+SHOWN = ("in.statement", "ans.statement", "out", "in.download", "ans.download", "interaction")
+_ALIASES = {"out.statement": "ans.statement", "out.download": "ans.download"}
+
+
+@dataclass(frozen=True)
+class FoundStatement:
+    """One statement: its language, its main file's name, and all files that go with it (name to path)."""
+
+    language: str
+    main: str
+    files: Mapping[str, str]
+
+    @property
+    def kind(self) -> str:
+        """One of KINDS."""
+        return kind_of(self.main)
+
+
+@dataclass
+class Found:
+    """What a package has for people, as paths into it.
+
+    `samples` has what replaces a sample's input and answer on the page: the sample's name, one of SHOWN, a path.
+    `statements` are ordered by language and, in one language, by preference.
+    """
+
+    statements: list[FoundStatement] = field(default_factory=list)
+    attachments: dict[str, str] = field(default_factory=dict)
+    samples: dict[str, dict[str, str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def find(paths: Iterable[str], *, legacy: bool, only: str | None = None) -> Found:
+    """Statements, attachments and shown samples among a package's files, given as relative POSIX paths.
+
+    `legacy` says which of two names the statements' folder should have; `only` is the language of a package whose
+    problem.yaml names one alone, for files that name none (else English). The package reader calls this.
+    """
+    files = sorted(paths)
+    found = Found()
+    _statements(files, found, legacy=legacy, language=only or DEFAULT_LANGUAGE)
+    _attachments(files, found)
+    _samples(files, found)
+    return found
+
+
+def kind_of(name: str) -> str:
+    """Which of KINDS a statement is, by its main file's name."""
+    suffix = name.rpartition(".")[2].lower()
+    return _SUFFIXES.get(suffix, suffix)
+
+
+def language_of(code: str) -> str:
+    """A language code as it is written: `en`, `pt-BR`, `zh-Hans`."""
+    first, _, rest = code.replace("_", "-").partition("-")
+    return f"{first.lower()}-{rest.upper() if len(rest) == 2 else rest.title()}" if rest else first.lower()
+
+
+def with_constants(data: bytes, constants: Mapping[str, str | int | float] | None) -> bytes:
+    r"""A statement with the constants of problem.yaml in place of `{{name}}` and `\constant{name}`.
+
+    Names that are no constants stay, such as `{{nextsample}}`.
+    """
+    if not constants:
+        return data
+
+    def value(match: re.Match[bytes]) -> bytes:
+        name = (match[1] or match[2]).decode()
+        return str(constants[name]).encode() if name in constants else match[0]
+
+    return _CONSTANT.sub(value, data)
+
+
+def _statements(files: list[str], found: Found, *, legacy: bool, language: str) -> None:
+    wanted, other = (_LEGACY, _CURRENT) if legacy else (_CURRENT, _LEGACY)
+    folder = next((one for one in (wanted, other) if _mains(files, one)), None)
+    if folder == other:
+        found.notes.append(f"{other}: this version of the format calls the folder {wanted}; it is read all the same")
+    if folder is not None:
+        beside = _beside(files, folder, found)
+        for name, code in _mains(files, folder).items():
+            # Inclusions and images; of other languages and kinds only what this one may include.
+            extra = beside if kind_of(name) not in {"pdf", "txt"} else {}
+            found.statements.append(FoundStatement(code or language, name, {**extra, name: f"{folder}/{name}"}))
+    for name, code in _mains(files, "").items():
+        one = FoundStatement(code or language, name, {name: name})
+        if not any((other.language, other.kind) == (one.language, one.kind) for other in found.statements):
+            found.statements.append(one)
+    found.statements.sort(key=lambda one: (one.language, KINDS.index(one.kind), one.main))
+
+
+def _mains(files: list[str], folder: str) -> dict[str, str | None]:
+    """The main files that lie in a folder, with their language codes."""
+    mains = {}
+    prefix = f"{folder}/" if folder else ""
+    for path in files:
+        match = _MAIN.fullmatch(path.removeprefix(prefix)) if path.startswith(prefix) else None
+        # At the root only what other judges look for there: a readme may be called problem.md.
+        if match is not None and (folder or match["kind"] in _AT_ROOT):
+            mains[match[0]] = language_of(match["language"]) if match["language"] else None
+    return mains
+
+
+def _beside(files: list[str], folder: str, found: Found) -> dict[str, str]:
+    """All files of a statements' folder but the main ones."""
+    beside = {}
+    mains = _mains(files, folder)
+    for path in files:
+        name = path.removeprefix(folder + "/")
+        if not path.startswith(folder + "/") or name in mains:
+            continue
+        if len(beside) >= STATEMENT_FILES:
+            found.notes.append(f"{folder}: has more than {STATEMENT_FILES} files; the rest are not shown")
+            break
+        if _fits(name):
+            beside[name] = path
+        else:
+            found.notes.append(f"{path[:200]}: its name has more than letters, digits and _ . + -; it is not shown")
+    return beside
+
+
+def _attachments(files: list[str], found: Found) -> None:
+    for path in files:
+        name = path.removeprefix(_ATTACHMENTS + "/")
+        if name == path:
+            continue
+        if _fits(name):
+            found.attachments[name] = path
+        else:
+            found.notes.append(f"{path[:200]}: its name has more than letters, digits and _ . + -; it is not offered")
+
+
+def _samples(files: list[str], found: Found) -> None:
+    for path in files:
+        if not path.startswith(_SAMPLES + "/"):
+            continue
+        place = PurePosixPath(path.removeprefix("data/"))
+        known = next((one for one in (*SHOWN, *_ALIASES) if place.name.endswith("." + one)), None)
+        if known is None or place.name == "." + known:
+            continue
+        name = place.with_name(place.name.removesuffix("." + known)).as_posix()
+        if _fits(name):
+            found.samples.setdefault(name, {}).setdefault(_ALIASES.get(known, known), path)
+
+
+def _fits(name: str) -> bool:
+    return len(name) <= 255 and _NAME.fullmatch(name) is not None

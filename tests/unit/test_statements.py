@@ -1,0 +1,139 @@
+"""What a package has for people: which files are statements, in which language, and how samples are shown."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.problems import statements
+from judge.problems.statements import find, kind_of, language_of, with_constants
+
+
+def told(found):
+    return [(one.language, one.main) for one in found.statements]
+
+
+# Shapes of public packages: (files, whether legacy, statements in order).
+SHAPES = [
+    (["problem_statement/problem.en.tex", "problem_statement/problem.sv.tex"], True,
+     [("en", "problem.en.tex"), ("sv", "problem.sv.tex")]),
+    (["problem_statement/problem.tex"], True, [("en", "problem.tex")]),
+    (["problem_statement/problem.en.md", "problem_statement/problem.en.pdf"], True,
+     [("en", "problem.en.md"), ("en", "problem.en.pdf")]),
+    (["statement/problem.en.md", "statement/problem.sv.md"], False, [("en", "problem.en.md"), ("sv", "problem.sv.md")]),
+    (["statement/problem.pt-BR.tex", "statement/problem.fil.tex"], False,
+     [("fil", "problem.fil.tex"), ("pt-BR", "problem.pt-BR.tex")]),
+    (["statement/problem.md"], False, [("en", "problem.md")]),
+    # DOMjudge's own: the PDF, or what it takes in its place, at the root.
+    (["problem.pdf", "problem.yaml", "data/secret/1.in"], True, [("en", "problem.pdf")]),
+    (["problem.html"], True, [("en", "problem.html")]),
+    (["problem.txt"], True, [("en", "problem.txt")]),
+    # BAPCtools exports the source and what it made of it; the PDF is as its author drew it.
+    (["problem.pdf", "problem_statement/problem.en.tex"], True, [("en", "problem.pdf"), ("en", "problem.en.tex")]),
+    (["problem.en.pdf", "problem.nl.pdf", "statement/problem.en.tex"], False,
+     [("en", "problem.en.pdf"), ("en", "problem.en.tex"), ("nl", "problem.nl.pdf")]),
+    # The same in both places: the folder counts.
+    (["problem.pdf", "problem_statement/problem.pdf"], True, [("en", "problem.pdf")]),
+    # The other version's folder is read all the same, with a note.
+    (["problem_statement/problem.en.tex"], False, [("en", "problem.en.tex")]),
+    (["statement/problem.en.tex"], True, [("en", "problem.en.tex")]),
+    (["problem_statement/problem_ru.html"], True, [("ru", "problem_ru.html")]),
+    (["problem.md", "README.md", "problem.yaml"], True, []),
+    (["problem_statement/statement.tex", "solution/problem.en.md"], True, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "legacy", "wanted"), SHAPES, ids=[shape[0][0] for shape in SHAPES])
+def test_the_statements_of_every_version(files, legacy, wanted):
+    assert told(find(files, legacy=legacy)) == wanted
+
+
+def test_a_folder_of_the_other_version_is_noted():
+    found = find(["problem_statement/problem.en.tex"], legacy=False)
+    assert found.notes == [
+        "problem_statement: this version of the format calls the folder statement; it is read all the same"
+    ]
+    assert find(["problem_statement/problem.en.tex"], legacy=True).notes == []
+    both = find(["problem_statement/problem.tex", "statement/problem.en.md"], legacy=False)
+    assert told(both) == [("en", "problem.en.md")] and both.notes == []
+
+
+def test_images_and_inclusions_go_with_a_statement():
+    files = ["statement/problem.en.tex", "statement/problem.sv.md", "statement/img/a b.png", "statement/img/cave.png",
+             "statement/macros.sty", "statement/problem.en.pdf"]  # fmt: skip
+    found = find(files, legacy=False)
+    by_name = {one.main: one for one in found.statements}
+    assert dict(by_name["problem.en.tex"].files) == {
+        "problem.en.tex": "statement/problem.en.tex",
+        "img/cave.png": "statement/img/cave.png",
+        "macros.sty": "statement/macros.sty",
+    }
+    assert set(by_name["problem.en.pdf"].files) == {"problem.en.pdf"}
+    assert set(by_name["problem.sv.md"].files) == {"problem.sv.md", "img/cave.png", "macros.sty"}
+    assert found.notes == ["statement/img/a b.png: its name has more than letters, digits and _ . + -; it is not shown"]
+
+
+def test_too_many_files_are_left_out_with_a_note():
+    files = ["statement/problem.md", *(f"statement/{number:04}.png" for number in range(600))]
+    found = find(files, legacy=False)
+    assert len(found.statements[0].files) == statements.STATEMENT_FILES + 1
+    assert found.notes == ["statement: has more than 500 files; the rest are not shown"]
+
+
+def test_a_statement_without_a_code_is_in_the_only_language():
+    assert told(find(["problem_statement/problem.tex"], legacy=True, only="sv")) == [("sv", "problem.tex")]
+
+
+def test_attachments():
+    found = find(["attachments/a.zip", "attachments/sub/tool.py", "attachments/my tool.py"], legacy=True)
+    assert found.attachments == {"a.zip": "attachments/a.zip", "sub/tool.py": "attachments/sub/tool.py"}
+    assert len(found.notes) == 1
+
+
+def test_how_samples_are_shown():
+    files = [
+        "data/sample/1.in", "data/sample/1.ans", "data/sample/1.in.statement", "data/sample/1.ans.statement",
+        "data/sample/2.interaction", "data/sample/3.in", "data/sample/3.ans", "data/sample/3.out",
+        "data/sample/4.out.statement", "data/sample/4.ans.download", "data/sample/a/5.in.download",
+        "data/sample/.interaction", "data/sample/6.png", "data/secret/1.in.statement",
+    ]  # fmt: skip
+    assert find(files, legacy=False).samples == {
+        "sample/1": {"in.statement": "data/sample/1.in.statement", "ans.statement": "data/sample/1.ans.statement"},
+        "sample/2": {"interaction": "data/sample/2.interaction"},
+        "sample/3": {"out": "data/sample/3.out"},
+        "sample/4": {"ans.download": "data/sample/4.ans.download", "ans.statement": "data/sample/4.out.statement"},
+        "sample/a/5": {"in.download": "data/sample/a/5.in.download"},
+    }
+
+
+def test_constants_are_put_into_a_statement():
+    text = rb"At most {{n}} words, $N \le \constant{n}$; {{nextsample}} and \constant{m} stay."
+    filled = with_constants(text, {"n": 100})
+    assert filled == rb"At most 100 words, $N \le 100$; {{nextsample}} and \constant{m} stay."
+    assert with_constants(b"\xff {{n}}", {"n": 1}) == b"\xff 1"
+    assert with_constants(text, None) == text
+
+
+def test_words_of_languages_and_kinds():
+    assert [language_of(code) for code in ("EN", "pt_br", "pt-BR", "zh-hans")] == ["en", "pt-BR", "pt-BR", "zh-Hans"]
+    assert [kind_of(name) for name in ("a.MD", "a.markdown", "problem.htm", "x.tex")] == ["md", "md", "html", "tex"]
+
+
+PARTS = st.sampled_from(
+    "problem.en.tex problem.md problem.pdf statement problem_statement data sample attachments 1.in 1.interaction .. é.png "
+    ".x 1.ans.statement".split()
+    + ["", "a b"]
+)
+
+
+@given(st.lists(st.lists(PARTS, min_size=1, max_size=4).map("/".join), max_size=12), st.booleans())
+def test_whatever_the_files_are_called_only_they_are_found(paths, legacy):
+    found = find(paths, legacy=legacy)
+    given_paths = set(paths)
+    for one in found.statements:
+        assert one.files[one.main] in given_paths and set(one.files.values()) <= given_paths
+        assert one.kind in statements.KINDS and one.language
+    assert set(found.attachments.values()) <= given_paths
+    assert {path for shown in found.samples.values() for path in shown.values()} <= given_paths
+    assert not any(path.startswith("data/secret") for shown in found.samples.values() for path in shown.values())
