@@ -25,10 +25,12 @@ from judge.languages.table import load_table
 from judge.model.messages import Limits
 from judge.model.problem import FileIndex, ProblemManifest, ProblemProgram, ProblemType
 from judge.problems import metadata
+from judge.problems.importers import open_package_tree
+from judge.problems.importers.draft import Asked, slug
 from judge.problems.programs import find_include, find_validator, substitute
 from judge.problems.testdata import TestData, read_tests
 from judge.problems.timing import PROVISIONAL
-from judge.problems.tree import TIME_LIMIT_FILE, Tree, clean, open_tree
+from judge.problems.tree import TIME_LIMIT_FILE, Tree, clean
 from judge.problems.validator import parse_flags
 
 MIB = 1024**2
@@ -106,21 +108,28 @@ class Package:
         self.close()
 
 
-def read_package(path: Path, *, name: str | None = None, time_limit: float | None = None) -> Package:
+def read_package(
+    path: Path, *, name: str | None = None, time_limit: float | None = None, asked: Asked | None = None
+) -> Package:
     """Read the package at `path`, a directory or a ZIP archive of one; `judgectl problem import` calls this.
 
-    `name` replaces the directory's name, `time_limit` (seconds) what the package says. Raises PackageError.
+    `name` replaces the directory's name, `time_limit` (seconds) what the package says; `asked` is for packages of other
+    formats, which are read as what their importer makes of them. Raises PackageError.
     """
-    with contextlib.closing(open_tree(path)) as tree:
-        inner = tree.descend()
-        found = name or inner or (path.resolve().name if path.is_dir() else path.stem)
+    opened = open_package_tree(path, asked)
+    with contextlib.closing(opened.tree) as tree:
+        found = name or opened.name or opened.folder or (path.resolve().name if path.is_dir() else path.stem)
+        if opened.report is not None and name is None:
+            found = slug(found)[:63]
         if not _NAME.fullmatch(found):
             raise PackageError(
                 f"{path}: '{clean(found, 80)}' cannot be a problem's name; use letters, digits and . _ + - (at most 63)"
             )
         if _PROBLEM_YAML not in tree.files:
             raise PackageError(f"{tree.label}: has no {_PROBLEM_YAML}; expected a package in Kattis/ICPC format")
-        return _Reader(tree, found).read(time_limit)
+        package = _Reader(tree, found).read(time_limit)
+        package.notes[:0] = opened.report.lines() if opened.report is not None else []
+        return package
 
 
 class _Reader:

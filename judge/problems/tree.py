@@ -63,20 +63,21 @@ class Tree(ABC):
         """All files below a folder, in name order."""
         return sorted(path for path in self.files if path.startswith(folder + "/"))
 
-    def descend(self) -> str | None:
-        """When all files lie in one folder that holds a problem.yaml, make it the root and return its name."""
+    def only_folder(self) -> str | None:
+        """The one folder that all files lie in, if there is one."""
         tops = {path.split("/", 1)[0] for path in self.files}
         top = next(iter(tops), "")
-        if len(tops) != 1 or f"{top}/problem.yaml" not in self.files:
-            return None
+        return top if len(tops) == 1 and top not in self.files else None
+
+    def enter(self, top: str) -> None:
+        """Make the folder that all files lie in the root."""
         self.files = {path.removeprefix(top + "/"): size for path, size in self.files.items()}
         self.label = f"{self.label}/{top}"
         self._enter(top)
-        return top
 
     @abstractmethod
     def _enter(self, top: str) -> None:
-        """Told by `descend` that paths are relative to `top` from now on."""
+        """Told by `enter` that paths are relative to `top` from now on."""
 
     def _take(self, path: str, size: int) -> None:
         """Note one file after checking its name and size against the limits."""
@@ -199,7 +200,7 @@ class Archive(Tree):
         self._entries[name] = entry
 
     def _enter(self, top: str) -> None:
-        self._prefix = top + "/"
+        self._prefix += top + "/"
 
     def local(self, path: str) -> None:  # noqa: ARG002 - the archive's files have no place of their own
         """Nowhere."""

@@ -1,0 +1,191 @@
+"""Tests and subtasks of any format, written as `data/` of format 2025-09.
+
+That format has samples without points, and one level of groups below `secret`, which add up. A group gives all or
+nothing (`pass-fail`), the smallest of its tests (`min`), or shares its points equally among them (`sum`). Tests with
+different points of their own become groups of one test each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+from judge.errors import PackageError
+from judge.problems.importers.draft import Content, Draft, as_number, slug
+
+# How points with fractions become whole: all of them are multiplied by one of these.
+_SCALES = (1, 2, 4, 5, 10, 20, 100, 1000)
+_MOST = 10**9
+_SAMPLE = "sample"
+Rule = Literal["all", "min", "each"]
+
+
+@dataclass
+class Case:
+    """One test. `settings` are the keys of its NAME.yaml; `points` matter in a subtask of rule `each`."""
+
+    name: str
+    input: Content
+    answer: Content
+    sample: bool = False
+    points: Fraction | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Subtask:
+    """Tests that are scored together. `requires` are names of subtasks that come before; `settings` of its group."""
+
+    name: str
+    cases: list[Case]
+    points: Fraction = Fraction(0)
+    rule: Rule = "all"
+    requires: list[str] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def points(text: Any, where: str) -> Fraction:
+    """A number of points as formats write them; PackageError for anything else, and for negative or absurd ones."""
+    try:
+        value = Fraction(str(text).strip()) if len(str(text)) <= 40 and "e" not in str(text).lower() else None
+    except (ValueError, ZeroDivisionError):
+        value = None
+    if value is None or not 0 <= value <= _MOST:
+        raise PackageError(f"{where}: '{str(text)[:40]}' is not a number of points; expected 0 or more")
+    return value
+
+
+def write_plain(draft: Draft, cases: Sequence[Case]) -> None:
+    """A pass-fail problem's tests: samples, and secret ones in the order given."""
+    samples = [case for case in cases if case.sample]
+    secret = [case for case in cases if not case.sample]
+    if not secret:
+        # The format wants secret tests; a problem that has nothing but samples is judged by them.
+        secret = samples
+        draft.report.dropped("secret tests: there are none; the samples are judged as secret tests, too")
+    _write(draft, "data/sample", samples)
+    _write(draft, "data/secret", secret)
+
+
+def write_scored(draft: Draft, subtasks: Sequence[Subtask], *, partial: bool = False) -> None:
+    """A scoring problem's tests. `partial`: its checker may give a part of a test's points (see testlib.py).
+
+    Samples are shown, and judged in their subtask as well where it has points.
+    """
+    groups = _groups(draft, _ordered(subtasks), partial=partial)
+    scale = _scale([group.points for group in groups])
+    if scale != 1:
+        draft.report.dropped(f"points with fractions: the format has whole ones, so all are multiplied by {scale}")
+    draft.problem["type"] = "scoring"
+    whole = {group.name: round(group.points * scale) for group in groups}
+    draft.put_yaml("data/secret/test_group.yaml", {"max_score": sum(whole.values()), "score_aggregation": "sum"})
+    _write_samples(draft, [case for one in subtasks for case in one.cases], partial=partial)
+    width = len(str(len(groups)))
+    folders = {group.name: f"{number:0{width}d}_{slug(group.name)}" for number, group in enumerate(groups, 1)}
+    for group in groups:
+        settings: dict[str, Any] = {
+            "max_score": whole[group.name],
+            "score_aggregation": {"all": "pass-fail", "min": "min", "each": "sum"}[group.rule],
+        }
+        if group.requires:
+            settings["require_pass"] = [
+                name if name == _SAMPLE else f"secret/{folders[name]}" for name in group.requires
+            ]
+        if partial and group.rule != "all":
+            each = whole[group.name] / (len(group.cases) if group.rule == "each" else 1)
+            settings["output_validator_args"] = ["--points", str(as_number(each))]
+        folder = f"data/secret/{folders[group.name]}"
+        draft.put_yaml(f"{folder}/test_group.yaml", {**settings, **group.settings})
+        _write(draft, folder, group.cases)
+
+
+def write_unbounded(draft: Draft, cases: Sequence[Case]) -> None:
+    """A scoring problem whose checker alone says how many points a test is worth."""
+    draft.problem["type"] = "scoring"
+    settings = {"max_score": "unbounded", "score_aggregation": "sum", "output_validator_args": ["--unbounded"]}
+    draft.put_yaml("data/secret/test_group.yaml", settings)
+    _write_samples(draft, cases, partial=True)
+    _write(draft, "data/secret", [case for case in cases if not case.sample] or cases)
+
+
+def _write_samples(draft: Draft, cases: Sequence[Case], *, partial: bool) -> None:
+    samples = [case for case in cases if case.sample]
+    if samples and partial:
+        draft.put_yaml("data/sample/test_group.yaml", {"output_validator_args": ["--any"]})
+    _write(draft, "data/sample", samples)
+
+
+def _write(draft: Draft, folder: str, cases: Sequence[Case]) -> None:
+    """The tests of one folder, under names that sort in this order."""
+    width = len(str(len(cases)))
+    plain = [slug(case.name) for case in cases]
+    # The own names stay where they already sort like this.
+    keep = len({name.lower() for name in plain}) == len(plain) and plain == sorted(plain)
+    for number, (case, name) in enumerate(zip(cases, plain, strict=True), 1):
+        base = f"{folder}/{name if keep else f'{number:0{width}d}_{name}'}"
+        draft.put(base + ".in", case.input)
+        draft.put(base + ".ans", case.answer)
+        if case.settings:
+            draft.put_yaml(base + ".yaml", case.settings)
+
+
+def _ordered(subtasks: Sequence[Subtask]) -> list[Subtask]:
+    """Subtasks, each after those that it requires, else in the order given; PackageError for a circle."""
+    named = {one.name: one for one in subtasks}
+    done: dict[str, Subtask] = {}
+    waiting = list(subtasks)
+    while waiting:
+        ready = next((one for one in waiting if all(name in done or name not in named for name in one.requires)), None)
+        if ready is None:
+            raise PackageError(f"subtask '{waiting[0].name[:40]}' requires itself by way of others; break the circle")
+        done[ready.name] = ready
+        waiting.remove(ready)
+    return list(done.values())
+
+
+def _groups(draft: Draft, subtasks: Sequence[Subtask], *, partial: bool) -> list[Subtask]:
+    """Subtasks as groups of the format: those whose tests have points of their own may fall into several."""
+    required = {name for one in subtasks for name in one.requires}
+    became: dict[str, list[str]] = {}
+    groups: list[Subtask] = []
+    for one in subtasks:
+        if not one.cases:
+            draft.report.dropped(f"subtask {one.name}: it has no tests")
+            became[one.name] = [found for name in one.requires for found in became.get(name, [])]
+            continue
+        requires = list(dict.fromkeys(found for name in one.requires for found in became.get(name, [])))
+        made = _split(one, required=one.name in required, partial=partial)
+        became[one.name] = [group.name for group in made if group.rule == "all"]
+        if one.name in required and not became[one.name]:
+            draft.report.dropped(f"dependencies on subtask {one.name}: its tests can have a part of their points")
+        if all(case.sample for case in one.cases) and not sum(group.points for group in made):
+            # Samples without points are the format's own group of samples.
+            became[one.name] = [_SAMPLE]
+            continue
+        groups += [Subtask(group.name, group.cases, group.points, group.rule, requires, one.settings) for group in made]
+    return groups
+
+
+def _split(one: Subtask, *, required: bool, partial: bool) -> list[Subtask]:
+    """One subtask as groups. Only a group that gives all or nothing can be required by others."""
+    if one.rule != "each":
+        return [one]
+    own = [case.points if case.points is not None else one.points / len(one.cases) for case in one.cases]
+    total = sum(own, Fraction(0))
+    if len(set(own)) == 1 and total.denominator == 1 and not (required and not partial):
+        return [Subtask(one.name, one.cases, total, "each")]
+    rule: Rule = "each" if partial else "all"
+    return [
+        Subtask(f"{one.name} {number} {case.name}", [case], value, rule)
+        for number, (case, value) in enumerate(zip(one.cases, own, strict=True), 1)
+    ]
+
+
+def _scale(values: Sequence[Fraction]) -> int:
+    """The smallest factor that makes all points whole, or the largest one, after which they are rounded."""
+    for factor in _SCALES:
+        if all((value * factor).denominator == 1 for value in values):
+            return factor
+    return _SCALES[-1]

@@ -1,0 +1,176 @@
+"""A plain directory of tests, as people keep them: pairs of files, perhaps with a checker, solutions and a statement.
+
+Nothing but names tells what a file is; docs/problems.md has the conventions. What is not recognised is left out and
+said, what would be judged in another way than it was meant is refused.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+
+from judge.errors import PackageError
+from judge.problems.importers import testlib
+from judge.problems.importers.cases import Case, write_plain
+from judge.problems.importers.draft import Asked, Draft, Ref, slug
+from judge.problems.importers.pairs import Pair, find_pairs
+from judge.problems.tree import Tree
+
+_CPP = (".cpp", ".cc", ".cxx", ".c++")
+_SOURCES = (*_CPP, ".c", ".py", ".java", ".kt", ".pas", ".rs", ".go", ".cs", ".js", ".rb", ".hs", ".d", ".nim")
+_CHECKER = re.compile(r"(?:check|checker|chk|spj|special_?judge|specialjudge|compare|comparator)")
+_INTERACTOR = re.compile(r"(?:interactor|interactive|interact|grader_interactive)")
+_VALIDATOR = re.compile(r"(?:val|valid|validate|validator|input_validator)")
+_GENERATOR = re.compile(r"(?:gen|generator|make_?tests?|rand|testgen)[\w.-]*")
+# What a solution's name says of it; the first that fits. Names are lower case, without the ending.
+_SOLUTIONS = (
+    ("time_limit_exceeded", re.compile(r"(?:tle?|slow|timeout)(?:[\W_\d].*)?|.*[_-](?:tle?|slow)\d*")),
+    ("brute_force", re.compile(r"(?:brute|naive|force|bf)(?:[\W_\d].*)?|brute\w*|.*[_-](?:brute|naive)\d*")),
+    ("wrong_answer", re.compile(r"(?:wa|wrong)(?:[\W_\d].*)?|wrong\w*|.*[_-](?:wa|wrong)\d*")),
+    ("run_time_error", re.compile(r"(?:re|rte|mle?)(?:[\W_\d].*)?|.*[_-](?:re|rte|mle?)\d*")),
+    ("rejected", re.compile(r".*[_-](?:bad|fail|incorrect)\d*|(?:bad|fail|incorrect)(?:[\W_\d].*)?")),
+    (
+        "accepted",
+        re.compile(r"(?:sol|solve|solution|std|main|model|ac|accepted|correct|official|answer|jury|ok|full)(?:[\W_\d].*)?"
+                   r"|.*[_-](?:sol|solution|ac|ok|correct|std|main|full|100)\d*"),
+    ),
+)  # fmt: skip
+_SOLUTION_FOLDERS = frozenset({"sol", "sols", "solution", "solutions", "std", "submissions", "src", "source", "code"})
+_FOLDERS = frozenset(folder for folder, _ in _SOLUTIONS)
+_STATEMENT = re.compile(
+    r"(?:statement|problem|description|task|desc|readme|question)(?:[._-]([a-z]{2}))?\.(pdf|md|tex|html)"
+)
+
+
+def matches(tree: Tree) -> bool:
+    """Whether there is a test in it, a pair of files by their names."""
+    return any(pair.answer is not None for pair in find_pairs(tree.files)[0])
+
+
+def convert(tree: Tree, asked: Asked) -> Draft:
+    """A package of the tests and what lies beside them; PackageError."""
+    draft = Draft(tree, "directory")
+    if asked.memory is not None:
+        draft.limits["memory"] = asked.memory
+    programs = _programs(tree)
+    pairs, alone = find_pairs(path for path in tree.files if path not in programs.values())
+    _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
+    cases = [_case(tree, pair) for pair in pairs]
+    write_plain(draft, cases)
+    samples = sum(case.sample for case in cases)
+    draft.report.took(f"{len(cases)} tests, {samples} of them samples by their names")
+    used = {path for pair in pairs for path in (pair.input, pair.answer)} | {*programs.values()}
+    _put_programs(draft, programs)
+    used |= _put_statement(draft) | _put_solutions(draft, used)
+    for path in alone[:3]:
+        draft.report.dropped(f"{tree.where(path)}: is an answer without an input")
+    rest = sorted(path for path in tree.files if path not in used and path not in alone)
+    if rest:
+        more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
+        draft.report.dropped(f"{', '.join(rest[:3])}{more}: nothing says what it is for")
+    if not draft.limits.get("time_limit"):
+        draft.report.dropped("the time limit: a directory does not have one; it is inferred, or set by --time-limit")
+    return draft
+
+
+def _check_pairs(draft: Draft, pairs: Sequence[Pair], *, custom: bool) -> None:
+    lacking = [pair for pair in pairs if pair.answer is None]
+    if not pairs or (lacking and not custom):
+        if not pairs:
+            raise PackageError(f"{draft.tree.label}: has no tests; expected pairs of files as NAME.in and NAME.out")
+        first = draft.tree.where(lacking[0].input)
+        msg = f"{first}: has no answer, as {len(lacking)} of {len(pairs)} inputs"
+        raise PackageError(f"{msg}; add it (as NAME.out), or remove the input")
+    if lacking:
+        draft.report.dropped(f"answers of {len(lacking)} tests: there are none, so the checker gets empty files")
+
+
+def _case(tree: Tree, pair: Pair) -> Case:
+    answer = Ref(tree, pair.answer) if pair.answer is not None else b""
+    return Case(pair.name, Ref(tree, pair.input), answer, sample=pair.sample)
+
+
+def _named(tree: Tree, endings: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Sources and their names without endings, those nearest to the root first."""
+    for path in sorted(tree.files, key=lambda path: (path.count("/"), path)):
+        stem, ending = posixpath.splitext(posixpath.basename(path))
+        if ending.lower() in endings:
+            yield path, stem.lower()
+
+
+def _programs(tree: Tree) -> dict[str, str]:
+    """The checker, interactor and validator among the files, by their names."""
+    found: dict[str, str] = {}
+    for path, stem in _named(tree, _SOURCES):
+        for what, pattern in (("checker", _CHECKER), ("interactor", _INTERACTOR), ("validator", _VALIDATOR)):
+            if pattern.fullmatch(stem):
+                found.setdefault(what, path)
+    return found
+
+
+def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
+    for what, path in programs.items():
+        ref = Ref(draft.tree, path)
+        if not path.endswith(_CPP) or not testlib.uses_testlib(ref):
+            if what == "validator":
+                draft.report.dropped(f"{ref.where}: is an input validator without testlib.h")
+                continue
+            msg = f"{ref.where}: is a {what} that does not use testlib.h, so how it answers is unknown"
+            raise PackageError(f"{msg}; remove or rename it, or make a package with output_validator/")
+        draft.report.took(f"{what} {path} (testlib)")
+    sources = {what: testlib.Source(Ref(draft.tree, path)) for what, path in programs.items() if what != "validator"}
+    if sources:
+        testlib.put_checker(draft, sources.get("checker"), sources.get("interactor"))
+    if "interactor" in sources:
+        draft.problem["type"] = "interactive"
+    path = programs.get("validator")
+    if path is not None and path.endswith(_CPP) and testlib.uses_testlib(Ref(draft.tree, path)):
+        testlib.put_input_validator(draft, "validator", testlib.Source(Ref(draft.tree, path)))
+
+
+def _put_statement(draft: Draft) -> set[str]:
+    """Statements by name; one of each language."""
+    used = set()
+    languages: set[str] = set()
+    for path in sorted(draft.tree.files, key=lambda path: (path.count("/"), not path.endswith(".pdf"), path)):
+        found = _STATEMENT.fullmatch(posixpath.basename(path).lower())
+        if found is None or path.count("/") > 1:
+            continue
+        language = found[1] or "en"
+        used.add(path)
+        if language not in languages:
+            languages.add(language)
+            draft.put(f"statement/problem.{language}.{found[2]}", Ref(draft.tree, path))
+            draft.report.took(f"statement {path} ({language})")
+    return used
+
+
+def _put_solutions(draft: Draft, used: set[str | None]) -> set[str | None]:
+    """Solutions by their names and folders, and generators; returns what was taken."""
+    taken: set[str | None] = set()
+    for path, stem in _named(draft.tree, _SOURCES):
+        folders = path.split("/")[:-1]
+        if path in used:
+            continue
+        if _GENERATOR.fullmatch(stem) or "generators" in folders:
+            draft.put(f"generators/{path.replace('/', '_')}", Ref(draft.tree, path))
+            taken.add(path)
+            continue
+        said = next((one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None)
+        said = said or next((folder for folder, pattern in _SOLUTIONS if pattern.fullmatch(stem)), None)
+        if said is None and any(one.lower() in _SOLUTION_FOLDERS for one in folders):
+            said = "accepted"
+        if said is not None:
+            _put_solution(draft, said, path)
+            taken.add(path)
+    return taken
+
+
+def _put_solution(draft: Draft, folder: str, path: str) -> None:
+    stem, ending = posixpath.splitext(posixpath.basename(path))
+    target = f"submissions/{folder}/{slug(stem)}{ending}"
+    if target in draft.files:
+        target = f"submissions/{folder}/{slug(path.replace('/', '_'))}"
+    draft.put(target, Ref(draft.tree, path))
+    draft.report.took(f"solution {path} as {folder}")

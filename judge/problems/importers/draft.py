@@ -1,0 +1,238 @@
+"""What importers make: the files of a package of format 2025-09, as bytes or as references to the files they read.
+
+A conversion is a pure function from a tree to a draft. Test data is never read by it: a draft refers to it, so that a
+package of many GiB takes no memory, and on a disk none of it is copied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from judge.errors import PackageError
+from judge.problems.tree import CHUNK, Archive, Tree, clean
+
+PROBLEM_YAML = "problem.yaml"
+VERSION = "2025-09"
+# A settings file or a source that an importer reads as a whole.
+TEXT_BYTES = 16 * 1024**2
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+_UUIDS = uuid.UUID("6f1c1f0e-6a1b-5b0e-9a55-3f0f2f1f7a11")
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A file of a tree that is carried over as it is."""
+
+    tree: Tree
+    path: str
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.tree.files[self.path]
+
+    @property
+    def where(self) -> str:
+        """The file's name for people."""
+        return self.tree.where(self.path)
+
+
+Content = bytes | Ref
+
+
+@dataclass
+class Report:
+    """What became of a package of another format (`origin`), in sentences for whoever imports it."""
+
+    origin: str
+    carried: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def took(self, line: str) -> None:
+        """Note something that was carried over."""
+        self.carried.append(clean(line, 400))
+
+    def dropped(self, line: str) -> None:
+        """Note something that was not carried over, or not as it was; said once."""
+        shown = clean(line, 400)
+        if shown not in self.left:
+            self.left.append(shown)
+
+    def lines(self) -> list[str]:
+        """All of it, what was carried over first; `problem import` and `problem check` print them."""
+        return [f"carried over: {line}" for line in self.carried] + [f"not carried over: {line}" for line in self.left]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What whoever imports says beside the package. `memory` (MiB) is for formats that keep limits elsewhere."""
+
+    format: str | None = None
+    memory: int | None = None
+
+
+class Draft:
+    """A package in the making. `problem` becomes problem.yaml; `name` is what the package calls itself, if it does."""
+
+    def __init__(self, tree: Tree, origin: str) -> None:
+        self.tree = tree
+        self.name = ""
+        self.report = Report(origin)
+        self.files: dict[str, Content] = {}
+        self.limits: dict[str, Any] = {}
+        self.problem: dict[str, Any] = {}
+        # Whatever must live as long as the files that refer to it.
+        self.held = contextlib.ExitStack()
+
+    def put(self, path: str, content: Content | str) -> None:
+        """Have a file in the package; a path that is taken already is a fault of the input."""
+        if path in self.files:
+            raise PackageError(f"{self.tree.label}: two of its files would become {clean(path)}; rename one")
+        self.files[path] = content.encode() if isinstance(content, str) else content
+
+    def put_yaml(self, path: str, value: Mapping[str, Any]) -> None:
+        """Have a YAML file in the package."""
+        self.put(path, dump(value))
+
+    def ref(self, path: str, tree: Tree | None = None) -> Ref:
+        """A file of the input, or of an archive in it; PackageError when there is none of that name."""
+        found = tree or self.tree
+        if path not in found.files:
+            raise PackageError(f"{found.where(path)}: is named by the package, but is not in it")
+        return Ref(found, path)
+
+    def text(self, path: str, tree: Tree | None = None, limit: int = TEXT_BYTES) -> str:
+        """A text of the input, whatever it is encoded in."""
+        return decode(read(self.ref(path, tree), limit))
+
+    def nested(self, path: str) -> Tree:
+        """An archive inside the input as a tree of its own, which lives as long as this draft."""
+        local = self.ref(path).tree.local(path)
+        if local is None:
+            file = self.held.enter_context(tempfile.NamedTemporaryFile(prefix="judge-archive-"))  # noqa: SIM115
+            try:
+                for chunk in self.tree.chunks(path):
+                    file.write(chunk)
+                file.flush()
+            except OSError as exc:
+                raise PackageError(f"{self.tree.where(path)}: cannot be unpacked: {exc.strerror}") from None
+            local = Path(file.name)
+        try:
+            archive = Archive(local)
+        except PackageError as exc:
+            raise PackageError(f"{self.tree.where(path)}: {str(exc).removeprefix(f'{local}: ')}") from None
+        archive.label = self.tree.where(path)
+        self.held.callback(archive.close)
+        return archive
+
+    def finish(self) -> ConvertedTree:
+        """The package's tree; closing it closes the input as well."""
+        if self.limits:
+            self.problem["limits"] = self.limits
+        title = self.problem.pop("name", None) or self.name or self.tree.label
+        head = {
+            "problem_format_version": VERSION,
+            "name": title,
+            "uuid": str(uuid.uuid5(_UUIDS, f"{self.report.origin} {self.name or self.tree.label} {title}")),
+        }
+        self.files[PROBLEM_YAML] = dump({**head, **self.problem})
+        return ConvertedTree(self)
+
+
+class ConvertedTree(Tree):
+    """The tree of a draft. Faults in what was carried over name the file that it was."""
+
+    def __init__(self, draft: Draft) -> None:
+        """List the files; PackageError when they pass a tree's limits."""
+        super().__init__(draft.tree.label)
+        self._draft = draft
+        for path, content in sorted(draft.files.items()):
+            self._take(path, len(content) if isinstance(content, bytes) else content.size)
+
+    def where(self, path: str) -> str:
+        """The file's name for people: the one that it had, if it had one."""
+        content = self._draft.files.get(path)
+        return content.where if isinstance(content, Ref) else super().where(path)
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """The content in pieces; PackageError as the tree that it comes from."""
+        content = self._draft.files[path]
+        if isinstance(content, Ref):
+            yield from content.tree.chunks(content.path)
+            return
+        for start in range(0, len(content), CHUNK):
+            yield content[start : start + CHUNK]
+
+    def local(self, path: str) -> Path | None:
+        """Where an unchanged file lies."""
+        content = self._draft.files[path]
+        return content.tree.local(content.path) if isinstance(content, Ref) else None
+
+    def close(self) -> None:
+        """Close the input, and the archives in it."""
+        self._draft.held.close()
+        self._draft.tree.close()
+
+    def _enter(self, top: str) -> None:
+        raise NotImplementedError
+
+
+def read(content: Content, limit: int = TEXT_BYTES) -> bytes:
+    """All of a file, which may have at most `limit` bytes."""
+    return content if isinstance(content, bytes) else content.tree.read(content.path, limit)
+
+
+def decode(data: bytes) -> str:
+    """Text of unknown encoding: UTF-8, else Windows' Cyrillic, in which many old packages are written."""
+    for encoding in ("utf-8-sig", "cp1251"):
+        with contextlib.suppress(UnicodeDecodeError):
+            return data.decode(encoding)
+    return data.decode("latin-1")
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML without aliases: the package reader takes none."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the interface
+        return True
+
+
+def dump(value: Mapping[str, Any]) -> bytes:
+    """A settings file of a package."""
+    text: str = yaml.dump(dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return text.encode("utf-8", "replace")
+
+
+def slug(name: str, fallback: str = "x") -> str:
+    """A name as the package format takes it: letters, digits and `_ . -`, beginning with a letter, digit or `_`."""
+    return _UNSAFE.sub("_", name).strip("._-")[:80] or fallback
+
+
+def unique(names: Iterable[str], key: Callable[[str], str] = slug) -> dict[str, str]:
+    """A slug for each name, no two alike whatever the case of their letters; the first keeps the plain one."""
+    taken: set[str] = set()
+    found: dict[str, str] = {}
+    for name in names:
+        if name in found:
+            continue
+        plain = chosen = key(name)
+        number = 2
+        while chosen.lower() in taken:
+            chosen, number = f"{plain}_{number}", number + 1
+        taken.add(chosen.lower())
+        found[name] = chosen
+    return found
+
+
+def as_number(value: float) -> int | float:
+    """A number as people write it in YAML: whole where it is."""
+    return int(value) if float(value).is_integer() else float(value)

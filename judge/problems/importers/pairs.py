@@ -1,0 +1,127 @@
+"""Which files of a directory are the inputs of tests, and which their answers, by nothing but their names.
+
+In a file's path the words that stand for input or output are found (`in`, `output`, `ans`, …) and replaced by one mark:
+an input and an answer that are then called the same are a pair. So `1.in` goes with `1.ans`, `input/input00.txt` with
+`output/output00.txt`, `coci.in.1` with `coci.out.1`, `I.1` with `O.1`. What has no such word can be the input of an
+answer with the same stem: `01` of `01.a`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# Words between any separators, and words that only mean it after a dot (or before a number: `i1a`, `o1a`).
+_IN = frozenset({"in", "inp", "input", "inputs", "stdin"})
+_OUT = frozenset({"out", "outp", "output", "outputs", "ans", "answer", "answers", "expected", "stdout"})
+_DOTTED_IN = frozenset({"i", "dat", "data"})
+_DOTTED_OUT = frozenset({"a", "o", "ok", "sol", "res", "gold", "oup", "expect", "exp", "diff", "correct", "solution"})
+_FOLDER_OUT = frozenset({"sol", "correct", "solution", "solutions"})
+_WORD = re.compile(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]+")
+_MARK = "\0"
+_SUFFIXES = (".txt", ".dat", ".data")
+_SAMPLE = re.compile(r"(?:^|/)(?:\d+[_.-])?(?:samples?|examples?|sam|ex|eg|demos?)(?=[\d_.\-/]|$)", re.IGNORECASE)
+# Endings of what is no test data, whatever it is called.
+# fmt: off
+_OTHERS = frozenset([
+    "c", "cc", "cpp", "cxx", "c++", "h", "hh", "hpp", "py", "java", "kt", "pas",
+    "dpr", "rs", "go", "cs", "js", "ts", "rb", "sh", "bat", "cmd", "exe", "jar",
+    "class", "o", "obj", "pdf", "md", "html", "htm", "tex", "doc", "docx", "png", "jpg",
+    "jpeg", "gif", "svg", "zip", "rar", "7z", "gz", "tar", "json", "yml", "yaml", "xml",
+    "ini", "cfg", "conf", "log", "toml", "lock", "bak", "pyc", "makefile",
+])
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One test: its name for people, its files, and whether its name says that contestants may see it."""
+
+    name: str
+    input: str
+    answer: str | None
+    sample: bool
+
+
+def is_data(path: str) -> bool:
+    """Whether a file may be one of a test's, by its ending."""
+    name = path.rpartition("/")[2].lower()
+    return name.rpartition(".")[2] not in _OTHERS
+
+
+def find_pairs(paths: Iterable[str]) -> tuple[list[Pair], list[str]]:
+    """The tests among these files in natural order, and answers without an input. An input may lack its answer."""
+    inputs: dict[str, str] = {}
+    answers: dict[str, str] = {}
+    plain: dict[str, str] = {}
+    for path in sorted(path for path in paths if is_data(path)):
+        role, key = _role(path)
+        (plain if role is None else inputs if role else answers).setdefault(key, path)
+    pairs = [_pair(key, path, answers.pop(key, None)) for key, path in inputs.items()]
+    alone = [one for one in pairs if one.answer is None]
+    # Where folders are called input and output, the files in them need not be called alike: 1.txt and 1.ans.
+    loose = {_loose(key): key for key in answers}
+    for one in alone:
+        key = loose.get(_loose(_role(one.input)[1]) or _MARK)
+        if key in answers:
+            pairs[pairs.index(one)] = _pair(key, one.input, answers.pop(key))
+    for key in list(answers):
+        stem = key.rpartition("." + _MARK)[0]
+        found = next((plain.pop(name) for name in (stem, *(stem + end for end in _SUFFIXES)) if name in plain), None)
+        if stem and found is not None:
+            pairs.append(_pair(stem, found, answers.pop(key)))
+    return sorted(pairs, key=lambda one: natural(one.name)), sorted(answers.values())
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A key that sorts numbers in names by their value."""
+    return [
+        (0, int(part), part) if part.isdecimal() and part.isascii() else (1, 0, part) for part in _WORD.findall(name)
+    ]
+
+
+def is_sample(path: str) -> bool:
+    """Whether a name says sample or example: `sample1`, `samples/1`, `ex2`. A leading 0 does not: many count from 0."""
+    return _SAMPLE.search(path) is not None
+
+
+def _pair(key: str, given: str, answer: str | None) -> Pair:
+    # Words that stand for input or output say nothing in a test's name; a folder of that name neither.
+    bare = re.sub(r"\.(?:txt|dat|data)$", "", key.replace(_MARK + "/", ""))
+    name = re.sub(r"[._-]*\0[._-]*", "_", bare).strip("_./-") or "1"
+    return Pair(re.sub(r"[/_]*_[/_]*", "_", name), given, answer, is_sample(given))
+
+
+def _loose(key: str) -> str:
+    """A key without what may differ between a folder of inputs and one of outputs; empty when there is no folder."""
+    folder, _, name = key.rpartition("/")
+    if _MARK not in folder:
+        return ""
+    return folder + "/" + name.partition(".")[0].replace(_MARK, "").strip("_-")
+
+
+def _role(path: str) -> tuple[bool | None, str]:
+    """Whether a path is an input's (True), an answer's (False) or neither's, and the path with marks for its words."""
+    role: bool | None = None
+    parts = path.split("/")
+    for number, part in enumerate(parts[:-1]):
+        word = part.lower()
+        if word in _IN or word in _OUT or word in _FOLDER_OUT:
+            role, parts[number] = word in _IN, _MARK
+    pieces = _WORD.findall(parts[-1])
+    for number, piece in enumerate(pieces):
+        word = piece.lower()
+        before = pieces[number - 1] if number else ""
+        after = pieces[number + 1] if number + 1 < len(pieces) else ""
+        dotted = before.endswith(".") or (not before and after.startswith("."))
+        # `a.in` is an input and no answer: a letter before the dot counts only before a number (`I.1`, `O.1`).
+        if not before and len(word) == 1:
+            dotted = after == "." and pieces[-1].isdecimal() and len(pieces) == 3
+        elif not before and word not in _IN | _OUT:
+            dotted = False
+        if word in _IN or (dotted and word in _DOTTED_IN):
+            role, pieces[number] = True, _MARK
+        elif word in _OUT or (dotted and word in _DOTTED_OUT):
+            role, pieces[number] = False, _MARK
+    return role, "/".join([*parts[:-1], "".join(pieces)])

@@ -1,0 +1,132 @@
+"""Programs that are made with testlib, as programs of format 2025-09.
+
+A checker is called `checker INPUT OUTPUT ANSWER` and says by its exit code what it found; an interactor is called
+`interactor INPUT RECORD ANSWER`, talks to the submission, and its record is what the checker then looks at; a
+validator reads an input file and ends with 0 when it is well-formed. The package gets their sources, testlib.h, a
+`build` script, and for checkers and interactors wrapper.c, which is what the format calls an output validator.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from judge.errors import PackageError
+from judge.problems.importers.draft import Draft, Ref, decode, read, slug
+
+HEADER = "testlib.h"
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]{1,200})[">]', re.MULTILINE)
+_PARTIAL = re.compile(rb"\bquitp\w*\s*\(|\b_points\b|\b_pc\s*\(|\bquitpi\s*\(")
+_STANDARDS = {
+    "98": "14",
+    "03": "14",
+    "11": "14",
+    "14": "14",
+    "17": "17",
+    "20": "20",
+    "22": "20",
+    "23": "23",
+    "26": "23",
+}
+_COMPILE = "c++ -std=gnu++{standard} -O2 -w -DPC_BASE_EXIT_CODE=16 -o {program} {source}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A testlib program's source; `kind` is what the package calls its language ('cpp.g++17', 'CPP17')."""
+
+    ref: Ref
+    kind: str = ""
+
+    @property
+    def standard(self) -> str:
+        """The C++ standard that it is compiled by."""
+        found = re.search(r"(?:\+\+|cpp|cxx|msvc|ms20)[^0-9]*(98|03|11|14|17|20|22|23|26)", self.kind.lower())
+        return _STANDARDS[found[1]] if found else "17"
+
+
+def uses_testlib(source: Ref) -> bool:
+    """Whether a source includes testlib.h."""
+    return any(posixpath.basename(name) == HEADER.encode() for name in _INCLUDE.findall(read(source)))
+
+
+def gives_points(source: Ref) -> bool:
+    """Whether a checker or interactor may give a part of the points."""
+    return _PARTIAL.search(read(source)) is not None
+
+
+def put_checker(draft: Draft, checker: Source | None, interactor: Source | None = None) -> None:
+    """Have a testlib checker, an interactor, or both as the package's output validator."""
+    folder = "output_validator"
+    lines = ["cc -O2 -w" + (" -DINTERACTOR" if interactor else "") + (" -DCHECKER" if checker else "")]
+    lines[0] += " -o run wrapper.c"
+    for name, source in (("checker", checker), ("interactor", interactor)):
+        if source is not None:
+            lines.append(_put_program(draft, folder, name, source))
+    draft.put(f"{folder}/wrapper.c", resources.files(__package__).joinpath("wrapper.c").read_bytes())
+    draft.put(f"{folder}/build", _script(lines))
+
+
+def put_input_validator(draft: Draft, name: str, source: Source) -> None:
+    """Have a testlib validator as one of the package's input validators."""
+    folder = f"input_validators/{slug(name, 'validator')}"
+    draft.put(f"{folder}/build", _script([_put_program(draft, folder, "validator", source)]))
+    run = '"$(dirname "$0")/validator" "$@" && exit 42\nexit 43\n'
+    draft.put(f"{folder}/run", "#!/bin/sh\n# testlib's validators end with 0 where the format says 42.\n" + run)
+
+
+def _script(lines: Sequence[str]) -> str:
+    return "\n".join(["#!/bin/sh", "set -e", *lines, ""])
+
+
+def _put_program(draft: Draft, folder: str, program: str, source: Source) -> str:
+    """The source and what it includes, under names of their own; returns the command that compiles it."""
+    if not source.ref.path.lower().endswith((".cpp", ".cc", ".cxx", ".c++", ".c")):
+        msg = (
+            f"{source.ref.where}: is a {program} in another language than C++; only testlib's C++ programs can be used"
+        )
+        raise PackageError(msg)
+    name = f"{program}.cpp"
+    draft.put(f"{folder}/{name}", source.ref)
+    for include, ref in _headers(draft, source.ref):
+        path = f"{folder}/{include}"
+        if path not in draft.files:
+            draft.put(path, ref)
+    return _COMPILE.format(standard=source.standard, program=program, source=name)
+
+
+def _headers(draft: Draft, source: Ref) -> Iterable[tuple[str, Ref]]:
+    """All files of the package that a source includes, directly or not, by the name that it includes them by."""
+    found: dict[str, Ref] = {}
+    waiting = [source]
+    while waiting:
+        one = waiting.pop()
+        for raw in _INCLUDE.findall(read(one)):
+            name = posixpath.normpath(decode(raw).replace("\\", "/"))
+            if name.startswith(("/", "..")) or name in found:
+                name = posixpath.basename(name)
+            header = _find(draft, one, name) if name not in found else None
+            if header is not None:
+                found[name] = header
+                waiting.append(header)
+            elif name == HEADER and HEADER not in found:
+                msg = f"{one.where}: includes testlib.h, which the package does not have; put it beside the source"
+                raise PackageError(msg)
+    return found.items()
+
+
+def _find(draft: Draft, source: Ref, name: str) -> Ref | None:
+    """A header beside the source, else in Polygon's `files`, else testlib.h wherever the package has it."""
+    tree = source.tree
+    for folder in (posixpath.dirname(source.path), "files", ""):
+        path = posixpath.join(folder, name)
+        if path in tree.files:
+            return Ref(tree, path)
+    if posixpath.basename(name) != HEADER:
+        return None
+    trees = [tree] if tree is draft.tree else [tree, draft.tree]
+    known = [Ref(one, path) for one in trees for path in one.files if posixpath.basename(path) == HEADER]
+    return min(known, key=lambda ref: (ref.path.count("/"), ref.path), default=None)
