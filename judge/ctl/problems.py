@@ -254,9 +254,11 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
     """Everything that decides how a problem is judged."""
     limits = manifest.limits
     validator = "the default one"
-    if manifest.validator is not None:
-        program = manifest.validator
-        validator = f"{program.name} ({program.language or 'its own build and run'}, {len(program.files)} files)"
+    if manifest.validators:
+        validator = "; ".join(
+            f"{program.name} ({program.language or 'its own build and run'}, {len(program.files)} files)"
+            for program in manifest.validators
+        )
     samples = sum(test.sample for test in manifest.tests)
     rows = [
         ("problem", info.name),

@@ -79,7 +79,7 @@ def longest_step(job: Job) -> float:
     run = LANGUAGE_FACTOR * limits_of(job).wall_seconds
     step = COMPILE_LIMITS.wall_seconds + run
     manifest = job.data.manifest if job.data is not None else None
-    if manifest is not None and manifest.validator is not None:
+    if manifest is not None and manifest.validators:
         step += VALIDATOR_COMPILATIONS * COMPILE_LIMITS.wall_seconds
         step += manifest.passes * (manifest.validation.wall_seconds + run)
     if manifest is not None and manifest.compile_seconds is not None:

@@ -51,7 +51,7 @@ class Problems:
         if size > _MANIFEST_BYTES:
             raise TooLargeError(f"the manifest has {size} bytes; the limit is {_MANIFEST_BYTES}")
         manifest = _parse(await self._blobs.get(sha))
-        needed = manifest.blobs()
+        needed = manifest.blobs() | manifest.shown()
         await self._there(manifest, needed)
         needed |= await self._files(manifest)
         now = clock.wall()
@@ -79,7 +79,7 @@ class Problems:
         missing = await self._blobs.missing(needed)
         if missing:
             tests = (test.name for test in manifest.tests if test.input in missing or test.answer in missing)
-            first = next((f"of test '{name}'" for name in tests), "of a program of the package")
+            first = next((f"of test '{name}'" for name in tests), "of a program or statement")
             raise FieldError("manifest", f"{len(missing)} of {len(needed)} blobs are not uploaded, first {first}")
 
     async def _switch(self, name: str, doc: ProblemDocument) -> None:

@@ -16,6 +16,8 @@ from judge.model.messages import FileName, Identifier, Limits, Message, Sha256
 class ProblemType(enum.StrEnum):
     """The types of problems, by the format's words; a problem has one of the first two and any of the others.
 
+    What is handed in to a submit-answer problem is the output for its tests, and no program.
+
     `legacy` is the word behind `validation: custom` that says the same. `needs_validator`: the default output validator
     cannot judge such a problem.
     """
@@ -34,19 +36,22 @@ class ProblemType(enum.StrEnum):
     SCORING = "scoring", "", False
     INTERACTIVE = "interactive", "interactive", True
     MULTI_PASS = "multi-pass", "multi-pass", True
+    SUBMIT_ANSWER = "submit-answer", "", False
 
 
 class ProblemProgram(Message):
     """A program of the package, such as an output validator: all of its files, by name below its folder.
 
     `language` is a row of the language table and `main` the file to start from; without a language the program brings
-    its own `run`, which its `build` (when there is one) may have to make first.
+    its own `run`, which its `build` (when there is one) may have to make first. `entry` is what is started where `main`
+    does not say it, as in `Submission.entry`: a class, or a file.
     """
 
     name: str = Field(max_length=255)
     language: str | None = None
     main: FileName
     files: dict[FileName, Sha256]
+    entry: str | None = Field(default=None, max_length=255)
 
 
 class TestGroup(Message):
@@ -60,8 +65,24 @@ class TestGroup(Message):
     require_pass: list[str] = Field(default_factory=list)
 
 
+class StaticTest(Message):
+    """A static validation test case of format 2025-09; `group` is `sample`, `secret` or a folder in it.
+
+    It is judged before the group's other tests. `score` is the most that it gives; None: it passes or fails. `args` go
+    to the static validator.
+    """
+
+    group: str
+    score: float | None = Field(default=None, ge=0)
+    args: list[str] = Field(default_factory=list)
+
+
 class LegacyGroup(Message):
-    """How the default grader of the legacy format treats one folder: `` (the root), `sample`, `secret`, or deeper."""
+    """How a grader of the legacy format treats one folder: `` (the root), `sample`, `secret`, or deeper.
+
+    `custom`: the package's own grader, which gets `flags` (all of `grader_flags`); what the default grader makes of
+    them is in the other fields.
+    """
 
     name: str
     on_reject: Literal["break", "continue"] = "break"
@@ -73,6 +94,8 @@ class LegacyGroup(Message):
     reject_score: float = 0.0
     low: float | None = None
     high: float | None = None
+    custom: bool = False
+    flags: list[str] = Field(default_factory=list)
 
 
 class FileIndex(Message):
@@ -83,7 +106,10 @@ class FileIndex(Message):
 
 
 class ProblemTest(Message):
-    """One test of a problem, in judging order (name order). `flags` of None are the problem's `validator_flags`."""
+    """One test of a problem, in judging order (name order). `flags` of None are the problem's `validator_flags`.
+
+    `files` (NAME.files/) lie in the working directory of its run and of input validators; `input_flags` are theirs.
+    """
 
     name: str
     input: Sha256
@@ -91,6 +117,36 @@ class ProblemTest(Message):
     sample: bool = False
     flags: list[str] | None = None
     args: list[str] = Field(default_factory=list, description="command-line arguments of the submission")
+    files: dict[FileName, Sha256] = Field(default_factory=dict)
+    input_flags: list[str] = Field(default_factory=list)
+
+
+class LimitOrigin(Message):
+    """Where the CPU limit comes from. `inferred`: `slowest` (a submission) used `slowest_cpu` seconds of CPU time.
+
+    The limit is that times `multiplier`, rounded up to a multiple of `resolution` (seconds). `too_slow` are submissions
+    that must not keep it and the seconds that they used; `left_out` those that could not be judged.
+    """
+
+    how: Literal["package", "hand", "inferred"] = "package"
+    slowest: str = ""
+    slowest_cpu: float = 0.0
+    multiplier: float = 0.0
+    resolution: float = 0.0
+    too_slow: dict[str, float] = Field(default_factory=dict)
+    left_out: list[str] = Field(default_factory=list)
+
+
+class Statement(Message):
+    """The statement in one language (`en`, `pt-BR`). `files` are all that it needs, `main` among them, by name.
+
+    `html` is what a LaTeX source became at import; None: it could not be turned into HTML, or need not be.
+    """
+
+    language: str
+    main: FileName
+    files: dict[FileName, Sha256]
+    html: Sha256 | None = None
 
 
 VALIDATION = Limits(cpu=60, wall=90, memory=2048 * 1024**2, processes=64)
@@ -109,7 +165,12 @@ class ProblemManifest(Message):
     memory_is_default: bool = Field(default=False, description="hosts with less memory give what they have")
     compile_seconds: float | None = Field(default=None, gt=0, le=600)
     compile_memory: int | None = Field(default=None, gt=0, description="bytes")
-    validator: ProblemProgram | None = Field(default=None, description="None: the default output validator")
+    validators: list[ProblemProgram] = Field(
+        default_factory=list, description="all of them must accept; empty: the default output validator"
+    )
+    static_validator: ProblemProgram | None = None
+    static_tests: list[StaticTest] = Field(default_factory=list, description="in the order of their groups' names")
+    input_validators: list[ProblemProgram] = Field(default_factory=list, description="run by checks only")
     validation: Limits = VALIDATION
     validation_memory_is_default: bool = Field(default=True, description="as `memory_is_default`")
     passes: int = Field(default=1, ge=1, le=1000, description="how often a submission runs on one test at most")
@@ -119,6 +180,16 @@ class ProblemManifest(Message):
     )
     groups: list[TestGroup] = Field(default_factory=list, description="of format 2025-09, in name order")
     graders: list[LegacyGroup] = Field(default_factory=list, description="of the legacy format, the root first")
+    grader: ProblemProgram | None = Field(default=None, description="the legacy package's own, of `custom` graders")
+    format: str = Field(default="", description="legacy, legacy-icpc, 2023-07-draft or 2025-09")
+    dialect: Literal["", "kattis", "domjudge"] = Field(default="", description="how legacy packages are read")
+    origin: str = Field(default="", description="polygon, cms, dmoj or directory; empty: it was a package")
+    limit_origin: LimitOrigin | None = None
+    statements: list[Statement] = Field(default_factory=list)
+    attachments: dict[FileName, Sha256] = Field(default_factory=dict)
+    interactions: dict[str, Sha256] = Field(
+        default_factory=dict, description="sample interactions to show, by the test's name"
+    )
     package: Sha256 | None = Field(default=None, description="the index of all files of the package, for export")
 
     @property
@@ -126,11 +197,23 @@ class ProblemManifest(Message):
         """The types of the problem for people: `scoring, interactive`."""
         return ", ".join(self.type)
 
+    def programs(self) -> list[ProblemProgram]:
+        """The programs of the package that judging and checks run."""
+        single = [one for one in (self.static_validator, self.grader) if one is not None]
+        return [*self.validators, *single, *self.input_validators]
+
     def blobs(self) -> set[str]:
         """Every blob that judging needs."""
-        folders = [*self.include.values(), *([self.validator.files] if self.validator else [])]
+        folders = [*self.include.values(), *(program.files for program in self.programs())]
+        folders += [test.files for test in self.tests]
         files = {sha for folder in folders for sha in folder.values()}
         return files | {sha for test in self.tests for sha in (test.input, test.answer)}
+
+    def shown(self) -> set[str]:
+        """Every blob that people see of the problem, and that judging does not need."""
+        files = {sha for one in self.statements for sha in one.files.values()}
+        files |= {one.html for one in self.statements if one.html is not None}
+        return files | {*self.attachments.values(), *self.interactions.values()}
 
 
 class ProblemInfo(Message):

@@ -37,8 +37,8 @@ VERDICT_MODES = ("worst_error", "first_error", "always_accept")
 SCORE_MODES = ("sum", "avg", "min", "max")
 GRADER_FLAGS = (*VERDICT_MODES, *SCORE_MODES, "ignore_sample", "accept_if_any_accepted")
 CURRENT = "2025-09"
-_NOT_JUDGED = "submit-answer"
-_TYPES = (*ProblemType, _NOT_JUDGED)
+_NOT_JUDGED = ProblemType.SUBMIT_ANSWER
+_TYPES = tuple(ProblemType)
 # What the legacy format may say after `validation: custom`. A validator that scores makes no problem a scoring one.
 _CUSTOM = ("score", *(one.legacy for one in ProblemType if one.legacy))
 # What compilers get unless a package asks for something else: the format's own "typical system default".

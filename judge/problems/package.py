@@ -170,7 +170,7 @@ class _Reader:
             name=self._name,
             title=self._yaml.title() or clean(ini.get("name", "")) or self._name,
             limits=limits,
-            validator=validator,
+            validators=[] if validator is None else [validator],
             languages=self._languages(),
             include={name: self._program_files(files) for name, files in self._include().items()},
             package=self._index(),
@@ -341,21 +341,24 @@ class _Reader:
         }
 
 
-# Fields that came later than the first executors: left out where they say nothing, so that those still understand.
-_LATER = frozenset(ProblemManifest.model_fields) - {
-    "name", "title", "limits", "validator_flags", "tests", "source_bytes",
-}  # fmt: skip
+# Fields that every manifest has. Others are left out where they say nothing: an executor of an earlier release judges
+# what it understands, and refuses what it does not (docs/decisions/012-mixed-releases.md).
+_ALWAYS = frozenset({"name", "title", "limits", "validator_flags", "tests", "source_bytes"})
 
 
 def manifest_bytes(manifest: ProblemManifest) -> bytes:
     """The manifest as it is stored; its hash is the problem's content hash."""
     data = manifest.model_dump(mode="json")
     plain = ProblemManifest(name="x", tests=[]).model_dump(mode="json")
-    for key in _LATER:
+    for key in data.keys() - _ALWAYS:
         if data[key] == plain[key]:
             del data[key]
-    for test in data["tests"]:
-        for key, value in (("flags", None), ("args", [])):
-            if test[key] == value:
-                del test[key]
+    silent: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("tests", {"flags": None, "args": [], "files": {}, "input_flags": []}),
+        ("graders", {"custom": False, "flags": []}),
+    )
+    for field_name, nothing in silent:
+        for part in data.get(field_name, []):
+            for key in [key for key, value in nothing.items() if part[key] == value]:
+                del part[key]
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()

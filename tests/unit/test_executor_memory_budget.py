@@ -37,7 +37,7 @@ def memory(size: int) -> Limits:
 
 
 def test_defaults_shrink_to_what_a_slot_has():
-    for one in (job({"command": "x"}), job(limits=memory(2 * GIB), memory_is_default=True, validator=program())):
+    for one in (job({"command": "x"}), job(limits=memory(2 * GIB), memory_is_default=True, validators=[program()])):
         asked = one.data.manifest.limits if one.data else Limits()
         small = job_limits(one, 256 * MIB, TABLE)
         assert (small.run.memory, small.compile.memory) == (256 * MIB, 256 * MIB)
@@ -56,7 +56,7 @@ def test_defaults_shrink_to_what_a_slot_has():
         (job(limits=memory(2 * GIB)), "the problem needs 2 GiB of memory"),
         (job(memory_is_default=True, compile_memory=2 * GIB), "compiling for the problem needs 2 GiB of memory"),
         (
-            job(validation=memory(2 * GIB), validation_memory_is_default=False, validator=program()),
+            job(validation=memory(2 * GIB), validation_memory_is_default=False, validators=[program()]),
             "the problem's validator needs 2 GiB of memory",
         ),
     ],
@@ -73,7 +73,7 @@ def test_what_a_runtime_needs_beside_the_limit_is_in_the_share_too():
     assert job_limits(job(java, limits=memory(GIB - JAVA)), GIB, TABLE).run.memory == GIB - JAVA
     with pytest.raises(UsageError, match="the problem needs 1 GiB of memory; a slot of this executor has 1023 MiB"):
         job_limits(job(java, limits=memory(GIB - JAVA)), GIB - MIB, TABLE)
-    checked = job(memory_is_default=True, validator=program("java"))
+    checked = job(memory_is_default=True, validators=[program("java")])
     assert job_limits(checked, GIB, TABLE).validation.memory == GIB - JAVA
 
 
@@ -122,7 +122,7 @@ def test_what_runs_at_one_time_fits(share, run, check, given_, languages, intera
         memory_is_default=not given_[0],
         validation=memory(check),
         validation_memory_is_default=not given_[1],
-        validator=program(languages[1]),
+        validators=[program(languages[1])],
         type=[ProblemType.INTERACTIVE if interactive else ProblemType.PASS_FAIL],
     )
     extra = tuple(TABLE[name].memory_extra * MIB for name in languages)

@@ -149,10 +149,11 @@ class Attempt:
     def validator(self, limits: JobLimits) -> CustomValidator | None:
         """The problem's own validator, ready to be built."""
         manifest, data, means = self.manifest, self.job.data, self.means
-        if manifest is None or data is None or manifest.validator is None:
+        if manifest is None or data is None or not manifest.validators:
             return None
-        contents = {name: Path(data.files[sha]).read_bytes() for name, sha in manifest.validator.files.items()}
-        program = plan_program(manifest.validator, contents, means.table, limits.validation)
+        first = manifest.validators[0]
+        contents = {name: Path(data.files[sha]).read_bytes() for name, sha in first.files.items()}
+        program = plan_program(first, contents, means.table, limits.validation)
         builds = Builds(means.builds or means.outputs)
         return CustomValidator(program, means.take, self.runner.run, builds, limits.compile, self.runner.wait)
 
