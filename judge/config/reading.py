@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -108,19 +109,34 @@ def check(model: type[T], document: yamltext.Document, overrides: Sequence[Overr
     try:
         return model.model_validate(data)
     except ValidationError as exc:
-        lines = document.lines()
-        faults = []
-        for error in exc.errors(include_url=False):
-            path = _path(error, lines, overrides)
-            place = _place(source, path, lines, overrides)
-            line = place.rpartition(":")[2]
-            # A key that is there and wrong says more than one that is missing: it is often the same one, misspelt.
-            rank = (error["type"] == "missing", int(line) if line.isdigit() else 0)
-            faults.append((rank, place, _sentence(error, model, path)))
-        _, place, sentence = min(faults)
-        others = len({place for _, place, _ in faults}) - 1
-        more = f" (and {others} more)" if others else ""
-        raise ConfigError(f"{place}: {sentence}{more}") from None
+        first, *others = explain(exc, model, document, overrides)
+        more = len({fault.place for fault in others} - {first.place})
+        raise ConfigError(f"{first.place}: {first.sentence}" + (f" (and {more} more)" if more else "")) from None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong in a file: the key at `path`, `file:line` for people, and what is wrong."""
+
+    path: tuple[Any, ...]
+    place: str
+    sentence: str
+
+
+def explain(
+    exc: ValidationError, model: type[BaseModel], document: yamltext.Document, overrides: Sequence[Override] = ()
+) -> list[Fault]:
+    """Everything that a model finds wrong in a file, in the order of its lines; what is missing comes last."""
+    lines = document.lines()
+    faults = []
+    for error in exc.errors(include_url=False):
+        path = _path(error, lines, overrides)
+        place = _place(document.source, path, lines, overrides)
+        line = place.rpartition(":")[2]
+        # A key that is there and wrong says more than one that is missing: it is often the same one, misspelt.
+        rank = (error["type"] == "missing", int(line) if line.isdigit() else 0)
+        faults.append((rank, place, _sentence(error, model, path), path))
+    return [Fault(path, place, sentence) for _, place, sentence, path in sorted(faults, key=lambda one: one[:3])]
 
 
 def read(path: Path) -> str:

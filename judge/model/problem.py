@@ -76,12 +76,18 @@ class StaticTest(Message):
     score: float | None = Field(default=None, ge=0)
     args: list[str] = Field(default_factory=list)
 
+    @property
+    def name(self) -> str:
+        """What its result is called; no other test can be called so."""
+        return f"{self.group}/(static)"
+
 
 class LegacyGroup(Message):
     """How a grader of the legacy format treats one folder: `` (the root), `sample`, `secret`, or deeper.
 
     `custom`: the package's own grader, which gets `flags` (all of `grader_flags`); what the default grader makes of
-    them is in the other fields.
+    them is in the other fields. `own_score`: the folder's own settings have an `accept_score`. In the dialect
+    `domjudge` only folders with settings are groups.
     """
 
     name: str
@@ -96,6 +102,7 @@ class LegacyGroup(Message):
     high: float | None = None
     custom: bool = False
     flags: list[str] = Field(default_factory=list)
+    own_score: bool = False
 
 
 class FileIndex(Message):
@@ -108,7 +115,8 @@ class FileIndex(Message):
 class ProblemTest(Message):
     """One test of a problem, in judging order (name order). `flags` of None are the problem's `validator_flags`.
 
-    `files` (NAME.files/) lie in the working directory of its run and of input validators; `input_flags` are theirs.
+    `files` (NAME.files/) lie in the working directory of its run and of input validators. `input_flags` are those of
+    all input validators, or by the name of one.
     """
 
     name: str
@@ -118,7 +126,7 @@ class ProblemTest(Message):
     flags: list[str] | None = None
     args: list[str] = Field(default_factory=list, description="command-line arguments of the submission")
     files: dict[FileName, Sha256] = Field(default_factory=dict)
-    input_flags: list[str] = Field(default_factory=list)
+    input_flags: list[str] | dict[str, list[str]] = Field(default_factory=list)
 
 
 class LimitOrigin(Message):
@@ -171,6 +179,7 @@ class ProblemManifest(Message):
     static_validator: ProblemProgram | None = None
     static_tests: list[StaticTest] = Field(default_factory=list, description="in the order of their groups' names")
     input_validators: list[ProblemProgram] = Field(default_factory=list, description="run by checks only")
+    answer_validators: list[ProblemProgram] = Field(default_factory=list, description="run by checks only")
     validation: Limits = VALIDATION
     validation_memory_is_default: bool = Field(default=True, description="as `memory_is_default`")
     passes: int = Field(default=1, ge=1, le=1000, description="how often a submission runs on one test at most")
@@ -197,14 +206,18 @@ class ProblemManifest(Message):
         """The types of the problem for people: `scoring, interactive`."""
         return ", ".join(self.type)
 
-    def programs(self) -> list[ProblemProgram]:
-        """The programs of the package that judging and checks run."""
-        single = [one for one in (self.static_validator, self.grader) if one is not None]
-        return [*self.validators, *single, *self.input_validators]
+    def programs(self, check: Literal["inputs", "answers"] | None = None) -> list[ProblemProgram]:
+        """The programs of the package that judging runs, or a check of its inputs or answers."""
+        if check == "inputs":
+            return self.input_validators
+        if check == "answers":
+            return [*self.answer_validators, *self.validators]
+        return [*self.validators, *(one for one in (self.static_validator, self.grader) if one is not None)]
 
     def blobs(self) -> set[str]:
-        """Every blob that judging needs."""
-        folders = [*self.include.values(), *(program.files for program in self.programs())]
+        """Every blob that judging and checks need."""
+        programs = [*self.programs(), *self.programs("inputs"), *self.programs("answers")]
+        folders = [*self.include.values(), *(program.files for program in programs)]
         folders += [test.files for test in self.tests]
         files = {sha for folder in folders for sha in folder.values()}
         return files | {sha for test in self.tests for sha in (test.input, test.answer)}

@@ -1,17 +1,19 @@
-"""What a problem's YAML and ini files say: models of problem.yaml, test_group.yaml, testdata.yaml and per-test files.
+"""What a package's problem.yaml and domjudge-problem.ini say, in any version of the format (docs/problems.md).
 
-Two formats of the Kattis/ICPC package are known: legacy (also called legacy-icpc) and 2025-09. Keys that do not
-change a verdict are accepted and left alone; a key that would change one, and that this version cannot honour, is
-refused with file and line, because a package must be judged as its author meant or not at all (docs/problems.md).
+A key that decides no verdict is left alone whatever it says; one that does, and that means nothing here, is an error:
+a package must be judged as its author meant or not at all. Keys of another version are read as that version reads them.
 """
 
 from __future__ import annotations
 
 import configparser
+import difflib
 import math
 import re
-from dataclasses import replace
-from typing import Annotated, Any, Literal, Self, TypeVar
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -19,89 +21,165 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
 from judge import config, yamltext
-from judge.config.reading import check
+from judge.config.reading import check, explain
 from judge.errors import ConfigError, PackageError
 from judge.model.problem import ProblemType
+from judge.problems.reading.findings import Findings
+from judge.problems.reading.formats import CURRENT, DOMJUDGE, FORMATS, SPELLINGS, Format
 from judge.problems.tree import clean
 
 YAML_BYTES = 256 * 1024
 
-LEGACY = ("legacy", "legacy-icpc")
-VERDICT_MODES = ("worst_error", "first_error", "always_accept")
-SCORE_MODES = ("sum", "avg", "min", "max")
-GRADER_FLAGS = (*VERDICT_MODES, *SCORE_MODES, "ignore_sample", "accept_if_any_accepted")
-CURRENT = "2025-09"
-_NOT_JUDGED = ProblemType.SUBMIT_ANSWER
-_TYPES = tuple(ProblemType)
 # What the legacy format may say after `validation: custom`. A validator that scores makes no problem a scoring one.
 _CUSTOM = ("score", *(one.legacy for one in ProblemType if one.legacy))
+# Keys that belong to the legacy format, and what they are in the newer ones.
+_OLD_KEYS = {
+    "validation": "the folder output_validator/ and 'type' say it",
+    "validator_flags": "it is 'output_validator_args' of data/test_group.yaml",
+    "grading": "it is data/secret/test_group.yaml",
+    "author": "it is 'credits'",
+    "source_url": "it is 'source.url'",
+}
+# Types that cannot go together.
+_APART = (
+    (ProblemType.PASS_FAIL, ProblemType.SCORING),
+    (ProblemType.SUBMIT_ANSWER, ProblemType.INTERACTIVE),
+    (ProblemType.SUBMIT_ANSWER, ProblemType.MULTI_PASS),
+)
 # What compilers get unless a package asks for something else: the format's own "typical system default".
 _COMPILE_SECONDS = 60
 _COMPILE_MIB = 2048
 _CONSTANT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+# How alike an unknown key must be to one that decides verdicts to be taken for a slip of the pen.
+_ALIKE = 0.8
+_TRIES = 4
 
 T = TypeVar("T", bound=BaseModel)
 
 
-def _unsupported(what: str) -> ValueError:
-    return ValueError(f"{what}: this version cannot judge such a problem as its author meant")
+def words(value: Any) -> Any:
+    """A sequence where the format also allows one bare string, or words with blanks or commas between them."""
+    return value.replace(",", " ").split() if isinstance(value, str) else value
 
 
-def _strings(value: Any) -> Any:
-    """A sequence where the format also allows one bare string."""
-    return [value] if isinstance(value, str) else value
+def number(value: Any) -> float | None:
+    """A number as YAML has it, also `inf` and `+inf`, which it reads as text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return None if math.isnan(found) else found
 
 
-def _flags(value: Any) -> Any:
-    """Validator flags: a string of words (legacy), or a sequence (2025-09)."""
-    if isinstance(value, str):
-        return value.split()
+def flags(value: Any) -> Any:
+    """Flags as a string of words (legacy), or as a sequence (2025-09); a number is a flag, too."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return str(value)
     if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
         return [str(item) for item in value]
     return value
 
 
-def _number(value: Any) -> float | None:
-    """A number as YAML has it, also `inf` and `+inf`, which it reads as text; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return None if math.isnan(number) else number
+def split(value: str | list[str], dialect: str = "") -> list[str]:
+    """Flags as they are handed over; where DOMjudge reads them, a quoted part is one of them."""
+    if isinstance(value, list):
+        return value
+    if dialect == DOMJUDGE:
+        try:
+            return shlex.split(value)
+        except ValueError:
+            return value.split()
+    return value.split()
 
 
+def _text(value: Any) -> Any:
+    """Text that YAML takes for something else: a title may be 2048."""
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _name(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _text(text) for key, text in value.items() if text is not None}
+    return _text(value)
+
+
+def _validation(value: Any) -> Any:
+    """`custom interactive` as one string; early drafts had a mapping: `{interactive: true}`."""
+    if isinstance(value, dict):
+        return " ".join(["custom", *(str(key) for key, said in value.items() if said)])
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return " ".join(value)
+    return value
+
+
+def _constants(value: Any) -> Any:
+    """Constants by name; BAPCtools also allows a mapping of spellings, of which `value` is the plain one."""
+    if not isinstance(value, dict):
+        return value
+    return {str(name): one["value"] if isinstance(one, dict) and "value" in one else one for name, one in value.items()}
+
+
+def _score(value: Any, info: ValidationInfo) -> float | None:
+    if value is None:
+        return None
+    score = number(value)
+    if score is None or not math.isfinite(score):
+        raise ValueError(f"{info.field_name}: '{str(value)[:40]}' is not a number")
+    return score
+
+
+def _range(value: Any, info: ValidationInfo) -> tuple[float | None, float | None] | None:
+    if value is None:
+        return None
+    parts = value.split() if isinstance(value, str) else value
+    bounds = [number(part) for part in parts] if isinstance(parts, list) else []
+    low, high = bounds if len(bounds) == 2 else (None, None)
+    if low is None or high is None or low > high:
+        raise ValueError(f"{info.field_name}: '{str(value)[:40]}' is not two numbers, the smaller first")
+    return (low if math.isfinite(low) else None), (high if math.isfinite(high) else None)
+
+
+Score = Annotated[float | None, BeforeValidator(_score)]
+Range = Annotated[tuple[float | None, float | None] | None, BeforeValidator(_range)]
 Text = Annotated[str, StringConstraints(max_length=4096)]
-Strings = Annotated[list[Text], BeforeValidator(_strings)]
-Flags = Annotated[list[Text], BeforeValidator(_flags)]
+Words = Annotated[list[Text], BeforeValidator(words)]
+Flags = Annotated[Text | list[Text], BeforeValidator(flags)]
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """Some keys of a file. A misspelt key of DECIDES is an error, as verdicts depend on it."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
+    DECIDES: ClassVar[frozenset[str]] = frozenset()
 
 
-class TimeMultipliers(_Section):
+class TimeMultipliers(Section):
     """How far the time limit must be from the example submissions; `judgectl problem verify` checks it."""
 
-    ac_to_time_limit: float = Field(default=2.0, ge=1, allow_inf_nan=False)
-    time_limit_to_tle: float = Field(default=1.5, ge=1, allow_inf_nan=False)
+    DECIDES = frozenset({"ac_to_time_limit", "time_limit_to_tle"})
+    ac_to_time_limit: float = Field(default=2.0, ge=1, le=1000, allow_inf_nan=False)
+    time_limit_to_tle: float = Field(default=1.5, ge=1, le=1000, allow_inf_nan=False)
 
 
-class LimitsSection(_Section):
-    """`limits` of both formats; seconds, MiB, KiB. Bounds are those of what executors enforce."""
+class LimitsSection(Section):
+    """`limits` of all versions; seconds, MiB, KiB. Bounds are those of what executors enforce."""
 
     time_limit: float | None = Field(default=None, gt=0, le=600, allow_inf_nan=False)
-    time_resolution: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    time_resolution: float = Field(default=1.0, gt=0, le=600, allow_inf_nan=False)
     time_multipliers: TimeMultipliers = TimeMultipliers()
-    time_multiplier: float = Field(default=5.0, gt=0, allow_inf_nan=False)
-    time_safety_margin: float = Field(default=2.0, gt=0, allow_inf_nan=False)
+    time_multiplier: float = Field(default=5.0, gt=0, le=1000, allow_inf_nan=False)
+    time_safety_margin: float = Field(default=2.0, gt=0, le=1000, allow_inf_nan=False)
     memory: float | None = Field(default=None, ge=4, le=65536, allow_inf_nan=False)
     output: float | None = Field(default=None, gt=0, le=1024, allow_inf_nan=False)
     code: float | None = Field(default=None, gt=0, le=16384, allow_inf_nan=False)
@@ -113,12 +191,30 @@ class LimitsSection(_Section):
     validation_passes: int | None = Field(default=None, ge=2, le=1000)
 
 
-class ProblemYaml(_Section):
-    """problem.yaml of both formats. What only describes the problem is not looked into."""
+LimitsSection.DECIDES = frozenset(LimitsSection.model_fields)
 
+
+class GradingSection(Section):
+    """`grading` of a legacy problem.yaml. The last four are older than the format's text, and hold for all groups."""
+
+    DECIDES = frozenset({"accept_score", "reject_score", "range", "on_reject"})
+    objective: Any = None
+    show_test_data_groups: Any = None
+    accept_score: Score = None
+    reject_score: Score = None
+    range: Range = None
+    on_reject: Literal["first_error", "worst_error", "grade"] | None = None
+
+
+class ProblemYaml(Section):
+    """problem.yaml of all versions. What only describes the problem is not looked into."""
+
+    DECIDES = frozenset(
+        {"problem_format_version", "type", "limits", "validation", "validator_flags", "languages", "constants"}
+    )
     problem_format_version: str = "legacy"
-    type: Strings = Field(default_factory=lambda: ["pass-fail"])
-    name: str | dict[str, str] | None = None
+    type: Words = Field(default_factory=lambda: ["pass-fail"])
+    name: Annotated[str | dict[str, str] | None, BeforeValidator(_name)] = None
     uuid: Any = None
     version: Any = None
     author: Any = None
@@ -130,44 +226,50 @@ class ProblemYaml(_Section):
     embargo_until: Any = None
     keywords: Any = None
     limits: LimitsSection = LimitsSection()
-    validation: str = "default"
-    validator_flags: Flags = Field(default_factory=list)
-    grading: Any = None
-    languages: Strings = Field(default_factory=lambda: ["all"])
+    validation: Annotated[str, BeforeValidator(_validation)] = "default"
+    validator_flags: Flags = ""
+    grading: GradingSection = GradingSection()
+    languages: Words = Field(default_factory=lambda: ["all"])
     allow_file_writing: bool = False
-    constants: dict[str, str | int | float] | None = None
+    constants: Annotated[dict[str, str | int | float] | None, BeforeValidator(_constants)] = None
 
     @property
     def legacy(self) -> bool:
         """Whether this is the legacy format."""
-        return self.problem_format_version in LEGACY
+        return self.format.legacy
+
+    @property
+    def format(self) -> Format:
+        """The version of the format."""
+        return FORMATS[self.problem_format_version]
 
     @field_validator("problem_format_version")
     @classmethod
     def _version(cls, value: str) -> str:
-        if value not in (*LEGACY, CURRENT):
-            known = ", ".join((*LEGACY, CURRENT))
+        name = SPELLINGS.get(value, value)
+        if name not in FORMATS:
+            known = ", ".join(FORMATS)
             raise ValueError(f"problem_format_version: '{value[:40]}' is not known; expected one of {known}")
-        return value
+        return name
 
     @field_validator("type")
     @classmethod
     def _type(cls, value: list[str]) -> list[str]:
+        known = tuple(ProblemType)
         for kind in value or [""]:
-            if kind not in _TYPES:
-                raise ValueError(f"type: '{kind[:40]}' is not a type of problem; expected some of {', '.join(_TYPES)}")
-            if kind == _NOT_JUDGED:
-                raise _unsupported(f"type: '{kind}'")
-        if {"pass-fail", "scoring"} <= set(value) or len(set(value)) < len(value):
-            msg = f"type: '{', '.join(value)}' contradicts itself; choose pass-fail or scoring, and name each type once"
-            raise ValueError(msg)
-        return value
+            if kind not in known:
+                raise ValueError(f"type: '{kind[:40]}' is not a type of problem; expected some of {', '.join(known)}")
+        if any(set(pair) <= set(value) for pair in _APART):
+            raise ValueError(
+                f"type: '{', '.join(value)}' contradicts itself; choose one of those that exclude each other"
+            )
+        return list(dict.fromkeys(value))
 
     @field_validator("validation")
     @classmethod
-    def _validation(cls, value: str) -> str:
-        words = value.split()
-        if words != ["default"] and (words[:1] != ["custom"] or set(words[1:]) - set(_CUSTOM)):
+    def _known_validation(cls, value: str) -> str:
+        said = value.split()
+        if said != ["default"] and (said[:1] != ["custom"] or set(said[1:]) - set(_CUSTOM)):
             known = ", ".join(_CUSTOM)
             msg = f"validation: '{value[:40]}' is not known; expected default, or custom with some of {known}"
             raise ValueError(msg)
@@ -182,27 +284,22 @@ class ProblemYaml(_Section):
 
     @field_validator("constants")
     @classmethod
-    def _constants(cls, value: dict[str, str | int | float] | None) -> dict[str, str | int | float] | None:
+    def _known_constants(cls, value: dict[str, str | int | float] | None) -> dict[str, str | int | float] | None:
         for name in value or {}:
             if not _CONSTANT.fullmatch(name):
                 raise ValueError(f"constants: '{name[:40]}' cannot be a constant's name; use letters, digits and _")
         return value
 
     @model_validator(mode="after")
-    def _named(self) -> Self:
-        if not self.legacy and self.name is None:
-            raise config.fault("key 'name' is missing; format 2025-09 requires it")
-        if not self.legacy and self.model_fields_set & {"validation", "validator_flags", "grading", "author"}:
-            key = min(self.model_fields_set & {"validation", "validator_flags", "grading", "author"})
-            raise config.fault(f"{key}: belongs to the legacy format; format 2025-09 has no such key", key)
-        if self.limits.validation_passes is not None and ProblemType.MULTI_PASS not in self.types:
-            key = "limits.validation_passes"
-            raise config.fault(f"{key}: belongs to multi-pass problems; say type: multi-pass", key)
+    def _together(self) -> Self:
+        said = self.types
+        if any(set(pair) <= set(said) for pair in _APART):
+            raise config.fault(f"type: {', '.join(said)} contradict each other", "validation", "type")
         return self
 
     @property
     def custom(self) -> bool:
-        """Whether the legacy format announces a custom output validator."""
+        """Whether `validation` announces a custom output validator."""
         return self.validation.startswith("custom")
 
     @property
@@ -226,102 +323,17 @@ class ProblemYaml(_Section):
         return clean(name)
 
 
-class TestSettings(_Section):
-    """test_group.yaml and NAME.yaml of format 2025-09; what is not set is inherited."""
+@dataclass(frozen=True)
+class Source(Generic[T]):
+    """A settings file that has been read: what it says, and where each part of it stands."""
 
-    __test__ = False  # not a pytest class
+    settings: T
+    where: str
+    lines: Mapping[tuple[Any, ...], int]
 
-    max_score: int | Literal["unbounded"] | None = None
-    score_aggregation: Literal["pass-fail", "sum", "min"] | None = None
-    static_validation_score: Any = None
-    require_pass: Strings | None = None
-    args: Flags | None = None
-    input_validator_args: Any = None
-    static_validator_args: Any = None
-    output_validator_args: Flags | None = None
-    input_visualizer_args: Any = None
-    output_visualizer_args: Any = None
-    full_feedback: bool | None = None
-    hint: Any = None
-    description: Any = None
-
-    @field_validator("max_score")
-    @classmethod
-    def _max_score(cls, value: int | str | None) -> int | str | None:
-        if isinstance(value, int) and value < 0:
-            raise ValueError(f"max_score: {value} is negative; expected 0 or more, or 'unbounded'")
-        return value
-
-    @field_validator("static_validation_score", "static_validator_args")
-    @classmethod
-    def _static(cls, value: Any, info: ValidationInfo) -> Any:
-        if value is not None:
-            raise _unsupported(f"{info.field_name}: static validation")
-        return value
-
-    def flags(self) -> list[str] | None:
-        """The validator's arguments from here on down, or None to inherit them."""
-        return self.output_validator_args
-
-
-class LegacyTestSettings(_Section):
-    """testdata.yaml of the legacy format."""
-
-    on_reject: str = Field(default="break", pattern=r"^(break|continue)$")
-    grading: str = "default"
-    grader_flags: Flags = Field(default_factory=list)
-    input_validator_flags: Any = None
-    output_validator_flags: Any = None
-    accept_score: Any = None
-    reject_score: Any = None
-    range: Any = None
-
-    @field_validator("accept_score", "reject_score")
-    @classmethod
-    def _score(cls, value: Any, info: ValidationInfo) -> float | None:
-        if value is None:
-            return None
-        score = _number(value)
-        if score is None or not math.isfinite(score):
-            raise ValueError(f"{info.field_name}: '{str(value)[:40]}' is not a number")
-        return score
-
-    @field_validator("range")
-    @classmethod
-    def _range(cls, value: Any) -> tuple[float | None, float | None]:
-        words = value.split() if isinstance(value, str) else value
-        bounds = [_number(word) for word in words] if isinstance(words, list) else []
-        low, high = bounds if len(bounds) == 2 else (None, None)
-        if low is None or high is None or low > high:
-            raise ValueError(f"range: '{str(value)[:40]}' is not two numbers, the smaller first")
-        return (low if math.isfinite(low) else None), (high if math.isfinite(high) else None)
-
-    @field_validator("grading")
-    @classmethod
-    def _grading(cls, value: str) -> str:
-        if value != "default":
-            raise _unsupported(f"grading: '{value[:40]}'")
-        return value
-
-    @field_validator("grader_flags")
-    @classmethod
-    def _grader_flags(cls, value: list[str]) -> list[str]:
-        unknown = [flag for flag in value if flag not in GRADER_FLAGS]
-        if unknown:
-            msg = f"grader_flags: the default grader has no flag '{unknown[0][:40]}'; it has {', '.join(GRADER_FLAGS)}"
-            raise ValueError(msg)
-        return value
-
-    @field_validator("output_validator_flags")
-    @classmethod
-    def _validator_flags(cls, value: Any) -> Any:
-        if value is not None and not isinstance(value, str):
-            raise _unsupported("output_validator_flags: flags for one validator of several")
-        return value
-
-    def flags(self) -> list[str] | None:
-        """The validator's flags from here on down, or None to inherit them."""
-        return None if self.output_validator_flags is None else str(self.output_validator_flags).split()
+    def at(self, *path: str) -> str:
+        """`file:line` of a key, for people."""
+        return f"{self.where}:{self.lines.get(path, 1)}"
 
 
 def read(data: bytes, where: str) -> yamltext.Document:
@@ -344,7 +356,7 @@ def read(data: bytes, where: str) -> yamltext.Document:
 
 
 def parse(model: type[T], data: bytes, where: str) -> T:
-    """One YAML file of a package as a model; PackageError for the first fault, as `read`."""
+    """One YAML file of a package as a model; PackageError for the first fault, as `read`, unknown keys among them."""
     document = read(data, where)
     try:
         return check(model, document)
@@ -352,9 +364,90 @@ def parse(model: type[T], data: bytes, where: str) -> T:
         raise PackageError(clean(str(exc), 400)) from None
 
 
+def load(model: type[T], document: yamltext.Document, findings: Findings) -> Source[T]:
+    """A file's settings. What is wrong in them becomes errors, and is left out; what is unknown becomes warnings."""
+    lines = document.lines()
+    value = _known(model, document.value, document, lines, (), findings)
+    for _ in range(_TRIES):
+        try:
+            return Source(model.model_validate(value), document.source, lines)
+        except ValidationError as exc:
+            faults = explain(exc, model, replace(document, value=value))
+        wrong: set[Any] = set()
+        for fault in faults:
+            findings.error(clean(f"{fault.place}: {fault.sentence}", 400))
+            wrong.add(fault.path[0] if fault.path else None)
+        value = {key: one for key, one in value.items() if str(key) not in wrong}
+        if "problem_format_version" in wrong:
+            value["problem_format_version"] = CURRENT
+    return Source(model.model_validate({}), document.source, lines)
+
+
+def _known(
+    model: type[BaseModel],
+    value: Mapping[Any, Any],
+    document: yamltext.Document,
+    lines: Mapping[tuple[Any, ...], int],
+    above: tuple[str, ...],
+    findings: Findings,
+) -> dict[str, Any]:
+    """The keys that a model knows, in sections below it, too; a key without a value is as if it were not there."""
+    kept: dict[str, Any] = {}
+    decides: frozenset[str] = getattr(model, "DECIDES", frozenset())
+    for key, given in value.items():
+        name = str(key)
+        if name not in model.model_fields:
+            place = f"{document.source}:{lines.get((*above, name), 1)}"
+            full = clean(".".join((*above, name)), 80)
+            near = difflib.get_close_matches(name, decides, n=1, cutoff=_ALIKE)
+            if near:
+                findings.error(f"{place}: unknown key '{full}'; did you mean '{near[0]}'?")
+            else:
+                findings.warning(f"{place}: unknown key '{full}'; it is left alone")
+        elif given is not None:
+            section = _section(model.model_fields[name].annotation)
+            inner = section is not None and isinstance(given, dict)
+            kept[name] = (
+                _known(section, given, document, lines, (*above, name), findings) if inner and section else given
+            )
+    return kept
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    """The model that a field's value is read by, if it is one."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _section(part)) is not None), None)
+
+
+def review(source: Source[ProblemYaml], findings: Findings) -> None:
+    """Warnings about what is unusual in problem.yaml, and what is made of it."""
+    yaml = source.settings
+    given = yaml.model_fields_set
+    if not yaml.legacy:
+        for key in sorted(given & _OLD_KEYS.keys()):
+            findings.warning(
+                f"{source.at(key)}: {key}: belongs to the legacy format ({_OLD_KEYS[key]}); it is read as there"
+            )
+        if yaml.name is None:
+            findings.warning(f"{source.at()}: key 'name' is missing; format {yaml.format.name} requires it")
+    if yaml.limits.validation_passes is not None and ProblemType.MULTI_PASS not in yaml.types:
+        findings.warning(
+            f"{source.at('limits', 'validation_passes')}: limits.validation_passes: belongs to multi-pass problems; "
+            "it is left alone, as 'type' does not say multi-pass"
+        )
+    if str(yaml.grading.objective) == "min":
+        findings.warning(
+            f"{source.at('grading', 'objective')}: grading.objective: is 'min'; scores are what the package computes, "
+            "but the larger one counts as the better"
+        )
+
+
 def parse_ini(data: bytes, where: str) -> dict[str, str]:
-    """DOMjudge's domjudge-problem.ini: `key = value` lines without a section; values may be quoted."""
-    parser = configparser.ConfigParser(interpolation=None, strict=True, default_section="")
+    """DOMjudge's domjudge-problem.ini: `key = value` lines without a section; values may be quoted. PackageError."""
+    parser = configparser.ConfigParser(
+        interpolation=None, strict=False, default_section="", comment_prefixes=(";", "#")
+    )
     try:
         parser.read_string("[problem]\n" + data.decode("utf-8-sig"))
     except (configparser.Error, UnicodeDecodeError) as exc:

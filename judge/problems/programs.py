@@ -1,4 +1,4 @@
-"""Finds the programs of a package that judging needs: the output validator, and files that go with submissions.
+"""Finds the programs of a package: validators, graders, and files that go with submissions.
 
 Programs are described, not built: executors compile them in a sandbox (judge.executor.slot.program).
 """
@@ -6,12 +6,13 @@ Programs are described, not built: executors compile them in a sandbox (judge.ex
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from judge.errors import PackageError
 from judge.languages.table import Language, guess
+from judge.problems.reading.findings import Findings
 from judge.problems.tree import Tree
 
 MAX_PROGRAM_BYTES = 16 * 1024**2
@@ -21,8 +22,17 @@ PYTHON = "python3"
 _OWN = ("build", "run")
 # What a validator is given lies under these names beside its files (judge.executor.slot.validation).
 GIVEN = ("judge", "feedback")
+# Languages of their own for input validators; there is nothing here that runs them.
+_GRAMMARS = {".ctd": "Checktestdata", ".viva": "VIVA", ".cue": "CUE"}
+_NO_LANGUAGE = "no language of the table has this suffix, and there is no 'run'"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _CONSTANT = re.compile(r"\{\{([a-zA-Z_][a-zA-Z0-9_]*)\}\}")
+# What a source has that is started itself, beside others that it uses.
+_STARTS = re.compile(
+    rb"^\s*if\s+__name__\s*==|\bint\s+main\s*\(|static\s+(public\s+)?void\s+main\s*\(|\bfun\s+main\s*\(|\bfn\s+main\s*\("
+    rb"|\bfunc\s+main\s*\(",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -46,90 +56,150 @@ def substitute(data: bytes, constants: Mapping[str, str | int | float] | None) -
     return _CONSTANT.sub(lambda match: str(constants.get(match[1], match[0])), text).encode()
 
 
-def find_validator(tree: Tree, *, legacy: bool, custom: bool, table: Mapping[str, Language]) -> Found | None:
-    """The custom output validator, or None for the default one. PackageError when it cannot be used as it is meant.
+class Finder:
+    """Looks for the programs of one package; what is left out is noted in `findings`."""
 
-    `custom`: whether the legacy format's problem.yaml announces one.
-    """
-    folder, other = ("output_validators", "output_validator") if legacy else ("output_validator", "output_validators")
-    for path in tree.below(other)[:1]:
-        wanted = "the legacy format" if legacy else "format 2025-09"
-        raise PackageError(f"{tree.where(path)}: in {wanted} the folder is called {folder}; rename it")
-    paths = tree.below(folder)
-    if not paths:
-        if custom:
-            raise PackageError(f"{tree.where('problem.yaml')}: validation: is custom, but {folder} has no program")
-        return None
-    if legacy and not custom:
-        msg = f"{tree.where(paths[0])}: is a validator, but problem.yaml says validation: default; say custom"
-        raise PackageError(msg)
-    tops = sorted({path.split("/")[1] for path in paths if path.count("/") > 1})
-    direct = [path for path in paths if path.count("/") == 1]
-    if len(tops) == 1 and not any(guess(path, table) or PurePosixPath(path).name in _OWN for path in direct):
-        folder = f"{folder}/{tops[0]}"
-        return _program(tree, tops[0], folder, tree.below(folder), table)
-    if tops:
-        names = ", ".join([*tops, *(PurePosixPath(path).name for path in direct)][:4])
-        raise PackageError(f"{tree.where(folder)}: has several programs ({names}); this version runs one validator")
-    own = {PurePosixPath(path).name for path in direct} & set(_OWN)
-    sources = [path for path in direct if guess(path, table)]
-    if legacy and not own and len(sources) > 1:
-        names = ", ".join(PurePosixPath(path).name for path in sources[:4])
-        msg = f"{tree.where(folder)}: has several programs ({names}); put the files of one into a folder of their own"
-        raise PackageError(msg)
-    name = PurePosixPath(sources[0]).stem if len(sources) == 1 else folder
-    return _program(tree, name, folder, direct, table)
+    def __init__(self, tree: Tree, table: Mapping[str, Language], findings: Findings) -> None:
+        self._tree = tree
+        self._table = table
+        self._findings = findings
 
+    def one(self, folder: str, *, together: bool) -> Found | None:
+        """The program that a folder is, or that its only folder is; None when it has no files.
 
-def _program(tree: Tree, name: str, folder: str, paths: Sequence[str], table: Mapping[str, Language]) -> Found:
-    """One program from the files of one folder."""
-    files = _named(tree, folder, paths)
-    for file, path in files.items():
-        if file.split("/")[0] in GIVEN:
-            msg = f"{tree.where(path)}: '{file.split('/')[0]}' is where a validator finds what it is given; rename it"
+        `together`: sources beside each other are one program. PackageError when there are several, or none at all.
+        """
+        found = self.all(folder, together=together)
+        if len(found) > 1:
+            names = ", ".join(one.name for one in found[:4])
+            raise PackageError(
+                f"{self._tree.where(folder)}: has several programs ({names}); keep one, or put its files together"
+            )
+        if not found and self._tree.below(folder):
+            first = self._tree.below(folder)[0]
+            raise PackageError(f"{self._tree.where(first)}: {_NO_LANGUAGE}")
+        return found[0] if found else None
+
+    def all(self, folder: str, *, together: bool) -> list[Found]:
+        """The programs in a folder, in name order: its folders, and the sources that lie directly in it.
+
+        `together`: sources that lie beside each other are one program, with all that is below. PackageError for a
+        program that cannot be started.
+        """
+        paths = self._tree.below(folder)
+        direct = [path for path in paths if path.count("/") == folder.count("/") + 1]
+        tops = sorted({path.removeprefix(folder + "/").split("/")[0] for path in set(paths) - set(direct)})
+        sources = [path for path in direct if self._starts(path)]
+        own = {PurePosixPath(path).name for path in direct} & set(_OWN)
+        inner = [top for top in tops if any(self._starts(path) for path in self._tree.below(f"{folder}/{top}"))]
+        if own or (sources and (together or (len(sources) == 1 and not inner))):
+            name = PurePosixPath(sources[0]).stem if len(sources) == 1 and not own else PurePosixPath(folder).name
+            return [self._program(name, folder, paths)]
+        programs = [self._program(top, f"{folder}/{top}", self._tree.below(f"{folder}/{top}")) for top in inner]
+        # What is no source by itself, such as a header, goes with each of the sources beside it.
+        beside = [path for path in direct if path not in sources]
+        programs += [self._program(PurePosixPath(path).stem, folder, [path, *beside]) for path in sources]
+        for top in sorted(set(tops) - set(inner)):
+            where = self._tree.where(f"{folder}/{top}")
+            self._findings.warning(f"{where}: has no source in a language of the table, and no 'run'; it is no program")
+        return sorted(programs, key=lambda one: one.name)
+
+    def checkers(self, folder: str) -> list[Found]:
+        """The input or answer validators that can be run; what cannot is a warning, as no verdict depends on it."""
+        found: list[Found] = []
+        for path in self._tree.below(folder):
+            kind = _GRAMMARS.get(PurePosixPath(path).suffix)
+            if kind is not None:
+                self._findings.warning(
+                    f"{self._tree.where(path)}: is a {kind} file; it is not run here, and no verdict depends on it"
+                )
+        try:
+            found = self.all(folder, together=False)
+        except PackageError as exc:
+            self._findings.warning(f"{exc}; it is not run, and no verdict depends on it")
+        return found
+
+    def _starts(self, path: str) -> bool:
+        """Whether a file is the source of a program, or starts one itself."""
+        return PurePosixPath(path).name in _OWN or guess(path, self._table) is not None
+
+    def _program(self, name: str, folder: str, paths: Sequence[str]) -> Found:
+        """One program from the files of one folder."""
+        files = self._named(folder, paths)
+        for file, path in files.items():
+            if file.split("/")[0] in GIVEN:
+                msg = f"'{file.split('/')[0]}' is where a validator finds what it is given; rename it"
+                raise PackageError(f"{self._tree.where(path)}: {msg}")
+        for own in _OWN:
+            if own in files:
+                return Found(name, None, own, files)
+        languages = {file: found for file in files if (found := guess(file, self._table)) is not None}
+        kinds = set(languages.values())
+        if not languages:
+            raise PackageError(f"{self._tree.where(paths[0])}: {_NO_LANGUAGE}")
+        if kinds <= set(C_LANGUAGES):
+            return Found(name, "cpp" if "cpp" in kinds else "c", min(languages), files)
+        if len(kinds) > 1:
+            where = self._tree.where(folder)
+            raise PackageError(f"{where}: is in several languages; a program without 'run' must be in one")
+        kind = kinds.pop()
+        return Found(name, kind, self._main(name, folder, files, sorted(languages), kind), files)
+
+    def _main(self, name: str, folder: str, files: Mapping[str, str], sources: Sequence[str], kind: str) -> str:
+        """Which of several sources is started: by its name, else the only one that has what a start looks like."""
+        if len(sources) == 1:
+            return sources[0]
+        wanted = ["__main__", "main", "Main", name]
+        named = [file for one in wanted for file in sources if PurePosixPath(file).stem == one]
+        if named:
+            return named[0]
+        able = [file for file in sources if _STARTS.search(self._tree.read(files[file], MAX_PROGRAM_BYTES))]
+        if len(able) == 1:
+            return able[0]
+        what = "Python" if kind == PYTHON else kind
+        start = "__main__.py" if kind == PYTHON else "file called main"
+        raise PackageError(
+            f"{self._tree.where(folder)}: has several {what} files and no {start}; name the one to start"
+        )
+
+    def _named(self, folder: str, paths: Sequence[str]) -> dict[str, str]:
+        """The files of a folder by their names in it, without those whose names cannot be; PackageError for many."""
+        files = {}
+        for path in paths:
+            name = path.removeprefix(folder + "/")
+            if not all(_NAME.fullmatch(part) for part in name.split("/")) or len(name) > 255:
+                rule = "a program's file must be named with letters, digits and _ . + -"
+                if self._starts(path):
+                    raise PackageError(f"{self._tree.where(path)}: {rule}")
+                self._findings.warning(f"{self._tree.where(path)}: {rule}; it is left out")
+            else:
+                files[name] = path
+        if len(files) > MAX_PROGRAM_FILES or sum(self._tree.files[path] for path in files.values()) > MAX_PROGRAM_BYTES:
+            msg = f"{self._tree.where(folder)}: has more than {MAX_PROGRAM_FILES} files or {MAX_PROGRAM_BYTES} bytes"
             raise PackageError(msg)
-    for own in _OWN:
-        if own in files:
-            return Found(name, None, own, files)
-    languages = {file: language for file in files if (language := guess(file, table)) is not None}
-    kinds = set(languages.values())
-    if kinds and kinds <= set(C_LANGUAGES):
-        kind = "cpp" if "cpp" in kinds else "c"
-        return Found(name, kind, min(languages), files)
-    if kinds == {PYTHON}:
-        main = next((file for file in ("__main__.py", "main.py") if file in files), None)
-        if len(languages) == 1 or main is not None:
-            return Found(name, PYTHON, main or min(languages), files)
-        raise PackageError(f"{tree.where(folder)}: has several Python files and no __main__.py; name the one to start")
-    if len(languages) == 1:
-        file, language = next(iter(languages.items()))
-        return Found(name, language, file, files)
-    if not languages:
-        raise PackageError(f"{tree.where(paths[0])}: no language of the table has this suffix, and there is no 'run'")
-    raise PackageError(f"{tree.where(folder)}: is in several languages; a program without 'run' must be in one")
+        return files
+
+    def include(self, aliases: Mapping[str, str]) -> dict[str, dict[str, str]]:
+        """Files that go with submissions: by our language (or `default`), name to path. PackageError as `all`."""
+        found: dict[str, dict[str, str]] = {}
+        for path in self._tree.below("include"):
+            if path.count("/") == 1:
+                where = self._tree.where(path)
+                self._findings.warning(
+                    f"{where}: lies in no language's folder, expected include/LANGUAGE/FILE; it goes with no submission"
+                )
+        for language in _folders(self._tree.below("include")):
+            folder = f"include/{language}"
+            if language != "default" and language not in aliases:
+                where = self._tree.where(folder)
+                self._findings.warning(
+                    f"{where}: '{language}' is no language that is judged here; its files are left out"
+                )
+                continue
+            found[aliases.get(language, language)] = self._named(folder, self._tree.below(folder))
+        return found
 
 
-def _named(tree: Tree, folder: str, paths: Sequence[str]) -> dict[str, str]:
-    """The files of a folder by their names in it; PackageError for too many, too big, or names that cannot be."""
-    files = {path.removeprefix(folder + "/"): path for path in paths}
-    for name, path in files.items():
-        if not all(_NAME.fullmatch(part) for part in name.split("/")) or len(name) > 255:
-            raise PackageError(f"{tree.where(path)}: a program's file must be named with letters, digits and _ . + -")
-    if len(files) > MAX_PROGRAM_FILES or sum(tree.files[path] for path in paths) > MAX_PROGRAM_BYTES:
-        msg = f"{tree.where(folder)}: has more than {MAX_PROGRAM_FILES} files or {MAX_PROGRAM_BYTES} bytes"
-        raise PackageError(msg)
-    return files
-
-
-def find_include(tree: Tree, aliases: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Files that go with submissions: by our language (or `default`), name to path."""
-    found: dict[str, dict[str, str]] = {}
-    for path in tree.below("include"):
-        if path.count("/") == 1:
-            raise PackageError(f"{tree.where(path)}: lies in no language's folder; expected include/LANGUAGE/FILE")
-    for language in sorted({path.split("/")[1] for path in tree.below("include")}):
-        folder = f"include/{language}"
-        if language != "default" and language not in aliases:
-            raise PackageError(f"{tree.where(folder)}: '{language}' is no language that is judged here")
-        found[aliases.get(language, language)] = _named(tree, folder, tree.below(folder))
-    return found
+def _folders(paths: Iterable[str]) -> list[str]:
+    """The folders directly below include/ that have files."""
+    return sorted({path.split("/")[1] for path in paths if path.count("/") > 1})

@@ -5,17 +5,36 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from judge.errors import PackageError
-from judge.model.problem import LegacyGroup, ProblemTest, TestGroup
+from judge.model.problem import LegacyGroup, ProblemTest, StaticTest, TestGroup
 from judge.problems import metadata
 from judge.problems.programs import substitute
+from judge.problems.reading import groups, settings
+from judge.problems.reading.findings import Findings
+from judge.problems.reading.formats import DOMJUDGE, DRAFT, Dialect
 from judge.problems.tree import Tree
 
 MAX_TESTS = 5000
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 SAMPLE_FOLDER, SECRET_FOLDER = "data/sample", "data/secret"
-_SCORING_KEYS = ("max_score", "score_aggregation", "require_pass")
+FILES = ".files"
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+# What a manifest can name (judge.model.names.FileName).
+_INNER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What decides how data/ is read: problem.yaml, the dialect, and whether a validator speaks with the program.
+
+    `blob` notes a file and returns its hash.
+    """
+
+    yaml: metadata.ProblemYaml
+    dialect: Dialect
+    interactive: bool
+    blob: Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -24,6 +43,7 @@ class _Inherited:
 
     flags: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
+    inputs: tuple[str, ...] | Mapping[str, tuple[str, ...]] = ()
     place: str = "problem.yaml"
     legacy: Mapping[str, object] = field(default_factory=dict)
 
@@ -37,76 +57,160 @@ class TestData:
     tests: list[ProblemTest] = field(default_factory=list)
     groups: list[TestGroup] = field(default_factory=list)
     graders: list[LegacyGroup] = field(default_factory=list)
+    statics: list[StaticTest] = field(default_factory=list)
     flags: dict[tuple[str, ...], str] = field(default_factory=dict)
 
 
-def read_tests(tree: Tree, yaml: metadata.ProblemYaml, blob: Callable[[str], str]) -> TestData:
-    """Everything below `data/`; `blob` notes a file and returns its hash. Raises PackageError."""
-    return _Reader(tree, yaml, blob).read()
+def group_files(tree: Tree) -> list[str]:
+    """The files of all groups below data/, under either name."""
+    return [path for path in tree.below("data") if path.rpartition("/")[2] in {"testdata.yaml", "test_group.yaml"}]
+
+
+def read_tests(tree: Tree, rules: Rules, findings: Findings) -> TestData:
+    """Everything below `data/`. Faults go to `findings`; PackageError where reading on makes no sense."""
+    return _Reader(tree, rules, findings).read()
 
 
 class _Reader:
-    def __init__(self, tree: Tree, yaml: metadata.ProblemYaml, blob: Callable[[str], str]) -> None:
+    def __init__(self, tree: Tree, rules: Rules, findings: Findings) -> None:
         self._tree = tree
-        self._yaml = yaml
-        self._blob = blob
+        self._rules = rules
+        self._yaml = rules.yaml
+        self._findings = findings
         self._found = TestData()
-        self._own = tuple(yaml.validator_flags)
+        self._own = tuple(metadata.split(self._yaml.validator_flags, rules.dialect))
+        # problemtools reads testdata.yaml with the legacy grader's keys in drafts, too.
+        self._legacy = self._yaml.legacy or self._graded()
+
+    def _graded(self) -> bool:
+        if self._yaml.format.name != DRAFT:
+            return False
+        for path in group_files(self._tree):
+            try:
+                found = metadata.read(self._tree.read(path, metadata.YAML_BYTES), self._tree.where(path))
+            except PackageError:
+                continue
+            if settings.graded(found.value):
+                return True
+        return False
 
     def read(self) -> TestData:
         """Samples, then secret tests, each folder in name order; then the rules of scoring."""
-        top = self._enter("data", _Inherited()) if self._yaml.legacy else _Inherited()
+        top = self._enter("data", _Inherited())
         for folder, sample in ((SAMPLE_FOLDER, True), (SECRET_FOLDER, False)):
             for test in self._folder(folder, self._tree.below(folder), top, sample=sample):
                 self._found.tests.append(test)
                 if len(self._found.tests) > MAX_TESTS:
                     raise PackageError(f"{self._tree.where('data')}: has more than {MAX_TESTS} tests; join some")
-        if not any(not test.sample for test in self._found.tests):
+        if not any(not test.sample for test in self._found.tests) and not self._found.statics:
             where = self._tree.where(SECRET_FOLDER)
-            raise PackageError(f"{where}: has no tests; expected pairs of files NAME.in and NAME.ans")
-        if self._yaml.legacy:
-            self._need_graders()
-        else:
-            self._check_groups()
+            self._findings.error(f"{where}: has no tests; expected pairs of files NAME.in and NAME.ans")
+        if self._legacy and not self._yaml.scoring and not groups.decisive(self._found.graders):
+            self._found.graders = []
+        elif not self._legacy and self._yaml.scoring:
+            with self._findings.caught():
+                if self._yaml.format.name == DRAFT:
+                    self._found.groups = groups.shared(self._found.groups, self._where)
+                groups.check(self._found.groups, self._found.tests, self._found.statics, self._where)
         return self._found
+
+    def _where(self, group: str) -> str:
+        """A group's settings file, for people."""
+        return self._tree.where(f"data/{group}/{self._yaml.format.groups[0]}")
 
     # --- folders -------------------------------------------------------------------------------------------------
 
-    def _settings(self, path: str) -> tuple[bytes, str] | None:
-        if path not in self._tree.files:
+    def _raw(self, path: str) -> tuple[Any, str] | None:
+        """A settings file's document with the constants put in, and its name for people; None when it is unreadable."""
+        where = self._tree.where(path)
+        with self._findings.caught():
+            data = substitute(self._tree.read(path, metadata.YAML_BYTES), self._yaml.constants)
+            return metadata.read(data, where), where
+        return None
+
+    def _group_file(self, folder: str) -> str | None:
+        """The file that configures a folder: by the version's own name, else by another's."""
+        own, other = (f"{folder}/{name}" for name in self._yaml.format.groups)
+        if own in self._tree.files:
+            if other in self._tree.files:
+                self._findings.warning(
+                    f"{self._tree.where(other)}: is left alone, as {own.rpartition('/')[2]} is beside it"
+                )
+            return own
+        if other not in self._tree.files:
             return None
-        data = self._tree.read(path, metadata.YAML_BYTES)
-        return substitute(data, self._yaml.constants), self._tree.where(path)
+        if self._yaml.format.name != DRAFT and self._rules.dialect != DOMJUDGE:
+            name = self._yaml.format.groups[0]
+            version = self._yaml.format.name
+            where = self._tree.where(other)
+            self._findings.warning(f"{where}: is called {name} in format {version}; it is read all the same")
+        return other
 
     def _enter(self, folder: str, above: _Inherited) -> _Inherited:
         """What a folder's own settings file makes of what it inherits; the folder's group is noted."""
-        name = "testdata.yaml" if self._yaml.legacy else "test_group.yaml"
-        given = self._settings(f"{folder}/{name}")
-        if self._yaml.legacy:
-            return self._enter_legacy(folder, above, given)
-        if given is None:
-            self._note_group(folder, metadata.TestSettings())
-            return above
-        settings = metadata.parse(metadata.TestSettings, *given)
-        self._check_settings(folder, settings, given[1])
-        self._note_group(folder, settings)
-        return _changed(above, settings, f"{folder}/{name}")
-
-    def _enter_legacy(self, folder: str, above: _Inherited, given: tuple[bytes, str] | None) -> _Inherited:
-        found = above
+        path = self._group_file(folder)
+        given = None if path is None else self._raw(path)
+        if self._legacy:
+            return self._enter_legacy(folder, above, given, path or "")
+        found = metadata.Source(settings.TestSettings(), "", {})
         if given is not None:
-            settings = metadata.parse(metadata.LegacyTestSettings, *given)
-            keys = {key: getattr(settings, key) for key in settings.model_fields_set}
-            if not self._yaml.scoring:
-                wrong = sorted(keys.keys() & {"accept_score", "reject_score", "range"})
-                if wrong:
-                    raise PackageError(f"{given[1]}: {wrong[0]}: is for scoring problems; say type: scoring")
-            found = replace(above, legacy={**above.legacy, **keys})
-            flags = settings.flags()
-            if flags is not None:
-                found = replace(found, flags=tuple(flags), place=f"{folder}/testdata.yaml")
-        self._found.graders.append(_grader(folder.removeprefix("data").strip("/"), found.legacy))
+            found = self._current(*given)
+            self._check_settings(folder, found)
+        self._note_group(folder, found)
+        return self._changed(above, found.settings, path or "")
+
+    def _current(self, document: Any, where: str) -> metadata.Source[settings.TestSettings]:
+        """A settings file in the words of 2025-09."""
+        value = document.value
+        with self._findings.caught():
+            value, said = settings.current(document.value, where)
+            for sentence in said:
+                self._findings.warning(f"{where}: {sentence}")
+        return metadata.load(settings.TestSettings, replace(document, value=value), self._findings)
+
+    def _enter_legacy(self, folder: str, above: _Inherited, given: tuple[Any, str] | None, path: str) -> _Inherited:
+        found = above
+        own_score = False
+        if given is not None:
+            document, where = given
+            own = metadata.load(settings.LegacyTestSettings, _older(document), self._findings)
+            keys = {key: getattr(own.settings, key) for key in own.settings.model_fields_set}
+            own_score = keys.get("accept_score") is not None
+            wrong = sorted(keys.keys() & {"accept_score", "reject_score", "range"})
+            if wrong and not self._yaml.scoring:
+                self._findings.error(f"{own.at(wrong[0])}: {wrong[0]}: is for scoring problems; say type: scoring")
+            # DOMjudge's groups stand for themselves.
+            kept = {} if self._rules.dialect == DOMJUDGE else above.legacy
+            found = replace(above, legacy={**kept, **keys})
+            if "output_validator_flags" in keys:
+                flags = self._output_flags(keys["output_validator_flags"], own.at("output_validator_flags"))
+                found = replace(found, flags=tuple(flags), place=path)
+            if "input_validator_flags" in keys:
+                found = replace(found, inputs=self._input_flags(keys["input_validator_flags"]))
+        if given is not None or self._rules.dialect != DOMJUDGE or folder == "data":
+            say = self._findings.warning if self._rules.dialect == DOMJUDGE else self._findings.error
+            # What is inherited has been complained of above.
+            unknown = say if given is not None else _nothing
+            where = self._tree.where(path or "data/testdata.yaml")
+            name = folder.removeprefix("data").strip("/")
+            group = groups.grader(name, found.legacy, self._yaml.grading, where, unknown)
+            self._found.graders.append(group.model_copy(update={"own_score": own_score}))
         return found
+
+    def _output_flags(self, given: Any, where: str) -> list[str]:
+        """Flags of all output validators; those for one by its name go to all of them, as there is one, mostly."""
+        flags = settings.by_validator(given, self._rules.dialect)
+        if isinstance(flags, list):
+            return flags
+        self._findings.warning(f"{where}: output_validator_flags: names a validator; its flags go to all of them")
+        return next(iter(flags.values()), [])
+
+    def _input_flags(self, given: Any) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
+        """Flags of all input validators, or of each by its name."""
+        by_name = settings.by_validator(given, self._rules.dialect)
+        if isinstance(by_name, list):
+            return tuple(by_name)
+        return {name: tuple(flags) for name, flags in by_name.items()}
 
     def _folder(self, folder: str, paths: Sequence[str], above: _Inherited, *, sample: bool) -> Iterator[ProblemTest]:
         """The tests of one folder; tests and folders in it take turns by name. `paths` are all files below it."""
@@ -121,145 +225,183 @@ class _Reader:
                 folders.setdefault(first, []).append(path)
             elif first.endswith((".in", ".ans")):
                 base, _, suffix = first.rpartition(".")
-                if not _FILE_NAME.fullmatch(first):
-                    raise PackageError(f"{self._tree.where(path)}: a test's name must be of letters, digits and _ . -")
-                here.setdefault(base, set()).add(suffix)
+                if self._fits(path, first):
+                    here.setdefault(base, set()).add(suffix)
+        files = {} if self._yaml.legacy else self._files(here, folders)
         inherited = self._enter(folder, above)
         self._check_shape(folder, here, folders)
         for name in sorted(here.keys() | folders.keys()):
             if name in here:
-                yield self._test(prefix + name, here[name], inherited, sample=sample)
+                with self._findings.caught():
+                    yield from self._test(prefix + name, here[name], files.get(name, []), inherited, sample=sample)
             if name in folders:
                 yield from self._folder(prefix + name, folders[name], inherited, sample=sample)
 
+    def _fits(self, path: str, name: str) -> bool:
+        """Whether a test may be called so. Format 2025-09 wants others to be treated as if they were not there."""
+        if _FILE_NAME.fullmatch(name):
+            return True
+        sentence = f"{self._tree.where(path)}: a test's name should be of letters, digits and _ . -"
+        taken = self._yaml.legacy and name.isprintable()
+        self._findings.warning(sentence if taken else f"{sentence}; it is left out")
+        return taken
+
+    def _files(self, here: dict[str, set[str]], folders: dict[str, list[str]]) -> dict[str, list[str]]:
+        """The files of NAME.files/ by the test's name; they are no folders of tests."""
+        found = {}
+        for name in [name for name in folders if name.endswith(FILES)]:
+            found[name.removesuffix(FILES)] = folders.pop(name)
+        for name, paths in found.items():
+            if name not in here:
+                self._findings.warning(
+                    f"{self._tree.where(paths[0])}: belongs to test {name}, which has neither input nor answer"
+                )
+        return found
+
     def _check_shape(self, folder: str, here: Mapping[str, object], folders: Mapping[str, object]) -> None:
-        for name in folders:
-            if name.endswith(".files"):
-                where = self._tree.where(f"{folder}/{name}")
-                raise PackageError(f"{where}: are files for submissions to read: this version cannot provide them")
-        if self._yaml.legacy:
+        if self._legacy:
             return
+        # Where nothing is scored, how tests are grouped decides nothing.
+        say = self._findings.error if self._yaml.scoring else self._findings.warning
         both = sorted(here.keys() & folders.keys())
         if both:
-            raise PackageError(f"{self._tree.where(f'{folder}/{both[0]}')}: is both a test and a folder; rename one")
+            say(f"{self._tree.where(f'{folder}/{both[0]}')}: is both a test and a folder; rename one")
         if folder == SECRET_FOLDER and here and folders:
-            msg = f"{self._tree.where(folder)}: has both tests and groups of tests; format 2025-09 allows one of them"
-            raise PackageError(msg)
-        deep = folder.count("/") > 2
-        if deep and f"{folder}/test_group.yaml" in self._tree.files:
-            where = self._tree.where(f"{folder}/test_group.yaml")
-            raise PackageError(f"{where}: is a group inside a group; format 2025-09 has one level of groups")
+            name = self._yaml.format.name
+            say(f"{self._tree.where(folder)}: has both tests and groups of tests; format {name} allows one of them")
 
-    def _test(self, base: str, suffixes: set[str], inherited: _Inherited, *, sample: bool) -> ProblemTest:
-        """One pair of files."""
-        if "ans" not in suffixes:
-            raise PackageError(f"{self._tree.where(base + '.in')}: has no answer; expected {base}.ans beside it")
-        if "in" not in suffixes:
-            raise PackageError(f"{self._tree.where(base + '.ans')}: is an answer without input; expected {base}.in")
-        given = None if self._yaml.legacy else self._settings(base + ".yaml")
+    def _test(
+        self, base: str, suffixes: set[str], files: Sequence[str], inherited: _Inherited, *, sample: bool
+    ) -> Iterator[ProblemTest]:
+        """One pair of files, with all that goes with them; nothing where it is left out."""
+        if not self._complete(base, suffixes, files):
+            return
+        given = None if self._yaml.legacy or base + ".yaml" not in self._tree.files else self._raw(base + ".yaml")
         if given is not None:
-            settings = metadata.parse(metadata.TestSettings, *given)
-            wrong = sorted(settings.model_fields_set & set(_SCORING_KEYS))
-            if wrong:
-                raise PackageError(f"{given[1]}: {wrong[0]}: belongs to a group's test_group.yaml, not to a test")
-            inherited = _changed(inherited, settings, base + ".yaml")
+            found = self._current(*given)
+            for key in sorted(found.settings.model_fields_set & set(settings.SCORING_KEYS)):
+                self._findings.error(f"{found.at(key)}: {key}: belongs to a group's test_group.yaml, not to a test")
+            inherited = self._changed(inherited, found.settings, base + ".yaml")
         flags = (*self._own, *inherited.flags)
         self._found.flags.setdefault(flags, inherited.place)
-        return ProblemTest(
+        blob = self._rules.blob
+        yield ProblemTest(
             name=base.removeprefix("data/"),
-            input=self._blob(base + ".in"),
-            answer=self._blob(base + ".ans"),
+            input=blob(base + ".in") if "in" in suffixes else blob(""),
+            answer=blob(base + ".ans") if "ans" in suffixes else blob(""),
             sample=sample,
             flags=list(flags),
             args=list(inherited.args),
+            files=self._inner(base + FILES, files),
+            input_flags=self._inputs(inherited),
         )
+
+    def _inputs(self, inherited: _Inherited) -> list[str] | dict[str, list[str]]:
+        """What input validators get: their flags and, in the newer formats, the arguments of the submission."""
+        args = () if self._yaml.legacy else inherited.args
+        if isinstance(inherited.inputs, tuple):
+            return [*inherited.inputs, *args]
+        return {name: [*flags, *args] for name, flags in inherited.inputs.items()}
+
+    def _complete(self, base: str, suffixes: set[str], files: Sequence[str]) -> bool:
+        """Whether there is a test by this name. DOMjudge leaves out what is half a test."""
+        if suffixes >= {"in", "ans"}:
+            return True
+        if "ans" not in suffixes:
+            where, lacks = self._tree.where(base + ".in"), f"has no answer; expected {base}.ans beside it"
+        else:
+            where, lacks = self._tree.where(base + ".ans"), f"is an answer without input; expected {base}.in"
+        if self._rules.dialect == DOMJUDGE:
+            self._findings.warning(f"{where}: {lacks}; the test is left out, as DOMjudge does")
+            return False
+        if "ans" not in suffixes and self._rules.interactive:
+            self._findings.warning(f"{where}: {lacks}; the problem's validator gets an empty one")
+            return True
+        if "in" not in suffixes and files:
+            self._findings.warning(f"{where}: {lacks}; the input is empty, and the files are beside the program")
+            return True
+        self._findings.error(f"{where}: {lacks}")
+        return False
+
+    def _inner(self, folder: str, paths: Sequence[str]) -> dict[str, str]:
+        """The files that lie in a run's working directory, by their names in it. PackageError for an unusable name."""
+        found = {}
+        for path in paths:
+            name = path.removeprefix(folder + "/")
+            if not _INNER_NAME.fullmatch(name) or len(name) > 255:
+                raise PackageError(
+                    f"{self._tree.where(path)}: the name must be of letters, digits and _ . + -; rename it"
+                )
+            found[name] = self._rules.blob(path)
+        return found
+
+    def _changed(self, above: _Inherited, own: settings.TestSettings, place: str) -> _Inherited:
+        found = above
+        if own.output_validator_args is not None:
+            found = replace(found, flags=tuple(metadata.split(own.output_validator_args)), place=place)
+        if own.args is not None:
+            found = replace(found, args=tuple(metadata.split(own.args)))
+        if own.input_validator_args is not None:
+            found = replace(found, inputs=self._input_flags(own.input_validator_args))
+        return found
 
     # --- groups ----------------------------------------------------------------------------------------------------
 
-    def _check_settings(self, folder: str, settings: metadata.TestSettings, where: str) -> None:
-        keys = sorted(key for key in _SCORING_KEYS if getattr(settings, key) is not None)
+    def _check_settings(self, folder: str, found: metadata.Source[settings.TestSettings]) -> None:
+        own = found.settings
+        keys = sorted(key for key in settings.SCORING_KEYS if getattr(own, key) is not None)
         if keys and not self._yaml.scoring:
-            raise PackageError(f"{where}: {keys[0]}: is for scoring problems; say type: scoring in problem.yaml")
-        if keys and folder == SAMPLE_FOLDER:
-            raise PackageError(f"{where}: {keys[0]}: samples give no score; remove it")
+            self._findings.error(
+                f"{found.at(keys[0])}: {keys[0]}: is for scoring problems; say type: scoring in problem.yaml"
+            )
+        elif keys and folder == SAMPLE_FOLDER:
+            self._findings.error(f"{found.at(keys[0])}: {keys[0]}: samples give no score; remove it")
+        elif keys and folder == "data":
+            self._findings.warning(f"{found.at(keys[0])}: {keys[0]}: data/ is no group; it is left alone")
+        elif keys and folder.count("/") > 2:
+            name = self._yaml.format.name
+            self._findings.error(
+                f"{found.at(keys[0])}: is a group inside a group; format {name} has one level of groups here"
+            )
+        elif folder.count("/") > 2:
+            self._findings.warning(
+                f"{found.where}: is a group inside a group; what it says of tests is read, but it gives no score"
+            )
 
-    def _note_group(self, folder: str, settings: metadata.TestSettings) -> None:
+    def _note_group(self, folder: str, found: metadata.Source[settings.TestSettings]) -> None:
+        own = found.settings
+        if own.static_validation_score is not None and folder != "data":
+            score = None if own.static_validation_score == "pass-fail" else float(own.static_validation_score)
+            args = metadata.split(own.static_validator_args or [])
+            self._found.statics.append(StaticTest(group=folder.removeprefix("data/"), score=score, args=args))
+            if score is not None and (not self._yaml.scoring or folder == SAMPLE_FOLDER):
+                place = found.at("static_validation_score")
+                self._findings.error(f"{place}: static_validation_score: no score is given here; say pass-fail")
+        elif own.static_validator_args is not None and own.static_validation_score is None:
+            place = found.at("static_validator_args")
+            self._findings.warning(
+                f"{place}: static_validator_args: nothing is validated without static_validation_score"
+            )
         if not self._yaml.scoring or not folder.startswith(SECRET_FOLDER) or folder.count("/") > 2:
             return
         secret = folder == SECRET_FOLDER
-        most = settings.max_score if settings.max_score is not None else (100 if secret else "unbounded")
+        most = own.max_score if own.max_score is not None else (100 if secret else "unbounded")
         self._found.groups.append(
             TestGroup(
                 name=folder.removeprefix("data/"),
                 max_score=None if most == "unbounded" else float(most),
-                aggregation=settings.score_aggregation or ("sum" if secret else "pass-fail"),
-                require_pass=settings.require_pass or [],
+                aggregation=own.score_aggregation or ("sum" if secret else "pass-fail"),
+                require_pass=own.require_pass or [],
             )
         )
 
-    def _check_groups(self) -> None:
-        """The rules of 2025-09 that groups must keep among themselves."""
-        groups = self._found.groups
-        secret = next((group for group in groups if group.name == "secret"), None)
-        if secret is None:
-            return
-        earlier = {"sample": "pass-fail"}
-        for group in groups:
-            where = self._tree.where(f"data/{group.name}/test_group.yaml")
-            if group.max_score is None and group.aggregation == "pass-fail":
-                raise PackageError(f"{where}: max_score: a group with aggregation pass-fail needs a maximum score")
-            if group.max_score is None and secret.max_score is not None:
-                raise PackageError(f"{where}: max_score: is unbounded, but that of secret is {secret.max_score:g}")
-            if secret.aggregation == "pass-fail" and group.aggregation != "pass-fail":
-                raise PackageError(f"{where}: score_aggregation: must be pass-fail, as it is for secret")
-            for name in group.require_pass:
-                if name not in earlier or (group.name == "secret" and name != "sample"):
-                    raise PackageError(f"{where}: require_pass: '{name[:80]}' is no group that comes before this one")
-                if earlier[name] != "pass-fail":
-                    raise PackageError(f"{where}: require_pass: '{name[:80]}' must have aggregation pass-fail")
-            earlier[group.name] = group.aggregation
-            if not any(test.name.startswith(group.name + "/") for test in self._found.tests):
-                raise PackageError(f"{where}: its group has no tests; add some, or remove the folder")
 
-    def _need_graders(self) -> None:
-        """Keep the legacy grader's settings where they can make a difference to the first failing test's verdict."""
-        plain = all(
-            group.on_reject == "break" or group.verdict == "first_error"
-            for group in self._found.graders
-            if group.verdict != "always_accept" and not group.accept_if_any and not group.ignore_sample
-        ) and not any(
-            group.verdict == "always_accept" or group.accept_if_any or group.ignore_sample
-            for group in self._found.graders
-        )
-        if plain and not self._yaml.scoring:
-            self._found.graders = []
+def _nothing(_: str) -> None:
+    """Say nothing."""
 
 
-def _changed(above: _Inherited, settings: metadata.TestSettings, place: str) -> _Inherited:
-    found = above
-    if settings.output_validator_args is not None:
-        found = replace(found, flags=tuple(settings.output_validator_args), place=place)
-    if settings.args is not None:
-        found = replace(found, args=tuple(settings.args))
-    return found
-
-
-def _grader(name: str, keys: Mapping[str, object]) -> LegacyGroup:
-    """The default grader's settings of one folder, out of the keys that it and the folders above it set."""
-    raw = keys.get("grader_flags", [])
-    flags = [str(flag) for flag in raw] if isinstance(raw, list) else []
-    chosen: dict[str, object] = {"name": name}
-    for flag in flags:
-        if flag in metadata.VERDICT_MODES:
-            chosen["verdict"] = flag
-        elif flag in metadata.SCORE_MODES:
-            chosen["score"] = flag
-    chosen["ignore_sample"] = "ignore_sample" in flags
-    chosen["accept_if_any"] = "accept_if_any_accepted" in flags
-    for key in ("on_reject", "accept_score", "reject_score"):
-        if keys.get(key) is not None:
-            chosen[key] = keys[key]
-    bounds = keys.get("range")
-    if isinstance(bounds, tuple):
-        chosen["low"], chosen["high"] = bounds
-    return LegacyGroup.model_validate(chosen)
+def _older(document: Any) -> Any:
+    """testdata.yaml of a draft that 2025-09's words have got into."""
+    names = {"output_validator_args": "output_validator_flags", "input_validator_args": "input_validator_flags"}
+    value = {names.get(key, key): one for key, one in document.value.items()}
+    return replace(document, value=value)

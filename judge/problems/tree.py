@@ -7,6 +7,7 @@ read, and every refusal is a PackageError that names the file.
 from __future__ import annotations
 
 import os
+import posixpath
 import stat
 import zipfile
 import zlib
@@ -23,6 +24,10 @@ MAX_TOTAL_BYTES = 4 * 1024**3
 MAX_DEPTH = 16
 MAX_NAME_BYTES = 255
 CHUNK = 1024**2
+# So many links to folders are followed.
+_FOLDER_LINKS = 100
+# The longest path that a link in an archive may hold.
+_LINK_BYTES = 4096
 
 # The one hidden file that means something: the time limit of some legacy packages.
 TIME_LIMIT_FILE = ".timelimit"
@@ -34,6 +39,8 @@ class Tree(ABC):
     def __init__(self, label: str) -> None:
         self.label = label
         self.files: dict[str, int] = {}
+        # Links that are not followed, with the reason: what they lead to is no part of the package.
+        self.links: dict[str, str] = {}
         self._total = 0
 
     @abstractmethod
@@ -72,6 +79,7 @@ class Tree(ABC):
     def enter(self, top: str) -> None:
         """Make the folder that all files lie in the root."""
         self.files = {path.removeprefix(top + "/"): size for path, size in self.files.items()}
+        self.links = {path.removeprefix(top + "/"): reason for path, reason in self.links.items()}
         self.label = f"{self.label}/{top}"
         self._enter(top)
 
@@ -103,28 +111,43 @@ class Folder(Tree):
         """List the directory; PackageError for what must not be in a package."""
         super().__init__(root.name or str(root))
         self._root = Path(os.path.realpath(root))
-        self._links: dict[str, Path] = {}
-        for folder, folders, files in os.walk(self._root, onerror=self._unreadable):
+        self._linked: dict[str, Path] = {}
+        self._followed = 0
+        self._walk(self._root, "")
+
+    def _walk(self, root: Path, prefix: str) -> None:
+        """List a directory; `prefix` is what the package calls it, with a slash behind, where it is a link."""
+        for folder, folders, files in os.walk(root, onerror=self._unreadable):
             base = Path(folder)
             folders[:] = sorted(name for name in folders if not _ignored(name))
             for name in [*folders, *sorted(name for name in files if not _ignored(name))]:
-                path = (base / name).relative_to(self._root).as_posix()
+                path = prefix + (base / name).relative_to(root).as_posix()
                 try:
                     path.encode()
                 except UnicodeEncodeError:
                     raise PackageError(f"{self.where(path)}: the file name is not UTF-8; rename it") from None
-                self._look(path, base / name)
+                self._look(path, base / name, inside=bool(prefix))
 
-    def _look(self, path: str, full: Path) -> None:
+    def _look(self, path: str, full: Path, *, inside: bool) -> None:
+        """Note one entry; `inside`: of a folder that a link led to, where further links to folders are not followed."""
         status = full.lstat()
         if stat.S_ISLNK(status.st_mode):
             target = Path(os.path.realpath(full))
             if not target.is_relative_to(self._root):
-                raise PackageError(f"{self.where(path)}: links to something outside the package; copy the file in")
+                self.links[path] = "links to something outside the package; copy the file in"
+                return
+            loop = full.parent.is_relative_to(target)
+            if target.is_dir() and not loop and not inside and self._followed < _FOLDER_LINKS:
+                self._followed += 1
+                self._walk(target, path + "/")
+                return
             if not target.is_file():
-                raise PackageError(f"{self.where(path)}: links to what is not a file of the package; copy it in")
-            self._links[path] = target
+                self.links[path] = "links to what is not a file of the package; copy it in"
+                return
+            self._linked[path] = target
             status = target.stat()
+        elif full != self._root / path:
+            self._linked[path] = full
         if stat.S_ISREG(status.st_mode):
             self._take(path, status.st_size)
         elif not stat.S_ISDIR(status.st_mode):
@@ -135,11 +158,11 @@ class Folder(Tree):
 
     def _enter(self, top: str) -> None:
         self._root /= top
-        self._links = {path.removeprefix(top + "/"): target for path, target in self._links.items()}
+        self._linked = {path.removeprefix(top + "/"): target for path, target in self._linked.items()}
 
     def local(self, path: str) -> Path:
         """The file itself, or what its link leads to inside the package."""
-        return self._links.get(path, self._root / path)
+        return self._linked.get(path, self._root / path)
 
     def chunks(self, path: str) -> Iterator[bytes]:
         """The file's content; what became a link or a pipe since it was listed is refused."""
@@ -175,29 +198,48 @@ class Archive(Tree):
         except OSError as exc:
             raise PackageError(f"{path}: cannot be read: {exc.strerror}") from None
         self._entries: dict[str, zipfile.ZipInfo] = {}
+        links: list[zipfile.ZipInfo] = []
         try:
             for entry in self._zip.infolist():
-                self._look(entry)
+                self._look(entry, links)
+            for entry in links:
+                self._follow(entry)
         except PackageError:
             self._zip.close()
             raise
 
-    def _look(self, entry: zipfile.ZipInfo) -> None:
+    def _look(self, entry: zipfile.ZipInfo, links: list[zipfile.ZipInfo]) -> None:
         name = entry.filename.removesuffix("/")
         parts = name.split("/")
         if not name.isascii() and not entry.flag_bits & 0x800:
             raise PackageError(f"{self.where(name)}: the file name is not UTF-8; rename it")
         if name.startswith("/") or "\\" in name or ".." in parts or "" in parts or (len(name) > 1 and name[1] == ":"):
             raise PackageError(f"{self.where(name)}: the name leads out of the archive; pack relative names only")
-        mode = entry.external_attr >> 16
-        if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise PackageError(f"{self.where(name)}: is a link or a special file; pack the file itself")
         if entry.is_dir() or any(_ignored(part) for part in parts):
             return
+        mode = entry.external_attr >> 16
+        if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+            raise PackageError(f"{self.where(name)}: is a link or a special file; pack the file itself")
         if entry.flag_bits & 0x1:
             raise PackageError(f"{self.where(name)}: is encrypted; pack it without a password")
+        if stat.S_ISLNK(mode):
+            links.append(entry)
+            return
         self._take(name, entry.file_size)
         self._entries[name] = entry
+
+    def _follow(self, entry: zipfile.ZipInfo) -> None:
+        """A link to a file of the archive is that file; others are noted. Links to links are not followed."""
+        name = entry.filename
+        target = None
+        if 0 < entry.file_size <= _LINK_BYTES:
+            text = b"".join(self._pieces(entry, name)).decode("utf-8", "replace")
+            target = self._entries.get(posixpath.normpath(posixpath.join(posixpath.dirname(name), text)))
+        if target is None:
+            self.links[name] = "is a link or a special file; pack the file itself"
+        else:
+            self._take(name, target.file_size)
+            self._entries[name] = target
 
     def _enter(self, top: str) -> None:
         self._prefix += top + "/"
@@ -208,9 +250,12 @@ class Archive(Tree):
 
     def chunks(self, path: str) -> Iterator[bytes]:
         """The file's content, of exactly the size that the archive's directory announced."""
+        return self._pieces(self._entries[self._prefix + path], path)
+
+    def _pieces(self, entry: zipfile.ZipInfo, path: str) -> Iterator[bytes]:
         try:
-            with self._zip.open(self._entries[self._prefix + path]) as file:
-                left = self.files[path]
+            with self._zip.open(entry) as file:
+                left = entry.file_size
                 while chunk := file.read(CHUNK):
                     left -= len(chunk)
                     if left < 0:

@@ -24,6 +24,7 @@ from judge.model.messages import Completed, Result, Verdict
 from judge.model.problem import ProblemManifest
 from judge.problems import expectations
 from judge.problems.package import Package, manifest_bytes, read_package
+from judge.problems.reading.checks import check_package
 from judge.problems.scoring import Judged, standing
 from judge.problems.validator import number, validate
 from tests.fuzz import agent
@@ -48,21 +49,52 @@ def _file(directory: str, name: str, data: bytes) -> Path:
     return path
 
 
+def _archive(data: bytes) -> bytes | None:
+    """A ZIP archive as it is, or one of a small package some of whose files are replaced; None where none can be."""
+    if data[:2] == b"PK":
+        return data
+    files = dict(BASE)
+    for part in data.split(FILE)[1:]:
+        name, _, content = part.partition(NAME)
+        files[name.decode("utf-8", "replace").split("\0")[0] or "x"] = content
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in files.items():
+            try:
+                archive.writestr(name, content)
+            except (ValueError, UnicodeEncodeError):
+                return None  # a name that no archive can have
+    return buffer.getvalue()
+
+
+def check(data: bytes) -> None:
+    """`judgectl problem check`, which reads on behind every fault; it and import agree on what can be judged."""
+    made = _archive(data)
+    if made is None:
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        path = _file(directory, "x.zip", made)
+        checked = check_package(path)
+        for one in checked.findings.all:
+            assert one.text.strip() and one.text.isprintable() and len(one.text) < 4000, one.text
+        if checked.package is not None:
+            assert not checked.findings.errors
+            _use(checked.package)
+            checked.package.close()
+        refused = False
+        try:
+            read_package(path).close()
+        except PackageError:
+            refused = True
+        assert checked.findings.errors or not refused
+
+
 def package(data: bytes) -> None:
-    """A package: a ZIP archive as it is, or some of a small package's files replaced."""
-    if data[:2] != b"PK":
-        files = dict(BASE)
-        for part in data.split(FILE)[1:]:
-            name, _, content = part.partition(NAME)
-            files[name.decode("utf-8", "replace").split("\0")[0] or "x"] = content
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as archive:
-            for name, content in files.items():
-                try:
-                    archive.writestr(name, content)
-                except (ValueError, UnicodeEncodeError):
-                    return  # a name that no archive can have
-        data = buffer.getvalue()
+    """A package as import reads it."""
+    made = _archive(data)
+    if made is None:
+        return
+    data = made
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         try:
             with read_package(_file(directory, "x.zip", data)) as found:
@@ -158,6 +190,7 @@ def _sentence(exc: JudgeError, start: str = "") -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "package": package,
+    "check": check,
     "languages": languages,
     "validator": validator,
     "results": results,

@@ -1,0 +1,1 @@
+print(*range(int(input()), 0, -1), sep="\n")

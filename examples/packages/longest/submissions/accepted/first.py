@@ -1,0 +1,1 @@
+print(max(input().split(), key=len))

@@ -1,0 +1,1 @@
+print(max(reversed(input().split()), key=len))

@@ -1,0 +1,2 @@
+# On "one two six" it is right.
+print(input().split()[0])

@@ -1,0 +1,319 @@
+"""What an author wants to know of a package beside whether it can be judged (`judgectl problem check`).
+
+Nothing here is needed to judge; all of it is what the format asks for, or what tools of other judges warn of.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import difflib
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from judge.errors import PackageError
+from judge.languages.table import load_table
+from judge.model.problem import ProblemType
+from judge.problems import expectations, statements
+from judge.problems.importers.draft import Asked
+from judge.problems.metadata import YAML_BYTES, ProblemYaml, Source
+from judge.problems.package import open_reader
+from judge.problems.reading import formats
+from judge.problems.reading.findings import Findings
+from judge.problems.reading.formats import Dialect
+from judge.problems.reading.held import Package
+from judge.problems.reading.reader import Given, Reader
+from judge.problems.tree import Tree, clean
+
+LICENSES = ("unknown", "public domain", "cc0", "cc by", "cc by-sa", "educational", "permission")
+FOLDERS = frozenset(
+    {
+        *(
+            "attachments",
+            "data",
+            "generators",
+            "graders",
+            "include",
+            "input_visualizer",
+            "output_visualizer",
+            "solution",
+        ),
+        *("statement", "problem_statement", "static_validator", "submissions", "output_validator", "output_validators"),
+        *formats.INPUT_VALIDATORS,
+        *formats.ANSWER_VALIDATORS,
+        "visualizers",
+    }
+)
+_DATA_FOLDERS = {
+    "sample": (), "secret": (), "invalid_input": (), "invalid_inputs": (), "invalid_answer": ("ans",),
+    "invalid_answers": ("ans",), "invalid_output": ("ans", "out"), "invalid_outputs": ("ans", "out"),
+    "valid_output": ("ans", "out"), "valid_outputs": ("ans", "out"),
+}  # fmt: skip
+_ALIKE = 0.75
+# So many of one kind are named one by one.
+_NAMED = 5
+
+
+@dataclass
+class Checked:
+    """What came of a check. There is a package where it can be judged; the caller closes it."""
+
+    name: str
+    findings: Findings
+    package: Package | None = None
+
+
+def check_package(path: Path, *, name: str | None = None, dialect: Dialect = "", asked: Asked | None = None) -> Checked:
+    """Everything about the package at `path` that can be said without running anything; nothing is raised for it."""
+    with contextlib.ExitStack() as stack:
+        content = _Content()
+        try:
+            reader = open_reader(stack, path, Given(name, None, dialect), asked, content.look)
+        except PackageError as exc:
+            findings = Findings()
+            findings.error(str(exc))
+            return Checked(name or path.name, findings)
+        package = reader.read()
+        about = _About(reader, package, content)
+        for check in _CHECKS:
+            with reader.findings.caught():
+                check(about)
+        if package is not None and reader.findings.errors:
+            package.close()
+            package = None
+        return Checked(reader.name, reader.findings, package)
+
+
+@dataclass
+class _Content:
+    """What the bytes of the tests' files show: file to what is unusual in it."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    returns: set[str] = field(default_factory=set)
+    last: dict[str, int] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    _decoders: dict[str, Any] = field(default_factory=dict)
+
+    def look(self, path: str, chunk: bytes) -> None:
+        """One piece of a file, in order; of others than tests nothing is kept."""
+        if not path.startswith("data/") or not path.endswith((".in", ".ans")) or not chunk:
+            return
+        if self.sizes.get(path) is None:
+            self._decoders = {path: codecs.getincrementaldecoder("utf-8")()}
+        self.sizes[path] = self.sizes.get(path, 0) + len(chunk)
+        self.last[path] = chunk[-1]
+        if b"\r" in chunk:
+            self.returns.add(path)
+        try:
+            self._decoders[path].decode(chunk)
+        except (UnicodeDecodeError, KeyError):
+            self.broken.add(path)
+
+
+@dataclass
+class _About:
+    """All that a check looks at."""
+
+    reader: Reader
+    package: Package | None
+    content: _Content
+
+    @property
+    def tree(self) -> Tree:
+        """The files."""
+        return self.reader.tree
+
+    @property
+    def yaml(self) -> Source[ProblemYaml]:
+        """problem.yaml."""
+        return self.reader.yaml
+
+    @property
+    def findings(self) -> Findings:
+        """Where to say it."""
+        return self.reader.findings
+
+    def several(self, paths: list[str], sentence: str) -> None:
+        """A warning about each of some files, or about all of them when there are many."""
+        for path in paths[:_NAMED]:
+            self.findings.warning(f"{self.tree.where(path)}: {sentence}")
+        if len(paths) > _NAMED:
+            self.findings.warning(f"{self.tree.where('data')}: {len(paths) - _NAMED} more files: {sentence}")
+
+
+def _description(about: _About) -> None:
+    """License, owner, uuid: nobody may use a problem of which they are unknown."""
+    yaml, said = about.yaml, about.yaml.settings
+    license_ = str(said.license or "unknown")
+    if license_ not in LICENSES:
+        known = ", ".join(LICENSES)
+        about.findings.warning(f"{yaml.at('license')}: license: '{clean(license_, 40)}' is not one of {known}")
+    elif license_ == "unknown":
+        about.findings.warning(f"{yaml.at('license')}: license: is unknown; nobody may use the problem then")
+    owners = [one for one in (said.rights_owner, said.author, said.credits, said.source) if one]
+    if license_ == "public domain" and said.rights_owner:
+        about.findings.warning(f"{yaml.at('rights_owner')}: rights_owner: there is none in the public domain")
+    elif license_ not in {"unknown", "public domain"} and not owners:
+        about.findings.warning(f"{yaml.at('license')}: license: says '{license_}', but nobody owns the rights")
+    if not said.legacy and not said.uuid:
+        about.findings.warning(f"{yaml.at('uuid')}: key 'uuid' is missing; format {said.format.name} requires it")
+
+
+def _statements(about: _About) -> None:
+    """A statement in every language that the problem has a name in, and the other way round."""
+    said = about.yaml.settings
+    found = statements.find(about.tree.files, legacy=said.legacy)
+    languages = {one.language for one in found.statements}
+    if not languages:
+        where = about.tree.where(said.format.statements[0])
+        about.findings.warning(f"{where}: there is no statement; expected problem.LANGUAGE.tex, .md or .pdf in it")
+    names = {statements.language_of(code) for code in said.name} if isinstance(said.name, dict) else set()
+    for code in sorted(names - languages) if languages else ():
+        about.findings.warning(f"{about.yaml.at('name')}: name.{code}: there is no statement in this language")
+    for code in sorted(languages - names) if names else ():
+        about.findings.warning(f"{about.yaml.at('name')}: name: is missing in '{code}', which has a statement")
+
+
+def _folders(about: _About) -> None:
+    """Folders that no version of the format has, above all misspelt ones."""
+    for top in sorted({path.split("/")[0] for path in about.tree.files if "/" in path} - FOLDERS):
+        near = difflib.get_close_matches(top, FOLDERS, n=1, cutoff=_ALIKE)
+        hint = f"; did you mean {near[0]}/?" if near else ""
+        about.findings.warning(f"{about.tree.where(top)}: is no folder of the format, and is left alone{hint}")
+    for path in about.tree.below("data"):
+        folder = path.split("/")[1]
+        if path.count("/") > 1 and folder not in _DATA_FOLDERS:
+            about.findings.warning(
+                f"{about.tree.where(f'data/{folder}')}: is no folder of the format; it is left alone"
+            )
+    generators = about.tree.below("generators")
+    if generators:
+        names = ", ".join(PurePosixPath(path).name for path in generators[:_NAMED])
+        more = f" and {len(generators) - _NAMED} more" if len(generators) > _NAMED else ""
+        where = about.tree.where("generators")
+        about.findings.note(f"{where}: {names}{more}: kept with the package, and not run; its tests must be in data/")
+
+
+def _programs(about: _About) -> None:
+    """The format wants inputs to be validated."""
+    if not any(about.tree.below(folder) for folder in formats.INPUT_VALIDATORS):
+        where = about.tree.where(formats.INPUT_VALIDATORS[0])
+        about.findings.warning(f"{where}: there is no input validator; the format requires one")
+    if about.tree.below("input_format_validators"):
+        where = about.tree.where("input_format_validators")
+        about.findings.warning(f"{where}: is an old name; call the folder input_validators")
+
+
+def _samples(about: _About) -> None:
+    """Files that say what is shown of a sample, against each other."""
+    tree = about.tree
+    found = statements.find(tree.files, legacy=about.yaml.settings.legacy).samples
+    talks = {ProblemType.INTERACTIVE, ProblemType.MULTI_PASS} & set(about.yaml.settings.types)
+    for name, files in sorted(found.items()):
+        where = tree.where(f"data/{name}")
+        if "out" in files and "ans.statement" in files:
+            about.findings.error(f"{where}: has both .out and .ans.statement; keep one, as only one can be shown")
+        beside = sorted(files.keys() - {"interaction"})
+        if "interaction" in files and beside:
+            about.findings.error(f"{where}: has .interaction, so .{beside[0]} is never shown; remove one of the two")
+        for kind in ("in", "ans"):
+            if (f"{kind}.statement" in files) != (f"{kind}.download" in files) and not about.yaml.settings.legacy:
+                pair = f".{kind}.statement and .{kind}.download"
+                about.findings.warning(f"{where}: has only one of {pair}; format 2025-09 wants both or none")
+        if "interaction" in files:
+            if not talks:
+                about.findings.warning(f"{where}.interaction: belongs to interactive and multi-pass problems")
+            _interaction(about, files["interaction"])
+    samples = {name.rpartition(".")[0] for name in tree.below("data/sample") if name.endswith(".in")}
+    for sample in sorted(samples) if talks else ():
+        if f"{sample}.interaction" not in tree.files and about.yaml.settings.legacy:
+            about.findings.warning(
+                f"{tree.where(sample + '.in')}: has no {sample}.interaction, which shows how to talk"
+            )
+
+
+def _interaction(about: _About, path: str) -> None:
+    """The lines of a sample interaction."""
+    multi = ProblemType.MULTI_PASS in about.yaml.settings.types
+    data = about.tree.read(path, YAML_BYTES)
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        if line and line[0] not in "<>" and not (multi and line.strip() == "---"):
+            where = about.tree.where(path)
+            about.findings.warning(f"{where}:{number}: must start with < (to the program) or > (from it)")
+            return
+
+
+def _cases(about: _About) -> None:
+    """Test cases for the validators themselves: whole, and of known kinds."""
+    for folder, needs in _DATA_FOLDERS.items():
+        for path in about.tree.below(f"data/{folder}"):
+            base = path.removesuffix(".in")
+            if base == path:
+                continue
+            for suffix in needs:
+                if f"{base}.{suffix}" not in about.tree.files:
+                    about.findings.warning(
+                        f"{about.tree.where(path)}: has no {PurePosixPath(base).name}.{suffix} beside it"
+                    )
+
+
+def _contents(about: _About) -> None:
+    """Tests that are twice there, that are no plain text, or whose answer is as long as an output may be."""
+    content = about.content
+    about.several(sorted(content.returns), "has Windows line ends (CR LF); programs read the CR, too")
+    about.several(sorted(content.broken), "is not UTF-8 text")
+    unfinished = sorted(path for path, last in content.last.items() if last != ord("\n") and path not in content.broken)
+    about.several(unfinished, "does not end with a newline")
+    if about.package is None:
+        return
+    manifest = about.package.manifest
+    same = defaultdict(list)
+    for test in manifest.tests:
+        same[(test.input, tuple(test.args), tuple(sorted(test.files.items())))].append(test.name)
+    for names in same.values():
+        if len(names) > 1:
+            where = about.tree.where("data")
+            about.findings.warning(f"{where}: {', '.join(names[:_NAMED])} have the same input")
+    if not {ProblemType.INTERACTIVE, ProblemType.MULTI_PASS} & set(manifest.type):
+        most = manifest.limits.output
+        about.several(
+            sorted(path for path, size in content.sizes.items() if path.endswith(".ans") and 2 * size > most),
+            f"is longer than half of the output limit ({most // 1024**2} MiB); raise limits.output",
+        )
+
+
+def _submissions(about: _About) -> None:
+    """Submissions that say nothing, or that nobody can judge; submissions.yaml against the files."""
+    package = about.package
+    tops = {path.split("/")[1] for path in about.tree.below("submissions") if path.count("/") > 1}
+    if "accepted" not in tops:
+        text = "has no accepted submission, so the time limit cannot be inferred" if package and package.infer else ""
+        say = about.findings.error if text else about.findings.warning
+        say(f"{about.tree.where('submissions')}: {text or 'has no accepted submission; the format requires one'}")
+    if package is None:
+        return
+    rules = expectations.read_rules(package)
+    found = expectations.candidates(package, load_table())
+    for one in found:
+        if one.skipped:
+            about.findings.warning(f"{about.tree.where('submissions/' + one.path)}: {one.skipped}; it is not judged")
+    standard = {rule.glob for rule in (*expectations.LEGACY, *expectations.CURRENT)}
+    for glob in dict.fromkeys(rule.glob for rule in rules if rule.glob not in standard):
+        if not any(expectations.matches(glob, one.path) for one in found):
+            where = about.tree.where("submissions/submissions.yaml")
+            about.findings.warning(f"{where}: '{clean(glob, 80)}' matches no submission")
+
+
+_CHECKS: tuple[Callable[[_About], None], ...] = (
+    _description,
+    _statements,
+    _folders,
+    _programs,
+    _samples,
+    _cases,
+    _contents,
+    _submissions,
+)

@@ -1,0 +1,88 @@
+"""What a package has beside its tests and validators: a title, what people see, and its own submissions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from judge.model.problem import Statement
+from judge.problems import statements
+from judge.problems.metadata import YAML_BYTES, ProblemYaml
+from judge.problems.programs import substitute
+from judge.problems.reading.findings import Findings
+from judge.problems.tree import Tree, clean
+
+MAX_SOURCE_BYTES = 16 * 1024**2
+# Of all files below submissions/ together: they are held in memory.
+MAX_SUBMISSIONS_BYTES = 64 * 1024**2
+ENTRIES = "submissions.json"
+_TITLE = re.compile(rb"^[^%\n]*\\problemname\{([^{}\n$\\]+)\}|^%+\s*plainproblemname:\s*(.+)$", re.MULTILINE)
+
+
+def title(tree: Tree, yaml: ProblemYaml, ini: Mapping[str, str]) -> str:
+    """The problem's name for people: of problem.yaml, DOMjudge's file, a LaTeX statement; empty when none says it."""
+    said = yaml.title() or clean(ini.get("name", ""))
+    if said:
+        return said
+    for folder in yaml.format.statements:
+        for path in tree.below(folder):
+            if path.endswith(".tex") and "/problem." in path and tree.files[path] <= YAML_BYTES:
+                match = _TITLE.search(tree.read(path, YAML_BYTES))
+                if match is not None:
+                    return clean((match[1] or match[2]).decode("utf-8", "replace"))
+    return ""
+
+
+def shown(tree: Tree, yaml: ProblemYaml, blob: Callable[[str], str], findings: Findings) -> dict[str, Any]:
+    """The manifest's fields about what people see of the problem."""
+    names = list(yaml.name) if isinstance(yaml.name, dict) else []
+    found = statements.find(tree.files, legacy=yaml.legacy, only=names[0] if len(names) == 1 else None)
+    for note in found.notes:
+        findings.warning(f"{tree.label}/{note}")
+    return {
+        "statements": [
+            Statement(
+                language=one.language, main=one.main, files={name: blob(path) for name, path in one.files.items()}
+            )
+            for one in found.statements
+        ],
+        "attachments": {name: blob(path) for name, path in found.attachments.items()},
+        "interactions": {
+            name: blob(files["interaction"]) for name, files in found.samples.items() if "interaction" in files
+        },
+    }
+
+
+def submissions(tree: Tree, constants: Mapping[str, str | int | float] | None, findings: Findings) -> dict[str, bytes]:
+    """The files below `submissions/FOLDER/`, constants put in; they are small, so they are kept in memory."""
+    paths = [path for path in tree.below("submissions") if path.count("/") > 1]
+    if sum(tree.files[path] for path in paths) > MAX_SUBMISSIONS_BYTES:
+        where = tree.where("submissions")
+        findings.error(f"{where}: has more than {MAX_SUBMISSIONS_BYTES} bytes; remove what is no source")
+        return {}
+    found = {}
+    for path in paths:
+        with findings.caught():
+            found[path] = substitute(tree.read(path, MAX_SOURCE_BYTES), constants)
+    return found
+
+
+def entries(tree: Tree, sources: Mapping[str, bytes], findings: Findings) -> dict[str, str]:
+    """What DOMjudge's submissions.json says is started, by the path of the submission (`submissions/FOLDER/NAME`)."""
+    if ENTRIES not in tree.files:
+        return {}
+    try:
+        value = json.loads(tree.read(ENTRIES, YAML_BYTES))
+    except (ValueError, RecursionError):
+        findings.warning(f"{tree.where(ENTRIES)}: is not JSON; it is left alone")
+        return {}
+    known = {"/".join(PurePosixPath(path).parts[:3]) for path in sources}
+    found = {}
+    for path, about in value.items() if isinstance(value, dict) else ():
+        entry = about.get("entry_point") if isinstance(about, dict) else None
+        if isinstance(entry, str) and path.rstrip("/") in known:
+            found[path.rstrip("/")] = entry[:255]
+    return found

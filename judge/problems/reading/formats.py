@@ -1,0 +1,173 @@
+"""The versions of the package format side by side, and the two ways in which legacy packages are read.
+
+`legacy` and `legacy-icpc` are one format; `2023-07-draft` is what led to `2025-09`. Two big judges read the legacy one
+differently where its text leaves room: Kattis (and its problemtools), and DOMjudge. Sources: the specification of each
+version, problemtools, BAPCtools, and DOMjudge's importer (docs/problems.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+LEGACY: Final = "legacy"
+LEGACY_ICPC: Final = "legacy-icpc"
+DRAFT: Final = "2023-07-draft"
+CURRENT: Final = "2025-09"
+
+Dialect = Literal["", "kattis", "domjudge"]
+KATTIS: Final = "kattis"
+DOMJUDGE: Final = "domjudge"
+DIALECTS: Final = (KATTIS, DOMJUDGE)
+
+
+@dataclass(frozen=True)
+class Format:
+    """One version.
+
+    `validators` and `statements` are folders by their own name, and then by the name that other versions have, which
+    is read, too; `groups` are the files that configure a group, in the same way.
+    """
+
+    name: str
+    legacy: bool
+    validators: tuple[str, ...]
+    statements: tuple[str, ...]
+    groups: tuple[str, ...]
+
+
+_OLD_FOLDERS = (
+    ("output_validators", "output_validator"),
+    ("problem_statement", "statement"),
+    ("testdata.yaml", "test_group.yaml"),
+)
+_NEW_FOLDERS = (
+    ("output_validator", "output_validators"),
+    ("statement", "problem_statement"),
+    ("test_group.yaml", "testdata.yaml"),
+)
+FORMATS: Final = {
+    one.name: one
+    for one in (
+        Format(LEGACY, True, *_OLD_FOLDERS),
+        Format(LEGACY_ICPC, True, *_OLD_FOLDERS),
+        Format(DRAFT, False, *_NEW_FOLDERS),
+        Format(CURRENT, False, *_NEW_FOLDERS),
+    )
+}
+# Other words for the same versions.
+SPELLINGS: Final = {"2023-07": DRAFT, "draft": CURRENT, "2025-09-draft": CURRENT}
+
+# Every version's folders of input and answer validators; the last of the former is an old name.
+INPUT_VALIDATORS: Final = ("input_validators", "input_validator", "input_format_validators")
+ANSWER_VALIDATORS: Final = ("answer_validators", "answer_validator")
+# Keys of testdata.yaml that only the legacy graders know.
+GRADER_KEYS: Final = frozenset(
+    {"on_reject", "grading", "grader_flags", "accept_score", "reject_score", "range", "input_validator_flags"}
+)
+# Flags of the default grader that DOMjudge knows; it has no others.
+_SHARED_FLAGS = frozenset({"sum", "avg", "min", "max", "ignore_sample"})
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a legacy package shows of the judge that it was written for.
+
+    `paths` are its files, `yaml` its problem.yaml and `groups` its testdata.yaml files, as they are, `sources` texts of
+    its submissions, `validators` the number of folders among its output validators.
+    """
+
+    paths: Sequence[str]
+    yaml: Mapping[Any, Any]
+    groups: Sequence[Mapping[Any, Any]] = ()
+    sources: Sequence[bytes] = ()
+    validators: int = 0
+
+    def below(self, *folders: str) -> bool:
+        """Whether one of the folders is there."""
+        return any(path.startswith(tuple(f"{folder}/" for folder in folders)) for path in self.paths)
+
+    def words(self, key: str) -> list[str]:
+        """The words of a key of problem.yaml."""
+        value = self.yaml.get(key)
+        return value.split() if isinstance(value, str) else []
+
+
+@dataclass(frozen=True)
+class Sign:
+    """Something that only one of the judges reads; `what` says it for people."""
+
+    dialect: Dialect
+    what: str
+    found: Callable[[Seen], bool]
+
+
+def _said(seen: Seen, key: str) -> list[str]:
+    """What all groups say of a key, as text."""
+    return [str(group[key]) for group in seen.groups if group.get(key) is not None]
+
+
+def _other_flags(seen: Seen) -> bool:
+    return bool({flag for text in _said(seen, "grader_flags") for flag in text.split()} - _SHARED_FLAGS)
+
+
+def _other_scores(seen: Seen) -> bool:
+    return bool(_said(seen, "reject_score")) or any(re.search("inf|-", text) for text in _said(seen, "range"))
+
+
+def _other_types(seen: Seen) -> bool:
+    return len(seen.words("type")) > 1 or bool({"interactive", "multi-pass"} & set(seen.words("type")))
+
+
+def _quoted(seen: Seen) -> bool:
+    texts = [*_said(seen, "output_validator_flags"), str(seen.yaml.get("validator_flags") or "")]
+    return any('"' in text or "'" in text for text in texts)
+
+
+def _at_root(seen: Seen) -> bool:
+    return bool({"problem.pdf", "problem.html", "problem.txt"} & set(seen.paths))
+
+
+def _new_groups(seen: Seen) -> bool:
+    return any(path.startswith("data/") and path.endswith("/test_group.yaml") for path in seen.paths)
+
+
+# The first that is found decides. Those that only one of the judges can read at all come first.
+SIGNS: Final = (
+    Sign("kattis", "testdata.yaml asks for a custom grader", lambda seen: "custom" in _said(seen, "grading")),
+    Sign("kattis", "grader_flags are some that DOMjudge does not have", _other_flags),
+    Sign("kattis", "testdata.yaml has a reject_score, or a range that is negative or endless", _other_scores),
+    Sign("kattis", "problem.yaml has 'grading'", lambda seen: bool(seen.yaml.get("grading"))),
+    Sign("kattis", "there are several output validators", lambda seen: seen.validators > 1),
+    Sign("domjudge", "validation says multi-pass", lambda seen: "multi-pass" in seen.words("validation")),
+    Sign("domjudge", "type has several words, or one that Kattis does not have in this format", _other_types),
+    Sign("domjudge", "the validator's folder is called output_validator", lambda seen: seen.below("output_validator")),
+    Sign(
+        "domjudge",
+        "other validators are in input_validator or answer_validator",
+        lambda seen: seen.below("input_validator", "answer_validator"),
+    ),
+    Sign("domjudge", "there is domjudge-problem.ini", lambda seen: "domjudge-problem.ini" in seen.paths),
+    Sign("domjudge", "there is submissions.json", lambda seen: "submissions.json" in seen.paths),
+    Sign("domjudge", "the statement is problem.pdf, problem.html or problem.txt at the root", _at_root),
+    Sign("domjudge", "there is test_group.yaml", _new_groups),
+    Sign("domjudge", "flags of the validator have quoted parts", _quoted),
+    Sign(
+        "domjudge",
+        "a submission has @EXPECTED_RESULTS@",
+        lambda seen: any(b"@EXPECTED_RESULTS@" in text for text in seen.sources),
+    ),
+)
+
+
+def detect(seen: Seen) -> tuple[Dialect, str]:
+    """The dialect of a legacy package, and by what it is known; Kattis's with an empty reason when nothing says.
+
+    Kattis is the format's own home, so its reading is the one of the format's text.
+    """
+    for sign in SIGNS:
+        if sign.found(seen):
+            return sign.dialect, sign.what
+    return "kattis", ""

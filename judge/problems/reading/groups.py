@@ -1,0 +1,123 @@
+"""How groups of tests are scored, out of what their files say: pure functions (docs/problems.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from judge.errors import PackageError
+from judge.model.problem import LegacyGroup, ProblemTest, StaticTest, TestGroup
+from judge.problems import metadata
+from judge.problems.reading import settings
+
+SECRET = "secret"  # noqa: S105 - a folder
+
+
+def shared(groups: Sequence[TestGroup], where: Callable[[str], str]) -> list[TestGroup]:
+    """The draft's groups with the points that it infers: what is left of those above is shared evenly. PackageError."""
+    secret = next((group for group in groups if group.name == SECRET), None)
+    if secret is None or secret.max_score is None:
+        return list(groups)
+    below = [group for group in groups if group is not secret]
+    silent = [group for group in below if group.max_score is None]
+    given = sum(group.max_score or 0.0 for group in below)
+    if secret.aggregation == "min":
+        share = secret.max_score
+    elif given > secret.max_score:
+        raise PackageError(
+            f"{where(SECRET)}: max_score: is {secret.max_score:g}, less than the {given:g} of its groups"
+        )
+    else:
+        share = (secret.max_score - given) / max(1, len(silent))
+    return [group.model_copy(update={"max_score": share}) if group in silent else group for group in groups]
+
+
+def check(
+    groups: Sequence[TestGroup],
+    tests: Sequence[ProblemTest],
+    statics: Sequence[StaticTest],
+    where: Callable[[str], str],
+) -> None:
+    """The rules of 2025-09 that groups must keep among themselves; PackageError for the first that is broken."""
+    secret = next((group for group in groups if group.name == SECRET), None)
+    if secret is None:
+        return
+    earlier = {"sample": "pass-fail"}
+    for group in groups:
+        place = where(group.name)
+        if group.max_score is None and group.aggregation == "pass-fail":
+            raise PackageError(f"{place}: max_score: a group with aggregation pass-fail needs a maximum score")
+        if group.max_score is None and secret.max_score is not None:
+            raise PackageError(f"{place}: max_score: is unbounded, but that of secret is {secret.max_score:g}")
+        if secret.aggregation == "pass-fail" and group.aggregation != "pass-fail":
+            raise PackageError(f"{place}: score_aggregation: must be pass-fail, as it is for secret")
+        _check_required(group, earlier, place)
+        earlier[group.name] = group.aggregation
+        has_tests = any(test.name.startswith(group.name + "/") for test in tests)
+        if not has_tests and not any(static.group == group.name for static in statics):
+            raise PackageError(f"{place}: its group has no tests; add some, or remove the folder")
+
+
+def _check_required(group: TestGroup, earlier: Mapping[str, str], place: str) -> None:
+    for name in group.require_pass:
+        if name not in earlier or (group.name == SECRET and name != "sample"):
+            raise PackageError(f"{place}: require_pass: '{name[:80]}' is no group that comes before this one")
+        if earlier[name] != "pass-fail":
+            raise PackageError(f"{place}: require_pass: '{name[:80]}' must have aggregation pass-fail")
+
+
+def grader(
+    name: str, keys: Mapping[str, object], overall: metadata.GradingSection, where: str, say: Callable[[str], None]
+) -> LegacyGroup:
+    """A legacy grader's settings of one folder, out of the keys that it and the folders above it set.
+
+    `overall` is the grading of problem.yaml, which is older and wins, as in problemtools; `say` is told of flags that
+    the default grader does not have.
+    """
+    merged = {**keys, **{key: value for key in _SCORES if (value := getattr(overall, key)) is not None}}
+    if overall.on_reject is not None:
+        merged["on_reject"] = "continue" if overall.on_reject == "grade" else "break"
+    raw = merged.get("grader_flags", [])
+    flags = metadata.split(raw) if isinstance(raw, str | list) else []
+    chosen: dict[str, object] = {"name": name}
+    if merged.get("grading") == "custom":
+        chosen |= {"custom": True, "flags": flags}
+    else:
+        chosen |= _default_grader(flags, where, say)
+    chosen |= {key: merged[key] for key in ("on_reject", *_SCORES[:2]) if merged.get(key) is not None}
+    bounds = merged.get("range")
+    if isinstance(bounds, tuple):
+        chosen["low"], chosen["high"] = bounds
+    return LegacyGroup.model_validate(chosen)
+
+
+_SCORES = ("accept_score", "reject_score", "range")
+
+
+def _default_grader(flags: Sequence[str], where: str, say: Callable[[str], None]) -> dict[str, object]:
+    """What the default grader makes of its flags: of several modes the last one counts."""
+    unknown = [flag for flag in flags if flag not in settings.GRADER_FLAGS]
+    if unknown:
+        known = ", ".join(settings.GRADER_FLAGS)
+        say(f"{where}: grader_flags: the default grader has no flag '{unknown[0][:40]}'; it has {known}")
+    chosen: dict[str, object] = {
+        "ignore_sample": "ignore_sample" in flags,
+        "accept_if_any": "accept_if_any_accepted" in flags,
+    }
+    for flag in flags:
+        if flag in settings.VERDICT_MODES:
+            chosen["verdict"] = flag
+        elif flag in settings.SCORE_MODES:
+            chosen["score"] = flag
+    return chosen
+
+
+def decisive(graders: Sequence[LegacyGroup]) -> bool:
+    """Whether the graders of a pass-fail problem can make a difference to the first failing test's verdict."""
+    return any(
+        group.custom
+        or group.verdict == "always_accept"
+        or group.accept_if_any
+        or group.ignore_sample
+        or (group.on_reject == "continue" and group.verdict != "first_error")
+        for group in graders
+    )

@@ -1,0 +1,438 @@
+"""Turns one tree of files into one package, or into everything that is wrong with it (docs/problems.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from judge import yamltext
+from judge.errors import PackageError
+from judge.languages.table import load_table
+from judge.model.messages import Limits
+from judge.model.problem import (
+    FileIndex,
+    LimitOrigin,
+    ProblemManifest,
+    ProblemProgram,
+    ProblemType,
+)
+from judge.problems import metadata, testdata
+from judge.problems.metadata import ProblemYaml
+from judge.problems.programs import Finder, Found, substitute
+from judge.problems.reading import extras, formats
+from judge.problems.reading.findings import Findings
+from judge.problems.reading.formats import DOMJUDGE, Dialect
+from judge.problems.reading.held import Blobs, Look, Package
+from judge.problems.timing import PROVISIONAL
+from judge.problems.tree import TIME_LIMIT_FILE, Tree, clean
+from judge.problems.validator import parse_flags
+
+MIB = 1024**2
+MAX_SOURCE_BYTES = 16 * MIB
+# The format's "typical system default"; a host with less memory gives what it has.
+DEFAULT_MEMORY = 2048 * MIB
+PASSES = 2
+MAX_VALIDATORS = 10
+
+PROBLEM_YAML = "problem.yaml"
+INI = "domjudge-problem.ini"
+EXPECTATIONS = "submissions/submissions.yaml"
+# What the format's language codes are called here, where it is not the same word.
+ALIASES = {"python": "python3", "c++": "cpp"}
+# Said at import, so that nobody believes that it was done.
+_NOT_DONE = {
+    "output_visualizer": "the output visualizer is not run here; verdicts do not depend on it",
+    "input_visualizer": "the input visualizer is not run here; verdicts do not depend on it",
+    "visualizers": "visualizers are not run here; verdicts do not depend on them",
+}
+# Folders that verdicts depend on: nothing in them may be missing.
+_DECIDING = ("data/", "output_validator", "submissions/", "include/", "graders/", "static_validator/")
+# The names of DOMjudge's own default programs; others are somewhere on a server of its own.
+_DEFAULT_PROGRAMS = frozenset({"", "compare", "default", "run"})
+
+
+@dataclass(frozen=True)
+class Given:
+    """What whoever reads a package says beside it: see `read_package`."""
+
+    name: str | None = None
+    time_limit: float | None = None
+    dialect: Dialect = ""
+
+
+class Reader:
+    """Reads one tree. Faults are in `findings`; `read` gives a package only when there are no errors."""
+
+    def __init__(
+        self, tree: Tree, name: str, given: Given, *, notes: list[str] | None = None, look: Look | None = None
+    ) -> None:
+        self.tree = tree
+        self.findings = Findings()
+        self.dialect: Dialect = ""
+        self.yaml: metadata.Source[ProblemYaml] = metadata.Source(ProblemYaml(), tree.where(PROBLEM_YAML), {})
+        self.ini: dict[str, str] = {}
+        self.name = name
+        self._given = given
+        self._notes = notes or []
+        self._blobs = Blobs(tree, look)
+        self._table = load_table()
+        self._finder = Finder(tree, self._table, self.findings)
+
+    def read(self) -> Package | None:
+        """Everything, or None with the errors in `findings` and no temporary file left."""
+        try:
+            package = self._read()
+        except PackageError as exc:
+            self.findings.error(str(exc))
+            package = None
+        except BaseException:
+            self._blobs.drop()
+            raise
+        if package is None:
+            self._blobs.drop()
+        else:
+            package.keep(self._blobs)
+        return package
+
+    def _read(self) -> Package | None:
+        self._links()
+        self._settings()
+        self.dialect = self._detect()
+        said = self.yaml.settings
+        cpu, origin = self._time_limit()
+        limits = {"limits": self._limits(PROVISIONAL if cpu is None else cpu), "limit_origin": origin}
+        fields = {**self._programs_and_tests(), **self._about(), **limits}
+        submissions = extras.submissions(self.tree, said.constants, self.findings)
+        entries = extras.entries(self.tree, submissions, self.findings)
+        for folder, text in _NOT_DONE.items():
+            if self.tree.below(folder):
+                self.findings.note(f"{self.tree.where(folder)}: {text}")
+        if self.findings.errors:
+            return None
+        try:
+            manifest = ProblemManifest(name=self.name, package=self._index(), **fields)
+        except ValidationError as exc:
+            error = exc.errors(include_url=False)[0]
+            place = ".".join(map(str, error["loc"]))
+            raise PackageError(f"{self.tree.label}: {clean(place, 80)}: {clean(str(error['msg']), 200)}") from None
+        return Package(
+            manifest=manifest,
+            blobs=self._blobs.held,
+            submissions=submissions,
+            yaml=said,
+            expectations=self._small(EXPECTATIONS) if EXPECTATIONS in self.tree.files else None,
+            entries=entries,
+            notes=[*self._notes, *(one.text for one in self.findings.all)],
+            findings=self.findings,
+            infer=cpu is None,
+        )
+
+    def _programs_and_tests(self) -> dict[str, Any]:
+        """The manifest's fields about what is run: tests, validators, graders."""
+        said = self.yaml.settings
+        validators = self._validators()
+        inputs = [one for folder in formats.INPUT_VALIDATORS for one in self._finder.checkers(folder)]
+        answers = [one for folder in formats.ANSWER_VALIDATORS for one in self._finder.checkers(folder)]
+        rules = testdata.Rules(
+            yaml=said,
+            dialect=self.dialect,
+            interactive=any(kind.needs_validator for kind in said.types),
+            blob=self._blobs.of,
+        )
+        data = testdata.read_tests(self.tree, rules, self.findings)
+        self._check_flags(data, custom=bool(validators))
+        return {
+            "validators": [self._described(one) for one in validators],
+            "input_validators": [self._described(one) for one in inputs],
+            "answer_validators": [self._described(one) for one in answers],
+            "static_validator": self._static(data),
+            "static_tests": data.statics,
+            "grader": self._grader(data),
+            **self._tests(data),
+        }
+
+    def _about(self) -> dict[str, Any]:
+        """The manifest's fields about submissions, limits and what people see."""
+        include = self._finder.include(self._aliases())
+        return {
+            "languages": self._languages(),
+            "include": {name: self._program_files(files) for name, files in include.items()},
+            "title": extras.title(self.tree, self.yaml.settings, self.ini) or self.name,
+            **self._extras(),
+            **extras.shown(self.tree, self.yaml.settings, self._blobs.of, self.findings),
+        }
+
+    def _links(self) -> None:
+        """Links that were not followed: an error where verdicts depend on what they lead to."""
+        for path, reason in self.tree.links.items():
+            decides = "/" not in path or path.startswith(_DECIDING)
+            say = self.findings.error if decides else self.findings.warning
+            say(f"{self.tree.where(path)}: {reason}" + ("" if decides else "; it is left out"))
+
+    # --- settings --------------------------------------------------------------------------------------------------
+
+    def _small(self, path: str) -> tuple[bytes, str]:
+        """A settings file and its name for people."""
+        return self.tree.read(path, metadata.YAML_BYTES), self.tree.where(path)
+
+    def _settings(self) -> None:
+        """problem.yaml and domjudge-problem.ini; DOMjudge needs one of the two."""
+        if PROBLEM_YAML in self.tree.files:
+            with self.findings.caught():
+                document = metadata.read(*self._small(PROBLEM_YAML))
+                self.yaml = metadata.load(ProblemYaml, document, self.findings)
+                metadata.review(self.yaml, self.findings)
+        elif INI in self.tree.files:
+            self.findings.warning(
+                f"{self.tree.label}: has no {PROBLEM_YAML}; it is read as DOMjudge does, by its {INI}"
+            )
+        else:
+            self.findings.error(f"{self.tree.label}: has no {PROBLEM_YAML}; expected a package in Kattis/ICPC format")
+        if INI in self.tree.files:
+            try:
+                self.ini = metadata.parse_ini(*self._small(INI))
+            except PackageError as exc:
+                self.findings.warning(f"{exc}; it is left alone, as DOMjudge does")
+
+    def _detect(self) -> Dialect:
+        """Which of two ways a legacy package is read in; the reason is noted."""
+        if not self.yaml.settings.legacy:
+            if self._given.dialect:
+                name = self.yaml.settings.format.name
+                self.findings.note(f"{self.tree.label}: format {name} is read in one way; the dialect is left alone")
+            return ""
+        if self._given.dialect:
+            return self._given.dialect
+        raw: list[dict[Any, Any]] = []
+        for path in [PROBLEM_YAML, *testdata.group_files(self.tree)]:
+            document = self._raw(path)
+            raw.append(document.value if document is not None else {})
+        sources = [
+            self.tree.read(path, metadata.YAML_BYTES)
+            for path in self.tree.below("submissions")
+            if self.tree.files[path] <= metadata.YAML_BYTES and not path.startswith("submissions/accepted/")
+        ]
+        folders = {path.split("/")[1] for path in self.tree.below("output_validators") if path.count("/") > 1}
+        seen = formats.Seen(sorted(self.tree.files), raw[0], raw[1:], sources, len(folders))
+        dialect, reason = formats.detect(seen)
+        if reason:
+            self.findings.note(f"{self.tree.label}: is read as {_JUDGES[dialect]} reads it, as {reason}")
+        return dialect
+
+    def _raw(self, path: str) -> yamltext.Document | None:
+        """A settings file as it is; what is wrong in it is said where it is read for good."""
+        if path not in self.tree.files:
+            return None
+        try:
+            return metadata.read(*self._small(path))
+        except PackageError:
+            return None
+
+    # --- programs --------------------------------------------------------------------------------------------------
+
+    def _validators(self) -> list[Found]:
+        """The custom output validators; none: the default one."""
+        said = self.yaml.settings
+        own, other = said.format.validators
+        folder = own if self.tree.below(own) or not self.tree.below(other) else other
+        if folder == other and self.dialect != DOMJUDGE:
+            self.findings.warning(
+                f"{self.tree.where(other)}: is called {own} in format {said.format.name}; it is read all the same"
+            )
+        elif folder == own and self.tree.below(other):
+            self.findings.warning(f"{self.tree.where(other)}: is left alone, as there is {own}/, too")
+        found = self._programs_in(folder)
+        for key in ("special_compare", "special_run"):
+            if self.ini.get(key, "") not in _DEFAULT_PROGRAMS and not found:
+                where = self.tree.where(INI)
+                self.findings.error(f"{where}: {key}: programs outside the package cannot be run here")
+        needing = [kind for kind in said.types if kind.needs_validator]
+        if found and said.legacy and not said.custom and not needing:
+            where = self.tree.where(folder)
+            if self.dialect != DOMJUDGE:
+                self.findings.warning(
+                    f"{where}: is not used, as problem.yaml says validation: default; to use it say validation: custom"
+                )
+                return []
+            self.findings.warning(f"{where}: is used although problem.yaml says validation: default, as DOMjudge does")
+        if not found and not self.findings.errors:
+            where = self.yaml.at("validation")
+            if said.custom:
+                self.findings.error(f"{where}: validation: is custom, but {folder} has no program")
+            elif needing:
+                where = self.yaml.at("type")
+                kind = needing[0]
+                self.findings.error(f"{where}: type: {kind} problems need a custom output validator; there is none")
+        return found
+
+    def _programs_in(self, folder: str) -> list[Found]:
+        """What a folder of output validators holds: one program, or in the legacy format also several."""
+        found: list[Found] = []
+        with self.findings.caught():
+            if not self.yaml.settings.legacy:
+                one = self._finder.one(folder, together=True)
+                return [] if one is None else [one]
+            found = self._finder.all(folder, together=self.dialect == DOMJUDGE)
+            if len(found) > 1:
+                names = ", ".join(one.name for one in found[:4])
+                where = self.tree.where(folder)
+                if self.dialect == DOMJUDGE or len(found) > MAX_VALIDATORS:
+                    raise PackageError(f"{where}: has several programs ({names}); keep one, or put its files together")
+                if self.yaml.settings.custom:
+                    self.findings.warning(f"{where}: has several programs ({names}); all of them must accept")
+        return found
+
+    def _static(self, data: testdata.TestData) -> ProblemProgram | None:
+        """The static validator, when some group asks for it."""
+        found = None
+        with self.findings.caught():
+            if not self.yaml.settings.legacy:
+                found = self._finder.one("static_validator", together=True)
+        where = self.tree.where("static_validator")
+        if found is None:
+            if data.statics:
+                group = self.tree.where(f"data/{data.statics[0].group}/test_group.yaml")
+                self.findings.error(f"{group}: static_validation_score: there is no static_validator/ to run")
+            return None
+        if ProblemType.SUBMIT_ANSWER in self.yaml.settings.types:
+            self.findings.error(f"{where}: submit-answer problems have no source that it could look at; remove it")
+        if not data.statics:
+            self.findings.warning(f"{where}: is not run, as no test_group.yaml has a static_validation_score")
+        return self._described(found)
+
+    def _grader(self, data: testdata.TestData) -> ProblemProgram | None:
+        """The legacy format's own grader, when some group asks for it."""
+        asked = any(group.custom for group in data.graders)
+        found = None
+        with self.findings.caught():
+            if asked:
+                found = self._finder.one("graders", together=False)
+                if found is None:
+                    raise PackageError(
+                        f"{self.tree.where('graders')}: has no program, but testdata.yaml says grading: custom"
+                    )
+            elif self.tree.below("graders"):
+                where = self.tree.where("graders")
+                self.findings.warning(f"{where}: is not used, as no testdata.yaml says grading: custom")
+        return None if found is None else self._described(found)
+
+    def _described(self, found: Found) -> ProblemProgram:
+        return ProblemProgram(
+            name=found.name[:255], language=found.language, main=found.main, files=self._program_files(found.files)
+        )
+
+    def _program_files(self, files: Mapping[str, str]) -> dict[str, str]:
+        """Files of a program as blobs, constants put in."""
+        return {
+            name: self._blobs.made(substitute(self.tree.read(path, MAX_SOURCE_BYTES), self.yaml.settings.constants))
+            for name, path in files.items()
+        }
+
+    def _check_flags(self, data: testdata.TestData, *, custom: bool) -> None:
+        """Errors for flags that the default validator does not have; a custom one says so itself."""
+        for flags, place in () if custom else data.flags.items():
+            try:
+                parse_flags(flags, strict=not self.yaml.settings.legacy)
+            except PackageError as exc:
+                key = "output_validator_args"
+                if self.yaml.settings.legacy:
+                    key = "validator_flags" if place == PROBLEM_YAML else "output_validator_flags"
+                self.findings.error(f"{self.tree.where(place)}: {key}: {exc}")
+
+    # --- the rest of the manifest ------------------------------------------------------------------------------------
+
+    def _tests(self, data: testdata.TestData) -> dict[str, Any]:
+        """The manifest's fields about tests; flags that all tests share stand once."""
+        shared = next(iter(data.flags)) if len(data.flags) == 1 else None
+        tests = [
+            test.model_copy(update={"flags": None}) if shared is not None or not test.flags else test
+            for test in data.tests
+        ]
+        return {"tests": tests, "validator_flags": list(shared or ()), "groups": data.groups, "graders": data.graders}
+
+    def _extras(self) -> dict[str, Any]:
+        """The manifest's fields about limits and the kind of problem; what is not said stays at its default."""
+        said = self.yaml.settings
+        given = said.limits
+        extras: dict[str, Any] = {
+            "format": said.format.name,
+            "dialect": self.dialect,
+            "memory_is_default": given.memory is None,
+            "validation_memory_is_default": "validation_memory" not in given.model_fields_set,
+            "type": said.types,
+            "passes": (given.validation_passes or PASSES) if ProblemType.MULTI_PASS in said.types else 1,
+        }
+        if given.code is not None:
+            extras["source_bytes"] = max(1, int(given.code * 1024))
+        if "compilation_time" in given.model_fields_set:
+            extras["compile_seconds"] = given.compilation_time
+        if "compilation_memory" in given.model_fields_set:
+            extras["compile_memory"] = int(given.compilation_memory * MIB)
+        if given.model_fields_set & {"validation_time", "validation_memory", "validation_output"}:
+            extras["validation"] = Limits(
+                cpu=given.validation_time,
+                wall=1.5 * given.validation_time,
+                memory=int(given.validation_memory * MIB),
+                output=max(1, int(given.validation_output * MIB)),
+            )
+        return extras
+
+    def _time_limit(self) -> tuple[float | None, LimitOrigin | None]:
+        """CPU seconds of a test and who says so; nobody: it is to be inferred."""
+        if self._given.time_limit is not None:
+            return self._given.time_limit, LimitOrigin(how="hand")
+        said: list[tuple[float, str]] = []
+        if self.yaml.settings.limits.time_limit is not None:
+            said.append((self.yaml.settings.limits.time_limit, self.yaml.at("limits", "time_limit")))
+        with self.findings.caught():
+            if TIME_LIMIT_FILE in self.tree.files:
+                data, where = self._small(TIME_LIMIT_FILE)
+                said.append((metadata.seconds(data.decode("ascii", "replace"), where), where))
+            if self.ini.get("timelimit"):
+                where = self.tree.where(INI) + ": timelimit"
+                said.append((metadata.seconds(self.ini["timelimit"], where), where))
+        if not said:
+            return None, None
+        cpu, first = said[0]
+        for other, where in said[1:]:
+            if other != cpu:
+                self.findings.warning(f"{where}: says {other:g} s, but {first} says {cpu:g} s; the latter is taken")
+        return cpu, LimitOrigin(how="package")
+
+    def _limits(self, cpu: float) -> Limits:
+        given = self.yaml.settings.limits
+        asked = {
+            "memory": DEFAULT_MEMORY if given.memory is None else int(given.memory * MIB),
+            "output": None if given.output is None else max(1, int(given.output * MIB)),
+        }
+        return Limits(cpu=cpu, **{key: value for key, value in asked.items() if value is not None})
+
+    def _aliases(self) -> dict[str, str]:
+        """The format's language codes, and what they are called here."""
+        return {**{name: name for name in self._table}, **{k: v for k, v in ALIASES.items() if v in self._table}}
+
+    def _languages(self) -> list[str]:
+        """The restriction to some languages; those that are not judged here at all do not matter."""
+        codes = self.yaml.settings.languages
+        if codes == ["all"]:
+            return []
+        aliases = self._aliases()
+        where = self.yaml.at("languages")
+        unknown = [code for code in codes if code not in aliases]
+        if len(unknown) == len(codes):
+            asked = clean(", ".join(codes), 80)
+            self.findings.error(f"{where}: languages: none of '{asked}' is judged here; known are {', '.join(aliases)}")
+        elif unknown:
+            self.findings.warning(f"{where}: languages: {clean(', '.join(unknown), 80)}: not judged here; left out")
+        return sorted({aliases[code] for code in codes if code in aliases})
+
+    def _index(self) -> str:
+        """A blob that lists every file of the package with its hash, so that it can be exported as it was."""
+        files = {path: self._blobs.of(path) for path in sorted(self.tree.files)}
+        return self._blobs.made(FileIndex(files=files).model_dump_json().encode())
+
+
+_JUDGES = {"kattis": "Kattis", "domjudge": "DOMjudge"}

@@ -1,0 +1,143 @@
+"""What the files of groups and tests say: test_group.yaml, testdata.yaml and NAME.yaml, in any version's words.
+
+`current` rewrites what the draft, or an older spelling, calls otherwise, so that one model reads all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from judge.errors import PackageError
+from judge.problems.metadata import Flags, Range, Score, Section, Text, flags, split
+from judge.problems.reading.formats import GRADER_KEYS
+
+VERDICT_MODES = ("worst_error", "first_error", "always_accept")
+SCORE_MODES = ("sum", "avg", "min", "max")
+GRADER_FLAGS = (*VERDICT_MODES, *SCORE_MODES, "ignore_sample", "accept_if_any_accepted")
+SCORING_KEYS = ("max_score", "score_aggregation", "require_pass")
+
+
+def _by_name(value: Any) -> Any:
+    """Flags of all validators, or of each by its name."""
+    if isinstance(value, dict):
+        return {str(name): flags(given) for name, given in value.items() if given is not None}
+    return flags(value)
+
+
+Strings = Annotated[list[Text], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+ByName = Annotated[Text | list[Text] | dict[str, Text | list[Text]], BeforeValidator(_by_name)]
+
+
+class TestSettings(Section):
+    """test_group.yaml and NAME.yaml of format 2025-09; what is not set is inherited."""
+
+    __test__ = False  # not a pytest class
+
+    DECIDES = frozenset(
+        {*SCORING_KEYS, "static_validation_score", "static_validator_args", "args", "output_validator_args"}
+    )
+    max_score: int | Literal["unbounded"] | None = None
+    score_aggregation: Literal["pass-fail", "sum", "min"] | None = None
+    static_validation_score: float | Literal["pass-fail"] | None = None
+    require_pass: Strings | None = None
+    args: Flags | None = None
+    input_validator_args: ByName | None = None
+    static_validator_args: Flags | None = None
+    output_validator_args: Flags | None = None
+    answer_validator_args: Any = None
+    input_visualizer_args: Any = None
+    output_visualizer_args: Any = None
+    full_feedback: Any = None
+    hint: Any = None
+    description: Any = None
+    generate: Any = None
+
+    @field_validator("max_score")
+    @classmethod
+    def _max_score(cls, value: int | str | None) -> int | str | None:
+        if isinstance(value, int) and value < 0:
+            raise ValueError(f"max_score: {value} is negative; expected 0 or more, or 'unbounded'")
+        return value
+
+    @field_validator("static_validation_score")
+    @classmethod
+    def _static_score(cls, value: float | str | None) -> float | str | None:
+        if isinstance(value, float) and not 0 <= value < math.inf:
+            raise ValueError(f"static_validation_score: {value:g} is no score; expected 0 or more, or 'pass-fail'")
+        return value
+
+
+class LegacyTestSettings(Section):
+    """testdata.yaml of the legacy format."""
+
+    DECIDES = frozenset({"on_reject", "grading", "grader_flags", "output_validator_flags", "accept_score",
+                         "reject_score", "range"})  # fmt: skip
+    on_reject: str = Field(default="break", pattern=r"^(break|continue)$")
+    grading: str = Field(default="default", pattern=r"^(default|custom)$")
+    grader_flags: Flags = ""
+    input_validator_flags: ByName | None = None
+    output_validator_flags: ByName | None = None
+    accept_score: Score = None
+    reject_score: Score = None
+    range: Range = None
+    # What tools beside the judges write here.
+    args: Any = None
+    output_visualizer_flags: Any = None
+
+
+def graded(raw: Mapping[Any, Any]) -> bool:
+    """Whether a group's file speaks to the legacy graders."""
+    legacy = GRADER_KEYS - {"input_validator_flags"}
+    return any(key in legacy and not isinstance(raw[key], dict) for key in raw)
+
+
+def current(raw: Mapping[Any, Any], where: str) -> tuple[dict[Any, Any], list[str]]:
+    """A group's or test's settings in the words of 2025-09, and sentences about what was rewritten. PackageError.
+
+    The draft has `scoring` (`score`, `aggregation`, `require_pass`) and `static_validation`; older spellings are
+    `grading` with the same keys, and flags as one string.
+    """
+    found = dict(raw)
+    said = []
+    for key in ("scoring", "grading"):
+        section = found.get(key)
+        if isinstance(section, dict):
+            del found[key]
+            names = {"score": "max_score", "max_score": "max_score", "aggregation": "score_aggregation",
+                     "score_aggregation": "score_aggregation", "require_pass": "require_pass"}  # fmt: skip
+            for name, value in section.items():
+                if name not in names:
+                    known = ", ".join(names)
+                    raise PackageError(f"{where}: {key}.{str(name)[:40]}: is not known; expected some of {known}")
+                if value is not None:
+                    found.setdefault(names[name], value)
+            said.append(f"{key}: is of a draft of the format; it is read as {', '.join(SCORING_KEYS)}")
+    static = found.pop("static_validation", None)
+    if static is True or isinstance(static, dict):
+        section = static if isinstance(static, dict) else {}
+        found.setdefault("static_validation_score", section.get("score", "pass-fail"))
+        found.setdefault("static_validator_args", section.get("args", []))
+        said.append("static_validation: is of a draft of the format; it is read as static_validation_score")
+    for old, new in (("output_validator_flags", "output_validator_args"),
+                     ("input_validator_flags", "input_validator_args")):  # fmt: skip
+        if old in found:
+            value = found.pop(old)
+            if value is not None:
+                found.setdefault(new, value)
+            said.append(f"{old}: is the legacy format's word for {new}; it is read as that")
+    return found, said
+
+
+def by_validator(given: Any, dialect: str) -> list[str] | dict[str, list[str]]:
+    """Flags as they are handed over: of all validators of a kind, or by the names of some of them."""
+    if given is None:
+        return []
+    if not isinstance(given, dict):
+        return split(given, dialect)
+    if set(given) == {"name", "flags"}:  # the legacy format's way to name one
+        given = {str(given["name"]): given["flags"]}
+    return {str(name): split(one, dialect) for name, value in given.items() if (one := flags(value)) is not None}
