@@ -23,7 +23,7 @@ START_GRACE = 60.0
 SILENCE = 120.0
 # Languages multiply a test's limits, by no more than this.
 LANGUAGE_FACTOR = 10
-# A problem's validator is compiled as well, perhaps after another slot has compiled it.
+# Each program of the package is compiled as well, perhaps after another slot has compiled it.
 VALIDATOR_COMPILATIONS = 2
 # Both compilations again, under the package's own limit: its wall time is half as long again as its CPU time.
 PACKAGE_COMPILATIONS = 4
@@ -79,11 +79,12 @@ def longest_step(job: Job) -> float:
     run = LANGUAGE_FACTOR * limits_of(job).wall_seconds
     step = COMPILE_LIMITS.wall_seconds + run
     manifest = job.data.manifest if job.data is not None else None
-    if manifest is not None and manifest.validators:
-        step += VALIDATOR_COMPILATIONS * COMPILE_LIMITS.wall_seconds
-        step += manifest.passes * (manifest.validation.wall_seconds + run)
+    programs = len(manifest.programs(job.assignment.submission.check)) if manifest is not None else 0
+    if manifest is not None and programs:
+        step += programs * VALIDATOR_COMPILATIONS * COMPILE_LIMITS.wall_seconds
+        step += manifest.passes * (programs * manifest.validation.wall_seconds + run)
     if manifest is not None and manifest.compile_seconds is not None:
-        step += PACKAGE_COMPILATIONS * manifest.compile_seconds
+        step += PACKAGE_COMPILATIONS * max(1, programs) * manifest.compile_seconds
     return step
 
 

@@ -211,6 +211,13 @@ def run_verdict(facts: Facts, limits: Limits, checked: Checked | None, memory_ex
     return _first(PRECEDENCE, run) or Ruling(Verdict.AC, "")
 
 
+def checked_verdict(checked: Checked) -> Ruling:
+    """The verdict of a test for which nothing of the submission runs: a validator's word alone."""
+    if checked.fault:
+        return Ruling(Verdict.JE, checked.fault)
+    return Ruling(Verdict.AC, "") if checked.accepted else Ruling(Verdict.WA, checked.message or "wrong answer")
+
+
 def near(facts: Facts, limits: Limits) -> bool:
     """Whether a run is TLE by so little that its test may be repeated.
 
@@ -245,18 +252,19 @@ def judge_error(reason: str) -> Ruling:
 ACCEPTED, REJECTED = 42, 43
 
 
-def validator_fault(facts: Facts, limits: Limits) -> str:
+def validator_fault(facts: Facts, limits: Limits, what: str = "the output validator") -> str:
     """Why a validator's run says nothing about the output; empty when it ended with 42 or 43.
 
-    Every limit that it passes, every signal and any other exit code, 0 included, is the judge's error (Kattis).
+    Every limit that it passes, every signal and any other exit code, 0 included, is the judge's error (Kattis). `what`
+    names it in the sentence.
     """
     if facts.signal is None and not facts.killed:
         if facts.exit_code in {ACCEPTED, REJECTED}:
             return ""
         if facts.exit_code == 0:
-            return "the output validator ended with exit code 0; it must be 42 or 43"
+            return f"{what} ended with exit code 0; it must be 42 or 43"
     fault = run_fault(facts, limits)
-    return f"the output validator failed: {fault.reason if fault else 'it did not end with 42 or 43'}"
+    return f"{what} failed: {fault.reason if fault else 'it did not end with 42 or 43'}"
 
 
 def usage(facts: Facts) -> RunUsage:

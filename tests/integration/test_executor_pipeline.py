@@ -11,8 +11,8 @@ import pytest
 
 from judge.executor.channel import Data, Job
 from judge.executor.slot import truncation
+from judge.executor.slot.cases import cases
 from judge.executor.slot.pipeline import Pipeline
-from judge.executor.slot.testing import cases
 from judge.languages.table import detect, extra_paths, load_table
 from judge.model.messages import Assignment, Limits, LimitsOverride, Status, Submission, Test, Verdict
 from judge.model.problem import ProblemManifest, ProblemTest

@@ -81,7 +81,7 @@ def test_who_talks_to_each_other_shares_the_slot():
     """An author's limit is kept first; of two defaults the validator's is the one that gives way."""
     both = {
         "type": [ProblemType.INTERACTIVE],
-        "validator": program(),
+        "validators": [program()],
         "memory_is_default": True,
         "limits": memory(2 * GIB),
     }

@@ -133,7 +133,7 @@ def test_no_language_takes_longer_than_a_step_allows(name):
 def test_a_slot_may_be_silent_as_long_as_one_step_takes():
     assert longest_step(job()) == COMPILE_LIMITS.wall_seconds + LANGUAGE_FACTOR * Limits().wall_seconds
     program = ProblemProgram(name="check", language="c", main="check", files={})
-    asked = {"validator": program, "passes": 3, "limits": Limits(cpu=1, wall=3), "validation": Limits(cpu=5, wall=7)}
+    asked = {"validators": [program], "passes": 3, "limits": Limits(cpu=1, wall=3), "validation": Limits(cpu=5, wall=7)}
     step = COMPILE_LIMITS.wall_seconds + 30 + 2 * COMPILE_LIMITS.wall_seconds + 3 * (7 + 30)
     assert longest_step(job(**asked)) == step
     assert longest_step(job(**asked, compile_seconds=100.0)) == step + 400

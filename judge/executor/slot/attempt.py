@@ -16,18 +16,24 @@ from judge import clock
 from judge.executor.channel import Job, Progress
 from judge.executor.slot.account import Account
 from judge.executor.slot.builds import Builds
+from judge.executor.slot.cases import Case, files_of, judged_part
 from judge.executor.slot.duration import DurationEstimator
 from judge.executor.slot.memory_budget import JobLimits, job_limits
+from judge.executor.slot.packaged.built import BuildError, Workshop
+from judge.executor.slot.packaged.grading import Grader
+from judge.executor.slot.packaged.static import StaticValidator, Submitted
+from judge.executor.slot.packaged.testfiles import TestFiles
 from judge.executor.slot.parallel.shared_queue import JudgedTest, Sharing
 from judge.executor.slot.program import Box, Program, included, plan, plan_program
 from judge.executor.slot.run_lock import RunLock
 from judge.executor.slot.runner import Runner
-from judge.executor.slot.testing import Case, Tester
-from judge.executor.slot.validation import CustomValidator
+from judge.executor.slot.testing import AnswerTester, Judges, Tester
+from judge.executor.slot.validation import CustomValidator, SeveralValidators
 from judge.executor.verdict import GRACE
 from judge.languages.table import Language
 from judge.model.messages import Status
-from judge.model.problem import ProblemType
+from judge.model.problem import ProblemManifest, ProblemProgram, ProblemType
+from judge.problems.dialects import later_input_is_next
 
 # The slot says that it is nearly free when it expects to be so within this many seconds (docs/executor.md).
 LOOKAHEAD = 0.1
@@ -125,7 +131,7 @@ class Attempt:
         """`expected`: how many seconds it should take."""
         self.means = means
         self.job = job
-        self.manifest = job.data.manifest if job.data is not None else None
+        self.manifest = judged_part(job.data.manifest, job.assignment.submission) if job.data is not None else None
         assignment = job.assignment
         # What every log line about this task begins and ends with.
         self.named = (assignment.id, assignment.attempt, means.where, assignment.trace)
@@ -146,16 +152,51 @@ class Attempt:
         extra = included(manifest, submission.language, job.data.files) if job.data is not None and manifest else {}
         return plan(submission, limits.run, self.means.table, extra)
 
-    def validator(self, limits: JobLimits) -> CustomValidator | None:
-        """The problem's own validator, ready to be built."""
-        manifest, data, means = self.manifest, self.job.data, self.means
-        if manifest is None or data is None or not manifest.validators:
+    def workshop(self, limits: JobLimits) -> Workshop:
+        """What it takes to build and run programs of the package."""
+        builds = Builds(self.means.builds or self.means.outputs)
+        return Workshop(self.means.take, self.runner.run, builds, limits.compile, self.runner.wait)
+
+    def packaged(self, program: ProblemProgram, limits: JobLimits) -> Program:
+        """How to build and start a program of the package here."""
+        files = self.job.data.files if self.job.data is not None else {}
+        contents = {name: Path(files[sha]).read_bytes() for name, sha in program.files.items()}
+        return plan_program(program, contents, self.means.table, limits.validation)
+
+    def judges(self, limits: JobLimits) -> Judges:
+        """The problem's own validators, ready to be built; BuildError when they cannot judge together."""
+        manifest = self.manifest
+        if manifest is None:
+            return Judges()
+        return Judges(
+            validator=self._output_validator(manifest, limits),
+            static=self._static(manifest, limits),
+            next_input=later_input_is_next(manifest),
+        )
+
+    def _output_validator(self, manifest: ProblemManifest, limits: JobLimits) -> CustomValidator | None:
+        """The problem's output validator, which may be several programs; None: the default one."""
+        workshop, several = self.workshop(limits), manifest.validators
+        if len(several) > 1:
+            if ProblemType.INTERACTIVE in manifest.type:
+                raise BuildError(f"an interactive problem has one output validator; this one has {len(several)}")
+            named = [(f"the output validator '{one.name}'", self.packaged(one, limits)) for one in several]
+            return SeveralValidators(named, workshop)
+        return CustomValidator(self.packaged(several[0], limits), workshop) if several else None
+
+    def _static(self, manifest: ProblemManifest, limits: JobLimits) -> StaticValidator | None:
+        program = manifest.static_validator
+        if program is None or not manifest.static_tests:
             return None
-        first = manifest.validators[0]
-        contents = {name: Path(data.files[sha]).read_bytes() for name, sha in first.files.items()}
-        program = plan_program(first, contents, means.table, limits.validation)
-        builds = Builds(means.builds or means.outputs)
-        return CustomValidator(program, means.take, self.runner.run, builds, limits.compile, self.runner.wait)
+        submission = self.job.assignment.submission
+        files = files_of(submission)
+        submitted = Submitted(submission.language or "", submission.entry or next(iter(files), ""), files)
+        return StaticValidator(self.packaged(program, limits), self.workshop(limits), submitted)
+
+    def grader(self, limits: JobLimits) -> Grader | None:
+        """The package's own grader; None: the format's scoring."""
+        program = self.manifest.grader if self.manifest is not None else None
+        return None if program is None else Grader(self.packaged(program, limits), self.workshop(limits))
 
     @contextlib.contextmanager
     def create_files(self, files: Mapping[str, bytes]) -> Iterator[Box]:
@@ -172,7 +213,7 @@ class Attempt:
         self,
         box: Box,
         program: Program,
-        validator: CustomValidator | None,
+        judges: Judges,
         keep: Callable[[int, int], None] | None = None,
     ) -> Tester:
         """What runs tests in this box; `keep` is given the whole output of each, as a descriptor and its size."""
@@ -181,14 +222,23 @@ class Attempt:
             program=program,
             run=lambda command: self.runner.run(box, command),
             pair=lambda mine, judge, its, most: self.runner.pair((box, judge.box()), (mine, its), most),
-            validator=validator,
+            judges=judges,
+            place=TestFiles(box, self.runner.run).place,
             interactive=manifest is not None and ProblemType.INTERACTIVE in manifest.type,
             passes=manifest.passes if manifest is not None else 1,
             keep=keep,
-            left=lambda: self.bound - self.runner.busy(),
+            left=self.left,
         )
 
-    def test(self, tester: Tester, case: Case) -> JudgedTest:
+    def left(self) -> float:
+        """For how many seconds at most a run may go on now, whatever its limits."""
+        return self.bound - self.runner.busy()
+
+    def answer_tester(self, judges: Judges) -> AnswerTester:
+        """What judges files that were handed in as outputs."""
+        return AnswerTester(judges, left=self.left)
+
+    def test(self, tester: Tester | AnswerTester, case: Case) -> JudgedTest:
         """Run one test, with the grace that those have which may be repeated."""
         begin = self.runner.busy()
         self.bound = begin + self.account.left

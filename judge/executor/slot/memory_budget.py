@@ -62,11 +62,12 @@ def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> Jo
     how much, when that is not to be had.
     """
     run, compiling, validation = _demands(job, table)
+    submission = job.assignment.submission
     if share is None:
         return JobLimits(run.limits, compiling.limits, validation.limits)
     manifest = job.data.manifest if job.data is not None else None
     if manifest is None or ProblemType.INTERACTIVE not in manifest.type:
-        checked = manifest is not None and bool(manifest.validators)
+        checked = manifest is not None and bool(manifest.programs(submission.check))
         told = validation.within(share) if checked else validation.limits
         return JobLimits(run.within(share), compiling.within(share), told)
     # A quarter is for the validator, or what the submission's least leaves of it.
@@ -85,7 +86,7 @@ def _demands(job: Job, table: Mapping[str, Language]) -> tuple[_Demand, _Demand,
         return run, _Demand("compiling", compile_limits(), given=False), _Demand("", VALIDATION, given=False)
     manifest = job.data.manifest
     made = compile_limits(manifest.compile_seconds, manifest.compile_memory)
-    extras = [_extra(one.language, table) for one in manifest.validators]
+    extras = [_extra(one.language, table) for one in manifest.programs(submission.check)]
     return (
         _Demand("the problem", limits, not manifest.memory_is_default, extra),
         _Demand("compiling for the problem", made, manifest.compile_memory is not None),

@@ -19,16 +19,20 @@ from judge.errors import SandboxError, UsageError
 from judge.executor.channel import Finished, Job
 from judge.executor.slot import truncation
 from judge.executor.slot.attempt import Attempt, Means
+from judge.executor.slot.cases import cases
 from judge.executor.slot.duration import kind_of
+from judge.executor.slot.memory_budget import JobLimits
+from judge.executor.slot.packaged.built import BuildError
+from judge.executor.slot.packaged.checking import Checking
 from judge.executor.slot.parallel.shared import SharedJudge
 from judge.executor.slot.program import Box, Program, shorter
 from judge.executor.slot.runner import Cancelled
 from judge.executor.slot.serial import SerialJudge
-from judge.executor.slot.testing import cases
-from judge.executor.slot.validation import BuildError, CustomValidator
+from judge.executor.slot.testing import Judges
 from judge.executor.table import given_back
 from judge.executor.verdict import Ruling, compile_verdict, judge_error, usage
 from judge.model.messages import Completed, Limits, Result, Verdict
+from judge.model.problem import ProblemType
 from judge.sandbox.types import Command
 
 log = logging.getLogger(__name__)
@@ -93,21 +97,38 @@ class Judging:
 
     def _judge(self) -> Verdict:
         attempt = self._attempt
+        if self._job.data is not None and self._job.assignment.submission.check is not None:
+            return self._ruled(Checking(attempt, self._result).run(self._job.data.manifest))
         limits = attempt.limits()
+        try:
+            if attempt.manifest is not None and ProblemType.SUBMIT_ANSWER in attempt.manifest.type:
+                return self._judge_answers(limits)
+            return self._judge_program(limits)
+        except BuildError as exc:
+            return self._ruled(judge_error(str(exc)))
+
+    def _judge_program(self, limits: JobLimits) -> Verdict:
+        """Compile and run; BuildError when a program of the package does not compile."""
+        attempt = self._attempt
         program = attempt.program(limits)
         self._result.limits = program.limits
         with attempt.create_files(program.files) as box, contextlib.ExitStack() as stack:
             failed = self._compile(box, program, limits.compile)
             if failed is not None:
                 return self._ruled(failed)
-            validator = attempt.validator(limits)
-            if validator is not None:
-                stack.callback(validator.close)
-                try:
-                    validator.box()
-                except BuildError as exc:
-                    return self._ruled(judge_error(str(exc)))
-            return self._run_all(box, program, validator)
+            judges = stack.enter_context(contextlib.closing(attempt.judges(limits)))
+            judges.build()
+            return self._run_all(box, program, judges, limits)
+
+    def _judge_answers(self, limits: JobLimits) -> Verdict:
+        """Judge the files that were handed in as the output for tests: nothing of them is run."""
+        attempt = self._attempt
+        with contextlib.closing(attempt.judges(limits)) as judges:
+            judges.build()
+            serial = SerialJudge(attempt, attempt.answer_tester(judges), cases(self._job))
+            while not serial.schedule.over:
+                serial.step()
+            return serial.conclude(self._result)
 
     def _ruled(self, ruling: Ruling) -> Verdict:
         self._result.reason = ruling.reason
@@ -139,18 +160,22 @@ class Judging:
             account.spend(runner.busy() - begin)
             return compile_verdict(outcome, limits, account.sentence if account.over else "")
 
-    def _run_all(self, box: Box, program: Program, validator: CustomValidator | None) -> Verdict:
+    def _run_all(self, box: Box, program: Program, judges: Judges, limits: JobLimits) -> Verdict:
         """Run the tests that decide, in order; in full mode the others as well (seed: running)."""
         tests = cases(self._job)
         whole = len(tests) == 1 and tests[0].answer is None
-        tester = self._attempt.tester(box, program, validator, self._keep_output if whole else None)
-        serial = SerialJudge(self._attempt, tester, tests)
-        shared = SharedJudge(self._attempt, serial, box, program)
-        while not serial.schedule.over:
-            shared.coordinate()
-            if not serial.schedule.over:
-                serial.step()
-        return serial.conclude(self._result)
+        with contextlib.ExitStack() as stack:
+            grader = self._attempt.grader(limits)
+            if grader is not None:
+                stack.callback(grader.close)
+            tester = self._attempt.tester(box, program, judges, self._keep_output if whole else None)
+            serial = SerialJudge(self._attempt, tester, tests, grader.grade if grader is not None else None)
+            shared = SharedJudge(self._attempt, serial, box, program)
+            while not serial.schedule.over:
+                shared.coordinate()
+                if not serial.schedule.over:
+                    serial.step()
+            return serial.conclude(self._result)
 
     def _keep_output(self, fd: int, size: int) -> None:
         """The whole output of a task without answers: inside the result when small text, else in a file for main."""

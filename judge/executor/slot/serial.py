@@ -8,24 +8,29 @@ from collections.abc import Sequence
 from judge import clock
 from judge.executor.slot import truncation
 from judge.executor.slot.attempt import Attempt
+from judge.executor.slot.cases import Case
 from judge.executor.slot.parallel.schedule import Schedule
 from judge.executor.slot.parallel.shared_queue import JudgedTest
-from judge.executor.slot.testing import Case, Tester
+from judge.executor.slot.testing import AnswerTester, Tester
 from judge.executor.verdict import total_time_verdict
 from judge.model.messages import Repeated, Result, TestResult, Verdict
+from judge.problems.scoring import Grade
 
 
 class SerialJudge:
     """Runs tests one after another (`step`), or takes in what others ran (`note`); the account is the same."""
 
-    def __init__(self, attempt: Attempt, tester: Tester, tests: Sequence[Case]) -> None:
-        """`tests` are in judging order."""
+    def __init__(
+        self, attempt: Attempt, tester: Tester | AnswerTester, tests: Sequence[Case], grade: Grade | None = None
+    ) -> None:
+        """`tests` are in judging order; `grade` asks the package's own grader."""
         self._attempt = attempt
         self._tester = tester
         self._cases = {case.name: case for case in tests}
         self._count = len(tests)
         self.names = list(self._cases)
-        self.schedule = Schedule(attempt.manifest, self.names, full=attempt.job.assignment.submission.mode == "full")
+        full = attempt.job.assignment.submission.mode == "full"
+        self.schedule = Schedule(attempt.manifest, self.names, full=full, grade=grade)
         self._noted: dict[str, JudgedTest] = {}
         self._budget = truncation.OutputBudget()
         self._begin = clock.monotonic()

@@ -1,4 +1,8 @@
-"""One test of one submission: run it (several times in multi-pass problems), have its output judged, account for it."""
+"""One test of one submission: run it (several times in multi-pass problems), have its output judged, account for it.
+
+Where nothing is run, a validator's word alone decides: of static validation test cases, and of what was handed in as
+the output for a test.
+"""
 
 from __future__ import annotations
 
@@ -11,68 +15,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judge.errors import JudgeError
-from judge.executor.channel import Job
 from judge.executor.slot import truncation
+from judge.executor.slot.cases import Case
+from judge.executor.slot.packaged.feedback import ValidatorResult
+from judge.executor.slot.packaged.static import StaticValidator
+from judge.executor.slot.packaged.testfiles import LINKING
 from judge.executor.slot.program import Program, shorter
-from judge.executor.slot.validation import CustomValidator, Question, ValidatorResult
-from judge.executor.verdict import Checked, Ruling, judge_error, run_fault, run_verdict, usage
+from judge.executor.slot.validation import CustomValidator, Question
+from judge.executor.verdict import (
+    Checked,
+    Ruling,
+    checked_verdict,
+    judge_error,
+    run_fault,
+    run_verdict,
+    usage,
+)
 from judge.model.messages import RunUsage, TestResult, Verdict
 from judge.problems.scoring import Judged
 from judge.problems.validator import validate
 from judge.sandbox.types import Command, Outcome
-
-# Of the whole output of a task without tests.
-RUN_NAME = "run"
-
-
-@dataclass(frozen=True)
-class Case:
-    """One test as the pipeline sees it: bytes, or the file of a verified blob. No answer: any output is right.
-
-    `public`: the submitter has its data, so that the reason may quote it; else only the judges' message does. `flags`
-    are the validator's, `args` the submission's.
-    """
-
-    name: str
-    input: bytes | Path
-    answer: bytes | Path | None
-    public: bool = True
-    flags: tuple[str, ...] = ()
-    args: tuple[str, ...] = ()
-
-
-def cases(job: Job) -> list[Case]:
-    """The tests of a job in judging order: the manifest's, or name order; one run on `stdin` when it has none."""
-    submission = job.assignment.submission
-    if job.data is not None:
-        files, manifest = job.data.files, job.data.manifest
-        return [
-            Case(
-                test.name,
-                Path(files[test.input]),
-                Path(files[test.answer]),
-                test.sample,
-                tuple(manifest.validator_flags if test.flags is None else test.flags),
-                tuple(test.args),
-            )
-            for test in manifest.tests
-        ]
-    if not submission.tests:
-        return [Case(RUN_NAME, (submission.stdin or "").encode("utf-8", "replace"), None)]
-    return [
-        Case(
-            test.name,
-            _content(test.input, test.input_blob, job.blobs) or b"",
-            _content(test.answer, test.answer_blob, job.blobs),
-        )
-        for test in sorted(submission.tests, key=lambda test: test.name)
-    ]
-
-
-def _content(text: str | None, blob: str | None, files: Mapping[str, str]) -> bytes | Path | None:
-    if blob is not None:
-        return Path(files[blob])
-    return text.encode("utf-8", "replace") if text is not None else None
 
 
 @dataclass
@@ -86,17 +48,103 @@ class Pass:
 
 
 @dataclass(frozen=True)
+class Judges:
+    """The programs of the package that judge one task. `next_input`: in later passes INPUT is what was read then."""
+
+    validator: CustomValidator | None = None
+    static: StaticValidator | None = None
+    next_input: bool = False
+
+    def build(self) -> None:
+        """Build them all; BuildError when one does not compile."""
+        if self.validator is not None:
+            self.validator.box()
+        if self.static is not None:
+            self.static.build()
+
+    def close(self) -> None:
+        """End their sandboxes."""
+        for one in (self.validator, self.static):
+            if one is not None:
+                one.close()
+
+
+def compare(case: Case, output: bytes) -> tuple[Checked, str]:
+    """What the default validator finds in an output, and its message; the test has an answer."""
+    answer = case.answer or b""
+    expected = answer if isinstance(answer, bytes) else answer.read_bytes()
+    if output == expected:
+        return Checked(accepted=True), ""
+    try:
+        found = validate(output, expected, case.flags)
+    except JudgeError as exc:
+        return Checked(accepted=False, fault=f"the problem's validator cannot be used: {exc}"), ""
+    # Also the program's own output may be the secret input: the reason quotes either only where both are known.
+    message = found.detail if case.public else found.message
+    return Checked(found.accepted, message if case.public else ""), message
+
+
+def judged_alone(case: Case, validated: ValidatorResult, output: bytes = b"") -> tuple[TestResult, Judged]:
+    """A test for which nothing of the submission was run; `output` is what was handed in for it."""
+    ruling = checked_verdict(validated.checked())
+    validated.close()
+    result = TestResult(
+        name=case.name,
+        verdict=ruling.verdict,
+        reason=truncation.clip(ruling.reason, truncation.MESSAGE),
+        message=truncation.clip(validated.message, truncation.MESSAGE),
+        feedback=truncation.clip(validated.feedback, truncation.MESSAGE),
+    )
+    if case.handed_in is not None:
+        result.output_sha256, result.output_bytes = truncation.sha256(output), len(output)
+        result.output = truncation.text(output[: truncation.SHOWN])
+    return result, Judged(ruling.verdict, validated.score, validated.multiplier)
+
+
+@dataclass(frozen=True)
+class AnswerTester:
+    """Judges what was handed in as the output for the tests. `left` as of `Tester`."""
+
+    judges: Judges
+    left: Callable[[], float] = lambda: math.inf
+
+    def test(self, case: Case, grace: float) -> tuple[TestResult, Judged, bool]:  # noqa: ARG002 - as Tester's
+        """Judge one file; a test for which there is none is not passed."""
+        if case.handed_in is None:
+            reason = "nothing was handed in for this test"
+            return *judged_alone(case, ValidatorResult(accepted=False, rejection=reason)), False
+        output = case.handed_in
+        if self.judges.validator is None:
+            checked, message = compare(case, output)
+            rejection = checked.message or "wrong answer"
+            found = ValidatorResult(checked.accepted, checked.fault, message, rejection=rejection)
+            return *judged_alone(case, found, output), False
+        question = Question(case.input, case.answer or b"", case.flags)
+        source = truncation.sealed(output)
+        try:
+            found = self.judges.validator.check(question, source, first=True, left=self.left)
+        finally:
+            os.close(source)
+        if found.next_input is not None:
+            found.close()
+            found = ValidatorResult(accepted=False, fault="the output validator asks for another pass")
+        return *judged_alone(case, found, output), False
+
+
+@dataclass(frozen=True)
 class Tester:
     """Runs tests of one task. `run` runs a command in the submission's sandbox; `pair` lets two talk to each other.
 
-    `left` says for how many seconds at most a run may go on now, whatever its limits: the validator's as well, which
-    takes as long as the submission's output makes it take. `pair` is told as its last argument.
+    `place` puts a test's files into that sandbox, and takes away those of the test before. `left` says for how many
+    seconds at most a run may go on now, whatever its limits: the validator's as well, which takes as long as the
+    submission's output makes it take. `pair` is told as its last argument.
     """
 
     program: Program
     run: Callable[[Command], Outcome]
     pair: Callable[[Command, CustomValidator, Command, float], tuple[Outcome, Outcome]]
-    validator: CustomValidator | None = None
+    judges: Judges = Judges()
+    place: Callable[[Mapping[str, Path]], None] = lambda _: None
     interactive: bool = False
     passes: int = 1
     keep: Callable[[int, int], None] | None = None
@@ -107,6 +155,9 @@ class Tester:
 
         The last value says whether it is near a time limit, so that a repetition may find otherwise.
         """
+        if case.static is not None and self.judges.static is not None:
+            return *judged_alone(case, self.judges.static.check(case.static.args, self.left)), False
+        self.place(case.files)
         with self._passes(case, grace) as done:
             return *self._result(case, done), done[-1].ruling.near
 
@@ -136,11 +187,12 @@ class Tester:
 
     def _pass(self, case: Case, source: int | None, grace: float, *, first: bool) -> Pass:
         program = self.program
-        argv = [*program.run, *case.args]
+        argv = [*(LINKING if case.files else ()), *program.run, *case.args]
         limits = shorter(program.limits, self.left() / (1 + grace))
         command = Command(argv=argv, limits=limits, env=program.env, cwd=program.cwd, grace=grace)
-        if self.interactive and self.validator is not None:
-            return self._interact(case, command, self.validator, first=first)
+        question = self._question(case, source)
+        if self.interactive and self.judges.validator is not None:
+            return self._interact(question, command, self.judges.validator, first=first)
         stdin = truncation.sealed(case.input) if source is None else source
         try:
             outcome = self.run(dataclasses.replace(command, stdin=stdin))
@@ -148,12 +200,19 @@ class Tester:
             if source is None:
                 os.close(stdin)
         try:
-            return self._judge(case, outcome, first=first)
+            return self._judge(case, question, outcome, first=first)
         except BaseException:
             outcome.close()
             raise
 
-    def _judge(self, case: Case, outcome: Outcome, *, first: bool) -> Pass:
+    def _question(self, case: Case, source: int | None) -> Question:
+        """What the validator is asked in one pass; `source` is what a later pass reads."""
+        question = Question(case.input, case.answer or b"", case.flags)
+        if source is None or not self.judges.next_input:
+            return question
+        return dataclasses.replace(question, input=os.pread(source, os.fstat(source).st_size, 0), later=True)
+
+    def _judge(self, case: Case, question: Question, outcome: Outcome, *, first: bool) -> Pass:
         """Judge a run by itself; one that ended well by its output."""
         limits, memory_exit = self.program.limits, self.program.memory_exit
         fault = run_fault(outcome, limits, memory_exit)
@@ -161,30 +220,14 @@ class Tester:
             return Pass(outcome, fault)
         if case.answer is None:
             return Pass(outcome, run_verdict(outcome, limits, None, memory_exit))
-        if self.validator is None:
-            checked, message = self._compare(case, outcome, case.answer)
+        if self.judges.validator is None:
+            checked, message = compare(case, outcome.read_stdout())
             return Pass(outcome, run_verdict(outcome, limits, checked, memory_exit), message=message)
-        question = Question(case.input, case.answer, case.flags)
-        validated = self.validator.check(question, outcome.stdout, first=first, left=self.left)
+        validated = self.judges.validator.check(question, outcome.stdout, first=first, left=self.left)
         return Pass(outcome, run_verdict(outcome, limits, validated.checked(), memory_exit), validated)
 
-    def _compare(self, case: Case, outcome: Outcome, answer: bytes | Path) -> tuple[Checked, str]:
-        """What the default validator finds in the output, and its message."""
-        output = outcome.read_stdout()
-        expected = answer if isinstance(answer, bytes) else answer.read_bytes()
-        if output == expected:
-            return Checked(accepted=True), ""
-        try:
-            found = validate(output, expected, case.flags)
-        except JudgeError as exc:
-            return Checked(accepted=False, fault=f"the problem's validator cannot be used: {exc}"), ""
-        # Also the program's own output may be the secret input: the reason quotes either only where both are known.
-        message = found.detail if case.public else found.message
-        return Checked(found.accepted, message if case.public else ""), message
-
-    def _interact(self, case: Case, command: Command, validator: CustomValidator, *, first: bool) -> Pass:
+    def _interact(self, question: Question, command: Command, validator: CustomValidator, *, first: bool) -> Pass:
         """One interaction: both run side by side, and it counts who ended first."""
-        question = Question(case.input, case.answer or b"", case.flags)
         outcome, judge = self.pair(command, validator, validator.command(question, first=first), self.left())
         try:
             with judge:

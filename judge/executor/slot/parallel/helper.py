@@ -13,10 +13,10 @@ from judge.errors import UsageError
 from judge.executor.channel import Help, Helped, Job
 from judge.executor.slot.attempt import Attempt, Means
 from judge.executor.slot.builds import unpack
+from judge.executor.slot.cases import cases
+from judge.executor.slot.packaged.built import BuildError
 from judge.executor.slot.parallel.shared_queue import HelperQueue
 from judge.executor.slot.runner import Cancelled
-from judge.executor.slot.testing import cases
-from judge.executor.slot.validation import BuildError
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +61,9 @@ class Helper:
                 failed = unpack(lambda command: runner.run(box, command), queue.box())
                 if failed:
                     raise UsageError(f"what was built cannot be unpacked: {failed}")
-            validator = attempt.validator(limits)
-            if validator is not None:
-                stack.callback(validator.close)
-                validator.box()
-            tester = attempt.tester(box, program, validator)
+            judges = stack.enter_context(contextlib.closing(attempt.judges(limits)))
+            judges.build()
+            tester = attempt.tester(box, program, judges)
             tests = cases(attempt.job)
             while (index := queue.take()) is not None:
                 runner.runs, runner.overhead = 0, 0.0

@@ -12,14 +12,20 @@ from collections.abc import Sequence
 from judge.executor.verdict import NOT_RUN
 from judge.model.messages import Verdict
 from judge.model.problem import ProblemManifest, ProblemType
-from judge.problems.scoring import Judged, Standing, standing
+from judge.problems.scoring import Grade, Judged, Standing, standing
 
 
 class Schedule:
     """One judging. `stand` is what the counted tests come to; it is final when `over`."""
 
-    def __init__(self, problem: ProblemManifest | None, names: Sequence[str], *, full: bool) -> None:
-        """`names` are the tests in judging order; `full`: run them all, whatever they come to."""
+    def __init__(
+        self, problem: ProblemManifest | None, names: Sequence[str], *, full: bool, grade: Grade | None = None
+    ) -> None:
+        """`names` are the tests in judging order; `full`: run them all, whatever they come to; `grade` as `standing`.
+
+        With a `grade` the tests run one after another: nobody asks ahead what a grader would say.
+        """
+        self._grade = grade
         self._problem: ProblemManifest | Sequence[str] = problem if problem is not None else names
         self._names = names
         self._full = full
@@ -31,7 +37,7 @@ class Schedule:
         self._plan()
 
     def _plan(self) -> None:
-        self.stand = standing(self._problem, self.counted)
+        self.stand = standing(self._problem, self.counted, self._grade)
         todo = list(self.stand.missing)
         if self._full and not self.stand.error:
             missing = set(todo)
@@ -78,7 +84,7 @@ class Schedule:
         results = dict(self.counted)
         while self.stand.missing:
             results |= dict.fromkeys(self.stand.missing, Judged(NOT_RUN))
-            self.stand = standing(self._problem, results)
+            self.stand = standing(self._problem, results, self._grade)
         self._todo, self._at = [], 0
 
     def wanted(self) -> list[str]:
@@ -86,7 +92,7 @@ class Schedule:
         left = [name for name in self._todo[self._at :] if name not in self._known]
         if self._full or not left:
             return left
-        ahead = standing(self._problem, self._known)
+        ahead = standing(self._problem, self._known, self._grade)
         if ahead.error:
             return self._before_failure()
         possible = {self.first, *ahead.missing}

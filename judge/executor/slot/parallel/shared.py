@@ -38,6 +38,8 @@ class SharedJudge:
             return
         if serial.left < SHARE_SECONDS or sharing.idle() == 0:
             return
+        if self._attempt.manifest is not None and self._attempt.manifest.grader is not None:
+            return
         self._offered = True
         with contextlib.ExitStack() as stack:
             runner = self._attempt.runner

@@ -1,0 +1,109 @@
+"""The tests of a job as a slot sees them, in judging order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from judge.executor.channel import Job
+from judge.model.messages import Submission
+from judge.model.problem import ProblemManifest, ProblemTest, ProblemType, StaticTest
+from judge.problems.answers import outputs_for
+from judge.problems.scoring import judging_order
+
+# Of the whole output of a task without tests.
+RUN_NAME = "run"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test as the pipeline sees it: bytes, or the file of a verified blob. No answer: any output is right.
+
+    `public`: the submitter has its data, so that the reason may quote it; else only the judges' message does. `flags`
+    are the validator's, `args` the submission's; `files` lie in its working directory, by name. `static`: it is a
+    static validation test case. `handed_in` is the output that was handed in for it.
+    """
+
+    name: str
+    input: bytes | Path
+    answer: bytes | Path | None
+    public: bool = True
+    flags: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    files: Mapping[str, Path] = field(default_factory=dict)
+    static: StaticTest | None = None
+    handed_in: bytes | None = None
+
+
+def cases(job: Job) -> list[Case]:
+    """The tests of a job in judging order: the manifest's, or name order; one run on `stdin` when it has none."""
+    submission = job.assignment.submission
+    if job.data is not None:
+        return _of_problem(job.data.manifest, job.data.files, submission)
+    if not submission.tests:
+        return [Case(RUN_NAME, (submission.stdin or "").encode("utf-8", "replace"), None)]
+    return [
+        Case(
+            test.name,
+            _content(test.input, test.input_blob, job.blobs) or b"",
+            _content(test.answer, test.answer_blob, job.blobs),
+        )
+        for test in sorted(submission.tests, key=lambda test: test.name)
+    ]
+
+
+def _content(text: str | None, blob: str | None, files: Mapping[str, str]) -> bytes | Path | None:
+    if blob is not None:
+        return Path(files[blob])
+    return text.encode("utf-8", "replace") if text is not None else None
+
+
+def _of_problem(manifest: ProblemManifest, files: Mapping[str, str], submission: Submission) -> list[Case]:
+    handed_in = handed_in_for(manifest, submission) if ProblemType.SUBMIT_ANSWER in manifest.type else {}
+    tests = {test.name: test for test in manifest.tests}
+    statics = {static.name: static for static in manifest.static_tests}
+    return [
+        _case(manifest, tests[name], files, handed_in.get(name))
+        if name in tests
+        else Case(name, b"", b"", public=False, static=statics[name])
+        for name in judging_order(judged_part(manifest, submission))
+    ]
+
+
+def _case(manifest: ProblemManifest, test: ProblemTest, files: Mapping[str, str], handed_in: bytes | None) -> Case:
+    return Case(
+        test.name,
+        Path(files[test.input]),
+        Path(files[test.answer]),
+        test.sample,
+        tuple(manifest.validator_flags if test.flags is None else test.flags),
+        tuple(test.args),
+        {name: Path(files[sha]) for name, sha in test.files.items()},
+        handed_in=handed_in,
+    )
+
+
+def files_of(submission: Submission) -> dict[str, bytes]:
+    """What was handed in, by name; a single source without a name is called `source`."""
+    if submission.files:
+        return {one.name: one.data for one in submission.files}
+    if submission.source is None:
+        return {}
+    return {submission.filename or "source": submission.source.encode("utf-8", "replace")}
+
+
+def handed_in_for(manifest: ProblemManifest, submission: Submission) -> dict[str, bytes]:
+    """The output that was handed in for each test that has one."""
+    files = files_of(submission)
+    chosen = outputs_for([test.name for test in manifest.tests], list(files))
+    return {test: files[name] for test, name in chosen.items()}
+
+
+def judged_part(manifest: ProblemManifest, submission: Submission) -> ProblemManifest:
+    """The problem without the tests that are not judged: samples for which nobody has handed in an output."""
+    if ProblemType.SUBMIT_ANSWER not in manifest.type or submission.check is not None:
+        return manifest
+    given = handed_in_for(manifest, submission)
+    tests = [test for test in manifest.tests if not test.sample or test.name in given]
+    return manifest.model_copy(update={"tests": tests})

@@ -1,0 +1,1 @@
+"""Programs of packages that run beside submissions: validators, graders, and what checks ask."""

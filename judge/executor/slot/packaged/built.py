@@ -1,0 +1,113 @@
+"""A program of the package in a sandbox of its own, built once per executor (judge.executor.slot.builds)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from judge.executor.slot import builds, truncation
+from judge.executor.slot.file_lock import Wait
+from judge.executor.slot.program import Box, Program
+from judge.executor.verdict import compile_verdict
+from judge.model.messages import Limits
+from judge.sandbox.types import Command, Outcome
+
+MESSAGE_BYTES = 4096
+
+
+class BuildError(Exception):
+    """A program of the package does not compile: every submission to this problem is a judge's error."""
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What it takes to build a program and to run it.
+
+    `take` hands out a sandbox, `run` runs a command in one and raises when the task is cancelled, as `wait` does;
+    `kept` has builds, `compile_limits` are those of compilers.
+    """
+
+    take: Callable[[], Box]
+    run: Callable[[Box, Command], Outcome]
+    kept: builds.Builds
+    compile_limits: Limits
+    wait: Wait
+
+
+class BuiltProgram:
+    """One program, built when its sandbox is first asked for. Not used before the submission has compiled."""
+
+    def __init__(self, what: str, program: Program, workshop: Workshop) -> None:
+        """`what` names it in sentences: `the output validator`."""
+        self.what = what
+        self.program = program
+        self._workshop = workshop
+        self._box: Box | None = None
+
+    def close(self) -> None:
+        """End the sandbox."""
+        if self._box is not None:
+            self._box.close()
+            self._box = None
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of one run."""
+        return self.program.limits
+
+    def run(self, command: Command) -> Outcome:
+        """Run a command in its sandbox; raises when the task is cancelled."""
+        return self._workshop.run(self.box(), command)
+
+    def box(self) -> Box:
+        """The sandbox with the program built in it; BuildError when it does not compile."""
+        if self._box is None:
+            box = self._box = self._workshop.take()
+            kept, key = self._workshop.kept, builds.key_of(self.program)
+            data = kept.load(key)
+            if data is None and self.program.compile is not None:
+                with kept.building(key, self._workshop.wait):
+                    data = kept.load(key)
+                    if data is None:
+                        self._build(box, key)
+                        return box
+            if data is None:
+                self._put_files(box)
+            else:
+                failed = builds.unpack(lambda command: self._workshop.run(box, command), data)
+                if failed:
+                    raise BuildError(f"{self.what}'s build cannot be unpacked: {failed}")
+        return self._box
+
+    def put(self, files: Mapping[str, bytes | Path]) -> None:
+        """Put files into its sandbox, by name below /box."""
+        box = self.box()
+        for name, source in files.items():
+            box.put(name, source if isinstance(source, bytes) else source.read_bytes())
+
+    def _put_files(self, box: Box) -> None:
+        for name, data in self.program.files.items():
+            box.put(name, data, 0o755 if name in self.program.executables else 0o644)
+
+    def _build(self, box: Box, key: str) -> None:
+        self._put_files(box)
+        limits, run = self._workshop.compile_limits, self._workshop.run
+        command = Command(
+            argv=self.program.compile or (), limits=limits, env=self.program.env, writable=True, cwd="/box"
+        )
+        with run(box, command) as outcome:
+            failed = compile_verdict(outcome, limits)
+            if failed is not None:
+                msg = f"{self.what} does not compile: {failed.reason}: {first_line(outcome)}"
+                raise BuildError(truncation.clip(msg, MESSAGE_BYTES))
+        with run(box, builds.packing()) as outcome:
+            data = builds.packed(outcome)
+        if data is not None:
+            self._workshop.kept.save(key, data)
+
+
+def first_line(outcome: Outcome) -> str:
+    """The first line that a program wrote to its stderr, for people."""
+    lines = truncation.text(outcome.read_stderr(1024)).strip().splitlines()
+    return truncation.clip(lines[0], 200) if lines else ""

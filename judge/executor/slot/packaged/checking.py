@@ -1,0 +1,77 @@
+"""A check of a problem's data as a job of a slot: which programs are asked, test after test, and what comes out."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from judge import clock
+from judge.executor.slot import truncation
+from judge.executor.slot.attempt import Attempt
+from judge.executor.slot.cases import cases
+from judge.executor.slot.packaged.built import BuildError, BuiltProgram
+from judge.executor.slot.packaged.checks import DataCheck, DataValidator, is_program
+from judge.executor.verdict import Checked, Ruling, checked_verdict, judge_error
+from judge.model.messages import Result
+from judge.model.problem import ProblemManifest, ProblemProgram, ProblemType
+
+# What the output validator of these says of an answer means nothing: it speaks with the program, or asks again.
+_NO_ANSWERS = {ProblemType.INTERACTIVE, ProblemType.MULTI_PASS}
+
+
+class Checking:
+    """One check; see `judge.executor.slot.packaged.checks`."""
+
+    def __init__(self, attempt: Attempt, result: Result) -> None:
+        """`result` learns what comes out."""
+        self._attempt = attempt
+        self._result = result
+        self._answers = attempt.job.assignment.submission.check == "answers"
+
+    def run(self, manifest: ProblemManifest) -> Ruling:
+        """Check every test; the verdict is that of the first one that is not accepted."""
+        attempt, result = self._attempt, self._result
+        limits = attempt.limits()
+        programs = manifest.answer_validators if self._answers else manifest.input_validators
+        runnable = [one for one in programs if is_program(one)]
+        what = "the answer validator" if self._answers else "the input validator"
+        workshop = attempt.workshop(limits)
+
+        def validator(program: ProblemProgram) -> DataValidator:
+            built = BuiltProgram(f"{what} '{program.name}'", attempt.packaged(program, limits), workshop)
+            return DataValidator(program.name, built, attempt.runner.run)
+
+        asks = self._answers and not _NO_ANSWERS.intersection(manifest.type)
+        judges = attempt.judges(limits) if asks else None
+        check = DataCheck([validator(one) for one in runnable], judges, attempt.left, answers=self._answers)
+        with contextlib.closing(check):
+            try:
+                self._tests(check, manifest)
+            except BuildError as exc:
+                result.tests = []
+                return judge_error(str(exc))
+        result.reason = self._not_run([one for one in programs if not is_program(one)], ran=bool(runnable or asks))
+        failing = next((test for test in result.tests if test.reason), None)
+        if failing is None:
+            return checked_verdict(Checked(accepted=True))._replace(reason=result.reason)
+        result.failed_test = failing.name
+        return Ruling(failing.verdict, f"test {failing.name}: {failing.reason}")
+
+    def _tests(self, check: DataCheck, manifest: ProblemManifest) -> None:
+        attempt, budget, begin = self._attempt, truncation.OutputBudget(), clock.monotonic()
+        tests = {test.name: test for test in manifest.tests}
+        todo = [case for case in cases(attempt.job) if case.name in tests]
+        for done, case in enumerate(todo):
+            attempt.teller.tests(done, len(todo), begin)
+            found = check.test(tests[case.name], case)
+            budget.trim(found)
+            self._result.tests.append(found)
+
+    def _not_run(self, descriptions: list[ProblemProgram], *, ran: bool) -> str:
+        """What was not asked, for people; empty when all was."""
+        if descriptions:
+            names = ", ".join(Path(one.main).name for one in descriptions)
+            return f"not run here, since they are no programs: {names}"
+        if ran:
+            return ""
+        return "the package has no answer validator that can be asked" if self._answers else "no input validator"

@@ -1,0 +1,141 @@
+"""Checks a problem's data with the package's own programs, in place of judging a submission (`Submission.check`).
+
+`inputs`: every input validator on every test's input. `answers`: the output validator on every test's answer, and every
+answer validator. Each program runs in a sandbox of its own; a test that one of them does not accept is WA, with what
+the program said as its message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from judge.executor.slot import truncation
+from judge.executor.slot.cases import Case
+from judge.executor.slot.packaged.built import MESSAGE_BYTES, BuiltProgram
+from judge.executor.slot.packaged.feedback import ValidatorResult
+from judge.executor.slot.packaged.testfiles import LINKING, TestFiles
+from judge.executor.slot.program import shorter
+from judge.executor.slot.testing import Judges, compare, judged_alone
+from judge.executor.slot.validation import Question
+from judge.executor.verdict import ACCEPTED, run_fault
+from judge.languages.table import PATH
+from judge.model.messages import TestResult
+from judge.model.problem import ProblemProgram, ProblemTest
+from judge.sandbox.types import Command, Outcome
+
+# Validators that are no programs: tools read them that are not here.
+DESCRIPTIONS = {".ctd": "Checktestdata", ".viva": "VIVA"}
+
+
+def is_program(program: ProblemProgram) -> bool:
+    """Whether a validator is a program, and no description in another tool's language."""
+    return PurePosixPath(program.main).suffix.lower() not in DESCRIPTIONS
+
+
+class DataValidator:
+    """One input or answer validator of a package."""
+
+    def __init__(self, name: str, built: BuiltProgram, run: Callable[..., Outcome]) -> None:
+        """`name` is the program's; `run` runs a command in a sandbox."""
+        self.name = name
+        self._built = built
+        self._run = run
+        self._files: TestFiles | None = None
+
+    def close(self) -> None:
+        """End the sandbox."""
+        self._built.close()
+
+    def check_input(self, test: ProblemTest, case: Case, left: Callable[[], float]) -> ValidatorResult:
+        """What it says of a test's input, which it reads; the test's own files lie in its current directory."""
+        flags = test.input_flags
+        own = flags.get(self.name, []) if isinstance(flags, dict) else flags
+        if self._files is None:
+            self._files = TestFiles(self._built.box(), self._run)
+        self._files.place(case.files)
+        return self._ask([*own, *case.args], case.input, left, linked=bool(case.files))
+
+    def check_answer(self, case: Case, left: Callable[[], float]) -> ValidatorResult:
+        """What it says of a test's answer, which it reads; it is given the input's path (BAPCtools)."""
+        self._built.put({"judge/input": case.input})
+        return self._ask(["/box/judge/input", *case.flags], case.answer or b"", left)
+
+    def _ask(
+        self, arguments: Sequence[str], source: bytes | Path, left: Callable[[], float], *, linked: bool = False
+    ) -> ValidatorResult:
+        program = self._built.program
+        stdin = truncation.sealed(source)
+        try:
+            command = Command(
+                argv=[*(LINKING if linked else ()), *program.run, *arguments],
+                limits=shorter(program.limits, left()),
+                env={"PATH": PATH, **program.env},
+                stdin=stdin,
+            )
+            with self._built.run(command) as outcome:
+                return self._said(outcome)
+        finally:
+            os.close(stdin)
+
+    def _said(self, outcome: Outcome) -> ValidatorResult:
+        if outcome.exit_code == ACCEPTED and not outcome.killed:
+            return ValidatorResult(accepted=True)
+        fault = run_fault(outcome, self._built.limits)
+        ending = fault.reason if fault is not None else "ended with exit code 0"
+        parts = (outcome.read_stderr(MESSAGE_BYTES), outcome.read_stdout(MESSAGE_BYTES))
+        said = "\n".join(text for data in parts if (text := truncation.text(data).strip()))
+        return ValidatorResult(accepted=False, message=said, rejection=f"{self._built.what} does not accept: {ending}")
+
+
+class DataCheck:
+    """One check of all tests. `judges` has the output validator, None where its word is not asked."""
+
+    def __init__(
+        self, validators: Sequence[DataValidator], judges: Judges | None, left: Callable[[], float], *, answers: bool
+    ) -> None:
+        """`validators` are run on answers, else on inputs; `left` as of `Tester`."""
+        self._validators = validators
+        self._judges = judges
+        self._left = left
+        self._answers = answers
+
+    def close(self) -> None:
+        """End all sandboxes."""
+        for one in self._validators:
+            one.close()
+        if self._judges is not None:
+            self._judges.close()
+
+    def test(self, test: ProblemTest, case: Case) -> TestResult:
+        """The first validator that does not accept decides; BuildError when one does not compile."""
+        for found in self._asked(test, case):
+            if not found.accepted:
+                return judged_alone(replace(case, public=True), found)[0]
+        return judged_alone(case, ValidatorResult(accepted=True))[0]
+
+    def _asked(self, test: ProblemTest, case: Case) -> Iterator[ValidatorResult]:
+        for one in self._validators:
+            yield one.check_answer(case, self._left) if self._answers else one.check_input(test, case, self._left)
+        if self._judges is not None:
+            yield self._judged(case)
+
+    def _judged(self, case: Case) -> ValidatorResult:
+        """What the output validator says of the answer as if a submission had printed it."""
+        validator = self._judges.validator if self._judges is not None else None
+        answer = case.answer if isinstance(case.answer, bytes) else (case.answer or Path("/dev/null")).read_bytes()
+        if validator is None:
+            checked, message = compare(case, answer or b"")
+            return ValidatorResult(checked.accepted, checked.fault, message)
+        source = truncation.sealed(answer or b"")
+        try:
+            found = validator.check(
+                Question(case.input, answer or b"", case.flags), source, first=True, left=self._left
+            )
+        finally:
+            os.close(source)
+        with contextlib.closing(found):
+            return replace(found, next_input=None, rejection="the output validator does not accept the answer")

@@ -1,0 +1,76 @@
+"""Asks the package's own grader (legacy `graders/`) what a folder comes to: verdicts and scores in, one of each out.
+
+It sees nothing of a submission but these, in a sandbox of its own. The same question is asked once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from judge.errors import PackageError
+from judge.executor.slot import truncation
+from judge.executor.slot.packaged.built import MESSAGE_BYTES, BuildError, BuiltProgram, Workshop, first_line
+from judge.executor.slot.program import Program
+from judge.executor.verdict import run_fault
+from judge.languages.table import PATH
+from judge.model.messages import Verdict
+from judge.model.problem import LegacyGroup
+from judge.problems.validator import number
+from judge.sandbox.types import Command
+
+# What may be answered; the score is checked by itself.
+_VERDICTS = {one.encode(): one for one in Verdict}
+_ANSWER = re.compile(rb"\s*(AC|WA|TLE|RTE|MLE|OLE|JE)\s+(\S+)\s*")
+_ANSWER_BYTES = 1024
+
+
+class Grader:
+    """The grader of one task."""
+
+    def __init__(self, program: Program, workshop: Workshop) -> None:
+        """It is built when it is first asked."""
+        self._built = BuiltProgram("the package's grader", program, workshop)
+        self._said: dict[tuple[tuple[str, ...], bytes], tuple[Verdict, float]] = {}
+
+    def close(self) -> None:
+        """End the sandbox."""
+        self._built.close()
+
+    def grade(self, group: LegacyGroup, results: Sequence[tuple[Verdict, float]]) -> tuple[Verdict, float]:
+        """What the grader makes of what is in a folder; PackageError when it does not say so in its format."""
+        lines = b"".join(b"%s %s\n" % (_code(verdict).encode(), f"{score:g}".encode()) for verdict, score in results)
+        asked = (tuple(group.flags), lines)
+        if asked not in self._said:
+            self._said[asked] = self._ask(*asked)
+        return self._said[asked]
+
+    def _ask(self, flags: Sequence[str], lines: bytes) -> tuple[Verdict, float]:
+        program, what = self._built.program, self._built.what
+        stdin = truncation.sealed(lines)
+        try:
+            command = Command(
+                argv=[*program.run, *flags], limits=program.limits, env={"PATH": PATH, **program.env}, stdin=stdin
+            )
+            with self._built.run(command) as outcome:
+                fault = run_fault(outcome, program.limits)
+                if fault is not None:
+                    said = first_line(outcome)
+                    raise PackageError(f"{what} failed: {fault.reason}" + (f": {said}" if said else ""))
+                answer = outcome.read_stdout(_ANSWER_BYTES + 1)
+        except BuildError as exc:
+            raise PackageError(truncation.clip(str(exc), MESSAGE_BYTES)) from None
+        finally:
+            os.close(stdin)
+        found = _ANSWER.fullmatch(answer) if len(answer) <= _ANSWER_BYTES else None
+        score = number(found[2]) if found is not None else None
+        if found is None or score is None:
+            shown = truncation.clip(truncation.text(answer[:80]).strip(), 80)
+            raise PackageError(f"{what} said '{shown}'; it must print one verdict and one number, such as 'AC 40'")
+        return _VERDICTS[found[1]], score
+
+
+def _code(verdict: Verdict) -> str:
+    """The format's word: AC, WA, RTE or TLE."""
+    return verdict.about.package.split()[0] if verdict.about.package else verdict

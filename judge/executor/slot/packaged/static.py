@@ -1,0 +1,68 @@
+"""Asks the package's static validator (format 2025-09) about a submission's files, before the tests of a group.
+
+The files lie alone in its working directory. Nothing of the submission is run there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from judge.executor.slot import truncation
+from judge.executor.slot.packaged.built import BuiltProgram, Workshop
+from judge.executor.slot.packaged.feedback import FEEDBACK, FRESH, Feedback, ValidatorResult
+from judge.executor.slot.program import Program, shorter
+from judge.languages.table import PATH
+from judge.sandbox.types import Command
+
+_REJECTION = "the static validator rejected the submission"
+SUBMISSION = "submission"
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A submission as a static validator sees it: the format's code of its language, what is started, its files."""
+
+    language: str
+    entry: str
+    files: Mapping[str, bytes]
+
+
+class StaticValidator:
+    """The static validator of one task."""
+
+    def __init__(self, program: Program, workshop: Workshop, submitted: Submitted) -> None:
+        """It is built by `box`."""
+        self._built = BuiltProgram("the static validator", program, workshop)
+        self._submitted = submitted
+        self._put = False
+
+    def close(self) -> None:
+        """End the sandbox."""
+        self._built.close()
+
+    def build(self) -> None:
+        """Build it; BuildError when it does not compile."""
+        self._built.box()
+
+    def check(self, arguments: Sequence[str], left: Callable[[], float]) -> ValidatorResult:
+        """What it says, called with these arguments, within `left()` seconds."""
+        if not self._put:
+            self._built.put({f"{SUBMISSION}/{name}": data for name, data in self._submitted.files.items()})
+            self._put = True
+        program, submitted = self._built.program, self._submitted
+        script = ["/bin/sh", "-c", FRESH, "validator"]
+        command = Command(
+            argv=[*script, *program.run, submitted.language, submitted.entry, f"/box/{FEEDBACK}/", *arguments],
+            limits=shorter(program.limits, left()),
+            env={"PATH": PATH, **program.env},
+            writable=True,
+            cwd=f"/box/{SUBMISSION}",
+        )
+        with self._built.run(command) as outcome:
+            found = Feedback(self._built).result(outcome, _REJECTION)
+        if found.next_input is not None:
+            found.close()
+            fault = "the static validator asks for another pass"
+            return ValidatorResult(accepted=False, fault=fault, message=truncation.clip(found.message, 1024))
+        return found

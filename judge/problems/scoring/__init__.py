@@ -1,0 +1,60 @@
+"""From the verdicts of tests to that of the submission, and to its score: pure functions (docs/judging.md).
+
+`standing` answers both questions of a judging: what is it worth so far, and which tests must still be run? A test that
+has not been run counts as one that passed, so the answer to the second is what would be run if all went well; it
+shrinks with every failure. When nothing is missing, the verdict stands. What was run beyond that (by a slot that
+helped, or in full mode) never changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from judge.model.messages import Verdict
+from judge.model.problem import ProblemManifest, ProblemType
+from judge.problems.scoring.base import Fault, Grade, Judged, Standing, judging_order
+from judge.problems.scoring.current import Current
+from judge.problems.scoring.domjudge import Domjudge
+from judge.problems.scoring.legacy import Legacy
+
+__all__ = ["Grade", "Judged", "Standing", "judging_order", "standing"]
+
+
+def standing(
+    problem: ProblemManifest | Sequence[str], results: Mapping[str, Judged], grade: Grade | None = None
+) -> Standing:
+    """Where a submission stands after these results; see the module's text. Called by the executor.
+
+    `problem` is a manifest, or the names of the tests in judging order where there is none. `grade` asks the package's
+    own grader: the same question has the same answer.
+    """
+    found = Standing()
+    if not isinstance(problem, ProblemManifest):
+        _first_failing(problem, results, found)
+        return found
+    scoring = ProblemType.SCORING in problem.type
+    try:
+        if problem.graders and problem.dialect == "domjudge" and scoring:
+            Domjudge(problem, results, found).evaluate()
+        elif problem.graders:
+            Legacy(problem, results, found, grade).evaluate()
+        elif scoring:
+            Current(problem, results, found).evaluate()
+        else:
+            _first_failing(judging_order(problem), results, found)
+    except Fault as fault:
+        found.verdict, found.score, found.error, found.missing = Verdict.JE, None, str(fault), []
+        found.failed = found.failed or (fault.where if fault.where in results else None)
+    return found
+
+
+def _first_failing(names: Sequence[str], results: Mapping[str, Judged], found: Standing) -> None:
+    """Pass-fail: the first failing test in judging order decides, and nothing after it counts."""
+    for name in names:
+        found.used.append(name)
+        judged = results.get(name)
+        if judged is None:
+            found.missing.append(name)
+        elif judged.verdict is not Verdict.AC:
+            found.verdict, found.failed = judged.verdict, name
+            return

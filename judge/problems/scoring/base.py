@@ -1,0 +1,112 @@
+"""What all ways of scoring share: what is known of a test, what comes out, and looking at one test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from judge.model.messages import GroupScore, Verdict
+from judge.model.problem import LegacyGroup, ProblemManifest
+
+ROOT = ""
+SAMPLE, SECRET = "sample", "secret"
+SLACK = 1e-9
+
+# Asks a package's own grader about one folder: verdicts and scores of what is in it, in order, to those of the folder.
+# PackageError, a sentence, when it has no answer.
+Grade = Callable[[LegacyGroup, Sequence[tuple[Verdict, float]]], tuple[Verdict, float]]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the scoring needs to know of one test that was run."""
+
+    verdict: Verdict
+    score: float | None = None
+    multiplier: float | None = None
+
+
+@dataclass
+class Standing:
+    """What a submission is worth. `missing` are tests that must still be run, in order; final when it is empty.
+
+    `used` are the tests that decide; `error` is a sentence when the problem's own scoring is at fault (verdict JE).
+    """
+
+    verdict: Verdict = Verdict.AC
+    failed: str | None = None
+    score: float | None = None
+    groups: list[GroupScore] = field(default_factory=list)
+    used: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    error: str = ""
+
+
+class Fault(Exception):  # noqa: N818 - the problem's, and caught where the scoring begins
+    """The problem's scoring is at fault in this test or group."""
+
+    def __init__(self, where: str, sentence: str) -> None:
+        super().__init__(f"{where}: {sentence}")
+        self.where = where
+
+
+def group_of(name: str) -> str:
+    """The folder of a test or group: `secret/a/1` is in `secret/a`."""
+    return name.rpartition("/")[0]
+
+
+def judging_order(manifest: ProblemManifest) -> list[str]:
+    """The names of all tests in judging order: a static validation test case comes first in its group."""
+    names = [test.name for test in manifest.tests]
+    for static in manifest.static_tests:
+        first = next((index for index, name in enumerate(names) if name.startswith(static.group + "/")), None)
+        if first is None:
+            first = 0 if static.group == SAMPLE else len(names)
+        names.insert(first, static.name)
+    return names
+
+
+def children_of(names: Sequence[str]) -> dict[str, list[str]]:
+    """What is in each folder, tests and folders in judging order; the root's name is empty."""
+    children: dict[str, list[str]] = {}
+    known: set[str] = set()
+    for name in names:
+        child = name
+        while child not in known:
+            known.add(child)
+            children.setdefault(group_of(child), []).append(child)
+            if not group_of(child):
+                break
+            child = group_of(child)
+    return children
+
+
+def aggregate(scores: Sequence[float], mode: str) -> float:
+    """The score of a legacy group by its mode: sum, avg, min or max; nothing is worth 0."""
+    if not scores:
+        return 0.0
+    if mode in {"sum", "avg"}:
+        return sum(scores) / (len(scores) if mode == "avg" else 1)
+    return min(scores) if mode == "min" else max(scores)
+
+
+class Evaluation:
+    """One look at a submission: each way of scoring fills `found` in its `evaluate`."""
+
+    def __init__(self, manifest: ProblemManifest, results: Mapping[str, Judged], found: Standing) -> None:
+        """`found` is empty."""
+        self.manifest = manifest
+        self.results = results
+        self.found = found
+        self.names = judging_order(manifest)
+
+    def look(self, name: str) -> Judged | None:
+        """A test's result, noted as used or missing; a judge error in it ends everything."""
+        self.found.used.append(name)
+        judged = self.results.get(name)
+        if judged is None:
+            self.found.missing.append(name)
+        elif judged.verdict is Verdict.JE:
+            self.found.failed = name
+            raise Fault(name, "the judge's error in this test leaves the submission without a verdict")
+        return judged

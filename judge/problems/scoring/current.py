@@ -1,0 +1,149 @@
+"""Scoring problems of format 2025-09: groups of `secret`, static validation test cases, required groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from judge.model.messages import GroupScore, Verdict
+from judge.model.problem import ProblemManifest, StaticTest, TestGroup
+from judge.problems.scoring.base import SAMPLE, SECRET, SLACK, Evaluation, Fault, Judged, Standing
+
+
+class Current(Evaluation):
+    """Sample, then every group of `secret`, then `secret` itself."""
+
+    def __init__(self, manifest: ProblemManifest, results: Mapping[str, Judged], found: Standing) -> None:
+        """As `Evaluation`."""
+        super().__init__(manifest, results, found)
+        self._static = {static.name: static for static in manifest.static_tests}
+
+    def evaluate(self) -> None:
+        """Fill `found`."""
+        groups = {group.name: group for group in self.manifest.groups}
+        secret = groups.get(SECRET, TestGroup(name=SECRET, max_score=100.0, aggregation="sum"))
+        passed = {SAMPLE: self._sample()}
+        below = [group for group in self.manifest.groups if group.name != SECRET]
+        scores: list[float] = []
+        if not all(passed.get(name, False) for name in secret.require_pass):
+            self._skip(secret)
+            scores, passed[SECRET] = [0.0], False
+        elif below:
+            own = StaticTest(group=SECRET).name
+            scores, fine = self._tests(secret, [own] if own in self._static else [])
+            for group in below if fine or secret.aggregation == "sum" else []:
+                scores.append(self._group(group, passed))
+                if scores[-1] == 0.0 and not passed[group.name] and secret.aggregation != "sum":
+                    break
+            passed[SECRET] = fine and all(passed.get(group.name, False) for group in below)
+        else:
+            scores, passed[SECRET] = self._tests(secret, self._below(secret))
+        self.found.score = _aggregate(secret, scores, passed=passed[SECRET])
+        self._note(secret, self.found.score)
+
+    def _below(self, group: TestGroup) -> list[str]:
+        return [name for name in self.names if name.startswith(group.name + "/")]
+
+    def _sample(self) -> bool:
+        for name in self.names:
+            if name.startswith(SAMPLE + "/"):
+                judged = self.look(name)
+                if judged is not None and judged.verdict is not Verdict.AC:
+                    self._fail(name, judged.verdict)
+                    return False
+        return True
+
+    def _group(self, group: TestGroup, passed: dict[str, bool]) -> float:
+        """One group's score; `passed` learns whether all its tests passed."""
+        if not all(passed.get(name, False) for name in group.require_pass):
+            self._skip(group)
+            passed[group.name] = False
+            return 0.0
+        scores, passed[group.name] = self._tests(group, self._below(group))
+        score = _aggregate(group, scores, passed=passed[group.name])
+        self._note(group, score)
+        return score
+
+    def _most(self, group: TestGroup, tests: Sequence[str]) -> dict[str, float | None]:
+        """The maximum of each test of a group: what the static test leaves is shared by the others of a sum."""
+        static = {name: self._static[name].score or 0.0 for name in tests if name in self._static}
+        most = group.max_score
+        others = len(tests) - len(static)
+        if most is not None and group.aggregation == "sum" and others:
+            most = (most - sum(static.values())) / others
+        return {name: static.get(name, most) for name in tests}
+
+    def _tests(self, group: TestGroup, tests: Sequence[str]) -> tuple[list[float], bool]:
+        """The scores of a group's tests, up to where no further one could change the group's."""
+        scores = []
+        passed = True
+        for name, most in self._most(group, tests).items():
+            judged = self.look(name)
+            scores.append(_test_score(name, judged, most, group.aggregation))
+            if judged is not None and judged.verdict is not Verdict.AC:
+                passed = False
+                self._fail(name, judged.verdict)
+                if group.aggregation != "sum":
+                    break
+        return scores, passed
+
+    def _fail(self, name: str, verdict: Verdict) -> None:
+        if self.found.failed is None:
+            self.found.verdict, self.found.failed = verdict, name
+
+    def _skip(self, group: TestGroup) -> None:
+        """A group that needs another one to pass, which did not."""
+        self.found.groups.append(GroupScore(name=group.name, verdict="skipped", score=0.0, max_score=group.max_score))
+
+    def _note(self, group: TestGroup, score: float) -> None:
+        if any(one.name == group.name for one in self.found.groups):
+            return
+        verdict = next(
+            (
+                judged.verdict
+                for name in self.found.used
+                if name.startswith(group.name + "/")
+                and (judged := self.results.get(name)) is not None
+                and judged.verdict is not Verdict.AC
+            ),
+            Verdict.AC,
+        )
+        self.found.groups.append(GroupScore(name=group.name, verdict=verdict, score=score, max_score=group.max_score))
+
+
+def _test_score(name: str, judged: Judged | None, most: float | None, aggregation: str) -> float:
+    """One test's score in a group of 2025-09; `most` is its maximum, None when unbounded."""
+    if judged is None:
+        return most or 0.0
+    given = judged.score is not None or judged.multiplier is not None
+    accepted = judged.verdict is Verdict.AC
+    if given and not accepted:
+        raise Fault(name, "the output validator rejects the output and gives it a score")
+    if given and aggregation == "pass-fail":
+        raise Fault(name, "the output validator gives a score in a group with aggregation pass-fail")
+    if not accepted or aggregation == "pass-fail":
+        return 0.0
+    return _given_score(name, judged, most)
+
+
+def _given_score(name: str, judged: Judged, most: float | None) -> float:
+    """The score of a test that passed: what the validator says, else the maximum."""
+    if judged.score is not None and judged.multiplier is not None:
+        raise Fault(name, "the output validator gives both score.txt and score_multiplier.txt")
+    if most is None:
+        if judged.score is None:
+            raise Fault(name, "the maximum score is unbounded, so the output validator must give a score.txt")
+        return judged.score
+    if judged.multiplier is not None:
+        return judged.multiplier * most
+    if judged.score is not None and judged.score > most + SLACK:
+        raise Fault(name, f"the output validator gives {judged.score:g} where {most:g} is the maximum")
+    return most if judged.score is None else judged.score
+
+
+def _aggregate(group: TestGroup, scores: Sequence[float], *, passed: bool) -> float:
+    if group.aggregation == "pass-fail":
+        return (group.max_score or 0.0) if passed else 0.0
+    score = sum(scores) if group.aggregation == "sum" else min(scores, default=0.0)
+    if group.max_score is not None and score > group.max_score + SLACK:
+        raise Fault(group.name, f"the score {score:g} is above the group's max_score {group.max_score:g}")
+    return round(score, 9)

@@ -1,0 +1,134 @@
+"""The legacy format's graders, folder by folder: the default one, and the package's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from judge.errors import PackageError
+from judge.model.messages import GroupScore, Verdict
+from judge.model.problem import LegacyGroup, ProblemManifest, ProblemType
+from judge.problems.scoring.base import (
+    ROOT,
+    SAMPLE,
+    SLACK,
+    Evaluation,
+    Fault,
+    Grade,
+    Judged,
+    Standing,
+    aggregate,
+    children_of,
+    group_of,
+)
+
+# Verdict, score and deciding test of one test or folder.
+_Result = tuple[Verdict, float, str | None]
+
+
+class Legacy(Evaluation):
+    """Every folder's result is its grader's; the root's is the submission's."""
+
+    def __init__(
+        self, manifest: ProblemManifest, results: Mapping[str, Judged], found: Standing, grade: Grade | None
+    ) -> None:
+        """`grade` asks the package's own grader."""
+        super().__init__(manifest, results, found)
+        self._grade = grade
+        self._groups = {group.name: group for group in manifest.graders}
+        self._children = children_of(self.names)
+        self._tests = frozenset(self.names)
+        self._scoring = ProblemType.SCORING in manifest.type
+
+    def evaluate(self) -> None:
+        """Fill `found`."""
+        verdict, score, failed = self._group(ROOT)
+        self.found.verdict = verdict
+        self.found.failed = failed if verdict is not Verdict.AC else None
+        if verdict is not Verdict.AC:
+            # The format: of what is not accepted the score is ignored.
+            score = self._grader(ROOT).reject_score
+        self.found.score = round(score, 9) if self._scoring else None
+
+    def _grader(self, name: str) -> LegacyGroup:
+        """A folder's own settings, else those of the closest folder above that has some."""
+        while name not in self._groups and name != ROOT:
+            name = group_of(name)
+        return self._groups.get(name, LegacyGroup(name=ROOT))
+
+    def _group(self, name: str) -> _Result:
+        """Verdict, score and deciding test of one folder."""
+        grader = self._grader(name)
+        before = len(self.found.missing)
+        results: list[_Result] = []
+        for child in self._children.get(name, []):
+            if child in self._tests:
+                judged = self.look(child)
+                verdict = Verdict.AC if judged is None else judged.verdict
+                results.append((verdict, _score_of(judged, grader), child))
+            else:
+                results.append(self._group(child))
+            ignored = grader.ignore_sample and not grader.custom and name == ROOT and child == SAMPLE
+            if results[-1][0] is not Verdict.AC and grader.on_reject == "break" and not ignored:
+                break
+        complete = len(self.found.missing) == before
+        found = self._asked(name, grader, results, complete) if grader.custom else self._default(name, grader, results)
+        verdict, score, failed = found
+        if verdict is Verdict.AC and self._scoring and not self.found.missing:
+            _check_range(name, score, grader)
+        if name != ROOT:
+            told = score if self._scoring else None
+            self.found.groups.append(GroupScore(name=name, verdict=verdict, score=told, max_score=grader.high))
+        return verdict, score, failed
+
+    def _default(self, name: str, grader: LegacyGroup, results: list[_Result]) -> _Result:
+        """What the default grader makes of a folder."""
+        if grader.ignore_sample and name == ROOT and len(results) > 1:
+            results = results[1:2]
+        verdict, failed = _verdict(results, grader)
+        score = aggregate([score for _, score, _ in results], grader.score)
+        if verdict is not Verdict.AC and self.manifest.dialect != "kattis":
+            score = grader.reject_score
+        return verdict, score, failed
+
+    def _asked(self, name: str, grader: LegacyGroup, results: Sequence[_Result], complete: bool) -> _Result:
+        """What the package's own grader says of a folder; as long as tests are missing, it is taken to accept."""
+        if not complete or not results:
+            return Verdict.AC, 0.0, None
+        if self._grade is None:
+            raise Fault(name or "data", "has a grader of its own, which cannot be asked here")
+        try:
+            verdict, score = self._grade(grader, [(verdict, score) for verdict, score, _ in results])
+        except PackageError as exc:
+            raise Fault(name or "data", str(exc)) from None
+        if verdict is Verdict.JE:
+            raise Fault(name or "data", "the package's grader says JE")
+        failing = [(found, failed) for found, _, failed in results if found is not Verdict.AC]
+        same = (failed for found, failed in failing if found.about.package.split()[:1] == [verdict])
+        failed = next(same, failing[0][1] if failing else None)
+        return verdict, score, None if verdict is Verdict.AC else failed
+
+
+def _score_of(judged: Judged | None, grader: LegacyGroup) -> float:
+    if judged is not None and judged.verdict is not Verdict.AC:
+        return grader.reject_score
+    if judged is not None and judged.score is not None:
+        return judged.score
+    return grader.accept_score
+
+
+def _verdict(results: Sequence[_Result], grader: LegacyGroup) -> tuple[Verdict, str | None]:
+    """The verdict of a folder by its grader's mode, and the first test that has it."""
+    bad = [(verdict, failed) for verdict, _, failed in results if verdict is not Verdict.AC]
+    accepted = not bad or grader.verdict == "always_accept" or (grader.accept_if_any and len(bad) < len(results))
+    if accepted:
+        return Verdict.AC, None
+    if grader.verdict == "first_error":
+        return bad[0]
+    return max(bad, key=lambda one: one[0].about.severity)
+
+
+def _check_range(name: str, score: float, grader: LegacyGroup) -> None:
+    low, high = grader.low, grader.high
+    if (low is not None and score < low - SLACK) or (high is not None and score > high + SLACK):
+        limits = f"{'-inf' if low is None else f'{low:g}'} {'inf' if high is None else f'{high:g}'}"
+        raise Fault(name or "data", f"the score {score:g} is outside the group's range {limits}")

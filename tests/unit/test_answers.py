@@ -1,0 +1,52 @@
+"""Which file is for which test, where outputs are handed in."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.problems.answers import outputs_for
+
+TESTS = ["sample/1", "secret/easy/1", "secret/easy/2", "secret/hard/1"]
+
+
+@pytest.mark.parametrize(
+    ("tests", "files", "expected"),
+    [
+        (["secret/1"], ["anything.txt"], {"secret/1": "anything.txt"}),
+        (["sample/1", "secret/1"], ["answer"], {"secret/1": "answer"}),
+        (["secret/1", "secret/2"], ["anything.txt"], {}),
+        (["secret/01", "secret/02"], ["01.out", "02.ans"], {"secret/01": "01.out", "secret/02": "02.ans"}),
+        (["secret/01"], ["01.ans", "01.out", "01.txt", "01"], {"secret/01": "01.out"}),
+        (["secret/01", "secret/02"], ["02", "README.md"], {"secret/02": "02"}),
+        (["secret/000"], ["output_000.txt"], {"secret/000": "output_000.txt"}),
+        (["secret/a.b"], ["a.b", "a.b.out"], {"secret/a.b": "a.b.out"}),
+        (TESTS, ["easy/1.out", "hard/1.out"], {"secret/easy/1": "easy/1.out", "secret/hard/1": "hard/1.out"}),
+        (TESTS, ["1.out"], {"secret/easy/1": "1.out", "secret/hard/1": "1.out"}),
+        (TESTS, ["sample/1.out"], {"sample/1": "sample/1.out"}),
+        (TESTS, ["data/secret/easy/2.ans"], {"secret/easy/2": "data/secret/easy/2.ans"}),
+        (TESTS, ["1.out", "secret/hard/1.ans"], {"secret/easy/1": "1.out", "secret/hard/1": "secret/hard/1.ans"}),
+        (["sample/1", "secret/2"], ["1.out", "2.out"], {"sample/1": "1.out", "secret/2": "2.out"}),
+        (TESTS, ["hard/2.out", "asy/1.out"], {}),
+        (TESTS, [], {}),
+    ],
+)  # fmt: skip
+def test_files_and_tests(tests, files, expected):
+    assert outputs_for(tests, files) == expected
+    assert outputs_for(tests, files[::-1]) == expected
+
+
+NAME = st.from_regex(r"[a-c0-2]{1,2}(/[a-c0-2]{1,2}){0,2}(\.out|\.ans|\.txt)?", fullmatch=True)
+
+
+@given(st.lists(NAME.map("secret/{}".format), unique=True, max_size=6), st.lists(NAME, unique=True, max_size=6))
+def test_every_file_is_for_a_test_that_ends_like_it(tests, files):
+    found = outputs_for(tests, files)
+    assert set(found) <= set(tests) and set(found.values()) <= set(files)
+    if len(tests) > 1:
+        for test, name in found.items():
+            stem = name.rpartition(".")[0] if "." in name else name
+            assert f"/{test}".endswith((f"/{stem}", f"/{name}"))
+    for test in tests:
+        assert outputs_for([test, "secret/other test"], [f"{test}.out", "zz"])[test] == f"{test}.out"

@@ -1,0 +1,85 @@
+"""What an executor of an earlier release makes of manifests of this one: it judges them alike, or refuses them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from judge.model.problem import (
+    LegacyGroup,
+    ProblemManifest,
+    ProblemProgram,
+    ProblemTest,
+    ProblemType,
+    StaticTest,
+)
+from judge.problems.package import manifest_bytes
+
+SHA = "0" * 64
+PROGRAM = ProblemProgram(name="p", language="python3", main="p.py", files={"p.py": SHA})
+# All that the releases before these features know, in every part of a manifest; they refuse whatever else they find.
+KNOWN = {
+    *("name", "title", "limits", "validator_flags", "type", "tests", "source_bytes", "memory_is_default"),
+    *("compile_seconds", "compile_memory", "validator", "validation", "validation_memory_is_default", "passes"),
+    *("languages", "include", "groups", "graders", "package"),
+}
+KNOWN_TEST = {"name", "input", "answer", "sample", "flags", "args"}
+KNOWN_GRADER = {
+    *("name", "on_reject", "verdict", "score", "ignore_sample", "accept_if_any"),
+    *("accept_score", "reject_score", "low", "high"),
+}
+KNOWN_TYPES = frozenset({"pass-fail", "scoring", "interactive", "multi-pass"})
+
+
+def understood(manifest: ProblemManifest) -> bool:
+    """Whether such an executor would judge by this manifest."""
+    data = json.loads(manifest_bytes(manifest))
+    return (
+        data.keys() <= KNOWN
+        and all(test.keys() <= KNOWN_TEST for test in data["tests"])
+        and all(group.keys() <= KNOWN_GRADER for group in data.get("graders", []))
+        and KNOWN_TYPES.issuperset(data.get("type", []))
+    )
+
+
+def manifest(**more: object) -> ProblemManifest:
+    test = more.pop("test", {})
+    assert isinstance(test, dict)
+    return ProblemManifest(name="p", tests=[ProblemTest(name="secret/1", input=SHA, answer=SHA, **test)], **more)
+
+
+def test_what_says_nothing_new_is_understood():
+    assert understood(manifest())
+    assert understood(manifest(graders=[LegacyGroup(name="")], type=[ProblemType.SCORING], passes=3))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"validators": [PROGRAM, PROGRAM]},
+        {"static_validator": PROGRAM},
+        {"static_tests": [StaticTest(group="secret")]},
+        {"grader": PROGRAM},
+        {"graders": [LegacyGroup(name="", custom=True)]},
+        {"graders": [LegacyGroup(name="", own_score=True)]},
+        {"dialect": "domjudge"},
+        {"dialect": "kattis"},
+        {"format": "2025-09"},
+        {"type": [ProblemType.PASS_FAIL, ProblemType.SUBMIT_ANSWER]},
+        {"test": {"files": {"data.txt": SHA}}},
+    ],
+)
+def test_what_would_be_judged_otherwise_is_refused(fields):
+    assert not understood(manifest(**fields))
+
+
+def test_a_manifest_comes_back_as_it_was():
+    whole = manifest(
+        test={"files": {"a.txt": SHA}, "input_flags": {"one": ["-x"]}},
+        validators=[PROGRAM],
+        input_validators=[PROGRAM],
+        static_tests=[StaticTest(group="secret", score=3, args=["x"])],
+        graders=[LegacyGroup(name="", custom=True, flags=["sum"], own_score=True)],
+    )
+    assert ProblemManifest.model_validate_json(manifest_bytes(whole)) == whole
