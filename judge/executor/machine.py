@@ -23,7 +23,7 @@ _SLOTS_PER_SPARE = 4
 _DISTRUST = 5.0
 # A full disk has room again only this fraction of the bound above it (a tenth), so that the state does not flap.
 _HYSTERESIS = 10
-# How long nobody looks at most while nothing happens, in seconds.
+# Seconds between two looks while nothing happens.
 LOOK = 1.0
 _FOR_SLOTS = Fraction(7, 8)
 
@@ -81,7 +81,7 @@ def plan_slots(slots: int | Literal["auto"], cores: list[int], usable: list[int]
 
 
 def machine_memory(base: Path = Path("/")) -> int:
-    """Bytes of memory that this machine, or the container that it is, may use."""
+    """Bytes of memory that this machine, or this container, may use."""
     found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for name in ("memory/memory.limit_in_bytes", "memory.max"):
         try:
@@ -93,7 +93,7 @@ def machine_memory(base: Path = Path("/")) -> int:
 
 
 def plan_memory(memory: int | Literal["auto"], slots: int, total: int) -> int:
-    """Bytes that are kept for the runs of each slot, so that all slots together never want more than there is.
+    """Bytes that each slot keeps for its runs, so that all slots together never need more than the machine has.
 
     `total` is the machine's; `auto` leaves an eighth of it to the rest. RefusedError when it is not there.
     """
@@ -136,7 +136,7 @@ def for_want_of_space(error: BaseException | None) -> bool:
 
 
 class Disk:
-    """Whether the work directory has room for judging; told of failures, and looks at every turn of the main loop."""
+    """Whether the work directory has room for judging. It is told of failures, and looks in every turn of the loop."""
 
     def __init__(self, directory: Path, min_free: int) -> None:
         """`min_free` bytes must stay free under `directory`."""
@@ -155,7 +155,7 @@ class Disk:
         return self._checked_at + LOOK
 
     def step(self, now: float) -> None:
-        """Look how much is free: `full` then says whether there is room. Logs once per change. `now`: monotonic."""
+        """Look how much is free; `full` then says whether there is room. It logs each change once. `now`: monotonic."""
         self._checked_at = now
         try:
             stat = os.statvfs(self._directory)

@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 
 _OWNED = re.compile(r"^.+\.(\d+)\.(\d+)$")
 _CLEAN_SECONDS = 5.0
-# The same for what a dead pool has left: its processes may take long to end, and nobody needs it to be gone.
+# The same for the tree of a dead pool: its processes may take long to end, and nothing waits for that.
 _STALE_SECONDS = 0.5
-# How long to wait for memory of the kernel's that may as well be its cache of names, which stays.
+# Seconds to wait for kernel memory that may also be the kernel's cache of names, which stays.
 _FREE_SECONDS = 0.25
-# So much of it is not waited for: runs of a few milliseconds, one right after the other, always have some on its way,
+# Bytes of it that are not waited for: short runs, one right after the other, always have some that is being freed,
 # 0.1 MiB each for some 30 ms.
 _LAG = 2 * 1024**2
 # The kernel's counters lag behind by some pages per processor.
@@ -91,7 +91,7 @@ class Group(Protocol):
 
 
 class Tree(Protocol):
-    """Everything of one pool."""
+    """The control groups of one pool."""
 
     @property
     def joins(self) -> list[Path]:
@@ -109,7 +109,7 @@ class Tree(Protocol):
 
 
 class Driver(Protocol):
-    """How this machine does control groups."""
+    """The version of control groups that this machine has."""
 
     version: str
 

@@ -45,7 +45,7 @@ class DriverV1:
         """Make `<controller>/<root>/<name>` in every hierarchy."""
         roots = {key: mount / root.strip("/") for key, mount in self._mounts.items()}
         if roots.get(SHARES) == roots["cpuacct"]:
-            del roots[SHARES]  # mounted together: who is in the one is in the other
+            del roots[SHARES]  # mounted together: a process in the one is in the other
         return TreeV1(roots, name)
 
 
@@ -68,7 +68,7 @@ class TreeV1:
 
     @property
     def joins(self) -> list[Path]:
-        """One file per controller."""
+        """The `cgroup.procs` file of each controller."""
         return [directory / "cgroup.procs" for directory in self._dirs.values()]
 
     def group(self, *, keeps: bool) -> GroupV1:
@@ -129,7 +129,7 @@ class GroupV1:
         return fd
 
     def watch(self, pid: int) -> None:
-        """The kernel watches."""
+        """The kernel's eventfd."""
 
     def spec(self) -> str:
         """`procs:` and the descriptors."""
@@ -168,7 +168,7 @@ class GroupV1:
         return (int(read(self._cpu)) - self._cpu0) / 1e9
 
     def over_memory(self) -> bool:
-        """The eventfd rang, or the counter moved."""
+        """Whether the eventfd rang, or the counter moved."""
         with contextlib.suppress(BlockingIOError):
             self._struck = os.eventfd_read(self.event_fd) > 0 or self._struck
         return self._struck or field(read(self._oom), b"oom_kill") > self._oom0

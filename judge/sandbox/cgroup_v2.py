@@ -138,16 +138,16 @@ class GroupV2:
 
     @property
     def leaf(self) -> Leaf:
-        """The current one; SandboxError after `close`."""
+        """The leaf in use; SandboxError after `close`."""
         if self._leaf is None:
             raise SandboxError(f"cgroup {self._dir} is closed")
         return self._leaf
 
     def watch(self, pid: int) -> None:
-        """The kernel watches."""
+        """None: the kernel ends the run by itself."""
 
     def spec(self) -> str:
-        """Nothing to keep: the leaf goes with each run."""
+        """No descriptors: each run gets the leaf's own."""
         return "-"
 
     def begin(self, memory: int, processes: int) -> None:
@@ -163,7 +163,7 @@ class GroupV2:
         return self.leaf.cpu()
 
     def over_memory(self) -> bool:
-        """The counter of kills moved."""
+        """Whether the counter of kills moved."""
         return self.leaf.over_memory()
 
     def finish(self) -> Usage:
@@ -249,7 +249,7 @@ class Leaf:
         return (field(read(self._cpu), b"usage_usec") - self._cpu0) / 1e6
 
     def over_memory(self) -> bool:
-        """The counter of kills moved."""
+        """Whether the counter of kills moved."""
         return field(read(self._events), b"oom_kill") > self._oom0
 
     def finish(self) -> Usage:

@@ -21,7 +21,7 @@ from judge.errors import SandboxError
 from judge.sandbox.box import Run
 from judge.sandbox.types import Command, Killed, Outcome
 
-# How much longer than the submission the validator may live, beside its own limits, in seconds.
+# Seconds that the validator may live on after the submission, beside its own limits.
 _LATER = 1.0
 _SHORTEST = 0.01
 _PIECE = 1 << 20
@@ -170,7 +170,7 @@ class _Interaction:
             self._poll.register(self._inputs[index], select.POLLIN)
 
     def _throw_away(self, index: int, ready: set[int]) -> None:
-        """What comes for a program that has ended."""
+        """Note an event of a program that has ended."""
         fd = self._inputs[index]
         if fd in ready and self._outcomes[index] is not None:
             with contextlib.suppress(BlockingIOError):
@@ -178,7 +178,7 @@ class _Interaction:
                     self._poll.unregister(fd)  # the other one has closed its end
 
     def _forget_event(self, index: int) -> None:
-        """A memory limit that was passed keeps ringing, and is of no interest any more."""
+        """Ignore the event of a memory limit from now on: once passed it never becomes quiet."""
         event = self._runs[index].event_fd
         if event is not None:
             with contextlib.suppress(KeyError):

@@ -16,7 +16,7 @@ from judge.sandbox.weak import WeakDriver
 
 
 class Closes(Protocol):
-    """What can be left to a pool."""
+    """A thing that a pool ends later."""
 
     def close(self) -> None:
         """End it."""
@@ -64,7 +64,7 @@ class SandboxPool:
         self._left: list[Closes] = []
 
     def prepare(self) -> None:
-        """Start the next container, do not wait for it, and end what was left; when the slot has nothing better to do.
+        """Start the next container without waiting for it, and end the old ones; the slot calls it while it is idle.
 
         That is while a compiler runs, as well: all this goes on on the makers' cores.
         """
@@ -75,7 +75,7 @@ class SandboxPool:
 
     @property
     def prepared(self) -> bool:
-        """Whether the next container is on its way, or there."""
+        """Whether the next container is being made, or ready."""
         return self._next is not None
 
     def _start(self) -> Container:
@@ -87,7 +87,7 @@ class SandboxPool:
 
     @contextlib.contextmanager
     def _elsewhere(self) -> Iterator[None]:
-        """Be on the makers' cores, where there are any; what is started there stays there."""
+        """Move this thread to the cores of the makers, if there are any; processes that it starts there stay there."""
         own = os.sched_getaffinity(0)
         if self._makers:
             with contextlib.suppress(OSError):  # a wish: making a container beside what is judged costs that some time
@@ -112,11 +112,11 @@ class SandboxPool:
         return Sandbox(container, self._cores)
 
     def leave(self, sandbox: Closes) -> None:
-        """Close a sandbox in `prepare`: nothing runs in it any more, and somebody waits for what it was for."""
+        """Leave a sandbox to be closed by `prepare`: nothing runs in it any more, and its result is waited for."""
         self._left.append(sandbox)
 
     def close(self) -> None:
-        """End the prepared container, those left, and remove the cgroups; takers close what they took."""
+        """End the prepared container and the old ones, and remove the cgroups; callers of `take` close theirs."""
         self._end_left()
         if self._next is not None:
             self._next.close()

@@ -96,6 +96,8 @@ def _inputs(file: str, verdicts: str, guard: str, variants: dict[str, tuple[str,
 
 
 BURN: dict[str, Any] = {"cpu": 0.3}
+# Room for 32 interpreters: the CPU limit comes first.
+BURN_MANY: dict[str, Any] = BURN | {"memory": 256 * MIB}
 WAIT: dict[str, Any] = {"wall": 1.0}
 
 COMPILE_LIMIT = "CPU, memory and output limits of compilations"
@@ -188,7 +190,7 @@ CASES: list[Case] = [
              "the slot never opens what it has put down", source="x", compile="rm source; ln -s @SECRET@ source"),
     # ---- processes ----
     _program("14_fork_bomb.c", "forks without end", "TLE", "process limit; " + KILLED, limits=BURN),
-    _program("14_fork_bomb.py", "forks without end", "TLE", "process limit; " + KILLED, limits=BURN),
+    _program("14_fork_bomb.py", "forks without end", "TLE", "process limit; " + KILLED, limits=BURN_MANY),
     _program("14_fork_bomb.sh", "the shell's fork bomb", "TLE RTE", "process limit; " + KILLED, limits=BURN),
     _program("15_setsid.c", "daemons in sessions of their own, deaf to signals", "AC", KILLED),
     _program("16_orphans.c", "ends, and leaves children that burn and hold the output", "AC", KILLED),

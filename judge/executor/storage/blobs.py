@@ -129,7 +129,10 @@ class BlobCache:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Nobody else evicts, pins, comes or goes meanwhile. Never held while fetching or hashing."""
+        """Hold the lock of the directory: no other process evicts, pins, starts or ends meanwhile.
+
+        It is never held during a fetch or a hash.
+        """
         with self._mutex:
             handle = os.open(self._root / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             try:
@@ -153,7 +156,7 @@ class BlobCache:
                 if not stat.S_ISREG(status.st_mode) or _hash(handle) != sha:
                     return self._damaged(sha, path, status.st_ino, "its content does not match its name")
                 self._verified[sha] = identity
-            # For the order of eviction only, so a jump of the clock costs a fetch at worst.
+            # The time decides about eviction only; a jump of the clock costs a fetch at worst.
             now = int(clock.wall().timestamp() * 1e9)
             if now - status.st_atime_ns > _TOUCH_NS:
                 with contextlib.suppress(OSError):
@@ -165,7 +168,7 @@ class BlobCache:
         return True
 
     def _damaged(self, sha: str, path: Path, inode: int | None, why: str) -> bool:
-        """Remove what is at `path`, unless another process has put a new file there; None: what cannot be opened."""
+        """Remove the file at `path`, unless another process has replaced it. None: it cannot be opened."""
         log.warning("blob %s is damaged (%s) and is fetched again", sha[:12], why)
         self._verified.pop(sha, None)
         with self._locked(), contextlib.suppress(FileNotFoundError):
@@ -253,7 +256,7 @@ class BlobCache:
                     yield status.st_atime_ns, status.st_size, path
 
     def _pins(self) -> set[str]:
-        """All pinned blobs, of every process; what dead processes left behind is removed. Called under the lock."""
+        """All pinned blobs of all processes. Pins of dead processes are removed. The caller holds the lock."""
         pinned: set[str] = set()
         for directory in (self._root / "process").iterdir():
             if directory != self._own and _abandoned(directory):

@@ -1,1 +1,1 @@
-"""The process before uWSGI: it has patience with strangers, and gives each a turn."""
+"""The process in front of uWSGI: it waits for slow clients, and gives each client a turn."""

@@ -23,19 +23,19 @@ class Keeper(Protocol):
     buffer: memoryview
 
     def enters(self, client: Client) -> bool:
-        """Whether it may come in."""
+        """Whether a new connection may stay."""
 
     def asks(self, client: Client, head: bytes | None) -> None:
-        """Its head has come as a whole; None: it is too large."""
+        """The head of a request has come as a whole; None stands for one that is too large."""
 
     def dawdles(self, client: Client) -> None:
-        """Its head does not come; it is hung up next."""
+        """The head has not come in time; the connection is closed next."""
 
     def holds(self, more: int) -> None:
-        """It holds so many bytes more (or less) in memory."""
+        """The connection holds this number of bytes more (or less) in memory."""
 
     def leaves(self, client: Client) -> None:
-        """It has ended."""
+        """The connection has ended."""
 
 
 class _State(enum.Enum):
@@ -120,12 +120,12 @@ class Client(asyncio.BufferedProtocol):
         self._blocked = True
 
     def resume_writing(self) -> None:
-        """It has taken all."""
+        """The client has taken all that was written."""
         self._blocked = False
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's interface
-        """It is over."""
+        """The connection is closed."""
         self._lost = True
         self._stop_timer()
         self._wake()
@@ -156,7 +156,7 @@ class Client(asyncio.BufferedProtocol):
             raise ClientGone
 
     def finish(self) -> None:
-        """All is said. What still comes is read for a while: else the client might lose its answer."""
+        """End after the answer. The client's bytes are read for a while, else it might lose the answer."""
         if self._transport is None or self._transport.is_closing():
             return
         if self._ended:
@@ -175,13 +175,13 @@ class Client(asyncio.BufferedProtocol):
         return self._weight
 
     def weigh(self, more: int) -> None:
-        """So much more (or less) is kept in memory for this connection, until it ends."""
+        """Account for this number of bytes more (or less) in memory for this connection, until it ends."""
         if not self._lost:
             self._weight += more
             self._keeper.holds(more)
 
     def interrupt(self, reason: Exception | None) -> None:
-        """Raise this in whoever waits for the client, now or next; None: no more."""
+        """Raise `reason` in the task that waits for the client, now or next; None takes it back."""
         self._interruption = reason
         self._wake()
 

@@ -1,4 +1,4 @@
-"""Room for what a gateway's front holds for others, in memory and on disk: it has a bound, and nobody has all of it."""
+"""Room for bodies and answers in a gateway's front, in memory and on disk: bounded as a whole and for each client."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Room:
 
     @property
     def full(self) -> bool:
-        """Whether somebody has to go for want of memory."""
+        """Whether a connection has to be closed for want of memory."""
         return self.memory > self._memory
 
     def fits(self, count: int) -> bool:
@@ -79,7 +79,7 @@ class Held:
         self._claimed = 0
 
     def expect(self, length: int) -> None:
-        """So much will come. LimitError or UnavailableError when there is no room for it."""
+        """Announce a number of bytes. LimitError or UnavailableError when there is no room for them."""
         if length > self._small:
             self._claim(length)
 

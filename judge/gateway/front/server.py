@@ -85,7 +85,7 @@ class Bounds:
 
 
 class SlowError(UsageError):
-    """A body that does not come."""
+    """The client does not send the body that it announced."""
 
     http_status = 408
     code = "slow"
@@ -110,11 +110,11 @@ class Front:
         self._uwsgi = f"/proc/self/fd/{self._directory}/{socket_name(config)}"
         self._crowd: Crowd[Client] = Crowd(0, 0)
         self._turns = Turns(self._slots, bounds.queue, bounds.queue_each)
-        # A large body that is no blob is several times as large in uWSGI as on its way.
+        # A large body other than a blob takes several times its size in uWSGI.
         self._heavy = Turns(max(1, bounds.large // 2), bounds.queue, bounds.queue_each)
         self._places = Places(bounds.large, bounds.large_each, bounds.large_address, bounds.large_patience)
         limits = config.limits
-        # Somebody who stores blobs may have as many on their way as there are places for one person.
+        # A person may upload as many blobs at once as there are places for one person.
         self._shares = max(bounds.disk_each, limits.body_bytes), bounds.large_each * limits.blob_bytes
         self._room = Room(bounds.memory, max(bounds.disk, 4 * self._shares[1]))
         self._asked: dict[str, asyncio.Task[None]] = {}
@@ -260,7 +260,7 @@ class Front:
             client.abort()
 
     async def _proved(self, client: Client, head: Head, caller: HttpCaller) -> HttpCaller:
-        """The caller, once the app has said whether their session is in force; many who ask ask once."""
+        """The caller, once the app has said whether the session is in force; equal questions are asked once."""
         claim = caller.claim or ""
         task = self._asked.get(claim)
         if task is None:
@@ -279,7 +279,7 @@ class Front:
         self._gate.said(caller.claim or "", status)
 
     def _turn(self, caller: HttpCaller) -> contextlib.AbstractAsyncContextManager[None]:
-        """A turn of uWSGI, of which one of their kind has only so many at once."""
+        """A turn of uWSGI; each kind of request has only so many at once."""
         known = caller.known is not None
         most = max(1, self._slots * 3 // 4 if known else self._slots // 4)
         return self._turns.turn(caller.key, most, self._bounds.turn, known=known)
@@ -290,7 +290,7 @@ class Front:
         return self._heavy.turn(caller.key, max(1, bounds.large_each // 2), bounds.turn, known=caller.known is not None)
 
     def _held(self, caller: HttpCaller, small: int) -> Held:
-        """A place for what this caller sends or gets, while it is on its way."""
+        """A place for the body or the answer of this caller, during its transfer."""
         share = self._shares[caller.known is not None and caller.known.admin]
         return Held(self._room, self._config.spool_dir, caller.key, share, small)
 
@@ -315,7 +315,7 @@ class Front:
 
     @contextlib.contextmanager
     def _place(self, client: Client, caller: HttpCaller, what: str) -> Iterator[None]:
-        """One of the few places for what takes long."""
+        """One of the few places for long transfers."""
 
         def give_way(reason: LimitError) -> None:
             self._turn_away("to let others transfer")
@@ -373,7 +373,7 @@ class Front:
         client.finish()
 
     async def _send(self, client: Client, data: bytes) -> None:
-        """Send what is small, and end."""
+        """Send a small answer, and end."""
         client.write(data)
         try:
             until = asyncio.get_running_loop().time() + self._bounds.answer + len(data) / self._bounds.rate
@@ -398,7 +398,7 @@ class Front:
         )
 
     async def _refuse(self, client: Client, head: Head | None, error: JudgeError, retry: float) -> None:
-        """Say a sentence; programs get it as the API's JSON."""
+        """Answer with one sentence; programs get it as the API's JSON."""
         extra = f"Retry-After: {_whole(retry)}\r\n" if error.http_status in {429, 503} else ""
         if head is None or head.path.startswith("/api/"):
             text, kind = ErrorBody(code=error.code, error=str(error), field=None).model_dump_json(), "application/json"
