@@ -1,0 +1,77 @@
+"""Which hosts the plays work on at a time, and what --tags leave: asked of ansible-playbook itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+# All of a kind would be in a batch of a third together: the gateways at its end, one of them an executor as well.
+HOSTS = {
+    "judicators": ["j1", "j2", "j3"],
+    "executors": [*(f"e{number}" for number in range(1, 6)), "g1"],
+    "gateways": ["g1", "g2", "j3"],
+}
+
+
+@pytest.fixture(scope="module")
+def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Hosts of all kinds, some of two."""
+    path = tmp_path_factory.mktemp("inventory") / "hosts.yml"
+    groups = {
+        group: {"hosts": {name: {"ansible_host": "192.0.2.1"} for name in names}} for group, names in HOSTS.items()
+    }
+    path.write_text(yaml.safe_dump(groups))
+    return path
+
+
+def listed(inventory: Path, playbook: str, *options: str) -> str:
+    """What ansible-playbook says that it would do."""
+    command = [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, playbook, *options]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=dict(os.environ))
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def plays(text: str) -> dict[str, str]:
+    """The plays by name, each with its lines."""
+    parts = re.split(r"^  play #\d+ \([^)]*\): ", text, flags=re.MULTILINE)[1:]
+    return {part.split("\t", 1)[0]: part for part in parts}
+
+
+@pytest.mark.parametrize(("playbook", "word"), [("site.yml", "take over"), ("playbooks/pki.yml", "Renew")])
+def test_every_host_is_in_one_play_of_restarts_and_gateways_are_one_at_a_time(
+    inventory: Path, playbook: str, word: str
+) -> None:
+    restarts = {name: part for name, part in plays(listed(inventory, playbook, "--list-hosts")).items() if word in name}
+    seen: list[str] = []
+    for name, part in restarts.items():
+        hosts = re.findall(r"^      (\w+)$", part, re.MULTILINE)
+        assert hosts, part
+        seen += hosts
+        if set(hosts) & {*HOSTS["judicators"], *HOSTS["gateways"]}:
+            assert serial(playbook, name) == 1, (name, hosts)
+    assert sorted(seen) == sorted({host for hosts in HOSTS.values() for host in hosts})
+
+
+def serial(playbook: str, name: str) -> object:
+    """How many hosts a play takes at a time."""
+    path = ROOT / ("playbooks/site.yml" if playbook == "site.yml" else playbook)
+    return next(play["serial"] for play in yaml.safe_load(path.read_text()) if play["name"] == name)
+
+
+@pytest.mark.parametrize("tag", ["boot", "executor", "pki"])
+def test_what_tags_install_is_taken_over_and_looked_at(inventory: Path, tag: str) -> None:
+    found = plays(listed(inventory, "site.yml", "--list-tasks", "--tags", tag))
+    left = {name: re.findall(r"^      (.+?)\tTAGS", part, re.MULTILINE) for name, part in found.items()}
+    over = [tasks for name, tasks in left.items() if "take over" in name]
+    assert len(over) == 3
+    assert all(any("restarted one by one" in task for task in tasks) for tasks in over), left
+    assert "Its services are well" in left["Every service is well and runs with its current config"]
+    assert "A submission is judged from end to end" in left["The cluster judges"]
