@@ -31,6 +31,8 @@ _LINK_BYTES = 4096
 
 # The one hidden file that means something: the time limit of some legacy packages.
 TIME_LIMIT_FILE = ".timelimit"
+# Hidden files that are read nevertheless: Polygon keeps its rendered statements in two such folders.
+_READ = frozenset({TIME_LIMIT_FILE, ".html", ".pdf"})
 
 
 class Tree(ABC):
@@ -295,4 +297,4 @@ def clean(text: str, limit: int = 200) -> str:
 
 def _ignored(name: str) -> bool:
     """Whether tools left this behind: hidden files, editors' backups, a Mac's resource forks."""
-    return name != TIME_LIMIT_FILE and (name.startswith((".", "-")) or name.endswith("~") or name == "__MACOSX")
+    return name not in _READ and (name.startswith((".", "-")) or name.endswith("~") or name == "__MACOSX")

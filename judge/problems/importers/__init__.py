@@ -11,15 +11,19 @@ from pathlib import Path
 from types import ModuleType
 
 from judge.errors import PackageError, UsageError
-from judge.problems.importers import directory
+from judge.problems.importers import directory, dmoj, polygon
 from judge.problems.importers.draft import Asked, Draft, Report
 from judge.problems.tree import Tree, clean, open_tree
 
 # The format of everything else here, as `--from` calls it.
 PACKAGE = "package"
 # In the order in which they are tried.
-IMPORTERS: dict[str, ModuleType] = {"directory": directory}
+IMPORTERS: dict[str, ModuleType] = {"polygon": polygon, "dmoj": dmoj, "directory": directory}
 FORMATS = (PACKAGE, *IMPORTERS)
+# Folders that nothing but the package format has.
+_PACKAGE_FOLDERS = frozenset({
+    "problem_statement", "output_validators", "output_validator", "input_validators", "input_format_validators",
+})  # fmt: skip
 # Folders of tests, whose names say nothing about the problem.
 _NAMELESS = frozenset({"data", "test", "tests", "testcase", "testcases", "testdata", "test_data", "cases", "io"})
 
@@ -84,7 +88,8 @@ def _is_package(tree: Tree) -> bool:
     """The Kattis/ICPC format, also in DOMjudge's form, which may lack a problem.yaml."""
     if tree.files.keys() & {"problem.yaml", "domjudge-problem.ini"}:
         return True
-    return any(path.startswith(("data/secret/", "data/sample/")) for path in tree.files)
+    tops = {path.split("/")[0] for path in tree.files}
+    return "data" in tops and bool(tops & _PACKAGE_FOLDERS)
 
 
 def _unknown(tree: Tree) -> str:

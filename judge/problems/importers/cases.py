@@ -80,7 +80,7 @@ def write_scored(draft: Draft, subtasks: Sequence[Subtask], *, partial: bool = F
         draft.report.dropped(f"points with fractions: the format has whole ones, so all are multiplied by {scale}")
     draft.problem["type"] = "scoring"
     whole = {group.name: round(group.points * scale) for group in groups}
-    draft.put_yaml("data/secret/test_group.yaml", {"max_score": sum(whole.values()), "score_aggregation": "sum"})
+    draft.group("data/secret", {"max_score": sum(whole.values()), "score_aggregation": "sum"})
     _write_samples(draft, [case for one in subtasks for case in one.cases], partial=partial)
     width = len(str(len(groups)))
     folders = {group.name: f"{number:0{width}d}_{slug(group.name)}" for number, group in enumerate(groups, 1)}
@@ -97,7 +97,7 @@ def write_scored(draft: Draft, subtasks: Sequence[Subtask], *, partial: bool = F
             each = whole[group.name] / (len(group.cases) if group.rule == "each" else 1)
             settings["output_validator_args"] = ["--points", str(as_number(each))]
         folder = f"data/secret/{folders[group.name]}"
-        draft.put_yaml(f"{folder}/test_group.yaml", {**settings, **group.settings})
+        draft.group(folder, {**settings, **group.settings})
         _write(draft, folder, group.cases)
 
 
@@ -105,7 +105,7 @@ def write_unbounded(draft: Draft, cases: Sequence[Case]) -> None:
     """A scoring problem whose checker alone says how many points a test is worth."""
     draft.problem["type"] = "scoring"
     settings = {"max_score": "unbounded", "score_aggregation": "sum", "output_validator_args": ["--unbounded"]}
-    draft.put_yaml("data/secret/test_group.yaml", settings)
+    draft.group("data/secret", settings)
     _write_samples(draft, cases, partial=True)
     _write(draft, "data/secret", [case for case in cases if not case.sample] or cases)
 
@@ -113,7 +113,7 @@ def write_unbounded(draft: Draft, cases: Sequence[Case]) -> None:
 def _write_samples(draft: Draft, cases: Sequence[Case], *, partial: bool) -> None:
     samples = [case for case in cases if case.sample]
     if samples and partial:
-        draft.put_yaml("data/sample/test_group.yaml", {"output_validator_args": ["--any"]})
+        draft.group("data/sample", {"output_validator_args": ["--any"]})
     _write(draft, "data/sample", samples)
 
 

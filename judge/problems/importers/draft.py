@@ -21,6 +21,7 @@ from judge.errors import PackageError
 from judge.problems.tree import CHUNK, Archive, Tree, clean
 
 PROBLEM_YAML = "problem.yaml"
+JUDGE_YAML = "judge.yaml"
 VERSION = "2025-09"
 # A settings file or a source that an importer reads as a whole.
 TEXT_BYTES = 16 * 1024**2
@@ -90,6 +91,10 @@ class Draft:
         self.files: dict[str, Content] = {}
         self.limits: dict[str, Any] = {}
         self.problem: dict[str, Any] = {}
+        # Folders below data/ and what becomes their test_group.yaml.
+        self.groups: dict[str, dict[str, Any]] = {}
+        # What becomes judge.yaml, our own extension of the format.
+        self.judge: dict[str, Any] = {}
         # Whatever must live as long as the files that refer to it.
         self.held = contextlib.ExitStack()
 
@@ -102,6 +107,10 @@ class Draft:
     def put_yaml(self, path: str, value: Mapping[str, Any]) -> None:
         """Have a YAML file in the package."""
         self.put(path, dump(value))
+
+    def group(self, folder: str, settings: Mapping[str, Any]) -> None:
+        """Have settings of a folder of tests, beside those that it has already."""
+        self.groups.setdefault(folder, {}).update(settings)
 
     def ref(self, path: str, tree: Tree | None = None) -> Ref:
         """A file of the input, or of an archive in it; PackageError when there is none of that name."""
@@ -138,6 +147,11 @@ class Draft:
         """The package's tree; closing it closes the input as well."""
         if self.limits:
             self.problem["limits"] = self.limits
+        for folder, settings in self.groups.items():
+            if settings and any(path.startswith(folder + "/") for path in self.files):
+                self.put_yaml(f"{folder}/test_group.yaml", settings)
+        if self.judge:
+            self.put_yaml(JUDGE_YAML, self.judge)
         title = self.problem.pop("name", None) or self.name or self.tree.label
         head = {
             "problem_format_version": VERSION,

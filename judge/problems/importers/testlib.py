@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from importlib import resources
 
 from judge.errors import PackageError
-from judge.problems.importers.draft import Draft, Ref, decode, read, slug
+from judge.problems.importers.draft import Content, Draft, Ref, decode, read, slug
 
 HEADER = "testlib.h"
+_VALIDATOR = "output_validator"
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]{1,200})[">]', re.MULTILINE)
+_ABOVE = re.compile(rb'(?<=["<])(?:\.\./)+(?:[\w.-]+/)*([\w.-]+(?=[">]))')
 _PARTIAL = re.compile(rb"\bquitp\w*\s*\(|\b_points\b|\b_pc\s*\(|\bquitpi\s*\(")
+_CPP = (".cpp", ".cc", ".cxx", ".c++")
 _STANDARDS = {
     "98": "14",
     "03": "14",
@@ -31,15 +34,16 @@ _STANDARDS = {
     "23": "23",
     "26": "23",
 }
-_COMPILE = "c++ -std=gnu++{standard} -O2 -w -DPC_BASE_EXIT_CODE=16 -o {program} {source}"
+_COMPILE = "c++ -std=gnu++{standard} -O2 -w -fpermissive -DPC_BASE_EXIT_CODE=16 -o {program} {source}"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A testlib program's source; `kind` is what the package calls its language ('cpp.g++17', 'CPP17')."""
+    """A program's source; `kind` is what the package calls its language ('cpp.g++17', 'CPP17'), `more` other files."""
 
     ref: Ref
     kind: str = ""
+    more: tuple[Ref, ...] = ()
 
     @property
     def standard(self) -> str:
@@ -58,16 +62,36 @@ def gives_points(source: Ref) -> bool:
     return _PARTIAL.search(read(source)) is not None
 
 
-def put_checker(draft: Draft, checker: Source | None, interactor: Source | None = None) -> None:
-    """Have a testlib checker, an interactor, or both as the package's output validator."""
-    folder = "output_validator"
-    lines = ["cc -O2 -w" + (" -DINTERACTOR" if interactor else "") + (" -DCHECKER" if checker else "")]
-    lines[0] += " -o run wrapper.c"
+@dataclass(frozen=True)
+class Style:
+    """How checkers and interactors are called, and what their end means: what wrapper.c is compiled by."""
+
+    checker: str = "ioa"
+    interactor: str = "ioa"
+    defines: tuple[str, ...] = ()
+
+
+TESTLIB = Style()
+# 0 is right, 1 is wrong.
+PLAIN = Style(interactor="ia", defines=("PLAIN",))
+# `partial X/Y` and testlib's exit codes.
+COCI = Style(interactor="ia")
+PEG = Style(checker="oai", defines=("PLAIN", "PEG"))
+
+
+def put_checker(draft: Draft, checker: Source | None, interactor: Source | None = None, style: Style = TESTLIB) -> None:
+    """Have a checker, an interactor, or both as the package's output validator."""
+    defines = [f"-D{name}" for name in style.defines]
+    if checker is not None:
+        defines.append(f"-DCHECKER='\"{style.checker}\"'")
+    if interactor is not None:
+        defines.append(f"-DINTERACTOR='\"{style.interactor}\"'")
+    lines = [f"cc -O2 -w {' '.join(defines)} -o run wrapper.c"]
     for name, source in (("checker", checker), ("interactor", interactor)):
         if source is not None:
-            lines.append(_put_program(draft, folder, name, source))
-    draft.put(f"{folder}/wrapper.c", resources.files(__package__).joinpath("wrapper.c").read_bytes())
-    draft.put(f"{folder}/build", _script(lines))
+            lines.append(_put_program(draft, _VALIDATOR, name, source))
+    draft.put(f"{_VALIDATOR}/wrapper.c", resources.files(__package__).joinpath("wrapper.c").read_bytes())
+    draft.put(f"{_VALIDATOR}/build", _script(lines))
 
 
 def put_input_validator(draft: Draft, name: str, source: Source) -> None:
@@ -90,12 +114,29 @@ def _put_program(draft: Draft, folder: str, program: str, source: Source) -> str
         )
         raise PackageError(msg)
     name = f"{program}.cpp"
-    draft.put(f"{folder}/{name}", source.ref)
-    for include, ref in _headers(draft, source.ref):
-        path = f"{folder}/{include}"
+    draft.put(f"{folder}/{name}", _flat(source.ref))
+    sources = [name]
+    for ref in source.more:
+        also = f"{program}_{slug(posixpath.basename(ref.path))}"
+        plain = posixpath.basename(ref.path)
+        header = not plain.lower().endswith(_CPP)
+        path = f"{folder}/{plain if header else also}"
         if path not in draft.files:
             draft.put(path, ref)
-    return _COMPILE.format(standard=source.standard, program=program, source=name)
+        sources += [] if header else [also]
+    for one in (source.ref, *source.more):
+        for include, ref in _headers(draft, one):
+            path = f"{folder}/{include}"
+            if path not in draft.files:
+                draft.put(path, ref)
+    return _COMPILE.format(standard=source.standard, program=program, source=" ".join(sources))
+
+
+def _flat(ref: Ref) -> Content:
+    """A source whose inclusions from folders above it are found beside it instead."""
+    data = read(ref)
+    changed = _ABOVE.sub(rb"\1", data)
+    return ref if changed == data else changed
 
 
 def _headers(draft: Draft, source: Ref) -> Iterable[tuple[str, Ref]]:

@@ -1,8 +1,15 @@
 /* An output validator of the package format (INPUT ANSWER FEEDBACK/ [flags] < output; exit code 42 or 43) that asks
- * programs made with testlib: ./checker INPUT OUTPUT ANSWER, ./interactor INPUT RECORD ANSWER, or one after the other.
+ * programs of other judges: ./checker about an output, ./interactor while the submission runs, or one after the other.
  *
- * Their exit codes: 0 right; 1, 2, 4, 8 wrong; 3 the program's own fault; 7 with "points X" in its message: X points;
- * 16 + N: N percent. What else ends them is the judge's fault, and so is any other end of this program.
+ * What they are told, and what their exit codes mean, is chosen when this is compiled:
+ *   CHECKER, INTERACTOR  the files that they are told, as letters: i input, o output (or the interactor's record), a answer
+ *   PLAIN                0 is right and 1 is wrong; else testlib's codes hold: 0 right; 1, 2, 4, 8 wrong; 3 its own fault;
+ *                        7 with "points X" or "partial X/Y" in its message: X points, that part; 16 + N: N percent
+ *   PEG                  as PLAIN, but 1 with two lines of a number each is that part
+ *   PERCENT              "points X" means X percent
+ *   RUNS                 the submission runs twice: the interactor's record, else what the checker prints, is the second
+ *                        input. RUNS is 2 when the interactor is there for both runs, else 1
+ * What else ends them is the judge's fault, and so is any other end of this program.
  *
  * Without a flag a part of the points is wrong. --points MOST: the test is worth so many; --unbounded: the points are
  * taken as they are; --any: a part is right, too, and nothing is scored (samples).
@@ -22,11 +29,11 @@
 
 enum { RIGHT = 42, WRONG = 43, FAULT = 1 };
 
-static char here[PATH_MAX], messages[PATH_MAX], score[PATH_MAX];
+static char here[PATH_MAX], messages[PATH_MAX], score[PATH_MAX], next_input[PATH_MAX], second[PATH_MAX];
 static enum { NOTHING, ANY, POINTS, UNBOUNDED } scoring = NOTHING;
 static double most;
 
-static void fail(const char *format, ...)
+__attribute__((noreturn)) static void fail(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -36,7 +43,6 @@ static void fail(const char *format, ...)
     exit(FAULT);
 }
 
-/* The name of a new file, beside nothing that a program could know. */
 static char *fresh(const char *what)
 {
     char *name;
@@ -45,6 +51,20 @@ static char *fresh(const char *what)
         fail("no temporary file can be made");
     close(fd);
     return name;
+}
+
+static void copy(int from, const char *name)
+{
+    char buffer[65536];
+    ssize_t count;
+    FILE *file = from < 0 ? NULL : fopen(name, "wb");
+    if (file == NULL)
+        fail("a file cannot be copied");
+    while ((count = read(from, buffer, sizeof buffer)) > 0)
+        if (fwrite(buffer, 1, count, file) != (size_t)count)
+            fail("a file cannot be copied");
+    if (count < 0 || fclose(file) != 0)
+        fail("a file cannot be copied");
 }
 
 /* The submission's output as a file with a name: stdin itself where that can be opened again. */
@@ -56,25 +76,22 @@ static const char *output_file(void)
         close(fd);
         return "/dev/stdin";
     }
-    char buffer[65536], *name = fresh("output");
-    FILE *file = fopen(name, "wb");
-    ssize_t count;
-    if (file == NULL)
-        fail("the output cannot be kept");
-    while ((count = read(0, buffer, sizeof buffer)) > 0)
-        if (fwrite(buffer, 1, count, file) != (size_t)count)
-            fail("the output cannot be kept");
-    if (fclose(file) != 0)
-        fail("the output cannot be kept");
+    char *name = fresh("output");
+    copy(0, name);
     return name;
 }
 
-/* Run a program of this folder; its messages go to the judges. Returns its exit code. */
-static int run(const char *name, const char *a, const char *b, const char *c)
+/* Run a program of this folder with the files that `letters` name; its messages go to the judges, what it prints goes
+ * to `printed`, or there as well. Returns its exit code. */
+static int run(const char *name, const char *letters, const char *input, const char *output, const char *answer,
+               const char *printed, int talks)
 {
     char path[PATH_MAX + 32];
-    int status;
+    const char *argv[8] = {name};
+    int status, count = 1;
     snprintf(path, sizeof path, "%s/%s", here, name);
+    for (; *letters && count < 7; letters++)
+        argv[count++] = *letters == 'i' ? input : *letters == 'o' ? output : answer;
     pid_t child = fork();
     if (child < 0)
         fail("the %s cannot be started", name);
@@ -82,11 +99,13 @@ static int run(const char *name, const char *a, const char *b, const char *c)
         int fd = open(messages, O_WRONLY | O_CREAT | O_APPEND, 0644);
         if (fd >= 0)
             dup2(fd, 2);
-        if (strcmp(name, "interactor") != 0)
-            dup2(2, 1);
+        if (printed != NULL)
+            fd = open(printed, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+        if (!talks && fd >= 0)
+            dup2(fd, 1);
         /* Writing to a submission that has ended is no fault of the interactor. */
         signal(SIGPIPE, SIG_IGN);
-        execl(path, name, a, b, c, (char *)NULL);
+        execv(path, (char *const *)argv);
         _exit(127);
     }
     if (waitpid(child, &status, 0) != child)
@@ -96,22 +115,39 @@ static int run(const char *name, const char *a, const char *b, const char *c)
     return WEXITSTATUS(status);
 }
 
-/* The number behind the last "points" in the messages, or at the beginning of one. */
-static int said_points(double *value)
+/* What the messages say of a part: a number of points (1), or a share of them (2); 0 when they say nothing. */
+static int said(double *value)
 {
     FILE *file = fopen(messages, "rb");
     char line[4096], *place, *end;
+    double above, below, before = -1;
     int found = 0;
     if (file == NULL)
         return 0;
     while (fgets(line, sizeof line, file) != NULL) {
-        place = strstr(line, "points ");
-        place = place != NULL ? place + 7 : line;
-        double number = strtod(place, &end);
-        if (end != place && number - number == 0) {
-            *value = number;
-            found = 1;
+        place = strstr(line, "partial ");
+        if (place != NULL && sscanf(place + 8, "%lf/%lf", &above, &below) == 2 && below > 0) {
+            *value = above / below;
+            found = 2;
+            continue;
         }
+        place = strstr(line, "points ");
+        above = strtod(place != NULL ? place + 7 : line, &end);
+        if (end == (place != NULL ? place + 7 : line) || above - above != 0) {
+            before = -1;
+            continue;
+        }
+#ifdef PEG
+        if (before >= 0 && above > 0) {
+            *value = before / above;
+            found = 2;
+        }
+        before = above;
+#else
+        (void)before;
+        *value = above;
+        found = 1;
+#endif
     }
     fclose(file);
     return found;
@@ -124,17 +160,22 @@ static void write_score(double value)
         fail("the score cannot be written");
 }
 
-/* End with what a part of the points means here; `share` is the part of MOST where `percent`. */
-static void give(double value, int percent)
+/* End with what a part of the points means here: `value` points, or that share of them. */
+__attribute__((noreturn)) static void give(double value, int share)
 {
-    if (scoring == NOTHING || value <= 0)
-        exit(percent && value >= 1 ? RIGHT : scoring == UNBOUNDED && !percent ? (write_score(0), RIGHT) : WRONG);
+    if (share && value > 1)
+        value = 1;
+    if (scoring == UNBOUNDED) {
+        write_score(value <= 0 ? 0 : share ? value * 100 : value);
+        exit(RIGHT);
+    }
+    if (value <= 0 || (scoring == NOTHING && !(share && value >= 1)))
+        exit(WRONG);
     if (scoring == POINTS) {
-        value = percent ? value * most : value;
+        value = share ? value * most : value;
         if (value < most)
             write_score(value);
-    } else if (scoring == UNBOUNDED)
-        write_score(percent ? value * 100 : value);
+    }
     exit(RIGHT);
 }
 
@@ -142,29 +183,75 @@ static void give(double value, int percent)
 static void judge(const char *name, int code)
 {
     double value = 0;
-    switch (code) {
-    case 0:
+    int kind;
+    if (code == 0)
         return;
-    case 1:
-    case 2:
-    case 4:
-    case 8:
+#ifdef PEG
+    if (code == 1 && said(&value))
+        give(value, 1);
+#endif
+    if (code == 1)
         exit(WRONG);
-    case 3:
+#ifndef PLAIN
+    if (code == 2 || code == 4 || code == 8)
+        exit(WRONG);
+    if (code == 3)
         fail("the %s says that it failed, or that the test is wrong", name);
-    case 7:
-        if (!said_points(&value))
+    if (code == 7) {
+        kind = said(&value);
+        if (kind == 0)
             fail("the %s gives points, and does not say how many", name);
-        give(value, 0);
+#ifdef PERCENT
+        if (kind == 1)
+            give(value / 100, 1);
+#endif
+        give(value, kind == 2);
     }
-    if (code < 16 || code > 216)
-        fail("the %s ended with exit code %d, which testlib does not have", name, code);
-    give(code - 16 > 100 ? 1 : (code - 16) / 100.0, 1);
+    if (code >= 16 && code <= 216)
+        give((code - 16) / 100.0, 1);
+#else
+    (void)kind;
+#endif
+    fail("the %s ended with exit code %d, which it should not", name, code);
 }
+
+#ifdef RUNS
+/* A run that the interactor takes no part in: the submission reads `input`, and what it prints is kept. */
+static const char *relay(const char *input)
+{
+    char *name = fresh("output");
+    signal(SIGPIPE, SIG_IGN);
+    pid_t child = fork();
+    if (child == 0) {
+        char buffer[65536];
+        ssize_t count;
+        int fd = open(input, O_RDONLY);
+        close(0);
+        while ((count = read(fd, buffer, sizeof buffer)) > 0)
+            for (ssize_t done = 0, step; done < count; done += step)
+                if ((step = write(1, buffer + done, count - done)) <= 0)
+                    _exit(0);
+        _exit(0);
+    }
+    if (child < 0)
+        fail("the second run cannot be started");
+    close(1);
+    copy(0, name);
+    return name;
+}
+
+/* The first run ended well: what came out of it is the input of the second. */
+static int once_more(void)
+{
+    copy(open(second, O_RDONLY), next_input);
+    return RIGHT;
+}
+#endif
 
 int main(int argc, char **argv)
 {
     ssize_t length = readlink("/proc/self/exe", here, sizeof here - 1);
+    const char *looked_at = NULL, *input, *answer;
     if (argc < 4 || length <= 0)
         fail("usage: run INPUT ANSWER FEEDBACK/ [--points MOST | --unbounded | --any] < output");
     here[length] = 0;
@@ -179,19 +266,40 @@ int main(int argc, char **argv)
         else
             fail("the flag %s is not known", argv[i]);
     }
+    input = argv[1], answer = argv[2];
     snprintf(messages, sizeof messages, "%s/judgemessage.txt", argv[3]);
     snprintf(score, sizeof score, "%s/score.txt", argv[3]);
-    const char *looked_at = NULL;
+    snprintf(next_input, sizeof next_input, "%s/nextpass.in", argv[3]);
+    snprintf(second, sizeof second, "%s/second.in", argv[3]);
+#ifdef RUNS
+    int first = access(second, F_OK) != 0;
 #ifdef INTERACTOR
-    looked_at = fresh("record");
-    judge("interactor", run("interactor", argv[1], looked_at, argv[2]));
+    if (first) {
+        judge("interactor", run("interactor", INTERACTOR, input, second, answer, NULL, 1));
+        return once_more();
+    }
+    if (RUNS == 1)
+        looked_at = relay(second);
+#else
+    if (first) {
+        judge("checker", run("checker", CHECKER, input, output_file(), answer, second, 0));
+        return once_more();
+    }
+#endif
+    input = second;
+#endif
+#ifdef INTERACTOR
+    if (looked_at == NULL) {
+        looked_at = fresh("record");
+        judge("interactor", run("interactor", INTERACTOR, input, looked_at, answer, NULL, 1));
+    }
     close(1);
     close(0);
 #endif
 #ifdef CHECKER
     if (looked_at == NULL)
         looked_at = output_file();
-    judge("checker", run("checker", argv[1], looked_at, argv[2]));
+    judge("checker", run("checker", CHECKER, input, looked_at, answer, NULL, 0));
 #endif
     if (scoring == UNBOUNDED)
         write_score(0);

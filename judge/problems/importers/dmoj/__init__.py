@@ -1,0 +1,119 @@
+"""Problems of DMOJ: init.yml, the archive and the programs that it names (https://docs.dmoj.ca)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from judge.errors import PackageError
+from judge.problems import metadata
+from judge.problems.importers.dmoj import programs, tests
+from judge.problems.importers.draft import Asked, Draft, Ref, as_number
+from judge.problems.tree import Tree
+
+INIT = "init.yml"
+_MIB = 1024**2
+# What only says how the site shows a judging, or what its judge does here anyway.
+_QUIET = frozenset({"hints", "output_prefix_length", "short_circuit", "wall_time_factor", "binary_data", "feedback"})
+_KNOWN = _QUIET | {
+    "archive", "test_cases", "pretest_test_cases", "checker", "checker_args", "custom_judge", "interactive", "points",
+    "signature_grader", "generator", "generator_args", "unbuffered", "output_limit_length", "file_io", "in", "out",
+    "io_redirects", "time_limit", "memory_limit", "dependencies", "grader", "grader_args",
+}  # fmt: skip
+
+
+def matches(tree: Tree) -> bool:
+    """Whether there is an init.yml."""
+    return INIT in tree.files
+
+
+def convert(tree: Tree, asked: Asked) -> Draft:
+    """The package of one problem of DMOJ; PackageError."""
+    draft = Draft(tree, "dmoj")
+    where = tree.where(INIT)
+    said = metadata.read(tree.read(INIT, 4 * _MIB), where).value
+    for key in said:
+        if str(key).endswith("+"):
+            raise PackageError(f"{where}: {key}: is made by Python code, which is not run; write its value out")
+        if key not in _KNOWN:
+            draft.report.dropped(f"{key}: nothing is known of this key of {INIT}")
+    judge = said.get("custom_judge") or said.get("grader")
+    if judge:
+        msg = (
+            f"custom_judge: '{str(judge)[:80]}' is a program for DMOJ's own judge in Python, which cannot be converted"
+        )
+        raise PackageError(f"{where}: {msg}; rewrite it as an interactor in C++ (interactive), or make a package")
+    archive = _archive(draft, said.get("archive"))
+    partial = programs.put(draft, said, where)
+    tests.put(draft, said, where, archive, partial=partial)
+    _limits(draft, said, asked, where)
+    _file_io(draft, said, where)
+    _solutions(draft)
+    return draft
+
+
+def _archive(draft: Draft, name: Any) -> Tree | None:
+    if not name:
+        return None
+    where = draft.tree.where(INIT)
+    if not isinstance(name, str) or name not in draft.tree.files:
+        raise PackageError(f"{where}: archive: '{str(name)[:80]}' is not in the package")
+    draft.report.took(f"tests of the archive {name}")
+    return draft.nested(name)
+
+
+def _limits(draft: Draft, said: dict[str, Any], asked: Asked, where: str) -> None:
+    """Limits are in the site's database; some people write them into init.yml as well, memory in KiB."""
+    for key, ours, factor in (("time_limit", "time_limit", 1.0), ("memory_limit", "memory", 1 / 1024)):
+        value = said.get(key)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise PackageError(f"{where}: {key}: '{str(value)[:40]}' is not a number above 0")
+        draft.limits[ours] = as_number(value) if ours == "time_limit" else max(4, math.ceil(value * factor))
+    if asked.memory is not None:
+        draft.limits["memory"] = asked.memory
+    lacking = [name for key, name in (("time_limit", "time"), ("memory", "memory")) if key not in draft.limits]
+    if lacking:
+        draft.report.dropped(
+            f"{' and '.join(lacking)} limit: the site's database has it; --time-limit and --memory-limit set them"
+        )
+    output = said.get("output_limit_length")
+    if isinstance(output, int) and not isinstance(output, bool) and 0 < output <= 1024 * _MIB:
+        draft.limits["output"] = max(1, -(-output // _MIB))
+    if said.get("unbuffered"):
+        draft.report.dropped("unbuffered: submissions have to flush what they print")
+
+
+def _file_io(draft: Draft, said: dict[str, Any], where: str) -> None:
+    """Files in place of standard input and output, in the site's two ways of saying it."""
+    given = said.get("file_io") or {}
+    redirects = said.get("io_redirects") or {}
+    if not isinstance(given, dict) or not isinstance(redirects, dict):
+        raise PackageError(f"{where}: file_io: expected a mapping with input and output")
+    names = {key: given.get(key) for key in ("input", "output")}
+    for name, how in redirects.items():
+        number = how.get("fd") if isinstance(how, dict) else None
+        key = {0: "input", "stdin": "input", 1: "output", "stdout": "output"}.get(number)  # type: ignore[call-overload]
+        if key is not None:
+            names[key] = name
+    for key, name in names.items():
+        if name:
+            draft.judge[f"{key}_file"] = str(name)
+            draft.report.took(f"{key} file {name}")
+
+
+def _solutions(draft: Draft) -> None:
+    """DMOJ has no place for solutions; those in folders of the package format are theirs."""
+    count = 0
+    for path in draft.tree.below("submissions"):
+        if path.count("/") == 2:
+            draft.put(path, Ref(draft.tree, path))
+            count += 1
+    if count:
+        draft.report.took(f"{count} solutions of submissions/")
+    for ending in ("pdf", "md", "html"):
+        for name in (f"statement.{ending}", f"problem.{ending}"):
+            if name in draft.tree.files and f"statement/problem.en.{ending}" not in draft.files:
+                draft.put(f"statement/problem.en.{ending}", Ref(draft.tree, name))
+                draft.report.took(f"statement {name}")

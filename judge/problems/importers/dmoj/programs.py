@@ -1,0 +1,214 @@
+"""Checkers, interactors and graders of init.yml as programs of the package format."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from judge.errors import PackageError
+from judge.problems.importers import testlib
+from judge.problems.importers.draft import Draft, slug
+
+# The site's checkers that the default validator stands for. Line breaks are blanks to it.
+_FLOATS = {"default": "float_tolerance", "absolute": "float_absolute_tolerance", "relative": "float_relative_tolerance"}
+_STYLES = {"default": testlib.PLAIN, "testlib": testlib.TESTLIB, "coci": testlib.COCI, "peg": testlib.PEG}
+# Those that compare.py does, and whether it gives parts of the points.
+_COMPARED = {
+    "identical": False,
+    "rstripped": False,
+    "sorted": False,
+    "unordered": False,
+    "easy": False,
+    "linecount": True,
+}
+# What a checker in Python may be told of here; others are known to the site alone.
+_UNKNOWN = frozenset({
+    "submission_source", "case_position", "batch", "submission_language", "execution_time", "problem_id", "result",
+    "binary_data", "case",
+})  # fmt: skip
+_SHIM = ("dmoj.result", "dmoj.utils.unicode")
+
+
+def put(draft: Draft, said: Mapping[str, Any], where: str) -> bool:
+    """The output validator and what is compiled with submissions; whether a part of a case's points can be given."""
+    _check_one(said, where)
+    if said.get("signature_grader"):
+        _put_signature(draft, said["signature_grader"], where)
+    if said.get("interactive"):
+        return _put_interactor(draft, said["interactive"], where)
+    given = said.get("checker") or "standard"
+    args = said.get("checker_args") or {}
+    if isinstance(given, dict):
+        given, args = given.get("name") or "standard", given.get("args") or args
+    if not isinstance(given, str) or not isinstance(args, dict):
+        raise PackageError(f"{where}: checker: expected a name, or a mapping with name and args")
+    return _put_checker(draft, given, args, where)
+
+
+def _check_one(said: Mapping[str, Any], where: str) -> None:
+    """All cases must have the same checker: a package has one validator."""
+    for key in ("test_cases", "pretest_test_cases"):
+        for entry in said.get(key) or [] if isinstance(said.get(key), list) else []:
+            inner = entry.get("batched") or [] if isinstance(entry, dict) else []
+            for one in (entry, *(inner if isinstance(inner, list) else [])):
+                if isinstance(one, dict) and one.get("checker", said.get("checker")) != said.get("checker"):
+                    raise PackageError(
+                        f"{where}: {key}: a case has a checker of its own; a package has one for all tests"
+                    )
+
+
+def _put_checker(draft: Draft, name: str, args: Mapping[str, Any], where: str) -> bool:
+    if name == "standard":
+        _flags(draft, ["case_sensitive"])
+        draft.report.took("checker standard as the default validator, to which line breaks are blanks")
+        return False
+    if name in {"floats", "floatsabs", "floatsrel"}:
+        mode = {"floatsabs": "absolute", "floatsrel": "relative"}.get(name) or str(args.get("error_mode") or "default")
+        precision = args.get("precision", 6)
+        if (
+            mode not in _FLOATS
+            or isinstance(precision, bool)
+            or not isinstance(precision, int)
+            or not 0 <= precision <= 300
+        ):
+            raise PackageError(f"{where}: checker: floats: expected a precision from 0 to 300, and a known error_mode")
+        _flags(draft, ["case_sensitive", _FLOATS[mode], f"1e-{precision}"])
+        draft.report.took(f"checker {name} as the default validator {_FLOATS[mode]} 1e-{precision}")
+        return False
+    if name in _COMPARED:
+        how = "unordered" if name == "sorted" and args.get("split_on") == "whitespace" else name
+        draft.put("output_validator/compare.py", _resource("compare.py"))
+        _flags(draft, [how])
+        draft.report.took(f"checker {name}")
+        return _COMPARED[name]
+    if name == "bridged":
+        return _put_bridged(draft, args, where)
+    if name.endswith(".py"):
+        return _put_python(draft, name, args, where)
+    known = ", ".join(["standard", "floats", *_COMPARED, "bridged"])
+    raise PackageError(f"{where}: checker: '{name[:40]}' is not known; expected one of {known}, or a file")
+
+
+def _flags(draft: Draft, flags: Sequence[str]) -> None:
+    for folder in ("data/sample", "data/secret"):
+        draft.group(folder, {"output_validator_args": list(flags)})
+
+
+def _resource(name: str) -> bytes:
+    return resources.files(__package__).joinpath(name).read_bytes()
+
+
+def _source(draft: Draft, given: Mapping[str, Any], what: str, where: str) -> testlib.Source:
+    """The files of a bridged program; the first source is the main one."""
+    names = given.get("files")
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise PackageError(f"{where}: {what}: files: expected a file, or a list of files")
+    refs = [draft.ref(name.removeprefix("./")) for name in names]
+    main = next((ref for ref in refs if not ref.path.lower().endswith((".h", ".hpp"))), refs[0])
+    return testlib.Source(main, str(given.get("lang") or ""), tuple(ref for ref in refs if ref is not main))
+
+
+def _style(given: Mapping[str, Any], what: str, where: str) -> testlib.Style:
+    kind = given.get("type") or "default"
+    if kind not in _STYLES:
+        raise PackageError(
+            f"{where}: {what}: type: '{str(kind)[:40]}' is not known; expected one of {', '.join(_STYLES)}"
+        )
+    return _STYLES[kind]
+
+
+def _put_bridged(draft: Draft, args: Mapping[str, Any], where: str) -> bool:
+    source, style = _source(draft, args, "checker", where), _style(args, "checker", where)
+    if args.get("args"):
+        raise PackageError(f"{where}: checker: args: a checker with arguments of its own cannot be converted")
+    testlib.put_checker(draft, source, style=style)
+    draft.report.took(f"checker {source.ref.path} ({args.get('type') or 'default'})")
+    return style is not testlib.PLAIN and (style is not testlib.TESTLIB or testlib.gives_points(source.ref))
+
+
+def _put_interactor(draft: Draft, given: Any, where: str) -> bool:
+    if not isinstance(given, dict):
+        raise PackageError(f"{where}: interactive: expected a mapping with files and type")
+    source, style = _source(draft, given, "interactive", where), _style(given, "interactive", where)
+    draft.problem["type"] = "interactive"
+    testlib.put_checker(draft, None, source, style)
+    draft.report.took(f"interactor {source.ref.path} ({given.get('type') or 'default'})")
+    return style is not testlib.PLAIN and (style is not testlib.TESTLIB or testlib.gives_points(source.ref))
+
+
+def _put_signature(draft: Draft, given: Any, where: str) -> None:
+    """Files that are compiled with submissions in C and C++."""
+    if not isinstance(given, dict) or not isinstance(given.get("entry"), str):
+        raise PackageError(f"{where}: signature_grader: expected a mapping with entry and header")
+    entry = draft.ref(given["entry"])
+    headers = [draft.ref(given["header"])] if isinstance(given.get("header"), str) else []
+    plain = entry.path.lower().endswith(".c")
+    languages = ("c", "cpp") if plain else ("cpp",)
+    for language in languages:
+        for ref in (entry, *headers):
+            draft.put(f"include/{language}/{slug(posixpath.basename(ref.path))}", ref)
+    draft.problem["languages"] = list(languages)
+    draft.report.took(f"signature grader {entry.path}, compiled with submissions in {' and '.join(languages)}")
+    if not given.get("allow_main"):
+        draft.report.dropped("signature grader: a submission's own main is not renamed, and must not be there")
+    if given.get("java"):
+        draft.report.dropped("signature grader: its entry for Java")
+
+
+# --- checkers in Python ----------------------------------------------------------------------------------------------
+
+
+def _put_python(draft: Draft, name: str, args: Mapping[str, Any], where: str) -> bool:
+    """A checker in Python that needs nothing but what it is told here; PackageError for any other."""
+    ref = draft.ref(name.removeprefix("./"))
+    text = draft.text(ref.path, limit=256 * 1024)
+    reason = _why_not(text)
+    if reason:
+        msg = f"checker: '{name[:80]}' is a program for DMOJ's own judge that {reason}"
+        raise PackageError(f"{where}: {msg}; rewrite it in C++ (bridged), or make a package with an output validator")
+    draft.put("output_validator/__main__.py", _resource("checker_main.py"))
+    draft.put("output_validator/dmoj_checker.py", ref)
+    for module in _SHIM:
+        draft.put(f"output_validator/{module.replace('.', '/')}.py", _resource(f"shim_{module.split('.')[-1]}.py"))
+    for folder in ("dmoj", "dmoj/utils"):
+        draft.put(f"output_validator/{folder}/__init__.py", b"")
+    draft.put("output_validator/arguments.py", f"ARGUMENTS = {dict(args)!r}\n")
+    draft.report.took(f"checker {name}, asked as DMOJ asks it")
+    return "CheckerResult" in text
+
+
+def _why_not(text: str) -> str:
+    """Why a checker in Python cannot be asked here; empty when it can."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return "is not written in Python 3"
+    nodes = list(ast.walk(tree))
+    if not any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
+        return "has no function check"
+    for node in nodes:
+        modules = []
+        if isinstance(node, ast.ImportFrom):
+            modules = [node.module or "."]
+        elif isinstance(node, ast.Import):
+            modules = [one.name for one in node.names]
+        for module in modules:
+            top = module.split(".")[0]
+            if module not in _SHIM and (top == "dmoj" or top not in _STANDARD):
+                return f"needs the module '{module[:40]}'"
+        names = {getattr(node, "id", None), getattr(node, "value", None) if isinstance(node, ast.Constant) else None}
+        told = {one for one in names if isinstance(one, str)} & _UNKNOWN
+        if told and not isinstance(node, ast.arg):
+            return f"asks for {min(told)}"
+    return ""
+
+
+# Modules of Python that a checker may use; none of them matters to the sandbox.
+_STANDARD = frozenset({
+    "__future__", "array", "bisect", "collections", "copy", "dataclasses", "decimal", "enum", "fractions", "functools",
+    "heapq", "io", "itertools", "math", "operator", "random", "re", "string", "struct", "sys", "typing",
+})  # fmt: skip

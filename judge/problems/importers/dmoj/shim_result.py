@@ -1,0 +1,13 @@
+"""What checkers for DMOJ's judge import as dmoj.result. Goes into converted packages."""
+
+from typing import Any
+
+
+class CheckerResult:
+    """Whether a case passed, and with how many points."""
+
+    def __init__(self, passed: bool, points: float, feedback: Any = None, extended_feedback: Any = None) -> None:
+        self.passed = bool(passed)
+        self.points = points
+        self.feedback = feedback
+        self.extended_feedback = extended_feedback

@@ -1,0 +1,252 @@
+"""The tests of init.yml: cases, batches and what they depend on, listed or found in the archive by patterns."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from judge.errors import PackageError
+from judge.problems.importers.cases import Case, Rule, Subtask, points, write_plain, write_scored
+from judge.problems.importers.draft import Content, Draft, Ref
+from judge.problems.importers.pairs import is_sample
+from judge.problems.tree import Tree, clean
+
+_MOST = 20_000
+# The site's own patterns, for an init.yml that lists nothing.
+_PATTERN = r"^(?=.*?\.WORD|WORD).*?(?:(?:^|\W)(?P<batch>\d+)[^\d\s]+)?(?P<case>\d+)[^\d\s]*$"
+_PATTERN_BYTES, _NAME_CHARS = 500, 300
+_SECONDS = 10.0
+_MATCH = """
+import json, re, sys
+pattern, names = json.load(sys.stdin)
+found = re.compile(pattern, re.IGNORECASE)
+has = [name for name in ("batch", "case") if name in found.groupindex]
+print(json.dumps([[name, {one: hit[one] for one in has}] for name in names if (hit := found.match(name))]))
+"""
+# Keys that a case has from its batch, or from the whole file, unless it says otherwise.
+_INHERITED = ("in", "out", "points", "checker", "checker_args", "generator")
+
+
+@dataclass
+class _Source:
+    """Where the files of tests are: beside init.yml, else in the archive."""
+
+    draft: Draft
+    archive: Tree | None
+    where: str
+
+    def find(self, name: Any, what: str) -> Content:
+        """The file of this name; nothing is said of a file that a case does not have."""
+        if name is None:
+            return b""
+        path = str(name).replace("\\", "/").removeprefix("./")
+        for tree in (self.draft.tree, self.archive):
+            if tree is not None and path in tree.files:
+                return Ref(tree, path)
+        raise PackageError(f"{self.where}: {what}: '{clean(path, 80)}' is neither beside init.yml nor in the archive")
+
+
+def put(draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None, *, partial: bool) -> None:
+    """All tests. `partial`: a checker or interactor may give a part of a case's points."""
+    source = _Source(draft, archive, where)
+    listed = said.get("test_cases")
+    if not isinstance(listed, list):
+        listed = _matched(draft, listed, source)
+    pretests = said.get("pretest_test_cases") or []
+    if not isinstance(pretests, list):
+        raise PackageError(f"{where}: pretest_test_cases: expected a list of cases")
+    top = {key: said[key] for key in _INHERITED if key in said}
+    subtasks: list[Subtask] = []
+    batches: list[str] = []
+    entries = [(entry, True) for entry in pretests] + [(entry, False) for entry in listed]
+    for number, (entry, first) in enumerate(entries, 1):
+        if not isinstance(entry, dict):
+            raise PackageError(f"{where}: test_cases: {number}: expected a mapping with in, out and points")
+        subtasks.append(_subtask(entry, top, number, source, batches, first=first, partial=partial))
+    cases = [case for one in subtasks for case in one.cases]
+    if not cases:
+        raise PackageError(f"{where}: test_cases: has no cases")
+    if len(cases) > _MOST:
+        raise PackageError(f"{where}: test_cases: has more than {_MOST} cases")
+    _check_generator(said, cases, where)
+    spoken = "points" in said or any("points" in entry for entry, _ in entries) or said.get("case_points")
+    if not spoken or not sum(one.points for one in subtasks):
+        write_plain(draft, cases)
+    else:
+        _require_nothing_failed(subtasks)
+        write_scored(draft, _joined(subtasks), partial=partial)
+    batched = sum(len(one.cases) > 1 for one in subtasks)
+    draft.report.took(f"{len(cases)} cases, {batched} batches, {len(pretests)} pretests")
+
+
+def _subtask(
+    entry: Mapping[str, Any],
+    top: Mapping[str, Any],
+    number: int,
+    source: _Source,
+    batches: list[str],
+    *,
+    first: bool,
+    partial: bool,
+) -> Subtask:
+    """A batch, or a case of its own, which is a batch of one for the score."""
+    keys = {**top, **{key: entry[key] for key in _INHERITED if key in entry}}
+    worth = Fraction(0) if first else points(keys.get("points", 1), f"{source.where}: test_cases: {number}: points")
+    name = f"{number:02d}"
+    batched = entry.get("batched")
+    if batched is None:
+        return Subtask(name, [_case(keys, name, source)], worth, "each" if partial else "all")
+    if not isinstance(batched, list) or any(not isinstance(one, dict) or "batched" in one for one in batched):
+        raise PackageError(f"{source.where}: test_cases: {number}: batched: expected a list of cases")
+    batches.append(name)
+    cases = [_case({**keys, **one}, f"{place:02d}", source) for place, one in enumerate(batched, 1)]
+    rule: Rule = "min" if partial else "all"
+    return Subtask(name, cases, worth, rule, _dependencies(entry, number, source, batches))
+
+
+def _dependencies(entry: Mapping[str, Any], number: int, source: _Source, batches: Sequence[str]) -> list[str]:
+    """The names of the batches that one depends on; they are counted from 1, without the cases between them."""
+    given = entry.get("dependencies") or []
+    known = isinstance(given, list) and all(
+        isinstance(one, int) and not isinstance(one, bool) and 1 <= one < len(batches) for one in given
+    )
+    if not known:
+        msg = f"test_cases: {number}: dependencies: expected numbers of batches that come before this one"
+        raise PackageError(f"{source.where}: {msg}")
+    return [batches[one - 1] for one in given]
+
+
+def _case(keys: Mapping[str, Any], name: str, source: _Source) -> Case:
+    given = source.find(keys.get("in"), "in")
+    answer = source.find(keys.get("out"), "out")
+    sample = isinstance(given, Ref) and is_sample(given.path)
+    return Case(name, given, answer, sample=sample)
+
+
+def _check_generator(said: Mapping[str, Any], cases: Iterable[Case], where: str) -> None:
+    """Cases without files are made when they are judged, by a program that is not run here."""
+    empty = sum(case.input == b"" and case.answer == b"" for case in cases)
+    if said.get("generator") and empty:
+        msg = f"generator: {empty} cases have no files, a generator makes them"
+        raise PackageError(f"{where}: {msg}; run it, and list the files that it makes as in and out")
+
+
+def _require_nothing_failed(subtasks: Sequence[Subtask]) -> None:
+    """A case or batch of 0 points that fails ends everything: all that comes later requires it."""
+    gates: list[str] = []
+    for one in subtasks:
+        one.requires = list(dict.fromkeys([*gates, *one.requires]))
+        if not one.points:
+            one.rule = "all"
+            gates.append(one.name)
+
+
+def _joined(subtasks: Sequence[Subtask]) -> list[Subtask]:
+    """Single cases of equal worth in a row as one group that shares its points, where nothing depends on them."""
+    required = {name for one in subtasks for name in one.requires}
+    found: list[Subtask] = []
+    for one in subtasks:
+        last = found[-1] if found else None
+        alone = len(one.cases) == 1 and one.points and one.name not in required
+        if (
+            alone
+            and last is not None
+            and last.rule == "each"
+            and last.requires == one.requires
+            and last.points == one.points * len(last.cases)
+        ):
+            one.cases[0].name = one.name
+            last.cases += one.cases
+            last.points += one.points
+        elif alone:
+            one.cases[0].name = one.name
+            found.append(Subtask(one.name, list(one.cases), one.points, "each", one.requires))
+        else:
+            found.append(one)
+    return found
+
+
+# --- patterns --------------------------------------------------------------------------------------------------------
+
+
+def _matched(draft: Draft, given: Any, source: _Source) -> list[dict[str, Any]]:
+    """Cases by patterns of file names, as the site orders them: numbers after words, batches by their cases."""
+    where = source.where
+    if given is not None and not isinstance(given, dict):
+        raise PackageError(f"{where}: test_cases: expected a list of cases, or a mapping with patterns")
+    if source.archive is None:
+        raise PackageError(f"{where}: test_cases: is missing; without an archive every case must be listed")
+    asked = given or {}
+    names = sorted(name for name in source.archive.files if len(name) <= _NAME_CHARS)
+    files, batched = _grouped(asked, names, where)
+    worth = asked.get("case_points")
+    if worth is not None and (not isinstance(worth, list) or len(worth) < len(files)):
+        raise PackageError(
+            f"{where}: test_cases: case_points: expected a list with one number for each of {len(files)}"
+        )
+    entries: list[dict[str, Any]] = []
+    for place, name in enumerate(sorted(files, key=_order)):
+        cases = [files[name][case] for case in sorted(files[name], key=_order)]
+        if name not in batched and len(cases) > 1:
+            raise PackageError(f"{where}: test_cases: several cases are called '{clean(str(name), 40)}'")
+        entry: dict[str, Any] = {"batched": cases} if name in batched else dict(cases[0])
+        entries.append({**entry, **({"points": worth[place]} if worth is not None else {})})
+    if not entries:
+        raise PackageError(f"{where}: test_cases: no file of the archive is called as a case; list them")
+    draft.report.took(f"{len(entries)} cases and batches by the names of their files")
+    return entries
+
+
+_Files = dict[int | str, dict[int | str, dict[str, str]]]
+
+
+def _grouped(asked: Mapping[str, Any], names: Sequence[str], where: str) -> tuple[_Files, set[int | str]]:
+    """Files by batch (or case) and case, and which of the first are batches."""
+    files: _Files = {}
+    batched: set[int | str] = set()
+    for what in ("in", "out"):
+        key = f"{what}put_format"
+        pattern = asked.get(key) or _PATTERN.replace("WORD", what)
+        for name, hit in _search(pattern, names, f"{where}: test_cases: {key}"):
+            case, batch = _key(hit.get("case")), _key(hit.get("batch"))
+            if case is None:
+                raise PackageError(
+                    f"{where}: test_cases: {key}: has no group 'case' that matches in '{clean(name, 80)}'"
+                )
+            if batch is not None:
+                batched.add(batch)
+            files.setdefault(case if batch is None else batch, {}).setdefault(case, {})[what] = name
+    return files, batched
+
+
+def _order(key: int | str) -> tuple[bool, int | str]:
+    return isinstance(key, int), key
+
+
+def _key(text: str | None) -> int | str | None:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 100 else text
+
+
+def _search(pattern: Any, names: Sequence[str], where: str) -> list[tuple[str, dict[str, str | None]]]:
+    """The names that a pattern matches, with its groups. A stranger's pattern can take for ever, so others run it."""
+    if not isinstance(pattern, str) or len(pattern.encode("utf-8", "replace")) > _PATTERN_BYTES:
+        raise PackageError(f"{where}: expected a regular expression of at most {_PATTERN_BYTES} bytes")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", _MATCH],
+            input=json.dumps([pattern, list(names)]).encode(),
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise PackageError(f"{where}: takes longer than {_SECONDS:g} s; write a simpler one") from None
+    if done.returncode != 0:
+        raise PackageError(f"{where}: '{clean(pattern, 80)}' is not a regular expression of Python")
+    found: list[tuple[str, dict[str, str | None]]] = json.loads(done.stdout)
+    return found

@@ -1,0 +1,219 @@
+"""The tests, groups and limits of a problem of Polygon (<judging>)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from xml.etree.ElementTree import Element
+
+from judge.errors import PackageError
+from judge.problems.importers.cases import Case, Rule, Subtask, points, write_plain, write_scored, write_unbounded
+from judge.problems.importers.draft import Draft, Ref, as_number
+from judge.problems.importers.polygon.assets import Programs
+from judge.problems.importers.polygon.document import PROBLEM_XML, expand, number
+from judge.problems.tree import Tree
+
+# The set that decides on Codeforces; others are run before it, or not at all.
+_MAIN = "tests"
+_MOST_TESTS = 20_000
+_MIB = 1024**2
+
+
+@dataclass(frozen=True)
+class _Test:
+    """One test of a testset: its number, files, and what its element says."""
+
+    index: int
+    input: str
+    answer: str
+    element: Element
+
+    @property
+    def sample(self) -> bool:
+        return (self.element.get("sample") or "").lower() == "true"
+
+
+def put_tests(draft: Draft, root: Element, programs: Programs) -> None:
+    """Tests, points and limits of the testset that decides; PackageError."""
+    where = draft.tree.where(PROBLEM_XML)
+    judging = root.find("judging")
+    sets = [] if judging is None else judging.findall("testset")
+    if judging is None or not sets:
+        raise PackageError(f"{where}: has no <testset>; expected one in <judging>")
+    chosen = next((one for one in sets if one.get("name") == _MAIN), None) or max(
+        sets, key=lambda one: len(_listed(one))
+    )
+    for one in sets:
+        if one is not chosen:
+            name = (one.get("name") or "")[:40]
+            draft.report.dropped(f"testset {name} of {len(_listed(one))} tests: only {chosen.get('name')} decides")
+    _limits(draft, judging, chosen)
+    tests = _tests(draft.tree, chosen)
+    _check_files(draft.tree, tests)
+    _check_line_ends(draft, tests[0])
+    cases = {test.index: _case(draft, test) for test in tests}
+    _write(draft, chosen, tests, cases, programs)
+    samples = sum(test.sample for test in tests)
+    draft.report.took(f"{len(tests)} tests of testset {chosen.get('name')}, {samples} of them samples")
+    _shown_samples(draft, tests, interactive=programs.interactive)
+
+
+def _listed(testset: Element) -> list[Element]:
+    return testset.findall("tests/test")
+
+
+def _limits(draft: Draft, judging: Element, testset: Element) -> None:
+    where = draft.tree.where(PROBLEM_XML)
+    time = number(testset.findtext("time-limit"), f"{where}: time-limit", most=600_000, least=1)
+    memory = number(testset.findtext("memory-limit"), f"{where}: memory-limit", most=1 << 40, least=1)
+    machine = (judging.get("cpu-name") or "").strip()
+    if time is not None:
+        draft.limits["time_limit"] = as_number(time / 1000)
+        draft.report.took(f"time limit {time / 1000:g} s" + (f", meant for {machine}" if machine else ""))
+    if memory is not None:
+        draft.limits["memory"] = max(4, -(-memory // _MIB))
+        draft.report.took(f"memory limit {-(-memory // _MIB)} MiB")
+    for key in ("input", "output"):
+        name = (judging.get(f"{key}-file") or "").strip()
+        if name and name.lower() not in {"stdin", "stdout"}:
+            draft.judge[f"{key}_file"] = name
+            draft.report.took(f"{key} file {name}")
+
+
+def _tests(tree: Tree, testset: Element) -> list[_Test]:
+    where = tree.where(PROBLEM_XML)
+    listed = _listed(testset)
+    count = number(testset.findtext("test-count"), f"{where}: test-count", most=_MOST_TESTS)
+    listed += [Element("test")] * max(0, (count or 0) - len(listed))
+    given = (testset.findtext("input-path-pattern") or "tests/%02d").strip()
+    answers = (testset.findtext("answer-path-pattern") or given + ".a").strip()
+    if not listed:
+        raise PackageError(f"{where}: testset '{(testset.get('name') or '')[:40]}' has no tests")
+    if len(listed) > 1 and expand(given, 1) == expand(given, 2):
+        raise PackageError(
+            f"{where}: input-path-pattern: '{given[:80]}' names one file for all tests; expected %d in it"
+        )
+    return [_Test(index, expand(given, index), expand(answers, index), one) for index, one in enumerate(listed, 1)]
+
+
+def _check_files(tree: Tree, tests: Sequence[_Test]) -> None:
+    """Packages of the kind "standard" have neither generated tests nor answers: they cannot be judged by."""
+    for what in ("input", "answer"):
+        lacking = [test for test in tests if getattr(test, what) not in tree.files]
+        if lacking:
+            first = lacking[0]
+            command = (first.element.get("cmd") or "").strip()
+            made = f", made by '{command[:60]}'" if command and what == "input" else ""
+            raise PackageError(
+                f"{tree.where(PROBLEM_XML)}: {len(lacking)} of {len(tests)} tests have no {what} file (first: "
+                f"{getattr(first, what)[:60]}{made}): this is a standard package; take a full one from Polygon "
+                "(Packages, linux), or run its doall.sh"
+            )
+
+
+def _check_line_ends(draft: Draft, test: _Test) -> None:
+    """Packages for Windows have its line ends, which some programs here do not expect."""
+    if b"\r\n" in next(draft.tree.chunks(test.input), b"")[:65536]:
+        draft.report.dropped("line ends: the tests have those of Windows (CR LF); the linux package has plain ones")
+
+
+def _case(draft: Draft, test: _Test) -> Case:
+    given = test.element.get("points")
+    where = f"{draft.tree.where(PROBLEM_XML)}: test {test.index}: points"
+    return Case(
+        f"{test.index:02d}",
+        Ref(draft.tree, test.input),
+        Ref(draft.tree, test.answer),
+        sample=test.sample,
+        points=None if given is None else points(given, where),
+    )
+
+
+def _write(
+    draft: Draft, testset: Element, tests: Sequence[_Test], cases: Mapping[int, Case], programs: Programs
+) -> None:
+    """Plain tests, or scored ones where there are points."""
+    where = draft.tree.where(PROBLEM_XML)
+    described = {one.get("name") or "": one for one in testset.findall("groups/group")}
+    worth = sum((case.points or Fraction(0) for case in cases.values()), Fraction(0))
+    worth += sum((points(one.get("points") or 0, f"{where}: group") for one in described.values()), Fraction(0))
+    if not worth:
+        if programs.partial and any(case.points is not None for case in cases.values()):
+            write_unbounded(draft, list(cases.values()))
+            draft.report.took("points by the checker alone: no test has any of its own")
+            return
+        if described:
+            draft.report.dropped("groups of tests: without points they decide nothing")
+        write_plain(draft, list(cases.values()))
+        return
+    members: dict[str, list[Case]] = {name: [] for name in described}
+    for test in tests:
+        members.setdefault(test.element.get("group") or "", []).append(cases[test.index])
+    subtasks = [_subtask(draft, name, described.get(name), found) for name, found in members.items()]
+    write_scored(draft, subtasks, partial=programs.partial)
+    draft.report.took(f"{len(subtasks)} groups with {float(_total(subtasks)):g} points")
+
+
+def _total(subtasks: Sequence[Subtask]) -> Fraction:
+    return sum(
+        (
+            sum((case.points or Fraction(0) for case in one.cases), Fraction(0)) if one.rule == "each" else one.points
+            for one in subtasks
+        ),
+        Fraction(0),
+    )
+
+
+def _subtask(draft: Draft, name: str, element: Element | None, cases: list[Case]) -> Subtask:
+    """A group: without a word of its own, or with policy each-test, every test has its own points."""
+    where = f"{draft.tree.where(PROBLEM_XML)}: group '{name[:40]}'"
+    policy = "each-test" if element is None else (element.get("points-policy") or "each-test").lower()
+    if policy not in {"each-test", "complete-group"}:
+        raise PackageError(f"{where}: points-policy '{policy[:40]}' is not known; expected complete-group or each-test")
+    own = sum((case.points or Fraction(0) for case in cases), Fraction(0))
+    given = element.get("points") if element is not None else None
+    rule: Rule = "all" if policy == "complete-group" else "each"
+    # A complete group's points stand at the group, else at its tests, which are then won or lost together.
+    total = points(given, f"{where}: points") if given is not None and (rule == "all" or not own) else own
+    requires = (
+        [] if element is None else [one.get("group") or "" for one in element.iterfind("dependencies/dependency")]
+    )
+    feedback = "" if element is None else element.get("feedback-policy") or ""
+    if feedback and feedback != "complete":
+        draft.report.dropped(f"feedback-policy {feedback[:20]}: what submitters see is the cluster's rule")
+    if rule == "each" and own:
+        # Samples without points are shown; judging them here as well would give them a share.
+        cases = [case for case in cases if not (case.sample and not case.points)] or cases
+        for case in cases:
+            case.points = case.points or Fraction(0)
+    settings = {"input_validator_args": ["--group", name]} if name else {}
+    return Subtask(name or "tests", cases, total, rule, [one for one in requires if one != name], settings)
+
+
+def _shown_samples(draft: Draft, tests: Sequence[_Test], *, interactive: bool) -> None:
+    """What statements show in place of a sample, where that differs from the test."""
+    samples = [test for test in tests if test.sample]
+    written = sorted(path for path in draft.files if path.startswith("data/sample/") and path.endswith(".in"))
+    for test, path in zip(samples, written, strict=False):
+        for ending, kind, file in (("", "in", test.input), (".a", "ans", test.answer)):
+            shown = _example(draft.tree, test.index, ending)
+            if shown is not None and not _same(draft.tree, shown, file):
+                draft.put(f"{path.removesuffix('.in')}.{kind}.statement", Ref(draft.tree, shown))
+    if interactive and samples:
+        draft.report.dropped("interactive samples as dialogues: Polygon has their two sides apart")
+
+
+def _example(tree: Tree, index: int, ending: str) -> str | None:
+    """The first language's example file of a test, English before others."""
+    name = f"/example.{index:02d}{ending}"
+    known = [path for path in tree.files if path.startswith("statement-sections/") and path.endswith(name)]
+    return min(known, key=lambda path: ("/english/" not in path, path), default=None)
+
+
+def _same(tree: Tree, one: str, other: str) -> bool:
+    """Whether two files are the same but for their line ends; big ones are never an example."""
+    if max(tree.files[one], tree.files[other]) > 256 * 1024:
+        return tree.files[one] == tree.files[other]
+    texts = [tree.read(path, 256 * 1024).replace(b"\r\n", b"\n").rstrip() for path in (one, other)]
+    return texts[0] == texts[1]

@@ -1,0 +1,135 @@
+"""The statements of a problem of Polygon: sections of LaTeX in each language, else pages and PDFs made of them."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from xml.etree.ElementTree import Element
+
+from judge.problems.importers.draft import Draft, Ref, slug
+from judge.problems.importers.polygon.document import path_of
+from judge.problems.tree import clean
+
+_SECTIONS = "statement-sections"
+# What Polygon calls languages, as ISO 639 codes.
+LANGUAGES = {
+    "afrikaans": "af", "albanian": "sq", "arabic": "ar", "armenian": "hy", "azerbaijani": "az", "bangla": "bn",
+    "belarusian": "be", "bengali": "bn", "bulgarian": "bg", "catalan": "ca", "chinese": "zh", "croatian": "hr",
+    "czech": "cs", "danish": "da", "dutch": "nl", "english": "en", "estonian": "et", "finnish": "fi", "french": "fr",
+    "georgian": "ka", "german": "de", "greek": "el", "hebrew": "he", "hindi": "hi", "hungarian": "hu",
+    "indonesian": "id", "italian": "it", "japanese": "ja", "kazakh": "kk", "korean": "ko", "kyrgyz": "ky",
+    "latvian": "lv", "lithuanian": "lt", "macedonian": "mk", "mongolian": "mn", "norwegian": "no", "persian": "fa",
+    "polish": "pl", "portuguese": "pt", "romanian": "ro", "russian": "ru", "serbian": "sr", "slovak": "sk",
+    "slovenian": "sl", "spanish": "es", "swedish": "sv", "tajik": "tg", "tatar": "tt", "thai": "th", "turkish": "tr",
+    "turkmen": "tk", "ukrainian": "uk", "uzbek": "uz", "vietnamese": "vi",
+}  # fmt: skip
+_PARTS = (
+    ("input", "Input"),
+    ("output", "Output"),
+    ("interaction", "Interaction"),
+    ("scoring", "Scoring"),
+    ("notes", "Notes"),
+)
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".eps")
+_KINDS = {"application/pdf": "pdf", "text/html": "html"}
+_FORMULA = re.compile(r"(\$\$[^$]*\$\$|(?<!\\)\$[^$]*\$)")
+# Polygon's own commands, and what LaTeX calls them; its \t is an accent there.
+_COMMANDS = (
+    (re.compile(r"\\(?:t|tt)\s*\{"), r"\\texttt{"),
+    (re.compile(r"\\bf\s*\{"), r"\\textbf{"),
+    (re.compile(r"\\it\s*\{"), r"\\textit{"),
+    (re.compile(r"\\(?:s|sout)\s*\{"), r"\\sout{"),
+    (re.compile(r"\"---"), "---"),
+    (re.compile(r"(?<!\\)<<"), "«"),
+    (re.compile(r"(?<!\\)>>"), "»"),
+)
+
+
+def code(language: str) -> str:
+    """A language's code; what is no known name stays, as far as it can be a code."""
+    name = language.strip().lower()
+    return LANGUAGES.get(name) or (name if re.fullmatch(r"[a-z]{2,3}", name) else "")
+
+
+def titles(root: Element) -> dict[str, str]:
+    """The problem's name in each language."""
+    found = {}
+    for one in root.iterfind("names/name"):
+        language, value = code(one.get("language") or ""), clean(one.get("value") or "")
+        if language and value:
+            found.setdefault(language, value)
+    return found
+
+
+def put_statements(draft: Draft, root: Element) -> None:
+    """For each language its sections as one LaTeX file and its PDF, else its page."""
+    made: dict[str, list[str]] = {}
+    names = titles(root)
+    folders = {path.split("/")[1] for path in draft.tree.below(_SECTIONS) if path.count("/") > 1}
+    for folder in sorted(folders):
+        language = code(folder)
+        if language and language not in made and f"{_SECTIONS}/{folder}/legend.tex" in draft.tree.files:
+            _put_sections(draft, folder, language, names.get(language, ""))
+            made[language] = ["tex"]
+    for kind in _KINDS:
+        for one in root.iterfind("statements/statement"):
+            _put_page(draft, one, kind, made)
+    for language, kinds in sorted(made.items()):
+        draft.report.took(f"statement in {language} ({', '.join(kinds)})")
+    if not made and root.find("statements/statement") is not None:
+        draft.report.dropped("statements: their files are not in the package")
+    for path in draft.tree.below(_SECTIONS):
+        language = code(path.split("/")[1])
+        target = f"solution/solution.{language}.tex"
+        if path.endswith("/tutorial.tex") and language and draft.tree.files[path] and target not in draft.files:
+            draft.put(target, Ref(draft.tree, path))
+
+
+def _put_page(draft: Draft, element: Element, kind: str, made: dict[str, list[str]]) -> None:
+    """A statement of this kind as it is."""
+    language, path, ending = code(element.get("language") or ""), path_of(element), _KINDS[kind]
+    target = f"statement/problem.{language}.{ending}"
+    if element.get("type") != kind or not language or path not in draft.tree.files or target in draft.files:
+        return
+    # A page of Polygon has formulas that only its own script can show, so everything else goes before it.
+    if ending == "html" and made.get(language):
+        return
+    draft.put(target, Ref(draft.tree, path))
+    made.setdefault(language, []).append(ending)
+    if ending == "html":
+        _put_images(draft, posixpath.dirname(path))
+
+
+def _put_sections(draft: Draft, folder: str, language: str, title: str) -> None:
+    """One document of the sections, in the words that the package format's own LaTeX uses."""
+    base = f"{_SECTIONS}/{folder}"
+    lines = [r"\problemname{" + (title or _section(draft, f"{base}/name.tex").strip()) + "}", ""]
+    lines += [_section(draft, f"{base}/legend.tex"), ""]
+    for file, heading in _PARTS:
+        text = _section(draft, f"{base}/{file}.tex")
+        if text.strip():
+            lines += [rf"\section*{{{heading}}}", text, ""]
+    draft.put(f"statement/problem.{language}.tex", "\n".join(lines))
+    _put_images(draft, base)
+    _put_images(draft, f"statements/{folder}")
+
+
+def _section(draft: Draft, path: str) -> str:
+    if path not in draft.tree.files:
+        return ""
+    text = draft.text(path, limit=1024 * 1024)
+    parts = _FORMULA.split(text.replace("\r\n", "\n"))
+    for number in range(0, len(parts), 2):
+        for pattern, new in _COMMANDS:
+            parts[number] = pattern.sub(new, parts[number])
+    return "".join(parts).rstrip()
+
+
+def _put_images(draft: Draft, folder: str) -> None:
+    """The images beside a statement, which it names without a folder."""
+    for path in draft.tree.below(folder):
+        name = posixpath.basename(path)
+        target = f"statement/{slug(name)}"
+        plain = posixpath.dirname(path) == folder and name.lower().endswith(_IMAGES) and name == slug(name)
+        if plain and name not in {"problem.pdf", "statement.pdf"} and target not in draft.files:
+            draft.put(target, Ref(draft.tree, path))

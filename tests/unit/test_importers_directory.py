@@ -1,0 +1,141 @@
+"""Plain directories of tests: the shapes that people keep them in, each read as a package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from judge.errors import PackageError
+from judge.problems.importers import Asked, detect, open_package_tree
+from judge.problems.importers.pairs import find_pairs
+from judge.problems.package import Package, read_package
+from tests.support.trees import Files, archive, folder
+
+# Files of a directory, and the names of its tests: (sample, name).
+SHAPES: dict[str, tuple[list[str], list[tuple[bool, str]]]] = {
+    "in and out": (["1.in", "1.out", "2.in", "2.out"], [(False, "1"), (False, "2")]),
+    "in and ans": (["a.in", "a.ans"], [(False, "a")]),
+    "in and a": (["a.in", "a.a"], [(False, "a")]),
+    "in and ok": (["01.in", "01.ok"], [(False, "01")]),
+    "in and sol": (["01.in", "01.sol"], [(False, "01")]),
+    "dat and ans": (["x.dat", "x.ans"], [(False, "x")]),
+    "upper case": (["A.INP", "A.OUT"], [(False, "A")]),
+    "in.txt": (["1.in.txt", "1.out.txt"], [(False, "1")]),
+    "plain and a": (["01", "01.a", "02", "02.a"], [(False, "01"), (False, "02")]),
+    "txt and a": (["01.txt", "01.a"], [(False, "01")]),
+    "in01": (["in01", "out01", "in02", "out02"], [(False, "01"), (False, "02")]),
+    "input1.txt": (["input1.txt", "output1.txt", "input2.txt", "output2.txt"], [(False, "1"), (False, "2")]),
+    "input.txt": (["input.txt", "output.txt"], [(False, "1")]),
+    "suffix word": (["test1_input.txt", "test1_output.txt"], [(False, "test1")]),
+    "two folders": (["input/input00.txt", "output/output00.txt"], [(False, "00")]),
+    "two folders, one name": (["in/hand", "out/hand", "in/rand_1", "out/rand_1"], [(False, "hand"), (False, "rand_1")]),
+    "two folders, other endings": (["input/1.txt", "output/1.ans"], [(False, "1")]),
+    "below tests": (["tests/input/1.txt", "tests/output/1.txt"], [(False, "1")]),
+    "number last": (["coci.in.1", "coci.out.1", "coci.in.2", "coci.out.2"], [(False, "coci_1"), (False, "coci_2")]),
+    "I and O": (["I.1", "O.1", "I.2", "O.2"], [(False, "1"), (False, "2")]),
+    "i1a and o1a": (["sum.i1a", "sum.o1a", "sum.i1b", "sum.o1b"], [(False, "sum_1a"), (False, "sum_1b")]),
+    "a folder for each": (["Test01/X.INP", "Test01/X.OUT", "Test02/X.INP", "Test02/X.OUT"],
+                          [(False, "Test01_X"), (False, "Test02_X")]),
+    "samples by name": (["sample1.in", "sample1.out", "1.in", "1.out"], [(True, "sample1"), (False, "1")]),
+    "samples by folder": (["sample/1.in", "sample/1.out", "secret/1.in", "secret/1.out"],
+                          [(True, "sample_1"), (False, "secret_1")]),
+    "samples as ex": (["ex1.in", "ex1.out", "exam.in", "exam.out"], [(True, "ex1"), (False, "exam")]),
+    "counted from 0": (["00.in", "00.out", "01.in", "01.out"], [(False, "00"), (False, "01")]),
+    "natural order": (["2.in", "2.out", "10.in", "10.out"], [(False, "1_2"), (False, "2_10")]),
+    "tcframe": (["data/sample/x_1.in", "data/sample/x_1.out", "data/secret/x_1.in", "data/secret/x_1.out"],
+                [(True, "sample_x_1"), (False, "secret_x_1")]),
+}  # fmt: skip
+
+
+def files_of(names: list[str], extra: Files | None = None) -> Files:
+    return {**{name: f"{name}\n".encode() for name in names}, **(extra or {})}
+
+
+def names_of(package: Package) -> list[tuple[bool, str]]:
+    return [(test.sample, test.name.partition("/")[2]) for test in package.manifest.tests]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes(shape: str, tmp_path: Path) -> None:
+    names, expected = SHAPES[shape]
+    where = folder(tmp_path, files_of(names), "sum")
+    with read_package(where) as package:
+        assert sorted(names_of(package)) == sorted(expected)
+        for test in package.manifest.tests:
+            given, answer = package.read(test.input).decode().strip(), package.read(test.answer).decode().strip()
+            assert names.index(answer) == names.index(given) + 1, "an input has the answer that stands behind it"
+    with read_package(archive(tmp_path, files_of(names), "sum/")) as zipped:
+        assert names_of(zipped) == names_of(package)
+
+
+def test_it_becomes_a_package_of_the_current_format(tmp_path: Path) -> None:
+    where = folder(tmp_path, files_of(["1.in", "1.out"], {"sol.py": b"print(1)\n", "wa_x.cpp": b"int main(){}"}), "sum")
+    with read_package(where) as package:
+        assert package.yaml.problem_format_version == "2025-09"
+        assert package.manifest.name == "sum" and package.infer
+        assert set(package.submissions) == {"submissions/accepted/sol.py", "submissions/wrong_answer/wa_x.cpp"}
+        assert any(note.startswith("not carried over: the time limit") for note in package.notes)
+        assert any("solution sol.py as accepted" in note for note in package.notes)
+
+
+def test_data_is_never_copied(tmp_path: Path) -> None:
+    where = folder(tmp_path, files_of(["1.in", "1.out"]), "sum")
+    with read_package(where) as package:
+        assert package.blobs[package.manifest.tests[0].input] == where / "1.in"
+
+
+def test_a_folder_of_tests_names_no_problem(tmp_path: Path) -> None:
+    where = folder(tmp_path, files_of(["tests/1.in", "tests/1.out"]), "triangle")
+    with read_package(where) as package:
+        assert package.manifest.name == "triangle"
+
+
+CHECKER = b'#include "testlib.h"\nint main(int c, char** v) { registerTestlibCmd(c, v); quitf(_ok, ""); }\n'
+
+
+def test_a_checker_beside_the_tests(tmp_path: Path) -> None:
+    extra = {"checker.cpp": CHECKER, "testlib.h": b"// testlib\n", "3.in": b""}
+    with read_package(folder(tmp_path, files_of(["1.in", "1.out"], extra), "sum")) as package:
+        program = (
+            package.manifest.validators[0] if hasattr(package.manifest, "validators") else package.manifest.validator
+        )
+        assert program is not None and set(program.files) == {"build", "checker.cpp", "testlib.h", "wrapper.c"}
+        assert any("answers of 1 tests" in note for note in package.notes), "a checker can do without"
+
+
+REFUSED: dict[str, tuple[Files, str]] = {
+    "no answer": (files_of(["1.in", "1.out", "2.in"]), "x/2.in: has no answer, as 1 of 2 inputs"),
+    "unknown checker": (files_of(["1.in", "1.out"], {"check.cpp": b"int main(){}"}), "does not use testlib.h"),
+    "no testlib": (files_of(["1.in", "1.out"], {"check.cpp": CHECKER}), "includes testlib.h, which the package"),
+    "a checker in Python": (files_of(["1.in", "1.out"], {"checker.py": b""}), "does not use testlib.h"),
+    "nothing": ({"readme.md": b""}, "has no problem.yaml, and no other known format either (readme.md)"),
+    "a contest": ({"contest.xml": b"", "problems/a/problem.xml": b""}, "is a contest of Polygon"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_refused(fault: str, tmp_path: Path) -> None:
+    files, sentence = REFUSED[fault]
+    with pytest.raises(PackageError) as caught:
+        read_package(folder(tmp_path, files, "x"))
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_forced_format(tmp_path: Path) -> None:
+    where = folder(tmp_path, files_of(["1.in", "1.out"], {"problem.yaml": b"name: X\n"}), "x")
+    with pytest.raises(PackageError, match="secret: has no tests"):
+        read_package(where)
+    with read_package(where, asked=Asked(format="directory", memory=64)) as package:
+        assert len(package.manifest.tests) == 1 and package.manifest.limits.memory == 64 * 1024**2
+
+
+def test_detection_leaves_packages_alone(tmp_path: Path) -> None:
+    files = {"problem.yaml": b"", "data/secret/1.in": b"", "data/secret/1.ans": b"", "init.yml": b""}
+    opened = open_package_tree(folder(tmp_path, files, "x"))
+    assert detect(opened.tree) == "package" and opened.report is None
+
+
+def test_pairs_of_nothing() -> None:
+    assert find_pairs([]) == ([], [])
+    assert find_pairs(["out.txt", "main.cpp", "Makefile", "README"]) == ([], ["out.txt"])
