@@ -19,6 +19,7 @@ from judge.problems.importers.draft import Content, Draft, as_number, slug
 _SCALES = (1, 2, 4, 5, 10, 20, 100, 1000)
 _MOST = 10**9
 _SAMPLE = "sample"
+_HIDDEN = "data/secret"
 Rule = Literal["all", "min", "each"]
 
 
@@ -69,19 +70,23 @@ def write_plain(draft: Draft, cases: Sequence[Case]) -> None:
     _write(draft, "data/secret", secret)
 
 
-def write_scored(draft: Draft, subtasks: Sequence[Subtask], *, partial: bool = False) -> None:
+def write_scored(
+    draft: Draft, subtasks: Sequence[Subtask], *, partial: bool = False, samples: Sequence[Case] | None = None
+) -> None:
     """A scoring problem's tests. `partial`: its checker may give a part of a test's points (see testlib.py).
 
-    Samples are shown, and judged in their subtask as well where it has points.
+    Samples are shown, and judged in their subtask as well where it has points; `samples` are those that are shown where
+    they are not all among the subtasks' tests.
     """
     groups = _groups(draft, _ordered(subtasks), partial=partial)
     scale = _scale([group.points for group in groups])
     if scale != 1:
         draft.report.dropped(f"points with fractions: the format has whole ones, so all are multiplied by {scale}")
-    draft.problem["type"] = "scoring"
+    draft.kind("scoring")
     whole = {group.name: round(group.points * scale) for group in groups}
-    draft.group("data/secret", {"max_score": sum(whole.values()), "score_aggregation": "sum"})
-    _write_samples(draft, [case for one in subtasks for case in one.cases], partial=partial)
+    draft.group(_HIDDEN, {"max_score": sum(whole.values()), "score_aggregation": "sum"})
+    shown = [case for one in subtasks for case in one.cases] if samples is None else samples
+    _write_samples(draft, shown, partial=partial)
     width = len(str(len(groups)))
     folders = {group.name: f"{number:0{width}d}_{slug(group.name)}" for number, group in enumerate(groups, 1)}
     for group in groups:
@@ -95,7 +100,7 @@ def write_scored(draft: Draft, subtasks: Sequence[Subtask], *, partial: bool = F
             ]
         if partial and group.rule != "all":
             each = whole[group.name] / (len(group.cases) if group.rule == "each" else 1)
-            settings["output_validator_args"] = ["--points", str(as_number(each))]
+            settings["output_validator_args"] = [*_flags(draft, _HIDDEN), "--points", str(as_number(each))]
         folder = f"data/secret/{folders[group.name]}"
         draft.group(folder, {**settings, **group.settings})
         _write(draft, folder, group.cases)
@@ -103,17 +108,22 @@ def write_scored(draft: Draft, subtasks: Sequence[Subtask], *, partial: bool = F
 
 def write_unbounded(draft: Draft, cases: Sequence[Case]) -> None:
     """A scoring problem whose checker alone says how many points a test is worth."""
-    draft.problem["type"] = "scoring"
-    settings = {"max_score": "unbounded", "score_aggregation": "sum", "output_validator_args": ["--unbounded"]}
-    draft.group("data/secret", settings)
+    draft.kind("scoring")
+    flags = [*_flags(draft, _HIDDEN), "--unbounded"]
+    draft.group(_HIDDEN, {"max_score": "unbounded", "score_aggregation": "sum", "output_validator_args": flags})
     _write_samples(draft, cases, partial=True)
     _write(draft, "data/secret", [case for case in cases if not case.sample] or cases)
+
+
+def _flags(draft: Draft, folder: str) -> list[str]:
+    """The flags that a validator has anyway."""
+    return list(draft.groups.get(folder, {}).get("output_validator_args", []))
 
 
 def _write_samples(draft: Draft, cases: Sequence[Case], *, partial: bool) -> None:
     samples = [case for case in cases if case.sample]
     if samples and partial:
-        draft.group("data/sample", {"output_validator_args": ["--any"]})
+        draft.group("data/sample", {"output_validator_args": [*_flags(draft, "data/sample"), "--any"]})
     _write(draft, "data/sample", samples)
 
 

@@ -123,10 +123,10 @@ def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
     if sources:
         testlib.put_checker(draft, sources.get("checker"), sources.get("interactor"))
     if "interactor" in sources:
-        draft.problem["type"] = "interactive"
-    path = programs.get("validator")
-    if path is not None and path.endswith(_CPP) and testlib.uses_testlib(Ref(draft.tree, path)):
-        testlib.put_input_validator(draft, "validator", testlib.Source(Ref(draft.tree, path)))
+        draft.kind("interactive")
+    validator = programs.get("validator")
+    if validator is not None and validator.endswith(_CPP) and testlib.uses_testlib(Ref(draft.tree, validator)):
+        testlib.put_input_validator(draft, "validator", testlib.Source(Ref(draft.tree, validator)))
 
 
 def _put_statement(draft: Draft) -> set[str]:
@@ -146,9 +146,9 @@ def _put_statement(draft: Draft) -> set[str]:
     return used
 
 
-def _put_solutions(draft: Draft, used: set[str | None]) -> set[str | None]:
+def _put_solutions(draft: Draft, used: set[str | None]) -> set[str]:
     """Solutions by their names and folders, and generators; returns what was taken."""
-    taken: set[str | None] = set()
+    taken: set[str] = set()
     for path, stem in _named(draft.tree, _SOURCES):
         folders = path.split("/")[:-1]
         if path in used:

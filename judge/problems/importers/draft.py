@@ -108,6 +108,11 @@ class Draft:
         """Have a YAML file in the package."""
         self.put(path, dump(value))
 
+    def kind(self, *names: str) -> None:
+        """Have types of problem beside those that it has already."""
+        if names:
+            self.problem["type"] = list(dict.fromkeys([*self.problem.get("type", []), *names]))
+
     def group(self, folder: str, settings: Mapping[str, Any]) -> None:
         """Have settings of a folder of tests, beside those that it has already."""
         self.groups.setdefault(folder, {}).update(settings)

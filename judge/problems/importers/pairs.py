@@ -63,9 +63,9 @@ def find_pairs(paths: Iterable[str]) -> tuple[list[Pair], list[str]]:
     # Where folders are called input and output, the files in them need not be called alike: 1.txt and 1.ans.
     loose = {_loose(key): key for key in answers}
     for one in alone:
-        key = loose.get(_loose(_role(one.input)[1]) or _MARK)
-        if key in answers:
-            pairs[pairs.index(one)] = _pair(key, one.input, answers.pop(key))
+        found_key = loose.get(_loose(_role(one.input)[1]) or _MARK)
+        if found_key is not None and found_key in answers:
+            pairs[pairs.index(one)] = _pair(found_key, one.input, answers.pop(found_key))
     for key in list(answers):
         stem = key.rpartition("." + _MARK)[0]
         found = next((plain.pop(name) for name in (stem, *(stem + end for end in _SUFFIXES)) if name in plain), None)

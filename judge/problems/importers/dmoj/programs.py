@@ -39,8 +39,8 @@ def put(draft: Draft, said: Mapping[str, Any], where: str) -> bool:
         _put_signature(draft, said["signature_grader"], where)
     if said.get("interactive"):
         return _put_interactor(draft, said["interactive"], where)
-    given = said.get("checker") or "standard"
-    args = said.get("checker_args") or {}
+    given: Any = said.get("checker") or "standard"
+    args: Any = said.get("checker_args") or {}
     if isinstance(given, dict):
         given, args = given.get("name") or "standard", given.get("args") or args
     if not isinstance(given, str) or not isinstance(args, dict):
@@ -51,8 +51,9 @@ def put(draft: Draft, said: Mapping[str, Any], where: str) -> bool:
 def _check_one(said: Mapping[str, Any], where: str) -> None:
     """All cases must have the same checker: a package has one validator."""
     for key in ("test_cases", "pretest_test_cases"):
-        for entry in said.get(key) or [] if isinstance(said.get(key), list) else []:
-            inner = entry.get("batched") or [] if isinstance(entry, dict) else []
+        entries = said.get(key)
+        for entry in entries if isinstance(entries, list) else []:
+            inner = entry.get("batched") if isinstance(entry, dict) else None
             for one in (entry, *(inner if isinstance(inner, list) else [])):
                 if isinstance(one, dict) and one.get("checker", said.get("checker")) != said.get("checker"):
                     raise PackageError(
@@ -134,7 +135,7 @@ def _put_interactor(draft: Draft, given: Any, where: str) -> bool:
     if not isinstance(given, dict):
         raise PackageError(f"{where}: interactive: expected a mapping with files and type")
     source, style = _source(draft, given, "interactive", where), _style(given, "interactive", where)
-    draft.problem["type"] = "interactive"
+    draft.kind("interactive")
     testlib.put_checker(draft, None, source, style)
     draft.report.took(f"interactor {source.ref.path} ({given.get('type') or 'default'})")
     return style is not testlib.PLAIN and (style is not testlib.TESTLIB or testlib.gives_points(source.ref))

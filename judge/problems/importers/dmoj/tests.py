@@ -104,7 +104,9 @@ def _subtask(
     if not isinstance(batched, list) or any(not isinstance(one, dict) or "batched" in one for one in batched):
         raise PackageError(f"{source.where}: test_cases: {number}: batched: expected a list of cases")
     batches.append(name)
-    cases = [_case({**keys, **one}, f"{place:02d}", source) for place, one in enumerate(batched, 1)]
+    cases = [_case({**keys, **one}, f"{name}_{place:02d}", source) for place, one in enumerate(batched, 1)]
+    if not cases:
+        raise PackageError(f"{source.where}: test_cases: {number}: batched: has no cases")
     rule: Rule = "min" if partial else "all"
     return Subtask(name, cases, worth, rule, _dependencies(entry, number, source, batches))
 
@@ -152,7 +154,7 @@ def _joined(subtasks: Sequence[Subtask]) -> list[Subtask]:
     found: list[Subtask] = []
     for one in subtasks:
         last = found[-1] if found else None
-        alone = len(one.cases) == 1 and one.points and one.name not in required
+        alone = one.cases[0].name == one.name and one.points and one.name not in required
         if (
             alone
             and last is not None
@@ -160,11 +162,9 @@ def _joined(subtasks: Sequence[Subtask]) -> list[Subtask]:
             and last.requires == one.requires
             and last.points == one.points * len(last.cases)
         ):
-            one.cases[0].name = one.name
             last.cases += one.cases
             last.points += one.points
         elif alone:
-            one.cases[0].name = one.name
             found.append(Subtask(one.name, list(one.cases), one.points, "each", one.requires))
         else:
             found.append(one)

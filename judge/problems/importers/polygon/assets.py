@@ -92,9 +92,7 @@ def put_programs(draft: Draft, root: Element) -> Programs:
     if checker is None and interactor is None:
         return Programs()
     style = _style(root, runs or (2 if twice else 1), interactor is not None, draft)
-    types = [kind for kind, there in (("interactive", interactor is not None), ("multi-pass", twice)) if there]
-    if types:
-        draft.problem["type"] = types
+    draft.kind(*(kind for kind, there in (("interactive", interactor is not None), ("multi-pass", twice)) if there))
     testlib.put_checker(draft, checker, interactor, style)
     for what, program in (("checker", checker), ("interactor", interactor)):
         if program is not None:

@@ -151,7 +151,7 @@ def _write(
     for test in tests:
         members.setdefault(test.element.get("group") or "", []).append(cases[test.index])
     subtasks = [_subtask(draft, name, described.get(name), found) for name, found in members.items()]
-    write_scored(draft, subtasks, partial=programs.partial)
+    write_scored(draft, subtasks, partial=programs.partial, samples=list(cases.values()))
     draft.report.took(f"{len(subtasks)} groups with {float(_total(subtasks)):g} points")
 
 

@@ -53,7 +53,7 @@ def code(language: str) -> str:
 
 def titles(root: Element) -> dict[str, str]:
     """The problem's name in each language."""
-    found = {}
+    found: dict[str, str] = {}
     for one in root.iterfind("names/name"):
         language, value = code(one.get("language") or ""), clean(one.get("value") or "")
         if language and value:

@@ -1,0 +1,352 @@
+"""Problems of DMOJ: each shape of init.yml that its documentation and public problems have."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from judge.errors import PackageError
+from judge.model.problem import ProblemType
+from judge.problems.importers import Asked, open_package_tree
+from judge.problems.importers.dmoj import programs
+from judge.problems.package import Package, read_package
+from tests.support.trees import Files, archive, folder
+
+CASES = "test_cases:\n- {in: 1.in, out: 1.out, points: 40}\n- {in: 2.in, out: 2.out, points: 60}\n"
+CHECKER = b'#include "testlib.h"\nint main(int c, char** v) { registerTestlibCmd(c, v); quitf(_ok, ""); }\n'
+
+
+def data(*names: str) -> Files:
+    return {name: f"{name}\n".encode() for name in names}
+
+
+PLAIN = data("1.in", "1.out", "2.in", "2.out")
+
+
+def packed(files: Files) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, content in files.items():
+            file.writestr(name, content)
+    return buffer.getvalue()
+
+
+def dmoj(init: str, files: Files | None = None) -> Files:
+    return {"init.yml": init.encode(), **(PLAIN if files is None else files)}
+
+
+def taken(tmp_path: Path, init: str, files: Files | None = None, **asked: Any) -> Package:
+    return read_package(folder(tmp_path, dmoj(init, files), "aplusb"), asked=Asked(**asked))
+
+
+def groups_of(package: Package) -> list[tuple[str, float | None, str, list[str]]]:
+    return [(one.name, one.max_score, one.aggregation, one.require_pass) for one in package.manifest.groups]
+
+
+def validator_of(package: Package) -> Any:
+    return package.manifest.validators[0] if hasattr(package.manifest, "validators") else package.manifest.validator
+
+
+def inputs(package: Package) -> dict[str, str]:
+    return {test.name: package.read(test.input).decode().strip() for test in package.manifest.tests}
+
+
+# --- tests -------------------------------------------------------------------------------------------------------
+
+
+def test_cases_with_points(tmp_path: Path) -> None:
+    package = taken(tmp_path, CASES)
+    assert package.manifest.name == "aplusb" and package.manifest.validator_flags == ["case_sensitive"]
+    assert groups_of(package) == [
+        ("secret", 100, "sum", []), ("secret/1_01", 40, "sum", []), ("secret/2_02", 60, "sum", []),
+    ]  # fmt: skip
+    assert package.infer and any(note.startswith("not carried over: time and memory limit") for note in package.notes)
+
+
+def test_cases_of_the_same_worth_share_a_group(tmp_path: Path) -> None:
+    init = "points: 20\ntest_cases:\n" + "".join(f"- {{in: {n}.in, out: {n}.out}}\n" for n in range(1, 6))
+    files = data(*(f"{n}.{end}" for n in range(1, 6) for end in ("in", "out")))
+    package = taken(tmp_path, init, files)
+    assert groups_of(package) == [("secret", 100, "sum", []), ("secret/1_01", 100, "sum", [])]
+    assert list(inputs(package).values()) == ["1.in", "2.in", "3.in", "4.in", "5.in"]
+
+
+def test_without_any_points_it_is_pass_fail(tmp_path: Path) -> None:
+    package = taken(tmp_path, "test_cases:\n- {in: 1.in, out: 1.out}\n- {in: 2.in, out: 2.out}\n")
+    assert package.manifest.type == [ProblemType.PASS_FAIL] and len(package.manifest.tests) == 2
+
+
+BATCHES = """
+archive: tests.zip
+test_cases:
+- {points: 0, in: p0.in, out: p0.out}
+- {points: 10, in: p1.in, out: p1.out}
+- points: 30
+  batched:
+  - {in: b1.in, out: b1.out}
+  - {in: b2.in, out: b2.out}
+- points: 60
+  batched:
+  - {in: c1.in, out: c1.out}
+  dependencies: [1]
+"""
+BATCHED = {"tests.zip": packed(data(*(f"{n}.{end}" for n in ("p0", "p1", "b1", "b2", "c1") for end in ("in", "out"))))}
+
+
+def test_batches_in_an_archive(tmp_path: Path) -> None:
+    package = taken(tmp_path, BATCHES, BATCHED)
+    assert groups_of(package) == [
+        ("secret", 100, "sum", []),
+        ("secret/1_01", 0, "pass-fail", []),
+        ("secret/2_02", 10, "sum", ["secret/1_01"]),
+        ("secret/3_03", 30, "pass-fail", ["secret/1_01"]),
+        ("secret/4_04", 60, "pass-fail", ["secret/1_01", "secret/3_03"]),
+    ]
+    assert inputs(package)["secret/3_03/03_02"] == "b2.in"
+    nested = archive(tmp_path, dmoj(BATCHES, BATCHED), "aplusb/", "aplusb.zip")
+    with read_package(nested) as zipped:
+        assert inputs(zipped) == inputs(package), "an archive in an archive is read as well"
+
+
+def test_pretests_come_first(tmp_path: Path) -> None:
+    package = taken(
+        tmp_path, "pretest_test_cases:\n- {in: 2.in, out: 2.out, points: 5}\n" + CASES[: CASES.index("- {in: 2")]
+    )
+    assert [one[1:] for one in groups_of(package)] == [
+        (40, "sum", []), (0, "pass-fail", []), (40, "sum", ["secret/1_01"]),
+    ]  # fmt: skip
+
+
+PATTERN = """
+archive: t.zip
+test_cases:
+  input_format: '^I(?P<case>\\d+)$'
+  output_format: '^O(?P<case>\\d+)$'
+  case_points: [20, 80]
+"""
+PATTERNS: dict[str, tuple[str, list[str], list[str]]] = {
+    "by default": ("archive: t.zip\n", ["a.1.in", "a.1.out", "a.10.in", "a.10.out", "a.2.in", "a.2.out"],
+                   ["a.1.in", "a.2.in", "a.10.in"]),
+    "batches": ("archive: t.zip\npoints: 5\n", ["b-1-case-2.in", "b-1-case-2.out", "b-1-case-1.in", "b-1-case-1.out"],
+                ["b-1-case-1.in", "b-1-case-2.in"]),
+    "mixed": ("archive: t.zip\n", ["1.in", "1.out", "2.1.in", "2.1.out", "2.2.in", "2.2.out", "3.in", "3.out"],
+              ["1.in", "2.1.in", "2.2.in", "3.in"]),
+    "patterns": (PATTERN, ["I1", "O1", "I2", "O2"], ["I1", "I2"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", PATTERNS)
+def test_cases_by_the_names_of_files(shape: str, tmp_path: Path) -> None:
+    init, names, expected = PATTERNS[shape]
+    package = taken(tmp_path, init, {"t.zip": packed(data(*names))})
+    assert list(inputs(package).values()) == expected
+
+
+def test_a_pattern_that_takes_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("judge.problems.importers.dmoj.tests._SECONDS", 1.0)
+    init = "archive: t.zip\ntest_cases: {input_format: '^((a+)+)+(?P<case>x)$'}\n"
+    with pytest.raises(PackageError, match="takes longer than 1 s"):
+        taken(tmp_path, init, {"t.zip": packed(data("a" * 60))})
+
+
+# --- programs ----------------------------------------------------------------------------------------------------
+
+FLAGS = {
+    "checker: floats\n": ["case_sensitive", "float_tolerance", "1e-6"],
+    "checker: {name: floats, args: {precision: 4, error_mode: relative}}\n": [
+        "case_sensitive", "float_relative_tolerance", "1e-4"],
+    "checker: floatsabs\nchecker_args: {precision: 2}\n": ["case_sensitive", "float_absolute_tolerance", "1e-2"],
+    "checker: standard\n": ["case_sensitive"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("checker", FLAGS)
+def test_checkers_that_are_the_default_validator(checker: str, tmp_path: Path) -> None:
+    package = taken(tmp_path, checker + CASES)
+    assert package.manifest.validator_flags == FLAGS[checker]
+
+
+COMPARISONS = [
+    ("identical", b"a b\n", b"a b", 42), ("identical", b"a  b\n", b"a b\n", 43),
+    ("rstripped", b"a \nb\n\n", b"a\nb\n", 42), ("rstripped", b" a\n", b"a\n", 43),
+    ("sorted", b"b 1\na\n", b"a\nb  1\n", 42), ("sorted", b"1 b\na\n", b"a\nb 1\n", 43),
+    ("unordered", b"2\n1 3", b"1 2 3\n", 42), ("unordered", b"1 2", b"1 2 2\n", 43),
+    ("easy", b"ab C", b"cb\na\n", 42), ("easy", b"ab", b"abb\n", 43),
+    ("linecount", b"1\n2\n", b"1\n2\n", 42), ("linecount", b"1\n3\n", b"1\n2\n", 43), ("linecount", b"", b"1\n", 43),
+]  # fmt: skip
+
+
+def ask(directory: Path, output: bytes, answer: bytes, *flags: str) -> tuple[int, str]:
+    """The exit code and score of a package's validator in Python."""
+    (directory / "feedback").mkdir(exist_ok=True)
+    (directory / "answer").write_bytes(answer)
+    (directory / "input").write_bytes(b"7\n")
+    files = [str(directory / name) for name in ("input", "answer", "feedback")]
+    main = next(
+        path for name in ("__main__.py", "compare.py") if (path := directory / "output_validator" / name).exists()
+    )
+    done = subprocess.run([sys.executable, str(main), *files, *flags], input=output, capture_output=True, check=False)
+    score = directory / "feedback/score.txt"
+    return done.returncode, score.read_text().strip() if score.exists() else done.stderr.decode()
+
+
+def unpacked(tmp_path: Path, init: str, files: Files | None = None) -> Path:
+    tree = open_package_tree(folder(tmp_path, dmoj(init, files), "aplusb")).tree
+    for path in tree.below("output_validator"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(tree.read(path, 1 << 20))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("how", "output", "answer", "code"), COMPARISONS)
+def test_comparisons(how: str, output: bytes, answer: bytes, code: int, tmp_path: Path) -> None:
+    where = unpacked(tmp_path, f"checker: {how}\n" + CASES)
+    assert ask(where, output, answer, how)[0] == code
+    if how == "linecount" and output == b"1\n3\n":
+        assert ask(where, output, answer, how, "--points", "40") == (42, "20")
+
+
+def test_which_comparison_is_meant(tmp_path: Path) -> None:
+    package = taken(tmp_path, "checker: {name: sorted, args: {split_on: whitespace}}\n" + CASES)
+    assert package.manifest.validator_flags == ["unordered"]
+
+
+def test_a_part_of_the_points_beside_the_checkers_own_flags(tmp_path: Path) -> None:
+    package = taken(tmp_path, "checker: linecount\n" + CASES)
+    assert [test.flags for test in package.manifest.tests] == [
+        ["linecount", "--points", "40"],
+        ["linecount", "--points", "60"],
+    ]
+
+
+BRIDGED = "checker: {name: bridged, args: {files: checker.cpp, lang: CPP17, type: TYPE}}\n"
+FLAT = "checker: bridged\nchecker_args: {files: [checker.cpp, extra.h], lang: CPP20, type: TYPE}\n"
+
+
+@pytest.mark.parametrize(("kind", "defines"), [("testlib", ""), ("default", "-DPLAIN"), ("peg", "-DPEG"), ("coci", "")])
+@pytest.mark.parametrize("init", [BRIDGED, FLAT])
+def test_bridged_checkers(init: str, kind: str, defines: str, tmp_path: Path) -> None:
+    files = {**PLAIN, "checker.cpp": CHECKER, "extra.h": b"", "testlib.h": b"// testlib\n"}
+    package = taken(tmp_path, init.replace("TYPE", kind) + CASES, files)
+    build = package.read(validator_of(package).files["build"]).decode()
+    assert defines in build and ("-std=gnu++20" if init == FLAT else "-std=gnu++17") in build
+    assert ("CHECKER='\"oai\"'" in build) == (kind == "peg")
+
+
+def test_interactors(tmp_path: Path) -> None:
+    files = {"1.in": b"1\n", "inter.cpp": b"int main() {}\n"}
+    init = "unbuffered: true\ninteractive: {files: inter.cpp}\ntest_cases:\n- {in: 1.in, points: 20}\n"
+    package = taken(tmp_path, init, files)
+    assert ProblemType.INTERACTIVE in package.manifest.type
+    assert "-DPLAIN -DINTERACTOR='\"ia\"'" in package.read(validator_of(package).files["build"]).decode()
+    assert any("unbuffered" in note for note in package.notes)
+
+
+def test_signature_graders(tmp_path: Path) -> None:
+    files = {**PLAIN, "handler.c": b"int main(){}", "header.h": b"int f();"}
+    tree = open_package_tree(
+        folder(tmp_path, dmoj("signature_grader: {entry: handler.c, header: header.h}\n" + CASES, files))
+    ).tree
+    assert {path for path in tree.files if path.startswith("include/")} == {
+        "include/c/handler.c", "include/c/header.h", "include/cpp/handler.c", "include/cpp/header.h",
+    }  # fmt: skip
+    assert yaml.safe_load(tree.read("problem.yaml", 9999))["languages"] == ["c", "cpp"]
+
+
+PYTHON = b"""from dmoj.result import CheckerResult
+from dmoj.utils.unicode import utf8text
+
+def check(process_output, judge_output, judge_input, point_value, **kwargs):
+    got, wanted = utf8text(process_output).split(), utf8text(judge_output).split()
+    if len(got) != len(wanted):
+        return False
+    return CheckerResult(True, point_value * (1 if got == wanted else 0.5), 'nearly')
+"""
+
+
+def test_a_checker_in_python(tmp_path: Path) -> None:
+    where = unpacked(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": PYTHON})
+    assert ask(where, b"1 2", b"1 2\n")[0] == 42
+    assert ask(where, b"1", b"1 2\n")[0] == 43
+    assert ask(where, b"1 3", b"1 2\n")[0] == 43, "a part is not all"
+    assert ask(where, b"1 3", b"1 2\n", "--points", "40") == (42, "20")
+    assert ask(where, b"1 3", b"\xff\n", "--points", "40")[0] == 1, "a checker that fails is the judge's fault"
+    assert (tmp_path / "feedback/judgemessage.txt").read_text().strip() == "nearly"
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (b"print 1", "is not written in Python 3"),
+        (b"from dmoj.graders import x\ndef check(a, b): pass", "needs the module 'dmoj.graders'"),
+        (b"import subprocess\ndef check(a, b): pass", "needs the module 'subprocess'"),
+        (b"def check(a, b, **kwargs): return kwargs['submission_source']", "asks for submission_source"),
+        (b"def other(): pass", "has no function check"),
+        (b"def check(a, b):\n" + b" " * 20 + b"x = " + b"(" * 400 + b")" * 400, "is not written in Python 3"),
+    ],
+)
+def test_a_checker_in_python_that_cannot_be_asked(source: bytes, reason: str, tmp_path: Path) -> None:
+    assert programs._why_not(source.decode()) == reason
+    with pytest.raises(PackageError, match="rewrite it in C"):
+        taken(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": source})
+
+
+# --- limits ------------------------------------------------------------------------------------------------------
+
+
+def test_limits(tmp_path: Path) -> None:
+    package = taken(tmp_path, "time_limit: 2.5\nmemory_limit: 65536\noutput_limit_length: 67108864\n" + CASES)
+    limits = package.manifest.limits
+    assert (limits.cpu, limits.memory, limits.output) == (2.5, 64 * 1024**2, 64 * 1024**2)
+    assert taken(tmp_path / "b", CASES, memory=128).manifest.limits.memory == 128 * 1024**2
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "file_io: {input: DATA.in, output: DATA.out}\n",
+        "io_redirects: {DATA.in: {fd: 0, mode: r}, DATA.out: {fd: 1, mode: w}}\n",
+    ],
+)
+def test_files_in_place_of_standard_input(said: str, tmp_path: Path) -> None:
+    tree = open_package_tree(folder(tmp_path, dmoj(said + CASES), "x")).tree
+    assert yaml.safe_load(tree.read("judge.yaml", 999)) == {"input_file": "DATA.in", "output_file": "DATA.out"}
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "a grader in Python": ("custom_judge: x.py\n" + CASES, "custom_judge: 'x.py' is a program for DMOJ's own"),
+    "a generator": ("generator: gen.cpp\ntest_cases:\n- {points: 1, generator_args: [1]}\n", "1 cases have no files"),
+    "no cases": ("checker: standard\n", "test_cases: is missing; without an archive every case must be listed"),
+    "an empty list": ("test_cases: []\n", "test_cases: has no cases"),
+    "an absent file": ("test_cases:\n- {in: 9.in, out: 1.out}\n", "in: '9.in' is neither beside init.yml nor"),
+    "an absent archive": ("archive: t.zip\n" + CASES, "archive: 't.zip' is not in the package"),
+    "a broken archive": ("archive: 1.in\n" + CASES, "1.in: is not a ZIP archive that can be read"),
+    "code": ("test_cases++: 'x'\n" + CASES, "test_cases++: is made by Python code"),
+    "a checker that is not": ("checker: nope\n" + CASES, "checker: 'nope' is not known; expected one of"),
+    "two checkers": ("test_cases:\n- {in: 1.in, out: 1.out, checker: floats}\n", "a case has a checker of its own"),
+    "a later batch": ("test_cases:\n- {points: 1, batched: [{in: 1.in}], dependencies: [1]}\n", "dependencies: e"),
+    "negative points": ("test_cases:\n- {in: 1.in, out: 1.out, points: -1}\n", "1: points: '-1' is not a number of"),
+    "a list": ("- a\n", "init.yml:1: expected a mapping of settings, found list"),
+    "batches in batches": ("test_cases:\n- {batched: [{batched: []}]}\n", "1: batched: expected a list of cases"),
+    "aliases": ("a: &x 1\nb: *x\n", "init.yml:"),
+    "precision": ("checker: {name: floats, args: {precision: x}}\n" + CASES, "floats: expected a precision"),
+    "a bad pattern": ("archive: t.zip\ntest_cases: {input_format: '('}\n", "is not a regular expression of Python"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_refused(fault: str, tmp_path: Path) -> None:
+    init, sentence = REFUSED[fault]
+    files = {**PLAIN, **({"t.zip": packed(PLAIN)} if "pattern" in fault else {})}
+    with pytest.raises(PackageError) as caught:
+        taken(tmp_path, init, files)
+    assert sentence in str(caught.value) and "\n" not in str(caught.value), caught.value

@@ -1,0 +1,432 @@
+"""Packages of Polygon: each shape that public packages have, read as a package of format 2025-09."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from judge.errors import PackageError
+from judge.model.problem import ProblemType
+from judge.problems import expectations
+from judge.problems.importers import open_package_tree
+from judge.problems.package import Package, read_package
+from tests.support.trees import Files, archive, folder
+
+CHECKER = b'#include "testlib.h"\nint main(int c, char** v) { registerTestlibCmd(c, v); quitf(_ok, ""); }\n'
+TESTLIB = b"// testlib\n"
+HEAD = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
+<problem revision="5" short-name="two-sums" url="https://polygon.codeforces.com/p1/x/two-sums">
+    <names><name language="english" value="Two Sums"/><name language="russian" value="Две суммы"/></names>
+    <statements>
+        <statement charset="UTF-8" language="english" path="statements/english/problem.tex" type="application/x-tex"/>
+        <statement charset="UTF-8" language="english" path="statements/.html/english/problem.html" type="text/html"/>
+        <statement language="russian" path="statements/.pdf/russian/problem.pdf" type="application/pdf"/>
+    </statements>
+"""
+JUDGING = """<judging cpu-name="Some CPU" cpu-speed="3600" run-count="{runs}"
+    input-file="{input}" output-file="{output}">
+<testset name="tests"><time-limit>1500</time-limit><memory-limit>268435456</memory-limit>
+<test-count>{count}</test-count>
+<input-path-pattern>tests/%02d</input-path-pattern><answer-path-pattern>tests/%02d.a</answer-path-pattern>
+<tests>{tests}</tests>{groups}</testset></judging>
+"""
+FILES = """<files><resources>
+<file path="files/olymp.sty"/><file path="files/testlib.h" type="h.g++"/>{resources}</resources>
+<executables><executable><source path="files/gen.cpp" type="cpp.g++17"/></executable>
+<executable><source path="files/val.cpp" type="cpp.g++17"/></executable></executables></files>
+"""
+CUSTOM = '<checker type="testlib"><source path="files/check.cpp" type="cpp.g++17"/><copy path="check.cpp"/></checker>'
+VALIDATORS = '<validators><validator><source path="files/val.cpp" type="cpp.g++17"/></validator></validators>'
+SOLUTIONS = (
+    '<solution tag="main"><source path="solutions/main.cpp" type="cpp.g++17"/></solution>'
+    '<solution tag="wrong-answer"><source path="solutions/wa.py" type="python.3"/></solution>'
+)
+TESTS = '<test method="manual" sample="true"/><test cmd="gen 1" method="generated"/><test method="manual"/>'
+
+
+def polygon(
+    tests: str = TESTS,
+    *,
+    count: int | None = None,
+    groups: str = "",
+    checker: str = CUSTOM,
+    interactor: str = "",
+    solutions: str = SOLUTIONS,
+    resources: str = "",
+    more: Files | None = None,
+    **judging: Any,
+) -> Files:
+    """A small package; `more` adds to or replaces its files."""
+    many = count if count is not None else tests.count("<test ")
+    said = {"input": "", "output": "", "runs": 1, **judging}
+    xml = HEAD + JUDGING.format(count=many, tests=tests, groups=groups, **said) + FILES.format(resources=resources)
+    xml += f"<assets>{checker}{interactor}{VALIDATORS}<solutions>{solutions}</solutions></assets></problem>"
+    files = {
+        "problem.xml": xml.encode(),
+        "files/testlib.h": TESTLIB,
+        "files/check.cpp": CHECKER,
+        "files/val.cpp": CHECKER,
+        "files/gen.cpp": CHECKER,
+        "solutions/main.cpp": b"int main() {}\n",
+        "solutions/wa.py": b"print(0)\n",
+        "statements/.html/english/problem.html": b"<p>Add.</p>",
+        "statements/.pdf/russian/problem.pdf": b"%PDF-1.4\n",
+    }
+    for number in range(1, many + 1):
+        files[f"tests/{number:02d}"] = f"{number} {number}\n".encode()
+        files[f"tests/{number:02d}.a"] = f"{2 * number}\n".encode()
+    return {**files, **(more or {})}
+
+
+def taken(tmp_path: Path, files: Files) -> Package:
+    return read_package(folder(tmp_path, files, "package"))
+
+
+def written(tmp_path: Path, files: Files, path: str) -> Any:
+    """One YAML file of the package that was made."""
+    opened = open_package_tree(folder(tmp_path, files, "package"))
+    return yaml.safe_load(opened.tree.read(path, 1 << 20))
+
+
+def groups_of(package: Package) -> dict[str, tuple[float | None, str, list[str]]]:
+    return {one.name: (one.max_score, one.aggregation, one.require_pass) for one in package.manifest.groups}
+
+
+def validator_of(package: Package) -> Any:
+    return package.manifest.validators[0] if hasattr(package.manifest, "validators") else package.manifest.validator
+
+
+# --- what is carried over ----------------------------------------------------------------------------------------
+
+
+def test_an_ordinary_package(tmp_path: Path) -> None:
+    package = taken(tmp_path, polygon())
+    manifest = package.manifest
+    assert (manifest.name, manifest.title) == ("two-sums", "Two Sums")
+    assert manifest.limits.cpu == 1.5 and manifest.limits.memory == 256 * 1024**2
+    assert [(test.name, test.sample) for test in manifest.tests] == [
+        ("sample/01", True), ("secret/02", False), ("secret/03", False),
+    ]  # fmt: skip
+    assert package.read(manifest.tests[1].input) == b"2 2\n" and package.read(manifest.tests[1].answer) == b"4\n"
+    assert set(validator_of(package).files) == {"build", "checker.cpp", "testlib.h", "wrapper.c"}
+    assert manifest.type == [ProblemType.PASS_FAIL]
+    assert set(package.submissions) == {"submissions/accepted/main.cpp", "submissions/wrong_answer/wa.py"}
+    assert package.yaml.problem_format_version == "2025-09" and package.yaml.name == {
+        "en": "Two Sums",
+        "ru": "Две суммы",
+    }
+    assert "carried over: time limit 1.5 s, meant for Some CPU" in package.notes
+
+
+def test_from_an_archive(tmp_path: Path) -> None:
+    for prefix in ("", "two-sums-5/"):
+        with read_package(archive(tmp_path, polygon(), prefix, "two-sums-5$linux.zip")) as package:
+            assert package.manifest.name == "two-sums" and len(package.manifest.tests) == 3
+
+
+def test_what_stands_in_the_package(tmp_path: Path) -> None:
+    tree = open_package_tree(folder(tmp_path, polygon(), "package")).tree
+    assert {path for path in tree.files if not path.startswith(("data/", "output_validator/"))} == {
+        "problem.yaml", "statement/problem.en.html", "statement/problem.ru.pdf", "generators/gen.cpp",
+        "input_validators/validator/build", "input_validators/validator/run", "input_validators/validator/testlib.h",
+        "input_validators/validator/validator.cpp", "submissions/accepted/main.cpp", "submissions/wrong_answer/wa.py",
+        "submissions/submissions.yaml",
+    }  # fmt: skip
+
+
+STANDARD = {
+    "wcmp": ["case_sensitive"],
+    "ncmp": [],
+    "yesno": [],
+    "rcmp4": ["float_tolerance", "1e-4"],
+    "rcmp9": ["float_tolerance", "1e-9"],
+    "rcmp": ["float_absolute_tolerance", "1.5e-6"],
+}
+
+
+@pytest.mark.parametrize("name", STANDARD)
+def test_standard_checkers_become_the_default_validator(name: str, tmp_path: Path) -> None:
+    checker = (
+        f'<checker name="std::{name}.cpp" type="testlib"><source path="files/check.cpp" type="cpp.g++17"/></checker>'
+    )
+    package = taken(tmp_path, polygon(checker=checker))
+    assert package.manifest.validator_flags == STANDARD[name]
+    assert not any(path.startswith("output_validator") for path in open_package_tree(tmp_path / "package").tree.files)
+
+
+def test_standard_checkers_that_it_cannot_stand_for_are_compiled(tmp_path: Path) -> None:
+    for name in ("lcmp", "fcmp", "uncmp", "caseicmp"):
+        checker = f'<checker name="std::{name}.cpp" type="testlib"><source path="files/check.cpp"/></checker>'
+        with taken(tmp_path / name, polygon(checker=checker)) as package:
+            assert "checker.cpp" in validator_of(package).files
+
+
+def test_a_standard_checker_without_its_source(tmp_path: Path) -> None:
+    checker = '<checker name="std::lcmp.cpp" type="testlib"><source path="files/gone.cpp"/></checker>'
+    package = taken(tmp_path, polygon(checker=checker))
+    assert package.manifest.validator_flags == ["case_sensitive"]
+    assert any("without its source" in note for note in package.notes)
+
+
+def test_the_checkers_copy_stands_in_for_its_source(tmp_path: Path) -> None:
+    checker = '<checker type="testlib"><source path="files/lost.cpp"/><copy path="check.cpp"/></checker>'
+    assert validator_of(taken(tmp_path, polygon(checker=checker, more={"check.cpp": CHECKER}))) is not None
+
+
+# --- points ------------------------------------------------------------------------------------------------------
+
+SAMPLE = '<test method="manual" points="0.0" sample="true"/>'
+
+
+def test_points_without_groups(tmp_path: Path) -> None:
+    package = taken(tmp_path, polygon(SAMPLE + 4 * '<test method="manual" points="25.0"/>'))
+    assert groups_of(package) == {"secret": (100, "sum", []), "secret/1_tests": (100, "sum", [])}
+    assert [test.name for test in package.manifest.tests][:2] == ["sample/01", "secret/1_tests/02"]
+
+
+def test_points_that_differ(tmp_path: Path) -> None:
+    tests = SAMPLE + "".join(f'<test method="manual" points="{worth}"/>' for worth in ("10", "40.0", "50"))
+    found = groups_of(taken(tmp_path, polygon(tests)))
+    assert [one[:2] for one in found.values()] == [
+        (100, "sum"),
+        (10, "pass-fail"),
+        (40, "pass-fail"),
+        (50, "pass-fail"),
+    ]
+
+
+def test_points_of_nothing_decide_nothing(tmp_path: Path) -> None:
+    package = taken(tmp_path, polygon(SAMPLE + 3 * '<test method="generated" cmd="gen" points="0.0"/>'))
+    assert package.manifest.type == [ProblemType.PASS_FAIL] and not package.manifest.groups
+
+
+def test_points_with_fractions(tmp_path: Path) -> None:
+    tests = "".join(f'<test method="manual" points="{worth}"/>' for worth in ("12.5", "2.5"))
+    package = taken(tmp_path, polygon(tests))
+    assert [one[0] for one in groups_of(package).values()] == [30, 25, 5]
+    assert any("all are multiplied by 2" in note for note in package.notes)
+
+
+GROUPED = (
+    '<test group="0" method="manual" points="0.0" sample="true"/>'
+    + 2 * '<test group="1" method="manual" points="15.0"/>'
+    + '<test group="2" method="manual" points="0"/><test group="2" method="manual" points="70.0"/>'
+)
+
+
+def test_complete_groups_and_what_they_depend_on(tmp_path: Path) -> None:
+    groups = """<groups>
+    <group feedback-policy="complete" name="0" points="0.0" points-policy="complete-group"/>
+    <group feedback-policy="icpc" name="1" points="30.0" points-policy="complete-group">
+      <dependencies><dependency group="0"/></dependencies></group>
+    <group feedback-policy="points" name="2" points="70.0" points-policy="complete-group">
+      <dependencies><dependency group="1"/><dependency group="0"/></dependencies></group></groups>"""
+    package = taken(tmp_path, polygon(GROUPED, groups=groups))
+    assert groups_of(package) == {
+        "secret": (100, "sum", []),
+        "secret/1_1": (30, "pass-fail", ["sample"]),
+        "secret/2_2": (70, "pass-fail", ["secret/1_1", "sample"]),
+    }
+    group = written(tmp_path / "again", polygon(GROUPED, groups=groups), "data/secret/1_1/test_group.yaml")
+    assert group["input_validator_args"] == ["--group", "1"]
+
+
+def test_a_group_that_depends_on_a_later_one_comes_after_it(tmp_path: Path) -> None:
+    groups = """<groups><group name="1" points="30" points-policy="complete-group">
+      <dependencies><dependency group="2"/></dependencies></group>
+    <group name="2" points="70" points-policy="complete-group"/></groups>"""
+    found = groups_of(taken(tmp_path, polygon(GROUPED, groups=groups)))
+    assert list(found) == ["secret", "secret/1_2", "secret/2_1"] and found["secret/2_1"][2] == ["secret/1_2"]
+
+
+def test_a_group_of_tests_with_points_that_others_depend_on(tmp_path: Path) -> None:
+    groups = """<groups><group name="0" points-policy="each-test"/><group name="1" points-policy="each-test"/>
+    <group name="2" points="70" points-policy="complete-group">
+      <dependencies><dependency group="1"/></dependencies></group></groups>"""
+    found = groups_of(taken(tmp_path, polygon(GROUPED, groups=groups)))
+    assert [one[:2] for one in found.values()] == [
+        (100, "sum"),
+        (15, "pass-fail"),
+        (15, "pass-fail"),
+        (70, "pass-fail"),
+    ]
+    assert len(list(found.values())[-1][2]) == 2
+
+
+PARTIAL = CHECKER.replace(b'quitf(_ok, "")', b'quitp(5, "half")')
+
+
+def test_checkers_that_give_points(tmp_path: Path) -> None:
+    files = polygon(SAMPLE + 2 * '<test method="manual" points="50"/>', more={"files/check.cpp": PARTIAL})
+    package = taken(tmp_path, files)
+    assert {tuple(test.flags or ()) for test in package.manifest.tests} == {("--any",), ("--points", "50")}
+    assert not expectations.read_rules(package)[0].whole
+
+
+def test_points_by_the_checker_alone(tmp_path: Path) -> None:
+    files = polygon(2 * '<test method="manual" points="0"/>', more={"files/check.cpp": PARTIAL})
+    package = taken(tmp_path, files)
+    assert groups_of(package) == {"secret": (None, "sum", [])}
+    assert package.manifest.validator_flags == ["--unbounded"]
+
+
+# --- other kinds of problems -------------------------------------------------------------------------------------
+
+INTERACTOR = '<interactor><source path="files/inter.cpp" type="cpp.g++17"/></interactor>'
+MORE = {"files/inter.cpp": CHECKER}
+
+
+def build_of(package: Package) -> str:
+    return package.read(validator_of(package).files["build"]).decode()
+
+
+def test_interactors(tmp_path: Path) -> None:
+    package = taken(tmp_path, polygon(interactor=INTERACTOR, more=MORE))
+    assert ProblemType.INTERACTIVE in package.manifest.type
+    assert "-DCHECKER" in build_of(package) and "-DINTERACTOR" in build_of(package)
+
+
+def test_submissions_that_run_twice(tmp_path: Path) -> None:
+    both = INTERACTOR.replace("</inter", "<runs><run>1</run><run>2</run></runs></inter")
+    for interactor, runs in (("", 1), (INTERACTOR, 1), (both, 2)):
+        with taken(tmp_path / f"{len(interactor)}", polygon(interactor=interactor, more=MORE, runs=2)) as package:
+            assert ProblemType.MULTI_PASS in package.manifest.type
+            assert (ProblemType.INTERACTIVE in package.manifest.type) == bool(interactor)
+            assert f"-DRUNS={runs}" in build_of(package)
+
+
+def test_graders_go_with_submissions(tmp_path: Path) -> None:
+    resources = "".join(
+        f'<file path="files/{name}" for-types="{types}"><assets><asset name="SOLUTION"/></assets>'
+        '<stages><stage name="COMPILE"/></stages></file>'
+        for name, types in (("grader.cpp", "cpp.*"), ("sum.h", "cpp.*;c.*"), ("grader.py", "python.*"))
+    )
+    more = {"files/grader.cpp": b"int main(){}", "files/sum.h": b"int sum();", "files/grader.py": b"import x"}
+    files = polygon(resources=resources, more=more)
+    tree = open_package_tree(folder(tmp_path, files, "package")).tree
+    assert {path for path in tree.files if path.startswith("include/")} == {
+        "include/cpp/grader.cpp", "include/cpp/sum.h", "include/c/sum.h", "include/python3/grader.py",
+    }  # fmt: skip
+
+
+def test_files_in_place_of_standard_input(tmp_path: Path) -> None:
+    assert written(tmp_path, polygon(input="sum.in", output="sum.out"), "judge.yaml") == {
+        "input_file": "sum.in",
+        "output_file": "sum.out",
+    }
+
+
+def test_statements_of_sections(tmp_path: Path) -> None:
+    section = "statement-sections/english"
+    more = {
+        f"{section}/legend.tex": rb"Add \t{a} and \bf{b}: $a << b$, <<so>>.",
+        f"{section}/name.tex": b"Two Sums",
+        f"{section}/input.tex": b"Two numbers.",
+        f"{section}/notes.tex": b"",
+        f"{section}/example.01": b"shown\n",
+        f"{section}/example.01.a": b"2\n",
+        f"{section}/pic.png": b"\x89PNG",
+        f"{section}/tutorial.tex": b"Add them.",
+    }
+    tree = open_package_tree(folder(tmp_path, polygon(more=more), "package")).tree
+    text = tree.read("statement/problem.en.tex", 1000).decode()
+    assert text.splitlines() == [
+        r"\problemname{Two Sums}", "", r"Add \texttt{a} and \textbf{b}: $a << b$, «so».", "",
+        r"\section*{Input}", "Two numbers.",
+    ]  # fmt: skip
+    assert {"statement/pic.png", "solution/solution.en.tex"} <= tree.files.keys()
+    assert tree.read("data/sample/01.in.statement", 100) == b"shown\n"
+    assert "data/sample/01.ans.statement" not in tree.files, "it is the answer itself"
+
+
+def test_tags_of_solutions(tmp_path: Path) -> None:
+    tags = [
+        "accepted", "rejected", "time-limit-exceeded", "time-limit-exceeded-or-accepted", "memory-limit-exceeded",
+        "time-limit-exceeded-or-memory-limit-exceeded", "presentation-error", "failed", "do-not-run",
+    ]  # fmt: skip
+    solutions = "".join(
+        f'<solution tag="{tag}"><source path="solutions/{tag}.cpp" type="cpp.g++17"/></solution>' for tag in tags
+    )
+    package = taken(
+        tmp_path, polygon(solutions=solutions, more={f"solutions/{tag}.cpp": b"int main(){}" for tag in tags})
+    )
+    says = {path.split("/")[2]: path.split("/")[1] for path in package.submissions}
+    assert says["time-limit-exceeded-or-accepted.cpp"] == "time_limit_exceeded_or_accepted"
+    assert says["presentation-error.cpp"] == "wrong_answer" and says["failed.cpp"] == "rejected"
+    assert "do-not-run.cpp" not in says and any("its tag 'do-not-run'" in note for note in package.notes)
+    rules = {rule.glob: (rule.permitted, rule.required) for rule in expectations.read_rules(package)}
+    assert rules["time_limit_exceeded_or_accepted"] == (frozenset({"AC", "TLE"}), frozenset({"AC", "WA", "TLE", "RTE"}))
+    assert rules["memory_limit_exceeded"][1] == {"RTE"}
+
+
+def test_two_testsets(tmp_path: Path) -> None:
+    files = polygon()
+    pre = (
+        b'<testset name="pretests"><test-count>1</test-count><tests><test method="manual"/></tests></testset><testset '
+    )
+    files["problem.xml"] = files["problem.xml"].replace(b"<testset ", pre, 1)
+    package = taken(tmp_path, files)
+    assert len(package.manifest.tests) == 3
+    assert any("testset pretests of 1 tests: only tests decides" in note for note in package.notes)
+
+
+def test_line_ends_of_windows_are_told(tmp_path: Path) -> None:
+    package = taken(tmp_path, polygon(more={"tests/01": b"1 1\r\n"}))
+    assert any("line ends" in note for note in package.notes)
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------
+
+SECRET = b'<!DOCTYPE problem [<!ENTITY x SYSTEM "file:///etc/passwd">]><problem>&x;</problem>'
+BILLION = b'<!DOCTYPE p [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><problem>&b;</problem>'
+LOOP = """<groups><group name="1" points="30" points-policy="complete-group">
+    <dependencies><dependency group="2"/></dependencies></group>
+    <group name="2" points="70" points-policy="complete-group">
+    <dependencies><dependency group="1"/></dependencies></group></groups>"""
+
+
+def without(files: Files, *names: str) -> Files:
+    return {path: data for path, data in files.items() if path not in names}
+
+
+REFUSED: dict[str, tuple[Files, str]] = {
+    "generated tests are missing": (
+        without(polygon(), "tests/02"),
+        "1 of 3 tests have no input file (first: tests/02, made by 'gen 1'): this is a standard package; take a full",
+    ),
+    "answers are missing": (without(polygon(), "tests/01.a", "tests/02.a"), "2 of 3 tests have no answer file"),
+    "no testlib": (without(polygon(), "files/testlib.h"), "check.cpp: includes testlib.h, which the package"),
+    "no checker source": (without(polygon(), "files/check.cpp"), "checker: its source 'files/check.cpp' is not in the"),
+    "a checker in Pascal": (
+        polygon(checker='<checker type="testlib"><source path="check.dpr"/></checker>', more={"check.dpr": b""}),
+        "check.dpr: is a checker in another language than C++",
+    ),
+    "no XML": (polygon(more={"problem.xml": b"<problem>"}), "problem.xml:1: is not well-formed XML: no element found"),
+    "another root": (polygon(more={"problem.xml": b"<p/>"}), "its root is <p>, not the <problem> of Polygon"),
+    "entities": (polygon(more={"problem.xml": SECRET}), "declares a document type or entities"),
+    "many entities": (polygon(more={"problem.xml": BILLION}), "declares a document type or entities"),
+    "an encoding of its own": (
+        polygon(more={"problem.xml": b'<?xml version="1.0" encoding="x-none"?><problem/>'}), "problem.xml"),
+    "no tests": (polygon(more={"problem.xml": b"<problem/>"}), "problem.xml: has no <testset>"),
+    "one file for all": (
+        {**polygon(), "problem.xml": polygon()["problem.xml"].replace(b"tests/%02d<", b"tests/one<")},
+        "input-path-pattern: 'tests/one' names one file for all tests",
+    ),
+    "points of text": (polygon(2 * '<test points="many"/>'), "test 1: points: 'many' is not a number of points"),
+    "a policy": (polygon(GROUPED, groups='<groups><group name="1" points-policy="x"/></groups>'), "points-policy 'x'"),
+    "a circle": (polygon(GROUPED, groups=LOOP), "requires itself by way of others"),
+    "a time limit of text": (
+        {**polygon(), "problem.xml": polygon()["problem.xml"].replace(b"1500", b"1.5s")}, "time-limit: '1.5s' is not"),
+    "three runs": (polygon(runs=3), "run-count: '3' runs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_refused(fault: str, tmp_path: Path) -> None:
+    files, sentence = REFUSED[fault]
+    with pytest.raises(PackageError) as caught:
+        taken(tmp_path, files)
+    assert sentence in str(caught.value) and "\n" not in str(caught.value), caught.value
