@@ -115,8 +115,8 @@ class FileIndex(Message):
 class ProblemTest(Message):
     """One test of a problem, in judging order (name order). `flags` of None are the problem's `validator_flags`.
 
-    `files` (NAME.files/) lie in the working directory of its run and of input validators. `input_flags` are those of
-    all input validators, or by the name of one.
+    `files` (NAME.files/) lie in the working directory of its run and of input validators. `input_flags` are all that
+    these are given, or by the name of one; who is not named gets nothing.
     """
 
     name: str

@@ -419,7 +419,7 @@ DIGITS = (
 
 def test_a_check_of_inputs(pipeline, problem):
     data = problem.data(
-        problem.test("sample/1", "12", input_flags=["-m", "5"], args=["x"]),
+        problem.test("sample/1", "12", input_flags=["-m", "5"]),
         problem.test("secret/1", "ab", input_flags={"digits": ["-d"], "other": ["-o"]}, files={"f.txt": "F"}),
         problem.test("secret/2", "34"),
         input_validators=[

@@ -28,7 +28,7 @@ from judge.model.problem import ProblemProgram, ProblemTest
 from judge.sandbox.types import Command, Outcome
 
 # Validators that are no programs: tools read them that are not here.
-DESCRIPTIONS = {".ctd": "Checktestdata", ".viva": "VIVA"}
+DESCRIPTIONS = (".ctd", ".viva", ".cue")
 
 
 def is_program(program: ProblemProgram) -> bool:
@@ -57,7 +57,7 @@ class DataValidator:
         if self._files is None:
             self._files = TestFiles(self._built.box(), self._run)
         self._files.place(case.files)
-        return self._ask([*own, *case.args], case.input, left, linked=bool(case.files))
+        return self._ask(own, case.input, left, linked=bool(case.files))
 
     def check_answer(self, case: Case, left: Callable[[], float]) -> ValidatorResult:
         """What it says of a test's answer, which it reads; it is given the input's path (BAPCtools)."""

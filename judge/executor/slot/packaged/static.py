@@ -16,7 +16,8 @@ from judge.languages.table import PATH
 from judge.sandbox.types import Command
 
 _REJECTION = "the static validator rejected the submission"
-SUBMISSION = "submission"
+# Below /box; no file of a program can be called so.
+SUBMISSION = ".submission"
 
 
 @dataclass(frozen=True)
