@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from judge.ctl import examples, problems, show
+from judge.ctl import checkup, examples, problems, show
 from judge.ctl.api import connect
 from judge.ctl.options import Output
 from judge.errors import EXIT_FAILED, UsageError
@@ -15,6 +15,7 @@ from judge.model.problem import ProblemInfo, ProblemsReply
 
 app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help=True)
 TABLE = show.Output.TABLE
+app.command("check")(checkup.problem_check)
 
 
 @app.command("import")

@@ -174,7 +174,6 @@ SHAPES: dict[str, Shape] = {
             [(group.name, group.max_score) for group in package.manifest.groups]
             == [("secret", 90), ("secret/a", 30), ("secret/b", 30), ("secret/c", 30)]
         ),
-        ["scoring: is of a draft of the format"],
         tests=False,
     ),
     "a draft in output_validators/ and with an author": Shape(
@@ -191,7 +190,6 @@ SHAPES: dict[str, Shape] = {
         draft("name: X\n")
         | {"static_validator/look.py": CHECK, "data/secret/test_group.yaml": "static_validation: {args: [a, b]}\n"},
         lambda package: package.manifest.static_tests == [StaticTest(group="secret", args=["a", "b"])],
-        ["static_validation: is of a draft"],
     ),
     # --- 2025-09 ---------------------------------------------------------------------------------------------------
     "BAPCtools' skeleton: settings at the root of data/": Shape(
@@ -286,6 +284,17 @@ SHAPES: dict[str, Shape] = {
             and package.manifest.static_validator is not None
             and package.manifest.groups[1] == TestGroup(name="secret/a", max_score=100, aggregation="sum")
         ),
+        tests=False,
+    ),
+    "a draft's words in 2025-09": Shape(
+        current("name: X\ntype: scoring\n")
+        | {
+            "data/secret/a/test_group.yaml": "scoring: {score: 100}\n",
+            "data/secret/a/1.in": "",
+            "data/secret/a/1.ans": "",
+        },
+        lambda package: package.manifest.groups[1].max_score == 100,
+        ["scoring: is of a draft of the format"],
         tests=False,
     ),
     "a file that other tools leave in data/": Shape(

@@ -1,0 +1,81 @@
+"""`judgectl problem check`: everything about packages that can be said without a cluster; nothing is imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from judge.ctl import show
+from judge.ctl.options import Output
+from judge.errors import EXIT_FAILED, UsageError
+from judge.problems.reading import formats
+from judge.problems.reading.checks import Checked, check_package
+from judge.problems.reading.findings import Level
+
+Dialect = Annotated[
+    str,
+    typer.Option(
+        "--dialect", metavar="kattis|domjudge", help="How a legacy package is read, instead of what is detected in it."
+    ),
+]
+_STYLES: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "dim"}
+
+
+def dialect_of(said: str) -> formats.Dialect:
+    """The value of --dialect; UsageError for one that there is not."""
+    for known in formats.DIALECTS:
+        if said == known:
+            return known
+    if said:
+        raise UsageError(f"--dialect: '{said[:40]}' is not known; choose one of {', '.join(formats.DIALECTS)}")
+    return ""
+
+
+def problem_check(
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")],
+    dialect: Dialect = "",
+    output: Output = show.Output.TABLE,
+) -> None:
+    """Say everything that is wrong with packages, or merely unusual, at once; no cluster is needed.
+
+    Exit code 1 when there is an error: import would refuse the package, or it contradicts the format.
+    """
+    chosen = dialect_of(dialect)
+    done = []
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"{path}: there is no such directory or ZIP archive")
+        checked = check_package(path, dialect=chosen)
+        if checked.package is not None:
+            checked.package.close()
+        done.append(checked)
+    rows = [
+        {"package": one.name, "level": found.level, "text": found.text} for one in done for found in one.findings.all
+    ]
+
+    def in_words() -> None:
+        for one in done:
+            _print(one)
+
+    show.tell(output, rows, in_words)
+    raise typer.Exit(EXIT_FAILED if any(one.findings.errors for one in done) else 0)
+
+
+def _print(checked: Checked) -> None:
+    """A package's findings, errors first, and what they come to."""
+    findings = checked.findings
+    for level, style in _STYLES.items():
+        for one in findings.all:
+            if one.level == level:
+                show.out.say(f"{level}: {one.text}", style)
+    if findings.left_out:
+        show.out.say(f"… and {findings.left_out} more", "dim")
+    errors, warnings = (sum(one.level == level for one in findings.all) for level in ("error", "warning"))
+    words = f"{checked.name}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    show.out.say(words, "bold red" if errors else "bold green")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

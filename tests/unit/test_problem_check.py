@@ -1,0 +1,127 @@
+"""`judgectl problem check`: all findings at once, with file and line; the exit code says whether one is an error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from judge.ctl.main import app
+from judge.errors import PackageError
+from judge.problems.package import read_package
+from judge.problems.reading.checks import check_package
+from tests.support import packages
+
+BAD = {
+    "problem.yaml": "problem_format_version: 2025-09\nname: {en: A, sv: B}\nlicense: mine\ntype: guess\n"
+    "validator_flag: x\nmore: 1\nlimits:\n  memory: -1\n  time_limt: 3\n",
+    "statement/problem.en.md": "x",
+    "data/sample/1.in": "1\r\n",
+    "data/sample/1.ans": "1",
+    "data/sample/1.interaction": "<1\n?2\n",
+    "data/sample/1.out": "1",
+    "data/sample/1.ans.statement": "1",
+    "data/secret/1.in": "1\r\n",
+    "data/secret/2.ans": "2\n",
+    "data/secret/3.in": b"\xff\n",
+    "data/secret/3.ans": "3\n",
+    "data/invalid_output/1.in": "1\n",
+    "statment/x": "",
+    "submissions/submissions.yaml": "acepted/*:\n  language: python3\n",
+    "generators/gen.py": "",
+}
+WANTED = [
+    "error: sum/problem.yaml:4: type: 'guess' is not a type of problem",
+    "error: sum/problem.yaml:5: unknown key 'validator_flag'; did you mean 'validator_flags'?",
+    "warning: sum/problem.yaml:6: unknown key 'more'; it is left alone",
+    "error: sum/problem.yaml:8: limits.memory: Input should be greater than or equal to 4",
+    "error: sum/problem.yaml:9: unknown key 'limits.time_limt'; did you mean 'time_limit'?",
+    "warning: sum/problem.yaml:3: license: 'mine' is not one of",
+    "warning: sum/problem.yaml:1: key 'uuid' is missing",
+    "warning: sum/problem.yaml:2: name.sv: there is no statement in this language",
+    "error: sum/data/sample/1: has both .out and .ans.statement",
+    "error: sum/data/sample/1: has .interaction, so .ans.statement is never shown",
+    "warning: sum/data/sample/1.interaction:2: must start with <",
+    "error: sum/data/secret/1.in: has no answer",
+    "error: sum/data/secret/2.ans: is an answer without input",
+    "warning: sum/data/sample/1.in: has Windows line ends",
+    "warning: sum/data/secret/3.in: is not UTF-8 text",
+    "warning: sum/data/sample/1.ans: does not end with a newline",
+    "warning: sum/data/invalid_output/1.in: has no 1.out beside it",
+    "warning: sum/statment: is no folder of the format, and is left alone; did you mean statement/?",
+    "warning: sum/submissions: has no accepted submission",
+    "warning: sum/input_validators: there is no input validator",
+    "note: sum/generators: gen.py: kept with the package, and not run",
+]
+
+
+def said(path: Path) -> list[str]:
+    return [f"{one.level}: {one.text}" for one in check_package(path).findings.all]
+
+
+@pytest.mark.parametrize("sentence", WANTED)
+def test_everything_is_said_at_once(tmp_path: Path, sentence: str) -> None:
+    found = said(packages.write(tmp_path / "sum", BAD))
+    assert any(one.startswith(sentence) for one in found), found
+
+
+def test_import_says_the_first_error_and_how_many_follow(tmp_path: Path) -> None:
+    with pytest.raises(
+        PackageError, match=r"validator_flag'; did you mean.*\(and \d more: see 'judgectl problem check'\)"
+    ):
+        read_package(packages.write(tmp_path / "sum", BAD))
+
+
+def test_what_a_whole_package_says(tmp_path: Path) -> None:
+    whole = {
+        "problem.yaml": "problem_format_version: 2025-09\nname: A\nuuid: x\nlicense: cc0\ncredits: A\n",
+        "statement/problem.en.md": "x",
+        "data/secret/1.in": "1\n",
+        "data/secret/1.ans": "1\n",
+        "input_validators/a.py": "import sys\nsys.exit(42)\n",
+        "submissions/accepted/a.py": "print(1)\n",
+    }
+    assert said(packages.write(tmp_path / "sum", whole)) == []
+    twice = {
+        **whole,
+        "data/secret/2.in": "1\n",
+        "data/secret/2.ans": "x" * 5 * 1024**2,
+        "submissions/accepted/b.klingon": "",
+        "submissions/submissions.yaml": "gone/*: {permitted: [AC]}\n",
+    }
+    found = "\n".join(said(packages.write(tmp_path / "twice", twice)))
+    assert "secret/1, secret/2 have the same input" in found
+    assert "2.ans: is longer than half of the output limit (8 MiB)" in found
+    assert "b.klingon: no language of the table has this suffix; it is not judged" in found
+    assert "'gone/*' matches no submission" in found
+
+
+def test_a_limit_that_cannot_be_inferred_is_an_error(tmp_path: Path) -> None:
+    files = {"problem.yaml": "name: A\n", "data/secret/1.in": "", "data/secret/1.ans": ""}
+    assert any(
+        "error" in one and "the time limit cannot be inferred" in one
+        for one in said(packages.write(tmp_path / "a", files))
+    )
+    assert not any(
+        one.startswith("error") for one in said(packages.write(tmp_path / "b", {**files, ".timelimit": "1"}))
+    )
+
+
+def test_the_command(tmp_path: Path) -> None:
+    bad = packages.write(tmp_path / "sum", BAD)
+    good = Path(__file__).parents[2] / "examples/packages/countdown"
+    runner = CliRunner()
+    done = runner.invoke(app, ["problem", "check", str(good)])
+    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "countdown: 0 errors, 0 warnings")
+    done = runner.invoke(app, ["problem", "check", str(bad), str(good), "-o", "json"])
+    assert done.exit_code == 1
+    rows = json.loads(done.output)
+    assert {row["package"] for row in rows} >= {"sum"} and {row["level"] for row in rows} == {
+        "error",
+        "warning",
+        "note",
+    }
+    for wrong, why in ((str(tmp_path / "none"), "there is no such"), (f"--dialect=kattiss {good}", "is not known")):
+        assert why in str(runner.invoke(app, ["problem", "check", *wrong.split()]).exception)
