@@ -48,14 +48,15 @@
 
 enum { PUT = 1, GET, RUN, KILL };                       /* requests */
 enum { READY = 1, STORED, FETCHED, EXITED };            /* answers */
-enum { WRITABLE = 1, INTO_CGROUP = 2 };                 /* flags of RUN */
+enum { WRITABLE = 1, INTO_CGROUP = 2, OUTPUT_FILE = 4 }; /* flags of RUN */
+enum { IN_SCRATCH = 01000 };                            /* flags of PUT, beside the mode */
 enum { SAW_SIGSYS = 1 };                                /* flags of EXITED */
 enum { PROCESS_1 = '1', LAST_HELPER = '9' };             /* pids: the helpers' are between, the runs' above */
 enum { MAX_PENDING = 1024, MAX_LOCKED = 64 * 1024 };    /* signals and timers; bytes that stay in memory */
-enum { MAX_PACKET = 160 * 1024, MAX_STRINGS = 8192, MAX_FDS = 8, MAX_CGROUPS = 4, MAX_FILTER = 4096 };
+enum { MAX_PACKET = 160 * 1024, MAX_STRINGS = 8192, MAX_FDS = 72, MAX_CGROUPS = 4, MAX_FILTER = 4096 };
 
 struct request {
-    uint32_t kind, flags, argc, envc;
+    uint32_t kind, flags, argc, envc, pipes, unused;
     uint64_t cpu, fsize, stack, nofile;
 };
 
@@ -89,7 +90,8 @@ struct parent {
 struct call {
     const struct request *request;
     char *cwd, **argv, *env[MAX_STRINGS + 1];
-    int stdio[3], cgroup;
+    int stdio[3], cgroup, pipes[MAX_FDS];
+    char *output; /* the file of /scratch that the slot wants, or NULL */
 };
 
 static char *packet; /* MAX_PACKET bytes that the parents see too */
@@ -246,11 +248,11 @@ static int split_strings(ssize_t size) {
     return count;
 }
 
-/* ---- process 1: files of /box, never through a symbolic link ---- */
+/* ---- process 1: files of /box and /scratch, never through a symbolic link ---- */
 
-/* Opens the directory of a relative path below /box; *name becomes its last part. */
-static int open_parent(char *path, int create, char **name) {
-    int dir = open("/box", O_PATH | O_DIRECTORY | O_CLOEXEC);
+/* Opens the directory of a relative path below one of these; *name becomes its last part. */
+static int open_parent(const char *below, char *path, int create, char **name) {
+    int dir = open(below, O_PATH | O_DIRECTORY | O_CLOEXEC);
     char *part = path;
     for (char *slash; dir >= 0 && (slash = strchr(part, '/')); part = slash + 1) {
         *slash = '\0';
@@ -270,8 +272,9 @@ static void put_file(const struct request *request, char *path, int source) {
     struct answer answer = {.kind = STORED};
     struct stat st;
     char *name;
-    set_box_writable(1);
-    int dir = open_parent(path, 1, &name), target = -1;
+    int scratched = (request->flags & IN_SCRATCH) != 0;
+    if (!scratched) set_box_writable(1);
+    int dir = open_parent(scratched ? "/scratch" : "/box", path, 1, &name), target = -1;
     if (dir >= 0 && (unlinkat(dir, name, 0) == 0 || errno == ENOENT))
         target = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (target < 0 || fstat(source, &st) < 0) {
@@ -292,22 +295,29 @@ static void put_file(const struct request *request, char *path, int source) {
     reply(&answer, -1);
 }
 
-static void get_file(char *path) {
-    struct answer answer = {.kind = FETCHED};
+/* The regular file below a directory, or -1 with errno. Pipes and devices are not waited for, and not handed out. */
+static int open_regular(const char *below, char *path) {
     struct stat st;
     char *name;
-    int dir = open_parent(path, 0, &name), fd = -1;
+    int dir = open_parent(below, path, 0, &name), fd = -1;
     if (dir >= 0) fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0) {
-        answer.error = errno;
-    } else if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        answer.error = EINVAL;
+    int error = errno;
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
+        error = EINVAL;
         close(fd);
         fd = -1;
     }
+    if (dir >= 0) close(dir);
+    errno = error;
+    return fd;
+}
+
+static void get_file(char *path) {
+    struct answer answer = {.kind = FETCHED};
+    int fd = open_regular("/box", path);
+    if (fd < 0) answer.error = errno;
     reply(&answer, fd);
     if (fd >= 0) close(fd);
-    if (dir >= 0) close(dir);
 }
 
 /* ---- process 1: runs ---- */
@@ -352,6 +362,15 @@ static void execute(char **argv, char **env) {
     fail("exec");
 }
 
+/* Descriptors of named pipes become 3, 4 and so on; first out of the way of those that are still to be moved. */
+static void pass_pipes(void) {
+    int count = (int)call.request->pipes;
+    for (int i = 0; i < count; i++)
+        if ((call.pipes[i] = fcntl(call.pipes[i], F_DUPFD, 3 + MAX_FDS)) < 0) fail("dup");
+    for (int i = 0; i < count; i++)
+        if (dup2(call.pipes[i], 3 + i) < 0) fail("dup2");
+}
+
 /* In the child, until its exec. Everything here is undone by nothing: order is from harmless to final. */
 static void become(void) {
     const struct request *request = call.request;
@@ -379,7 +398,8 @@ static void become(void) {
     /* Received descriptors are all above 2: 0, 1 and 2 of process 1 are never closed. */
     for (int i = 0; i < 3; i++)
         if (dup2(call.stdio[i], i) < 0) fail("dup2");
-    if (close_range(3, ~0U, 0) < 0) fail("close_range");
+    pass_pipes();
+    if (close_range(3 + request->pipes, ~0U, 0) < 0) fail("close_range");
     drop_privileges();
     if (chdir(call.cwd) < 0) fail("chdir");
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program) < 0) fail("seccomp");
@@ -390,13 +410,17 @@ static void become(void) {
 static void read_call(ssize_t size, const int *fds) {
     int count = split_strings(size), passed = 0;
     const struct request *request = call.request = (const struct request *)packet;
+    call.output = request->flags & OUTPUT_FILE && count > 0 ? strings[--count] : NULL;
     while (passed < MAX_FDS && fds[passed] >= 0) passed++;
     call.cgroup = request->flags & INTO_CGROUP && passed > 0 ? fds[--passed] : -1;
+    int pipes = request->pipes > MAX_FDS ? MAX_FDS : (int)request->pipes;
+    passed -= pipes;
     if (request->argc == 0 || request->argc > MAX_STRINGS || request->envc > MAX_STRINGS ||
         (int)(request->argc + request->envc) + 1 != count || passed < 2 || passed > 3) {
         errno = EPROTO;
         die("run request");
     }
+    memcpy(call.pipes, fds + passed, (size_t)pipes * sizeof *fds);
     call.stdio[0] = passed == 3 ? fds[0] : -1; /* two descriptors: the outputs; the input is empty */
     call.stdio[1] = fds[passed - 2];
     call.stdio[2] = fds[passed - 1];
@@ -581,7 +605,9 @@ static void run(ssize_t size, const int *fds) {
     }
     answer.error = shared->error;
     memcpy(answer.stage, shared->stage, sizeof answer.stage);
-    reply(&answer, -1);
+    int output = call.output ? open_regular("/scratch", call.output) : -1; /* now, as nothing is alive any more */
+    reply(&answer, output);
+    if (output >= 0) close(output);
     for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) renew_scratch(scratch[i], writable);
     renew_network();
     reply(&ready, -1);

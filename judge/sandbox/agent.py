@@ -6,11 +6,12 @@ import array
 import os
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from judge.errors import SandboxError
+from judge.sandbox.types import Command
 
 BINARY = Path(__file__).with_name("agent")
 MAX_PACKET = 160 * 1024 - 1
@@ -18,10 +19,13 @@ MAX_STRINGS = 8192
 
 PUT, GET, RUN, KILL = 1, 2, 3, 4
 READY, STORED, FETCHED, EXITED = 1, 2, 3, 4
-WRITABLE, INTO_CGROUP = 1, 2
+WRITABLE, INTO_CGROUP, OUTPUT_FILE = 1, 2, 4
+IN_SCRATCH = 0o1000
+# Of one run: 3 for its standard streams, one for its cgroup, the rest for named pipes.
+MAX_FDS = 72
 SAW_SIGSYS = 1
 
-_REQUEST = struct.Struct("=IIIIQQQQ")
+_REQUEST = struct.Struct("=IIIIIIQQQQ")
 _ANSWER = struct.Struct("=IIii24sQQQ")
 
 
@@ -58,29 +62,34 @@ class Agent:
         self.channel = channel
 
     def put(self, name: str, fd: int, mode: int) -> None:
-        """Copy the file behind `fd` to /box/<name>; the answer is STORED."""
-        self._send(_REQUEST.pack(PUT, mode, 0, 0, 0, 0, 0, 0), [name], [fd])
+        """Copy the file behind `fd` to /box/<name>; with IN_SCRATCH in the mode to /scratch. The answer is STORED."""
+        self._send(_request(PUT, mode), [name], [fd])
 
     def get(self, name: str) -> None:
         """Ask for /box/<name>; the answer is FETCHED with a descriptor."""
-        self._send(_REQUEST.pack(GET, 0, 0, 0, 0, 0, 0, 0), [name], [])
+        self._send(_request(GET), [name], [])
 
-    def run(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: str, rlimits: Rlimits, fds: Sequence[int], flags: int
-    ) -> None:
-        """Start a program on [stdin,] stdout and stderr; the answers are EXITED, then READY for the next request.
+    def run(self, command: Command, rlimits: Rlimits, outputs: Sequence[int], cgroup: int | None) -> None:
+        """Start a program; the answers are EXITED, then READY for the next request.
 
-        With INTO_CGROUP the last descriptor is the directory of the cgroup to start in.
+        `outputs` are [stdin,] stdout and stderr. EXITED has a descriptor of the command's `output` file, if there is
+        one. `cgroup` is the directory of the cgroup to start in, where the agent does not know it.
         """
-        head = _REQUEST.pack(
-            RUN, flags, len(argv), len(env),
-            rlimits.cpu, rlimits.fsize, rlimits.stack, rlimits.nofile,
-        )  # fmt: skip
-        self._send(head, [cwd, *argv, *(f"{key}={value}" for key, value in env.items())], fds)
+        flags = WRITABLE if command.writable else 0
+        fds = [*outputs, *command.pipes]
+        if cgroup is not None:
+            fds.append(cgroup)
+            flags |= INTO_CGROUP
+        strings = [command.cwd, *command.argv, *(f"{key}={value}" for key, value in command.env.items())]
+        if command.output is not None:
+            strings.append(command.output)
+            flags |= OUTPUT_FILE
+        head = _request(RUN, flags, len(command.argv), len(command.env), len(command.pipes), rlimits)
+        self._send(head, strings, fds)
 
     def kill(self) -> None:
         """End the run; the answer is its EXITED."""
-        self._send(_REQUEST.pack(KILL, 0, 0, 0, 0, 0, 0, 0), [], [])
+        self._send(_request(KILL), [], [])
 
     def receive(self, timeout: float) -> Answer | None:
         """The next packet, or None when none comes within `timeout` seconds."""
@@ -113,6 +122,14 @@ class Agent:
             self.channel.sendmsg([packet], rights)
         except OSError as exc:
             raise _gone() from exc
+
+
+def _request(
+    kind: int, flags: int = 0, argc: int = 0, envc: int = 0, pipes: int = 0, limits: Rlimits | None = None
+) -> bytes:
+    """The head of a request."""
+    numbers = (limits.cpu, limits.fsize, limits.stack, limits.nofile) if limits else (0, 0, 0, 0)
+    return _REQUEST.pack(kind, flags, argc, envc, pipes, 0, *numbers)
 
 
 def _gone() -> SandboxError:

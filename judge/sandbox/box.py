@@ -12,12 +12,13 @@ import signal
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from judge import clock
 from judge.errors import SandboxError, UsageError
 from judge.files import ALL_SEALS, in_memory
 from judge.model.messages import Limits
-from judge.sandbox.agent import EXITED, FETCHED, INTO_CGROUP, SAW_SIGSYS, STORED, WRITABLE, Answer, Rlimits
+from judge.sandbox.agent import EXITED, FETCHED, IN_SCRATCH, MAX_FDS, SAW_SIGSYS, STORED, Answer, Rlimits
 from judge.sandbox.cgroup import Group, Usage
 from judge.sandbox.container import START_SECONDS, Container
 from judge.sandbox.types import Command, Killed, Outcome
@@ -46,17 +47,17 @@ class Sandbox:
 
         SandboxError when it does not fit. Called between runs, usually before the first.
         """
+        self._put(name, data, mode)
+
+    def _put(self, name: str, data: bytes | Path, mode: int) -> None:
         _check_name(name)
         self._container.ready()
-        fd = in_memory("judge-put")
-        with os.fdopen(fd, "wb", buffering=0) as file:
-            for start in range(0, len(data), 1 << 24):
-                file.write(data[start : start + (1 << 24)])
-            with self._broken_on_error():
-                self._container.agent.put(name, fd, mode)
-                answer = self._container.expect(STORED, PUT_SECONDS)
+        with _source(data) as fd, self._broken_on_error():
+            self._container.agent.put(name, fd, mode)
+            answer = self._container.expect(STORED, PUT_SECONDS)
         if answer.error:
-            raise SandboxError(f"/box/{name} could not be written in the sandbox: {os.strerror(answer.error)}")
+            place = "/scratch" if mode & IN_SCRATCH else "/box"
+            raise SandboxError(f"{place}/{name} could not be written in the sandbox: {os.strerror(answer.error)}")
 
     def get(self, name: str) -> int | None:
         """A descriptor of the regular file `/box/<name>`, or None when there is none; the caller closes it.
@@ -99,6 +100,12 @@ class Sandbox:
 
         The caller finishes and closes the run, and closes this sandbox after any error (`run` does all that).
         """
+        if command.output is not None:
+            _check_name(command.output)
+        if len(command.pipes) > MAX_FDS - 4:
+            raise UsageError(f"pipes: a run can have {MAX_FDS - 4} of them, not {len(command.pipes)}")
+        for name, data in command.files.items():
+            self._put(name, data, 0o644 | IN_SCRATCH)
         self._container.ready()
         return Run(command, self._container, self._cores)
 
@@ -141,7 +148,7 @@ class Run:
         self._cores = cores
         self._group: Group = container.build if command.writable else container.runs
         self._kept: list[int] = []
-        self._given = False
+        self._left: tuple[int, ...] = ()
         self._extra_wall = 0.0
         try:
             stdin = None if command.stdin is None else _protected(command.stdin)
@@ -170,13 +177,8 @@ class Run:
         )
         stdout, stderr = self._outputs
         outputs = [stdout if command.stdout is None else command.stdout, stderr]
-        fds = outputs if stdin is None else [stdin, *outputs]
-        flags = WRITABLE if command.writable else 0
-        if group.run_fd is not None:
-            fds = [*fds, group.run_fd]
-            flags |= INTO_CGROUP
         self._container.busy()
-        self._container.agent.run(command.argv, command.env, command.cwd, rlimits, fds, flags)
+        self._container.agent.run(command, rlimits, outputs if stdin is None else [stdin, *outputs], group.run_fd)
 
     def finish(self, reason: Killed) -> Outcome:
         """The account of a run whose EXITED is there or due; `reason` is why it was killed, if it was."""
@@ -185,14 +187,28 @@ class Run:
         limits = self._limits
         if self._extra_wall:
             limits = limits.model_copy(update={"wall": limits.wall_seconds + self._extra_wall})
-        outcome = _outcome(self._command.argv[0], limits, reason, answer, _used(self._group, answer), self._outputs)
-        self._given = True
+        outputs: tuple[int, ...] = self._outputs
+        if answer.fd is not None:
+            outputs = (*outputs, self._copied(answer.fd))
+        outcome = _outcome(self._command.argv[0], limits, reason, answer, _used(self._group, answer), outputs)
+        self._left = outputs
         return replace(outcome, ended=began + answer.wall)
+
+    def _copied(self, fd: int) -> int:
+        """A copy of the file that a run left, which lives in the sandbox's own file system; as much as may be."""
+        try:
+            copy = self._memory("output")
+            offset, size = 0, min(os.fstat(fd).st_size, self._limits.output + 1)
+            while offset < size and (done := os.sendfile(copy, fd, offset, size - offset)):
+                offset += done
+        finally:
+            os.close(fd)
+        return copy
 
     def close(self) -> None:
         """Close what the outcome, if there was one, does not own."""
         for fd in self._kept:
-            if not (self._given and fd in self._outputs):
+            if fd not in self._left:
                 os.close(fd)
         self._kept.clear()
 
@@ -268,9 +284,12 @@ def _used(group: Group, answer: Answer) -> Usage:
 
 
 def _outcome(
-    name: str, limits: Limits, reason: Killed, answer: Answer, usage: Usage, outputs: tuple[int, int]
+    name: str, limits: Limits, reason: Killed, answer: Answer, usage: Usage, outputs: tuple[int, ...]
 ) -> Outcome:
-    """Put the account together; the outputs are cut to their limit. `limits` are those that were enforced."""
+    """Put the account together; the outputs are cut to their limit. `limits` are those that were enforced.
+
+    `outputs` are stdout and stderr, and the file that was asked for, if it is there.
+    """
     signaled = os.WIFSIGNALED(answer.status)
     number = os.WTERMSIG(answer.status) if signaled else None
     code = None if signaled else os.WEXITSTATUS(answer.status)
@@ -297,6 +316,7 @@ def _outcome(
         processes=usage.processes,
         stdout=outputs[0],
         stderr=outputs[1],
+        file=outputs[2] if len(outputs) > 2 else None,
     )
 
 
@@ -307,6 +327,22 @@ def _not_started(name: str, answer: Answer, stderr: int) -> int:
         raise SandboxError(f"the sandbox could not start '{name}': {answer.stage}: {os.strerror(answer.error)}")
     os.write(stderr, f"{name}: {os.strerror(answer.error)}\n".encode())
     return _NOT_FOUND if answer.error == errno.ENOENT else _NOT_EXECUTABLE
+
+
+@contextlib.contextmanager
+def _source(data: bytes | Path) -> Iterator[int]:
+    """A descriptor of this content, to be copied."""
+    if isinstance(data, bytes):
+        fd = in_memory("judge-put")
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest[: 1 << 24]) :]
+    else:
+        fd = os.open(data, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _protected(fd: int) -> int:

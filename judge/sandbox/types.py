@@ -6,6 +6,7 @@ import enum
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from judge.model.messages import Limits
 
@@ -31,6 +32,10 @@ class Command:
     reading from its start; None is an empty input. `stdout` is a descriptor to write to instead of a memory file (a
     pipe to another sandbox); what goes there is not kept. `grace` is the part of its time limits by which a run may
     pass them before it is ended: the account then says by how much it did.
+
+    `files` lie in `/scratch` when the run starts, by name; it may change its copies. `output` is a file there whose
+    content the account has as `Outcome.file`. `pipes` are descriptors that the program has as 3, 4 and so on: of named
+    pipes, which it opens by `/proc/self/fd/3` (judge.sandbox.meeting).
     """
 
     argv: Sequence[str]
@@ -41,6 +46,9 @@ class Command:
     cwd: str = "/scratch"
     stdout: int | None = None
     grace: float = 0.0
+    files: Mapping[str, bytes | Path] = field(default_factory=dict)
+    output: str | None = None
+    pipes: Sequence[int] = ()
 
     @property
     def enforced(self) -> Limits:
@@ -58,7 +66,8 @@ class Outcome:
     `stdout` and `stderr` are descriptors of memory files that hold at most `limits.output` bytes each; whoever got
     the outcome closes it (`with outcome:`). They are safe to read: everything that could write to them is dead.
     `killed` is every reason that the sandbox had to end the run, in no order; empty when the program ended by itself
-    and within its limits. `ended` is when the program did (clock.monotonic).
+    and within its limits. `ended` is when the program did (clock.monotonic). `file` is a descriptor of a sealed copy of
+    the command's `output`, None when the run did not leave a regular file of that name.
     """
 
     exit_code: int | None
@@ -71,18 +80,20 @@ class Outcome:
     stdout: int
     stderr: int
     ended: float = 0.0
+    file: int | None = None
 
     def close(self) -> None:
-        """Close both output descriptors."""
-        os.close(self.stdout)
-        os.close(self.stderr)
+        """Close the output descriptors."""
+        for fd in (self.stdout, self.stderr, self.file):
+            if fd is not None:
+                os.close(fd)
 
     def __enter__(self) -> Outcome:
         """Use as a context manager to have the descriptors closed."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close both output descriptors."""
+        """Close the output descriptors."""
         self.close()
 
     def read_stdout(self, limit: int | None = None) -> bytes:

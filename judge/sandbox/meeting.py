@@ -1,0 +1,252 @@
+"""Several programs in as many sandboxes that talk over named pipes: the processes of an IOI submission and a manager.
+
+Nobody has a pipe but its two ends, so that the processes of a submission can say nothing to each other beside the
+manager (docs/decisions/029-several-processes.md). A pipe has no name in any file system: a program gets a descriptor
+that is good for nothing but to be opened by its name below `/proc/self/fd`, which is as if it opened the pipe itself.
+So programs see what they see elsewhere: opening waits for the other side, and the end of all who write is that of file.
+
+What is decided here is who is ended when. Whoever has ended is stood in for: what is written to it is thrown away, and
+who waits for it to open its side finds the end of file. Nobody is killed by writing to a program that is just ending.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from judge.errors import SandboxError
+from judge.sandbox.box import SHORTEST, Run
+from judge.sandbox.pair import Starter
+from judge.sandbox.types import Command, Killed, Outcome
+
+# How often those who have ended are stood in for, in seconds.
+_STAND_IN = 0.01
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Actor:
+    """A program and its sandbox. The CPU time of `counted` ones together is limited as that of each.
+
+    Whoever is counted has more wall time by the CPU time that the others use.
+    """
+
+    sandbox: Starter
+    command: Command
+    counted: bool = True
+
+
+@dataclass(frozen=True)
+class Link:
+    """A pipe between two actors, by their numbers. `held`: the reader sees its end only when the writer has ended.
+
+    So it is known who ended first: a reader that ends at the end of file ends after its writer was noted to.
+    """
+
+    writer: int
+    reader: int
+    held: bool = False
+
+
+def path_of(position: int) -> str:
+    """The name by which an actor opens its pipe at this position among `links`, counted from 0."""
+    return f"/proc/self/fd/{3 + position}"
+
+
+def run_meeting(
+    actors: Sequence[Actor],
+    links: Sequence[Link],
+    over: Callable[[int, Outcome], bool],
+    cancel_fd: int | None = None,
+    extra: float = 0.0,
+) -> list[Outcome]:
+    """Run all of them to their ends; returns their accounts, in order. SandboxError as `Sandbox.run`.
+
+    Each has the pipes that it takes part in, in the order of `links`. `over` is asked with every end, by the actor's
+    number: whether that settles the matter, so that all others are killed (Killed.CANCELLED). `extra` is by how many
+    seconds at most the wall limits of counted actors grow. They are started in order.
+    """
+    runs: list[Run] = []
+    outcomes: list[Outcome | None] = [None] * len(actors)
+    pipes: list[_Pipe] = []
+    try:
+        pipes += [_Pipe(link) for link in links]
+        for number, actor in enumerate(actors):
+            mine = [pipe.fd for pipe in pipes if number in {pipe.link.writer, pipe.link.reader}]
+            runs.append(actor.sandbox.start(replace(actor.command, pipes=mine)))
+        return _Meeting(actors, runs, outcomes, pipes, over, extra).attend(cancel_fd)
+    except BaseException as exc:
+        for outcome in outcomes:
+            if outcome is not None:
+                outcome.close()
+        for actor in actors:
+            actor.sandbox.broken()
+        if isinstance(exc, OSError):
+            raise SandboxError(f"the sandbox failed: {exc.strerror}") from exc
+        raise
+    finally:
+        for run in runs:
+            run.close()
+        for pipe in pipes:
+            pipe.close()
+
+
+class _Pipe:
+    """One pipe, and how this process stands in for who has ended."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        # A writer has been there, and has gone: who opens the pipe to read then finds what was written, and no end.
+        self.left = False
+        self._own: list[int] = []
+        with tempfile.TemporaryDirectory(prefix="judge-pipe-") as directory:
+            path = Path(directory) / "pipe"
+            os.mkfifo(path)
+            # The sandboxes' users are nobody here. Who has no descriptor finds no way to it.
+            path.chmod(0o666)
+            self.fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            # Somebody reads, always: writing to who has ended is no reason to be killed.
+            self.reading = self._open(os.O_RDONLY)
+            self._held = self._open(os.O_WRONLY) if link.held else None
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, flags: int) -> int:
+        fd = os.open(f"/proc/self/fd/{self.fd}", flags | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._own.append(fd)
+        return fd
+
+    def _drop(self, fd: int) -> None:
+        self._own.remove(fd)
+        os.close(fd)
+
+    def stand_in(self, ended: Sequence[Outcome | None]) -> bool:
+        """For the one who has ended, if the other has not; whether that is to be done again, and again."""
+        writer, reader = ended[self.link.writer] is not None, ended[self.link.reader] is not None
+        if writer and self._held is not None:
+            self._drop(self._held)
+            self._held = None
+        if (writer or self.left) and not reader:
+            # Who waits for somebody to open the other side is woken.
+            self._drop(self._open(os.O_WRONLY))
+        elif reader and not writer:
+            with contextlib.suppress(BlockingIOError):
+                while os.read(self.reading, _PIECE):
+                    pass
+        return writer != reader or (self.left and not reader)
+
+    def close(self) -> None:
+        """Let go of it."""
+        for fd in (self.fd, *self._own):
+            os.close(fd)
+        self._own.clear()
+
+
+class _Meeting:
+    """Runs until all have ended."""
+
+    def __init__(
+        self,
+        actors: Sequence[Actor],
+        runs: Sequence[Run],
+        outcomes: list[Outcome | None],
+        pipes: Sequence[_Pipe],
+        over: Callable[[int, Outcome], bool],
+        extra: float,
+    ) -> None:
+        self._actors = actors
+        self._runs = runs
+        self._outcomes = outcomes
+        self._pipes = pipes
+        self._over = over
+        self._extra = extra
+        self._killed = [Killed.NONE] * len(runs)
+        self._poll = select.poll()
+        for run in runs:
+            for fd in (run.channel, run.event_fd):
+                if fd is not None:
+                    self._poll.register(fd, select.POLLIN)
+        for pipe in pipes:
+            self._poll.register(pipe.reading, 0)  # tells when all who wrote have gone
+
+    def attend(self, cancel_fd: int | None) -> list[Outcome]:
+        """Enforce limits, note ends, and kill all when one of those settles the matter."""
+        if cancel_fd is not None:
+            self._poll.register(cancel_fd, select.POLLIN)
+        busy = False
+        while True:
+            pause = self._look()
+            ready = {fd for fd, _ in self._poll.poll((min(pause, _STAND_IN) if busy else pause) * 1000)}
+            for number in range(len(self._runs)):
+                self._note_end(number, ready)
+            self._note_gone(ready)
+            ended = [outcome for outcome in self._outcomes if outcome is not None]
+            if len(ended) == len(self._runs):
+                return ended
+            busy = sum(pipe.stand_in(self._outcomes) for pipe in self._pipes) > 0
+            if cancel_fd is not None and cancel_fd in ready:
+                self._poll.unregister(cancel_fd)
+                self._kill_all(Killed.CANCELLED)
+
+    def _note_gone(self, ready: set[int]) -> None:
+        for pipe in self._pipes:
+            if pipe.reading in ready and not pipe.left:
+                self._poll.unregister(pipe.reading)
+                pipe.left = True
+
+    def _look(self) -> float:
+        """Kill what has passed a limit; returns how long nothing can pass one."""
+        used = [run.cpu() if end is None else end.cpu for run, end in zip(self._runs, self._outcomes, strict=True)]
+        pause = 1.0
+        for number, run in enumerate(self._runs):
+            if self._alive(number):
+                counted = self._actors[number].counted
+                reason, least = run.look(min(self._extra, sum(used) - used[number]) if counted else 0.0)
+                pause = min(pause, least)
+                self._kill(number, reason)
+        together = [number for number, actor in enumerate(self._actors) if actor.counted]
+        alive = [number for number in together if self._alive(number)]
+        if alive:
+            left = self._actors[alive[0]].command.enforced.cpu - sum(used[number] for number in together)
+            if left < 0:
+                for number in alive:
+                    self._kill(number, Killed.CPU)
+            pause = min(pause, max(SHORTEST, left / len(alive)))
+        return pause
+
+    def _alive(self, number: int) -> bool:
+        return self._outcomes[number] is None and self._killed[number] is Killed.NONE
+
+    def _kill(self, number: int, reason: Killed) -> None:
+        if reason is Killed.NONE or not self._alive(number):
+            return
+        self._killed[number] = reason
+        self._runs[number].kill()
+        self._forget_event(number)
+
+    def _kill_all(self, reason: Killed) -> None:
+        for number in range(len(self._runs)):
+            self._kill(number, reason)
+
+    def _note_end(self, number: int, ready: set[int]) -> None:
+        run = self._runs[number]
+        if self._outcomes[number] is None and run.channel in ready:
+            self._forget_event(number)
+            self._poll.unregister(run.channel)
+            outcome = self._outcomes[number] = run.finish(self._killed[number])
+            if self._over(number, outcome):
+                self._kill_all(Killed.CANCELLED)
+
+    def _forget_event(self, number: int) -> None:
+        """A memory limit that was passed keeps ringing, and is of no interest any more."""
+        event = self._runs[number].event_fd
+        if event is not None:
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(event)
