@@ -83,6 +83,8 @@ def longest_step(job: Job) -> float:
     if manifest is not None and programs:
         step += programs * VALIDATOR_COMPILATIONS * COMPILE_LIMITS.wall_seconds
         step += manifest.passes * (programs * manifest.validation.wall_seconds + run)
+    if manifest is not None and manifest.task is not None:
+        step += 2 * manifest.task.processes * run
     if manifest is not None and manifest.compile_seconds is not None:
         step += PACKAGE_COMPILATIONS * max(1, programs) * manifest.compile_seconds
     return step

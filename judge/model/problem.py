@@ -157,6 +157,43 @@ class Statement(Message):
     html: Sha256 | None = None
 
 
+PROCESSES = 32
+
+
+class Subtask(Message):
+    """Tests that are scored together as in IOI contests; one may be in several. `tests` are names, in judging order.
+
+    `points` are what the best outcome of all gives. `sum`: the mean of the outcomes, `min`: the smallest, `mul`: their
+    product; `threshold`: all or nothing, every outcome must be above 0 and at most `threshold`.
+    """
+
+    name: str
+    points: float = Field(ge=0)
+    rule: Literal["sum", "min", "mul", "threshold"] = "min"
+    threshold: float | None = None
+    tests: list[str]
+
+
+class IoiTask(Message):
+    """What an IOI task has beside the package format; `judge.problems.task` reads it from judge.yaml.
+
+    `input_file`, `output_file`: the program reads and writes files of these names in its working directory (empty:
+    standard input and output). `source` is what the submission's file is called without its suffix, `entry` the file
+    of `include` that starts the program. A communication task has a `manager` and `processes` of the submission, which
+    talk by pipes that they are given as arguments (`fifo`), or by standard input and output (`std`).
+    """
+
+    kind: Literal["batch", "communication", "two-steps"] = "batch"
+    input_file: str = ""
+    output_file: str = ""
+    source: str = ""
+    entry: str = ""
+    processes: int = Field(default=1, ge=1, le=PROCESSES)
+    io: Literal["fifo", "std"] = "fifo"
+    manager: ProblemProgram | None = None
+    subtasks: list[Subtask] = Field(default_factory=list)
+
+
 VALIDATION = Limits(cpu=60, wall=90, memory=2048 * 1024**2, processes=64)
 
 
@@ -199,6 +236,7 @@ class ProblemManifest(Message):
     interactions: dict[str, Sha256] = Field(
         default_factory=dict, description="sample interactions to show, by the test's name"
     )
+    task: IoiTask | None = None
     package: Sha256 | None = Field(default=None, description="the index of all files of the package, for export")
 
     @property
@@ -212,7 +250,8 @@ class ProblemManifest(Message):
             return self.input_validators
         if check == "answers":
             return [*self.answer_validators, *self.validators]
-        return [*self.validators, *(one for one in (self.static_validator, self.grader) if one is not None)]
+        manager = self.task.manager if self.task is not None else None
+        return [*self.validators, *(one for one in (self.static_validator, self.grader, manager) if one is not None)]
 
     def blobs(self) -> set[str]:
         """Every blob that judging and checks need."""

@@ -18,6 +18,8 @@ from judge.executor.slot.account import Account
 from judge.executor.slot.builds import Builds
 from judge.executor.slot.cases import Case, files_of, judged_part
 from judge.executor.slot.duration import DurationEstimator
+from judge.executor.slot.ioi.manager import Manager
+from judge.executor.slot.ioi.rounds import Processes, Rounds
 from judge.executor.slot.memory_budget import JobLimits, job_limits
 from judge.executor.slot.packaged.built import BuildError, Workshop
 from judge.executor.slot.packaged.grading import Grader
@@ -198,6 +200,24 @@ class Attempt:
         program = self.manifest.grader if self.manifest is not None else None
         return None if program is None else Grader(self.packaged(program, limits), self.workshop(limits))
 
+    def rounds(self, limits: JobLimits, box: Box, program: Program) -> Rounds | None:
+        """What runs a submission to an IOI task, as far as it is not run as others are. `box` has the program in it."""
+        task = self.manifest.task if self.manifest is not None else None
+        if self.manifest is None or task is None:
+            return None
+        if task.kind == "batch" and not task.input_file and not task.output_file:
+            return None
+        made = task.manager
+        return Rounds(
+            task=task,
+            program=program,
+            processes=Processes(box, program, task.processes, self.means.take, self.runner.run),
+            run=self.runner.run,
+            meet=self.runner.meet,
+            manager=None if made is None else Manager(self.packaged(made, limits), self.workshop(limits)),
+            scoring=ProblemType.SCORING in self.manifest.type,
+        )
+
     @contextlib.contextmanager
     def create_files(self, files: Mapping[str, bytes]) -> Iterator[Box]:
         """The sandbox with the submission in it (seed: create_file); gone with all in it at the end (clean_file)."""
@@ -215,6 +235,7 @@ class Attempt:
         program: Program,
         judges: Judges,
         keep: Callable[[int, int], None] | None = None,
+        rounds: Rounds | None = None,
     ) -> Tester:
         """What runs tests in this box; `keep` is given the whole output of each, as a descriptor and its size."""
         manifest = self.manifest
@@ -228,6 +249,7 @@ class Attempt:
             passes=manifest.passes if manifest is not None else 1,
             keep=keep,
             left=self.left,
+            rounds=rounds,
         )
 
     def left(self) -> float:

@@ -168,7 +168,11 @@ class Judging:
             grader = self._attempt.grader(limits)
             if grader is not None:
                 stack.callback(grader.close)
-            tester = self._attempt.tester(box, program, judges, self._keep_output if whole else None)
+            rounds = self._attempt.rounds(limits, box, program)
+            if rounds is not None:
+                stack.callback(rounds.close)
+                rounds.prepare()
+            tester = self._attempt.tester(box, program, judges, self._keep_output if whole else None, rounds)
             serial = SerialJudge(self._attempt, tester, tests, grader.grade if grader is not None else None)
             shared = SharedJudge(self._attempt, serial, box, program)
             while not serial.schedule.over:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from judge import clock
 from judge.executor.slot.program import Box
 from judge.executor.slot.run_lock import RunLock
 from judge.executor.verdict import ACCEPTED
+from judge.sandbox.meeting import Actor, Link, run_meeting
 from judge.sandbox.pair import run_pair
 from judge.sandbox.types import Command, Killed, Outcome
 
@@ -114,6 +115,21 @@ class Runner:
             second.close()
             self._interrupted()
         return first, second
+
+    def meet(
+        self, actors: Sequence[Actor], links: Sequence[Link], over: Callable[[int, Outcome], bool], extra: float
+    ) -> list[Outcome]:
+        """Several programs that talk to each other; the arguments are those of `run_meeting`, errors those of `run`."""
+        with self._turn():
+            begin = clock.monotonic()
+            outcomes = run_meeting(actors, links, over, self._interrupt_fd, extra)
+        self.overhead += max(0.0, clock.monotonic() - begin - max(outcome.wall for outcome in outcomes))
+        self.runs += 1
+        if _readable(self._interrupt_fd) and any(Killed.CANCELLED in outcome.killed for outcome in outcomes):
+            for outcome in outcomes:
+                outcome.close()
+            self._interrupted()
+        return outcomes
 
 
 def _readable(fd: int | None, seconds: float = 0.0) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from judge.errors import JudgeError
 from judge.executor.slot import truncation
 from judge.executor.slot.cases import Case
+from judge.executor.slot.ioi.rounds import Rounds
 from judge.executor.slot.packaged.feedback import ValidatorResult
 from judge.executor.slot.packaged.static import StaticValidator
 from judge.executor.slot.packaged.testfiles import LINKING
@@ -31,7 +32,7 @@ from judge.executor.verdict import (
     run_verdict,
     usage,
 )
-from judge.model.messages import RunUsage, TestResult, Verdict
+from judge.model.messages import Limits, RunUsage, TestResult, Verdict
 from judge.problems.scoring import Judged
 from judge.problems.validator import validate
 from judge.sandbox.types import Command, Outcome
@@ -137,7 +138,8 @@ class Tester:
 
     `place` puts a test's files into that sandbox, and takes away those of the test before. `left` says for how many
     seconds at most a run may go on now, whatever its limits: the validator's as well, which takes as long as the
-    submission's output makes it take. `pair` is told as its last argument.
+    submission's output makes it take. `pair` is told as its last argument. `rounds` runs submissions to IOI tasks that
+    are not run as others are.
     """
 
     program: Program
@@ -149,6 +151,7 @@ class Tester:
     passes: int = 1
     keep: Callable[[int, int], None] | None = None
     left: Callable[[], float] = lambda: math.inf
+    rounds: Rounds | None = None
 
     def test(self, case: Case, grace: float) -> tuple[TestResult, Judged, bool]:
         """Run one test to its verdict, which may be TLE by less than the grace; `grace` as in Command.
@@ -193,6 +196,8 @@ class Tester:
         question = self._question(case, source)
         if self.interactive and self.judges.validator is not None:
             return self._interact(question, command, self.judges.validator, first=first)
+        if self.rounds is not None:
+            return self._round(case, question, command, self.rounds)
         stdin = truncation.sealed(case.input) if source is None else source
         try:
             outcome = self.run(dataclasses.replace(command, stdin=stdin))
@@ -212,9 +217,22 @@ class Tester:
             return question
         return dataclasses.replace(question, input=os.pread(source, os.fstat(source).st_size, 0), later=True)
 
-    def _judge(self, case: Case, question: Question, outcome: Outcome, *, first: bool) -> Pass:
-        """Judge a run by itself; one that ended well by its output."""
-        limits, memory_exit = self.program.limits, self.program.memory_exit
+    def _round(self, case: Case, question: Question, command: Command, rounds: Rounds) -> Pass:
+        """One run of a submission to an IOI task, in the way of its kind."""
+        played = rounds.play(command, case.input, self.left())
+        if played.ruling is not None:
+            return Pass(played.outcome, played.ruling, played.validated)
+        try:
+            return self._judge(case, question, played.outcome, first=True, limits=played.limits)
+        except BaseException:
+            played.outcome.close()
+            raise
+
+    def _judge(
+        self, case: Case, question: Question, outcome: Outcome, *, first: bool, limits: Limits | None = None
+    ) -> Pass:
+        """Judge a run by itself; one that ended well by its output. `limits` are those that it had."""
+        limits, memory_exit = limits or self.program.limits, self.program.memory_exit
         fault = run_fault(outcome, limits, memory_exit)
         if fault is not None:
             return Pass(outcome, fault)

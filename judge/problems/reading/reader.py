@@ -26,6 +26,7 @@ from judge.problems.reading import extras, formats
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import DOMJUDGE, Dialect
 from judge.problems.reading.held import Blobs, Look, Package
+from judge.problems.task import MANAGER, read_task
 from judge.problems.timing import PROVISIONAL
 from judge.problems.tree import TIME_LIMIT_FILE, Tree, clean
 from judge.problems.validator import parse_flags
@@ -105,6 +106,8 @@ class Reader:
         cpu, origin = self._time_limit()
         limits = {"limits": self._limits(PROVISIONAL if cpu is None else cpu), "limit_origin": origin}
         fields = {**self._programs_and_tests(), **self._about(), **limits}
+        with self.findings.caught():
+            fields["task"] = read_task(self.tree, fields, self._table, self._manager)
         submissions = extras.submissions(self.tree, said.constants, self.findings)
         entries = extras.entries(self.tree, submissions, self.findings)
         for folder, text in _NOT_DONE.items():
@@ -317,6 +320,11 @@ class Reader:
             elif self.tree.below("graders"):
                 where = self.tree.where("graders")
                 self.findings.warning(f"{where}: is not used, as no testdata.yaml says grading: custom")
+        return None if found is None else self._described(found)
+
+    def _manager(self) -> ProblemProgram | None:
+        """The manager of an IOI task, if there is one."""
+        found = self._finder.one(MANAGER, together=True)
         return None if found is None else self._described(found)
 
     def _described(self, found: Found) -> ProblemProgram:

@@ -16,6 +16,7 @@ from judge.problems.scoring.base import Fault, Grade, Judged, Standing, judging_
 from judge.problems.scoring.current import Current
 from judge.problems.scoring.domjudge import Domjudge
 from judge.problems.scoring.legacy import Legacy
+from judge.problems.scoring.subtasks import Subtasks
 
 __all__ = ["Grade", "Judged", "Standing", "judging_order", "standing"]
 
@@ -34,7 +35,9 @@ def standing(
         return found
     scoring = ProblemType.SCORING in problem.type
     try:
-        if problem.graders and problem.dialect == "domjudge" and scoring:
+        if problem.task is not None and problem.task.subtasks:
+            Subtasks(problem, results, found).evaluate(problem.task)
+        elif problem.graders and problem.dialect == "domjudge" and scoring:
             Domjudge(problem, results, found).evaluate()
         elif problem.graders:
             Legacy(problem, results, found, grade).evaluate()

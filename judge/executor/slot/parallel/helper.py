@@ -63,7 +63,11 @@ class Helper:
                     raise UsageError(f"what was built cannot be unpacked: {failed}")
             judges = stack.enter_context(contextlib.closing(attempt.judges(limits)))
             judges.build()
-            tester = attempt.tester(box, program, judges)
+            rounds = attempt.rounds(limits, box, program)
+            if rounds is not None:
+                stack.callback(rounds.close)
+                rounds.prepare()
+            tester = attempt.tester(box, program, judges, rounds=rounds)
             tests = cases(attempt.job)
             while (index := queue.take()) is not None:
                 runner.runs, runner.overhead = 0, 0.0

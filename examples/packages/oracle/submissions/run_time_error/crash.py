@@ -1,0 +1,3 @@
+print("? 1", flush=True)
+input()
+raise SystemExit(3)

@@ -1,0 +1,1 @@
+open("sum.in").read()

@@ -1,0 +1,4 @@
+import os
+
+os.mkdir("sum.out")
+os.chmod("sum.out", 0)

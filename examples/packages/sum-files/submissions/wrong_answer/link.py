@@ -1,0 +1,3 @@
+import os
+
+os.symlink("numbers.in", "sum.out")

@@ -1,0 +1,2 @@
+with open("numbers.in") as numbers:
+    print(sum(map(int, numbers)))

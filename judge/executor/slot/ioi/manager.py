@@ -1,0 +1,102 @@
+"""The manager of a communication task: a program of the package that talks to the submission's processes and judges.
+
+It is called as the Contest Management System calls it: `manager FROM_0 TO_0 FROM_1 TO_1 …` are the names of the pipes
+from and to each process, the test's input is its standard input and `input.txt`. The first line of its standard output
+is the outcome, a number, the first line of standard error is said to the submitter.
+"""
+
+from __future__ import annotations
+
+import math
+
+from judge.executor.slot import truncation
+from judge.executor.slot.packaged.built import BuiltProgram, Workshop
+from judge.executor.slot.packaged.feedback import ValidatorResult
+from judge.executor.slot.program import Box, Program
+from judge.executor.verdict import run_fault
+from judge.languages.table import PATH
+from judge.model.messages import Limits
+from judge.problems.validator import number
+from judge.sandbox.meeting import path_of
+from judge.sandbox.types import Command, Killed, Outcome
+
+INPUT = "input.txt"
+_LINE_BYTES = 4096
+# What managers and checkers say in the words of that system, which it translates.
+_WORDS = {
+    "translate:success": "Output is correct",
+    "translate:partial": "Output is partially correct",
+    "translate:wrong": "Output isn't correct",
+}
+
+
+def spoken(data: bytes) -> str:
+    """The sentence for the submitter: the first line."""
+    line = truncation.text(data[:_LINE_BYTES]).strip().partition("\n")[0].strip()
+    return truncation.clip(_WORDS.get(line, line.removeprefix("translate:")), truncation.MESSAGE)
+
+
+def judged(stdout: bytes, stderr: bytes, *, scoring: bool) -> ValidatorResult:
+    """What a manager found that ended well. Where submissions get no score, only an outcome of 1 is right."""
+    first = stdout[:_LINE_BYTES].strip().partition(b"\n")[0].strip()
+    value = number(first)
+    said = spoken(stderr)
+    if value is None or value < 0 or not math.isfinite(value):
+        shown = truncation.clip(truncation.text(first[:80]), 80)
+        fault = "the first line that the manager prints is not its outcome, a number from 0 on"
+        return ValidatorResult(accepted=False, fault=fault, message=f"printed '{shown}'; {said}")
+    accepted = value > 0 if scoring else value >= 1
+    beyond = value > 1
+    return ValidatorResult(
+        accepted=accepted,
+        rejection=said or "the manager says no",
+        message=said,
+        feedback=said,
+        score=value if accepted and beyond else None,
+        multiplier=value if accepted and not beyond else None,
+    )
+
+
+class Manager:
+    """The manager of one task, in a sandbox of its own; built and kept as validators are."""
+
+    def __init__(self, program: Program, workshop: Workshop) -> None:
+        """As of any program of the package."""
+        self._built = BuiltProgram("the manager", program, workshop)
+
+    def close(self) -> None:
+        """End the sandbox."""
+        self._built.close()
+
+    def box(self) -> Box:
+        """The sandbox with the manager built in it; BuildError when it does not compile."""
+        return self._built.box()
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of one run."""
+        return self._built.limits
+
+    def call(self, data: bytes, stdin: int, processes: int, wall: float) -> Command:
+        """The command for one test; `stdin` is a descriptor of the input `data`, `wall` the seconds it may take."""
+        self._built.put({INPUT: data})
+        program = self._built.program
+        limits = program.limits.model_copy(update={"wall": wall})
+        return Command(
+            argv=[*program.run, *map(path_of, range(2 * processes))],
+            limits=limits,
+            env={"PATH": PATH, **program.env},
+            stdin=stdin,
+            writable=True,
+            cwd="/box",
+        )
+
+    def found(self, outcome: Outcome, *, scoring: bool) -> ValidatorResult | None:
+        """What it found; None when it was ended before it could say so."""
+        if Killed.CANCELLED in outcome.killed:
+            return None
+        failed = run_fault(outcome, self.limits.model_copy(update={"wall": math.inf}))
+        if failed is not None:
+            said = spoken(outcome.read_stderr(_LINE_BYTES))
+            return ValidatorResult(accepted=False, fault=f"the manager failed: {failed.reason}", message=said)
+        return judged(outcome.read_stdout(_LINE_BYTES), outcome.read_stderr(_LINE_BYTES), scoring=scoring)

@@ -1,0 +1,253 @@
+"""How a submission to an IOI task is run on one test: by files, in two steps, or as processes with a manager."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from judge.errors import UsageError
+from judge.executor.slot import builds, truncation
+from judge.executor.slot.ioi.manager import Manager
+from judge.executor.slot.packaged.feedback import ValidatorResult
+from judge.executor.slot.program import Box, Program
+from judge.executor.verdict import Checked, Ruling, run_fault, run_verdict
+from judge.files import in_memory
+from judge.model.messages import Limits
+from judge.model.problem import IoiTask
+from judge.sandbox.meeting import Actor, Link, path_of
+from judge.sandbox.types import Command, Killed, Outcome
+
+# How much longer than all processes together a manager may live, beside its own limits, in seconds.
+_LATER = 1.0
+_MOST = 3600.0
+# A process that talks by its standard streams. Opened in this order, as elsewhere: input, then output.
+_STREAMS = 'exec <"$1" >"$2" 3<&- 4<&-; shift 2; exec "$@"'
+
+Run = Callable[[Box, Command], Outcome]
+Meet = Callable[[Sequence[Actor], Sequence[Link], Callable[[int, Outcome], bool], float], list[Outcome]]
+
+
+class Processes:
+    """The sandboxes of a submission's processes: its own, and others in which the same was built."""
+
+    def __init__(self, first: Box, program: Program, count: int, take: Callable[[], Box], run: Run) -> None:
+        """`first` has in it what the compiler made of `program`; `run` as `Runner.run`."""
+        self._program = program
+        self._take = take
+        self._run = run
+        self._count = count
+        self._boxes = [first]
+
+    def close(self) -> None:
+        """End all but the first, which is not ours."""
+        while len(self._boxes) > 1:
+            self._boxes.pop().close()
+
+    def boxes(self) -> Sequence[Box]:
+        """As many as there are processes. UsageError when what was built is too big to be taken along."""
+        if len(self._boxes) == self._count:
+            return self._boxes
+        built: bytes | None = None
+        if self._program.compile is not None:
+            with self._run(self._boxes[0], builds.packing()) as outcome:
+                built = builds.packed(outcome)
+            if built is None:
+                raise UsageError("what was built is too big to be run as several processes")
+        while len(self._boxes) < self._count:
+            box = self._take()
+            self._boxes.append(box)
+            if built is not None:
+                failed = builds.unpack(functools.partial(self._run, box), built)
+                if failed:
+                    raise UsageError(f"what was built cannot be unpacked: {failed}")
+            else:
+                for name, data in self._program.files.items():
+                    box.put(name, data, 0o755 if name in self._program.executables else 0o644)
+        return self._boxes
+
+
+@dataclass(frozen=True)
+class Round:
+    """One run of a submission on one test. `ruling` is there where its output need not be looked at any more.
+
+    `limits` are those that it had.
+    """
+
+    outcome: Outcome
+    limits: Limits
+    ruling: Ruling | None = None
+    validated: ValidatorResult | None = None
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Runs submissions to one task. `meet` lets programs talk (`Runner.meet`), `scoring`: there are scores."""
+
+    task: IoiTask
+    program: Program
+    processes: Processes
+    run: Run
+    meet: Meet
+    manager: Manager | None = None
+    scoring: bool = False
+
+    def close(self) -> None:
+        """End what was taken for this."""
+        self.processes.close()
+        if self.manager is not None:
+            self.manager.close()
+
+    def prepare(self) -> None:
+        """Have everything ready, so that it is not a test's time; BuildError when the manager does not compile."""
+        if self.manager is not None:
+            self.manager.box()
+        self.processes.boxes()
+
+    def play(self, command: Command, source: bytes | Path, left: float) -> Round:
+        """Run it. `command` runs the submission, `source` is the test's input; `left` seconds remain for everything."""
+        if self.task.kind == "batch":
+            return self._with_files(command, source)
+        stdin = truncation.sealed(source)
+        try:
+            if self.task.kind == "two-steps":
+                return self._two_steps(command, stdin, left)
+            return self._communicate(command, source, stdin, left)
+        finally:
+            os.close(stdin)
+
+    def _with_files(self, command: Command, source: bytes | Path) -> Round:
+        """Input and output by files, or one of them."""
+        task, box = self.task, self.processes.boxes()[0]
+        if task.input_file:
+            command = replace(command, files={**command.files, task.input_file: source})
+        command = replace(command, output=task.output_file or None)
+        stdin = truncation.sealed(b"" if task.input_file else source)
+        try:
+            outcome = self.run(box, replace(command, stdin=stdin))
+        finally:
+            os.close(stdin)
+        limits, memory_exit = self.program.limits, self.program.memory_exit
+        if not task.output_file:
+            return Round(outcome, limits)
+        os.close(outcome.stdout)
+        if outcome.file is not None:
+            return Round(replace(outcome, stdout=outcome.file, file=None), limits)
+        outcome = replace(outcome, stdout=in_memory("output"))
+        absent = Checked(accepted=False, message=f"the program left no regular file '{task.output_file}'")
+        return Round(outcome, limits, run_verdict(outcome, limits, absent, memory_exit))
+
+    def _extra(self, command: Command, left: float) -> float:
+        """By how much the wall limit of one process may grow for the others' sake."""
+        return max(0.0, left - command.enforced.wall_seconds)
+
+    def _limits(self, outcomes: Sequence[Outcome], number: int | None, beside: float = 0.0) -> Limits:
+        """Of one process, or of the account of all: its wall time grows by the CPU time of all others.
+
+        `beside` is what others than these used.
+        """
+        own = outcomes[number].cpu if number is not None else 0.0
+        others = beside + sum(outcome.cpu for outcome in outcomes) - own
+        limits = self.program.limits
+        return limits.model_copy(update={"wall": limits.wall_seconds + others})
+
+    def _failed(self, outcomes: Sequence[Outcome], beside: float = 0.0) -> list[int]:
+        """The processes that did wrong by themselves."""
+        return [
+            number
+            for number, outcome in enumerate(outcomes)
+            if Killed.CANCELLED not in outcome.killed
+            and run_fault(outcome, self._limits(outcomes, number, beside), self.program.memory_exit) is not None
+        ]
+
+    def _ended_badly(self, outcome: Outcome) -> bool:
+        """Whether a process has decided the matter by its end."""
+        limits = self.program.limits.model_copy(update={"wall": _MOST})
+        cancelled = Killed.CANCELLED in outcome.killed
+        return not cancelled and run_fault(outcome, limits, self.program.memory_exit) is not None
+
+    def _two_steps(self, command: Command, stdin: int, left: float) -> Round:
+        """The first process reads the input and tells the second something, whose output is judged."""
+        boxes = self.processes.boxes()
+        commands = [replace(command, argv=[*command.argv, str(step), path_of(0)]) for step in (0, 1)]
+        actors = [Actor(boxes[0], replace(commands[0], stdin=stdin)), Actor(boxes[1], commands[1])]
+        outcomes = self.meet(
+            actors, [Link(0, 1)], lambda _, ended: self._ended_badly(ended), self._extra(command, left)
+        )
+        failed = next(iter(self._failed(outcomes)), None)
+        limits = self._limits(outcomes, failed)
+        one = merged(outcomes, 1 if failed is None else failed)
+        return Round(one, limits, run_fault(one, limits, self.program.memory_exit))
+
+    def _process(self, command: Command, number: int) -> Command:
+        """One of the processes: the pipe to the manager is its first, that from it the second."""
+        to_manager, from_manager = path_of(0), path_of(1)
+        index = [str(number)] if self.task.processes > 1 else []
+        if self.task.io == "fifo":
+            return replace(command, argv=[*command.argv, from_manager, to_manager, *index])
+        shell = ["/bin/sh", "-c", _STREAMS, "sh", from_manager, to_manager]
+        return replace(command, argv=[*shell, *command.argv, *index])
+
+    def _communicate(self, command: Command, source: bytes | Path, stdin: int, left: float) -> Round:
+        """All processes and the manager at once; who ends badly first, or the manager, decides."""
+        manager, count = self.manager, self.task.processes
+        if manager is None:
+            raise UsageError("the problem's task needs a manager, and has none")
+        wall = manager.limits.wall_seconds + count * command.enforced.wall_seconds + _LATER
+        data = source if isinstance(source, bytes) else source.read_bytes()
+        asked = manager.call(data, stdin, count, min(_MOST, wall, max(left, 0.01)))
+        actors = [Actor(manager.box(), asked, counted=False)]
+        actors += [Actor(box, self._process(command, number)) for number, box in enumerate(self.processes.boxes())]
+        links = [link for number in range(1, count + 1) for link in (Link(number, 0, held=True), Link(0, number))]
+        outcomes = self.meet(actors, links, self._over, self._extra(command, left))
+        with outcomes[0] as said:
+            heard = manager.found(said, scoring=self.scoring)
+        return self._ruled(outcomes[1:], heard, said)
+
+    def _over(self, number: int, outcome: Outcome) -> bool:
+        """Whether an end settles the matter: a process that did wrong, or a manager that does not say yes."""
+        if number > 0:
+            return self._ended_badly(outcome)
+        heard = self.manager.found(outcome, scoring=self.scoring) if self.manager is not None else None
+        return heard is None or not heard.accepted
+
+    def _ruled(self, processes: Sequence[Outcome], heard: ValidatorResult | None, manager: Outcome) -> Round:
+        """The verdict of a communication: what a process did wrong by itself comes before the manager's word.
+
+        Unless the manager had said no before: then a process that ends badly at the end of its input is no wonder. A
+        manager that fails because a process did is not at fault.
+        """
+        failed = self._failed(processes, manager.cpu)
+        first = min(failed, key=lambda number: processes[number].ended, default=None)
+        limits = self._limits(processes, first, manager.cpu)
+        shown = first
+        if shown is None:
+            shown = next((number for number, one in enumerate(processes) if Killed.CANCELLED not in one.killed), 0)
+        before = heard is not None and manager.ended < processes[shown].ended
+        one = merged(processes, shown)
+        if heard is None or (heard.fault and first is not None and not before):
+            heard = ValidatorResult(accepted=True)
+        checked = heard.checked(first=before)
+        return Round(one, limits, run_verdict(one, limits, checked, self.program.memory_exit), heard)
+
+
+def merged(outcomes: Sequence[Outcome], number: int) -> Outcome:
+    """The account of several processes that ran side by side, in the shape of one of them, whose outputs it has.
+
+    CPU time is that of all, memory that of the largest, wall time that of the one when it was ended badly, else the
+    longest. The others' outputs are closed.
+    """
+    shown = outcomes[number]
+    for outcome in outcomes:
+        if outcome is not shown:
+            outcome.close()
+    alone = shown.killed or shown.signal is not None or shown.exit_code != 0
+    return replace(
+        shown,
+        cpu=sum(outcome.cpu for outcome in outcomes),
+        wall=shown.wall if alone else max(outcome.wall for outcome in outcomes),
+        memory=max(outcome.memory for outcome in outcomes),
+        processes=sum(outcome.processes for outcome in outcomes),
+    )

@@ -1,0 +1,67 @@
+"""Subtasks as IOI contests have them (judge.yaml): points for the outcomes of tests, of which one may be in several.
+
+A test's outcome is 1 when it passed and nothing else is given, 0 when it failed, a part of 1 in `score_multiplier.txt`,
+any number in `score.txt`. The rules are those of the Contest Management System's score types.
+"""
+
+from __future__ import annotations
+
+import math
+
+from judge.model.messages import GroupScore, Verdict
+from judge.model.problem import IoiTask, Subtask
+from judge.problems.scoring.base import SAMPLE, Evaluation, Fault, Judged
+
+
+class Subtasks(Evaluation):
+    """The samples that are in no subtask, then the subtasks in their order; the score is their sum."""
+
+    def evaluate(self, task: IoiTask) -> None:
+        """Fill `found`."""
+        self._seen: dict[str, Judged | None] = {}
+        scored = {name for subtask in task.subtasks for name in subtask.tests}
+        for name in self.names:
+            if name.startswith(SAMPLE + "/") and name not in scored:
+                self._once(name)
+        self.found.groups = [self._score(subtask) for subtask in task.subtasks]
+        self.found.score = round(sum(group.score or 0.0 for group in self.found.groups), 9)
+
+    def _once(self, name: str) -> Judged | None:
+        """A test's result, which is noted and run once, in however many subtasks it is."""
+        if name not in self._seen:
+            judged = self._seen[name] = self.look(name)
+            if judged is not None and judged.verdict is not Verdict.AC and self.found.failed is None:
+                self.found.verdict, self.found.failed = judged.verdict, name
+        return self._seen[name]
+
+    def _score(self, subtask: Subtask) -> GroupScore:
+        """One subtask, up to where no further test could change its score."""
+        outcomes: list[float] = []
+        verdict = Verdict.AC
+        for name in subtask.tests:
+            judged = self._once(name)
+            outcomes.append(_outcome(name, judged, subtask))
+            if judged is not None and verdict is Verdict.AC:
+                verdict = judged.verdict
+            if outcomes[-1] == 0 and subtask.rule != "sum":
+                break
+        part = {"sum": math.fsum(outcomes) / max(1, len(subtask.tests)), "mul": math.prod(outcomes)}
+        score = part.get(subtask.rule, min(outcomes, default=1.0)) * subtask.points
+        return GroupScore(name=subtask.name, verdict=verdict, score=round(score, 9), max_score=subtask.points)
+
+
+def _outcome(name: str, judged: Judged | None, subtask: Subtask) -> float:
+    """What a test is worth in a subtask; one that has not been run counts as one that passed."""
+    if judged is None:
+        return 1.0
+    if judged.verdict is not Verdict.AC:
+        return 0.0
+    if judged.score is not None and judged.multiplier is not None:
+        raise Fault(name, "the output validator gives both score.txt and score_multiplier.txt")
+    given = judged.score if judged.score is not None else judged.multiplier
+    value = 1.0 if given is None else given
+    if subtask.rule == "threshold":
+        return 1.0 if 0 < value <= (subtask.threshold or 0.0) else 0.0
+    if not 0 <= value <= 1:
+        raise Fault(name, f"the outcome {value:g} is not from 0 to 1, as subtask '{subtask.name}' needs it")
+    return value

@@ -1,0 +1,172 @@
+"""judge.yaml: what IOI tasks need and the package format does not have, an extension of ours (docs/problems.md).
+
+It stands beside problem.yaml of a package of format 2025-09; other judges ignore the file.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from judge import config
+from judge.errors import PackageError
+from judge.languages.table import Language
+from judge.model.problem import PROCESSES, IoiTask, ProblemProgram, ProblemType, Subtask
+from judge.problems import metadata
+from judge.problems.tree import Tree
+
+JUDGE_YAML = "judge.yaml"
+MANAGER = "manager"
+LEGACY = ("legacy", "legacy-icpc")
+SUBTASKS = 500
+# Of all subtasks together: each is a name in the manifest.
+MEMBERS = 100_000
+PATTERNS = 1000
+
+Plain = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.+-]*)?$", max_length=100)]
+Stem = Annotated[str, StringConstraints(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$", max_length=100)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SubtaskSection(_Section):
+    """One of `subtasks`; `tests` are names as judgectl shows them, with `*` and `?`."""
+
+    name: str = Field(default="", max_length=100)
+    points: float = Field(ge=0, le=1e9, allow_inf_nan=False)
+    rule: Literal["sum", "min", "mul", "threshold"] = "min"
+    threshold: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    tests: list[Annotated[str, StringConstraints(max_length=255)]] = Field(min_length=1, max_length=5000)
+
+    @model_validator(mode="after")
+    def _threshold(self) -> Self:
+        if (self.rule == "threshold") != (self.threshold is not None):
+            raise config.fault("threshold: belongs to rule 'threshold', and to no other", "threshold")
+        return self
+
+
+class JudgeYaml(_Section):
+    """The file as it is written."""
+
+    kind: Literal["batch", "communication", "two-steps"] = "batch"
+    input_file: Plain = ""
+    output_file: Plain = ""
+    source: Stem = ""
+    entry: Stem = ""
+    processes: int | None = Field(default=None, ge=1, le=PROCESSES)
+    io: Literal["fifo", "std"] | None = None
+    subtasks: list[SubtaskSection] = Field(default_factory=list, max_length=SUBTASKS)
+
+    @model_validator(mode="after")
+    def _belongs(self) -> Self:
+        talks = self.kind == "communication"
+        for key, kind, wrong in (
+            ("processes", "communication", not talks and self.processes is not None),
+            ("io", "communication", not talks and self.io is not None),
+            ("input_file", "batch", self.kind != "batch" and bool(self.input_file)),
+            ("output_file", "batch", self.kind != "batch" and bool(self.output_file)),
+        ):
+            if wrong:
+                raise config.fault(f"{key}: belongs to kind '{kind}'; this task is of kind '{self.kind}'", key)
+        if self.input_file and self.input_file == self.output_file:
+            raise config.fault("output_file: is the input_file as well; a program needs two names", "output_file")
+        return self
+
+
+def read_task(
+    tree: Tree,
+    fields: Mapping[str, Any],
+    table: Mapping[str, Language],
+    manager: Callable[[], ProblemProgram | None],
+) -> IoiTask | None:
+    """What judge.yaml says, None when there is none. PackageError with one sentence.
+
+    `fields` are those of the manifest that have been read, `manager` reads the program of the folder of that name.
+    """
+    there = tree.below(MANAGER)
+    if JUDGE_YAML not in tree.files:
+        if there:
+            msg = f"is a manager, but there is no {JUDGE_YAML} that says what it does"
+            raise PackageError(f"{tree.where(there[0])}: {msg}")
+        return None
+    where = tree.where(JUDGE_YAML)
+    if fields.get("format") in LEGACY:
+        raise PackageError(f"{where}: belongs to packages of format 2025-09; this one says {fields['format']}")
+    said = metadata.parse(JudgeYaml, tree.read(JUDGE_YAML, metadata.YAML_BYTES), where)
+    _check_types(said, fields["type"], where, validated=bool(fields["validators"]))
+    _check_entry(said, fields["include"], table, where)
+    talks = said.kind == "communication"
+    if there and not talks:
+        msg = f"is a manager, but {JUDGE_YAML} says kind: {said.kind}; say communication, or remove it"
+        raise PackageError(f"{tree.where(there[0])}: {msg}")
+    program = manager() if talks else None
+    if talks and program is None:
+        raise PackageError(f"{where}: kind: communication needs a manager; expected a program in the folder {MANAGER}/")
+    return IoiTask(
+        kind=said.kind,
+        input_file=said.input_file,
+        output_file=said.output_file,
+        source=said.source,
+        entry=said.entry,
+        processes={"batch": 1, "two-steps": 2}.get(said.kind, said.processes or 1),
+        io=said.io or "fifo",
+        manager=program,
+        subtasks=_subtasks(said, [test.name for test in fields["tests"]], where),
+    )
+
+
+def _check_types(said: JudgeYaml, types: Collection[ProblemType], where: str, *, validated: bool) -> None:
+    """What a task cannot be beside what problem.yaml says."""
+    other = [one for one in types if one not in {ProblemType.PASS_FAIL, ProblemType.SCORING}]
+    if other and (said.kind != "batch" or said.input_file or said.output_file):
+        key = "kind" if said.kind != "batch" else ("input_file" if said.input_file else "output_file")
+        raise PackageError(f"{where}: {key}: a problem of type {other[0]} cannot have it")
+    if said.kind == "communication" and validated:
+        raise PackageError(f"{where}: kind: a communication task's manager decides; remove the output validator")
+    if said.subtasks and ProblemType.SCORING not in types:
+        raise PackageError(f"{where}: subtasks: are for scoring problems; say type: scoring in problem.yaml")
+
+
+def _check_entry(
+    said: JudgeYaml, include: Mapping[str, Collection[str]], table: Mapping[str, Language], where: str
+) -> None:
+    if said.entry and not any(entry_of(said.entry, files, table.get(language)) for language, files in include.items()):
+        msg = f"entry: no language's folder in include/ has a file '{said.entry}' with a suffix of that language"
+        raise PackageError(f"{where}: {msg}")
+
+
+def entry_of(stem: str, files: Collection[str], language: Language | None) -> str | None:
+    """The included file that starts a program in this language, None when it has none."""
+    suffixes = language.suffixes if language is not None else []
+    return next((name for name in sorted(files) if name in {stem + suffix for suffix in suffixes}), None)
+
+
+def _subtasks(said: JudgeYaml, tests: Sequence[str], where: str) -> list[Subtask]:
+    found: list[Subtask] = []
+    members = patterns = 0
+    known = frozenset(tests)
+    for number, one in enumerate(said.subtasks):
+        chosen: dict[str, None] = {}
+        for pattern in one.tests:
+            wild = any(mark in pattern for mark in "*?[")
+            patterns += wild
+            if patterns > PATTERNS:
+                raise PackageError(f"{where}: subtasks: have more than {PATTERNS} names with * or ?; join some")
+            matching = fnmatch.filter(tests, pattern) if wild else [pattern] * (pattern in known)
+            if not matching:
+                raise PackageError(f"{where}: subtasks.{number}.tests: no test is called '{pattern[:80]}'")
+            chosen.update(dict.fromkeys(matching))
+        members += len(chosen)
+        if members > MEMBERS:
+            raise PackageError(f"{where}: subtasks: have more than {MEMBERS} tests together; join some")
+        name = one.name or f"subtask {number + 1}"
+        if any(name == other.name for other in found):
+            raise PackageError(f"{where}: subtasks.{number}.name: '{name}' is the name of two subtasks; rename one")
+        order = [test for test in tests if test in chosen]
+        found.append(Subtask(name=name, points=one.points, rule=one.rule, threshold=one.threshold, tests=order))
+    return found
