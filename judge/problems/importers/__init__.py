@@ -11,14 +11,14 @@ from pathlib import Path
 from types import ModuleType
 
 from judge.errors import PackageError, UsageError
-from judge.problems.importers import directory, dmoj, polygon
+from judge.problems.importers import cms, directory, dmoj, polygon, tps
 from judge.problems.importers.draft import Asked, Draft, Report
 from judge.problems.tree import Tree, clean, open_tree
 
 # The format of everything else here, as `--from` calls it.
 PACKAGE = "package"
 # In the order in which they are tried.
-IMPORTERS: dict[str, ModuleType] = {"polygon": polygon, "dmoj": dmoj, "directory": directory}
+IMPORTERS: dict[str, ModuleType] = {"polygon": polygon, "dmoj": dmoj, "cms": cms, "tps": tps, "directory": directory}
 FORMATS = (PACKAGE, *IMPORTERS)
 # Folders that nothing but the package format has.
 _PACKAGE_FOLDERS = frozenset({

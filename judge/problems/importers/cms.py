@@ -1,0 +1,393 @@
+"""Tasks in the Italian format of the Contest Management System: task.yaml, gen/GEN, input/ and output/.
+
+What the files mean is what that system's loader makes of them (docs/problems.md has the table). Inputs that are still
+to be made by a generator are not made here: its tools do that.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from judge.errors import PackageError
+from judge.problems import metadata
+from judge.problems.importers import ioi
+from judge.problems.importers.cases import Case, points
+from judge.problems.importers.draft import Asked, Draft
+from judge.problems.tree import Tree, clean
+
+_SETTINGS = ("task.yaml", "task.yml", "task.json")
+_GEN = "gen/GEN"
+_RULES: dict[str, ioi.Rule] = {
+    "groupmin": "min", "groupmul": "mul", "groupthreshold": "threshold", "groupsum": "sum",
+}  # fmt: skip
+_SOLUTIONS = re.compile(r"(?:soluzione|solution|sol|official|model_solution)")
+# Keys that say nothing about how a submission is judged.
+_CONTEST = re.compile(
+    r"token_.*|(?:max|min)_(?:submission|user_test)_.*|feedback_level|score_mode|score_precision|.*tags?"
+)
+_MOST = 5000
+
+
+@dataclass
+class Gen:
+    """gen/GEN: the points and the number of tests of each subtask (none: no subtasks), and the number of all tests."""
+
+    subtasks: list[tuple[Fraction, int]] = field(default_factory=list)
+    tests: int = 0
+
+
+def matches(tree: Tree) -> bool:
+    """Whether there is a task.yaml of that system, and not only one of something else."""
+    if not any(name in tree.files for name in _SETTINGS):
+        return False
+    return any(path.startswith(("input/", "gen/", "sol/", "output/", "cor/", "check/", "att/")) for path in tree.files)
+
+
+def convert(tree: Tree, asked: Asked) -> Draft:
+    """A package of the task; PackageError."""
+    return _Conversion(tree, asked).convert()
+
+
+def read_gen(text: str, where: str) -> Gen:
+    """Read gen/GEN: a line is a test unless it is empty or a comment.
+
+    `#ST: POINTS` begins a subtask, `#COPY: FILE` is a test. PackageError for what that system refuses as well.
+    """
+    found = Gen()
+    for number, raw in enumerate(text.splitlines(), 1):
+        test, hash_, comment = raw.strip().partition("#")
+        comment = comment.strip()
+        begins, copies = comment.startswith("ST:"), comment.startswith("COPY:")
+        if (test.strip() or copies) and begins:
+            raise PackageError(f"{where}:{number}: has a test and begins a subtask; write them on two lines")
+        if begins:
+            if not found.subtasks and found.tests:
+                raise PackageError(f"{where}:{number}: the first subtask begins after some tests; move it before them")
+            found.subtasks.append((points(comment[3:].split("#")[0], f"{where}:{number}"), 0))
+        elif test.strip() or (hash_ and copies):
+            found.tests += 1
+            if found.tests > _MOST:
+                raise PackageError(f"{where}: has more than {_MOST} tests; join some")
+            if found.subtasks:
+                value, count = found.subtasks[-1]
+                found.subtasks[-1] = (value, count + 1)
+    return found
+
+
+def score_groups(kind: str, raw: Any, names: Sequence[str], where: str) -> list[ioi.Scored]:
+    """The subtasks of a score type with its parameters. `names` are the tests' codenames, in order. PackageError.
+
+    Sum: points of one test. Groups: `[points, number of tests or regular expression, …]`, of threshold with a limit.
+    """
+    if kind.lower() == "sum":
+        each = points(raw, where)
+        return [ioi.Scored("all", each * len(names), list(names), "sum")]
+    rule = _RULES.get(kind.lower())
+    if rule is None:
+        known = "Sum, GroupMin, GroupMul, GroupThreshold, GroupSum"
+        raise PackageError(f"{where}: score_type: '{clean(kind, 40)}' is not known here; expected one of {known}")
+    if not isinstance(raw, list) or not raw:
+        raise PackageError(f"{where}: score_type_parameters: expected a list of [points, tests] for {clean(kind, 40)}")
+    found: list[ioi.Scored] = []
+    begin = 0
+    for number, group in enumerate(raw):
+        one = _group(group, f"{where}: score_type_parameters.{number}", rule)
+        if isinstance(one.tests, int):
+            tests, begin = list(names[begin : begin + one.tests]), begin + one.tests
+            if begin > len(names):
+                raise PackageError(
+                    f"{where}: score_type_parameters: name {begin} tests or more; there are {len(names)}"
+                )
+        else:
+            tests = _matching(one.tests, names, f"{where}: score_type_parameters.{number}")
+        name = one.name or f"subtask {number}"
+        if any(name == other.name for other in found):
+            name = f"{name} ({number})"
+        found.append(ioi.Scored(name, one.points, tests, rule, one.threshold))
+    return found
+
+
+@dataclass
+class _Group:
+    points: Fraction
+    tests: int | str
+    threshold: float | None = None
+    name: str = ""
+
+
+def _group(group: Any, where: str, rule: ioi.Rule) -> _Group:
+    """One of `score_type_parameters`: a list, or a mapping with names for the same."""
+    if isinstance(group, dict):
+        value = group.get("max_score", group.get("points"))
+        tests, limit, name = group.get("testcases", group.get("tests")), group.get("threshold"), group.get("name", "")
+    elif isinstance(group, list) and len(group) >= 2:
+        value, tests = group[:2]
+        rest = group[2:]
+        limit = rest[0] if rule == "threshold" and rest else None
+        name = next((one for one in rest if isinstance(one, str)), "")
+    else:
+        raise PackageError(f"{where}: expected [points, tests]")
+    if isinstance(tests, bool) or not isinstance(tests, int | str) or (isinstance(tests, int) and tests < 0):
+        raise PackageError(f"{where}: the tests must be a number of tests or a regular expression of their names")
+    if rule == "threshold" and (isinstance(limit, bool) or not isinstance(limit, int | float) or limit <= 0):
+        raise PackageError(f"{where}: GroupThreshold needs a number above 0 after the tests, the largest good outcome")
+    most = float(limit) if rule == "threshold" and limit is not None else None
+    return _Group(points(value, where), tests, most, clean(str(name), 80))
+
+
+# What expressions of tests' names use. Others could take for ever: of Python's language this is all that is matched.
+_SIMPLE = re.compile(r"[A-Za-z0-9_. ()|?^$*+\[\]{},\\-]{1,100000}")
+_ODD = re.compile(r"\(\?|\\[0-9]|\)[*+{]|[*+}?][*+{]")
+_REPEATS = 2
+
+
+def _matching(pattern: str, names: Sequence[str], where: str) -> list[str]:
+    """The names that an expression matches from their beginning, as that system does it."""
+    shown = clean(pattern, 60)
+    parts = [pattern] if "(" in pattern else pattern.split("|")
+    repeats = max(len(re.findall(r"[*+{]", part)) for part in parts)
+    if not _SIMPLE.fullmatch(pattern) or _ODD.search(pattern) or repeats > _REPEATS or pattern.count("?") > 8:
+        raise PackageError(f"{where}: '{shown}' is too complicated for a regular expression of tests' names")
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as exc:
+        raise PackageError(f"{where}: '{shown}' is no regular expression: {exc}") from None
+    found = [name for name in names if compiled.match(name[:100])]
+    if not found:
+        raise PackageError(f"{where}: no test's name matches '{shown}'; they are called {', '.join(names[:3])} …")
+    return found
+
+
+class _Conversion:
+    def __init__(self, tree: Tree, asked: Asked) -> None:
+        self._tree = tree
+        self._draft = Draft(tree, "cms")
+        path = next((name for name in _SETTINGS if name in tree.files), "")
+        if not path:
+            if "contest.yaml" in tree.files:
+                raise PackageError(f"{tree.label}: is a contest; import its tasks one by one")
+            raise PackageError(f"{tree.label}: has no task.yaml; expected a task of the Contest Management System")
+        self._where = tree.where(path)
+        self._conf: Mapping[str, Any] = metadata.read(tree.read(path, metadata.YAML_BYTES), self._where).value
+        if asked.memory is not None:
+            self._draft.limits["memory"] = asked.memory
+        self._task = ioi.Task()
+        self._kind = self._kind_of_task()
+
+    def convert(self) -> Draft:
+        """All of it."""
+        draft, name = self._draft, self._name()
+        draft.name = name
+        draft.problem["name"] = clean(str(self._get("title", "nome") or name))
+        memory = self._get("memory_limit", "memlimit")
+        ioi.limits(draft, self._get("time_limit", "timeout"), memory, self._where)
+        self._programs(name)
+        self._tests()
+        self._statements()
+        folders = [folder for folder in ("att", "attachments") if ioi.put_attachments(draft, folder)][:1]
+        self._solutions()
+        self._task.put(draft)
+        known = {"gen", "input", "output", "sol", "check", "cor", "statement", "testo", *folders}
+        self._rest(known)
+        return draft
+
+    # --- what task.yaml says ----------------------------------------------------------------------------------------
+
+    def _get(self, *names: str) -> Any:
+        """The value of the first of these keys that is there."""
+        return next((self._conf[name] for name in names if self._conf.get(name) is not None), None)
+
+    def _name(self) -> str:
+        name = self._get("name", "nome_breve")
+        return clean(str(name), 60) if name is not None else clean(self._tree.label.rpartition("/")[2], 60)
+
+    def _kind_of_task(self) -> str:
+        """Batch, Communication, TwoSteps or OutputOnly: what is said, or what the files show."""
+        said = str(self._get("task_type") or "")
+        if self._conf.get("output_only"):
+            return "OutputOnly"
+        managers = ioi.find_program(self._draft, ("check", "cor"), ("manager",))
+        if not said:
+            return "Communication" if managers is not None else "Batch"
+        known = {one.lower(): one for one in ("Batch", "Communication", "TwoSteps", "OutputOnly")}
+        if said.lower() not in known:
+            shown = ", ".join(known.values())
+            raise PackageError(f"{self._where}: task_type: '{clean(said, 40)}' is not one of {shown}")
+        return known[said.lower()]
+
+    # --- programs ---------------------------------------------------------------------------------------------------
+
+    def _programs(self, name: str) -> None:
+        draft, keys = self._draft, self._task.keys
+        stems = {"Batch": ("grader",), "Communication": ("stub", "grader"), "TwoSteps": ("manager", "grader")}
+        folders = ("sol", "managers", "graders")
+        entry = ioi.put_graders(draft, folders, stems[self._kind]) if self._kind in stems else ""
+        stem = ioi.source_stem(name)
+        if entry:
+            keys.update({"source": stem, "entry": entry} if stem else {"entry": entry})
+        if self._kind == "Communication":
+            self._communication(alone=not entry)
+        elif self._kind == "TwoSteps":
+            keys["kind"] = "two-steps"
+        elif self._kind == "Batch":
+            self._files(graded=bool(entry))
+        if self._kind == "OutputOnly":
+            draft.problem["type"] = ["scoring", "submit-answer"]
+            draft.limits.setdefault("time_limit", 1)
+        checker = ioi.find_program(draft, ("check", "cor", "checker"), ("checker", "correttore"))
+        if checker is not None and self._kind != "Communication":
+            ioi.put_checker(draft, checker)
+        elif checker is not None:
+            draft.report.dropped(f"{checker.where}: the manager decides in a communication task")
+
+    def _parameters(self) -> list[Any]:
+        value = self._conf.get("task_type_parameters")
+        return value if isinstance(value, list) else []
+
+    def _communication(self, *, alone: bool) -> None:
+        """The manager, and how many processes talk to it by which means."""
+        draft, keys, said = self._draft, self._task.keys, self._parameters()
+        manager = ioi.find_program(draft, ("check", "cor", "managers"), ("manager",))
+        if manager is None:
+            msg = "is a communication task without a manager; expected check/manager.cpp"
+            raise PackageError(f"{self._tree.label}: {msg}")
+        ioi.put_manager(draft, manager)
+        count = self._get("num_processes") or (said[0] if said else 1)
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 32:
+            raise PackageError(f"{self._where}: num_processes: must be from 1 to 32, found '{clean(str(count), 40)}'")
+        way = self._get("user_io") or (said[2] if len(said) > 2 else "fifo_io")
+        if way not in {"fifo_io", "std_io"}:
+            raise PackageError(f"{self._where}: user_io: '{clean(str(way), 40)}' is neither fifo_io nor std_io")
+        keys.update({"kind": "communication", "processes": count, "io": str(way).removesuffix("_io")})
+        if alone and way == "fifo_io":
+            draft.report.dropped("stubs: there are none, so submissions get the names of their pipes as arguments")
+
+    def _files(self, *, graded: bool) -> None:
+        """The files for input and output. Where nothing is said, input.txt and output.txt, if sources use them."""
+        for key, usual in (("infile", "input.txt"), ("outfile", "output.txt")):
+            value = self._conf.get(key)
+            if key not in self._conf:
+                value = usual if self._mentions(usual, graded=graded) else ""
+            name = str(value or "")
+            if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}", name):
+                raise PackageError(f"{self._where}: {key}: '{clean(name, 40)}' is not the name of a file")
+            if name:
+                self._task.keys["input_file" if key == "infile" else "output_file"] = name
+
+    def _mentions(self, name: str, *, graded: bool) -> bool:
+        """Whether a solution, or its grader, names a file."""
+        for path in self._tree.below("sol"):
+            stem, suffix = posixpath.splitext(posixpath.basename(path))
+            wanted = stem == "grader" if graded else _SOLUTIONS.match(stem) is not None
+            if suffix in ioi.LANGUAGES and wanted and self._tree.files[path] <= metadata.YAML_BYTES:
+                return name.encode() in self._tree.read(path, metadata.YAML_BYTES)
+        return not self._tree.below("sol")
+
+    # --- tests ------------------------------------------------------------------------------------------------------
+
+    def _tests(self) -> None:
+        gen = read_gen(self._draft.text(_GEN), self._tree.where(_GEN)) if _GEN in self._tree.files else Gen()
+        count = self._count(gen)
+        names = [f"{number:03d}" for number in range(count)]
+        subtasks = self._subtasks(gen, names)
+        first = subtasks[0] if subtasks else None
+        shown = set(first.tests) if first is not None and not first.points and len(subtasks) > 1 else set()
+        shown -= {name for one in subtasks if one.points for name in one.tests}
+        cases = [self._case(number, name, sample=name in shown) for number, name in enumerate(names)]
+        if shown:
+            self._draft.report.took(f"{len(shown)} tests of the first subtask as samples: it has no points")
+        ioi.write_tests(self._draft, self._task, cases, [one for one in subtasks if one.tests])
+
+    def _count(self, gen: Gen) -> int:
+        """How many tests there are."""
+        said = self._conf.get("n_input")
+        there = {int(path[11:-4]) for path in self._tree.files if re.fullmatch(r"input/input\d{1,4}\.txt", path)}
+        if not there:
+            msg = "has no input/input0.txt; tests that generators make must be there (cmsMake, task-maker)"
+            raise PackageError(f"{self._tree.label}: {msg}")
+        if said is not None and (isinstance(said, bool) or not str(said).isdecimal() or not 0 < int(said) <= _MOST):
+            raise PackageError(f"{self._where}: n_input: '{clean(str(said), 40)}' is not a number of tests")
+        if gen.tests and said is not None and int(said) != gen.tests:
+            raise PackageError(f"{self._where}: n_input: is {int(said)}, but {_GEN} has {gen.tests} tests")
+        count = gen.tests or (int(said) if said is not None else max(there) + 1)
+        extra = len([number for number in there if number >= count])
+        if extra:
+            self._draft.report.dropped(f"{extra} files in input/ beyond the {count} tests")
+        return count
+
+    def _subtasks(self, gen: Gen, names: Sequence[str]) -> list[ioi.Scored]:
+        kind, raw = self._conf.get("score_type"), self._conf.get("score_type_parameters")
+        if kind is not None and raw is not None:
+            return score_groups(str(kind), raw, names, self._where)
+        if kind is not None and str(kind).lower() not in {"groupmin", "sum"} and not gen.subtasks:
+            raise PackageError(f"{self._where}: score_type: has no score_type_parameters")
+        if not gen.subtasks:
+            total = points(self._get("total_value") or 100, self._where)
+            return [ioi.Scored("all", total, list(names), "sum")]
+        rule: ioi.Rule = _RULES.get(str(kind or "GroupMin").lower(), "min")
+        if rule == "threshold":
+            raise PackageError(f"{self._where}: score_type: GroupThreshold needs score_type_parameters")
+        found: list[ioi.Scored] = []
+        begin = 0
+        for number, (value, count) in enumerate(gen.subtasks):
+            found.append(ioi.Scored(f"subtask {number}", value, list(names[begin : begin + count]), rule))
+            begin += count
+        return found
+
+    def _case(self, number: int, name: str, *, sample: bool) -> Case:
+        given = self._draft.ref(f"input/input{number}.txt")
+        answer = f"output/output{number}.txt"
+        if answer not in self._tree.files and self._kind in {"Communication", "OutputOnly"}:
+            return Case(name, given, b"", sample)
+        return Case(name, given, self._draft.ref(answer), sample)
+
+    # --- the rest ---------------------------------------------------------------------------------------------------
+
+    def _statements(self) -> None:
+        language = clean(str(self._get("primary_language") or "it"), 10)
+        for path in ("statement/statement.pdf", "testo/testo.pdf", "statement/testo.pdf"):
+            if path in self._tree.files:
+                ioi.put_statement(self._draft, path, language)
+                return
+        found = [path for path in self._tree.files if re.fullmatch(r"(?:statement|testo)/[A-Za-z_-]{2,12}\.pdf", path)]
+        for path in found:
+            ioi.put_statement(self._draft, path, posixpath.basename(path)[:-4].replace("_", "-"))
+        if not found:
+            self._draft.report.dropped("a statement: there is no statement/statement.pdf")
+
+    def _solutions(self) -> None:
+        """The official solution; of the others nothing says what they do."""
+        chosen: dict[str, str] = {}
+        others = 0
+        for path in self._tree.below("sol"):
+            stem, suffix = posixpath.splitext(posixpath.basename(path))
+            if suffix not in ioi.LANGUAGES or path.count("/") > 1 or stem in {"grader", "stub", "manager"}:
+                continue
+            if stem.endswith("lib"):
+                continue
+            if _SOLUTIONS.fullmatch(stem):
+                chosen[path] = "accepted"
+            else:
+                others += 1
+        if self._kind not in {"OutputOnly", "TwoSteps"}:
+            ioi.put_solutions(self._draft, chosen)
+        if others:
+            self._draft.report.dropped(f"{others} files in sol/: nothing says how they should be judged")
+
+    def _rest(self, known: set[str]) -> None:
+        """Say what was left out."""
+        ignored = sorted(key for key in map(str, self._conf) if _CONTEST.fullmatch(key))
+        if ignored:
+            self._draft.report.dropped(f"{', '.join(ignored)}: rules of a contest, not of the task")
+        if self._get("public_testcases", "risultati"):
+            self._draft.report.dropped("public_testcases: which results contestants see is the cluster's own rule")
+        folders = sorted({path.partition("/")[0] for path in self._tree.files if "/" in path} - known)
+        if folders:
+            self._draft.report.dropped(
+                f"{', '.join(f'{folder}/' for folder in folders[:5])}: nothing says what they are for"
+            )

@@ -1,0 +1,312 @@
+"""What packages of IOI tasks have in common, whichever system made them: checkers, managers, graders and subtasks.
+
+The Contest Management System calls `checker INPUT ANSWER OUTPUT` and reads the outcome, a number from 0 to 1, from the
+first line of its standard output, and a sentence for the contestant from that of standard error. cms_wrapper.sh makes
+an output validator of it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from importlib import resources
+from typing import Any, Literal
+
+from judge.errors import PackageError
+from judge.problems.importers import testlib
+from judge.problems.importers.cases import Case, write_scored
+from judge.problems.importers.cases import Subtask as Group
+from judge.problems.importers.draft import Draft, Ref, as_number, read, unique
+from judge.problems.tree import clean
+
+JUDGE_YAML = "judge.yaml"
+HEADERS = (".h", ".hpp", ".hh")
+# A suffix, the language here, and what makes a program of such a source (`{}` is its name without the suffix).
+LANGUAGES = {
+    ".c": "c",
+    ".cpp": "cpp",
+    ".cc": "cpp",
+    ".cxx": "cpp",
+    ".java": "java",
+    ".pas": "pascal",
+    ".py": "python3",
+    ".rs": "rust",
+    ".cs": "csharp",
+    ".php": "php",
+    ".hs": "haskell",
+    ".kt": "kotlin",
+    ".go": "go",
+}
+_BUILD = {
+    ".cpp": "c++ -std=gnu++17 -O2 -w -o {0} {0}.cpp",
+    ".cc": "c++ -std=gnu++17 -O2 -w -o {0} {0}.cc",
+    ".cxx": "c++ -std=gnu++17 -O2 -w -o {0} {0}.cxx",
+    ".c": "cc -std=gnu11 -O2 -w -o {0} {0}.c -lm",
+    ".pas": "fpc -l- -v0 -O2 -o{0} {0}.pas",
+    ".py": "printf '#!/bin/sh\\nexec python3 \"%s/{0}.py\" \"$@\"\\n' '${{0%%/*}}' > {0} && chmod 755 {0}",
+    "": "chmod 755 {0}",
+}
+_ELF, _SCRIPT = b"\x7fELF", b"#!"
+_TRANSLATES = b"translate:"
+
+Rule = Literal["sum", "min", "mul", "threshold"]
+
+
+@dataclass
+class Scored:
+    """One subtask: `tests` are names of cases; a case may be in several."""
+
+    name: str
+    points: Fraction
+    tests: list[str]
+    rule: Rule = "min"
+    threshold: float | None = None
+
+
+@dataclass
+class Task:
+    """What becomes judge.yaml, as far as it says anything."""
+
+    keys: dict[str, Any] = field(default_factory=dict)
+
+    def put(self, draft: Draft) -> None:
+        """Write it, if there is anything to say."""
+        if self.keys:
+            draft.put_yaml(JUDGE_YAML, self.keys)
+
+
+# --- programs --------------------------------------------------------------------------------------------------------
+
+
+def find_program(draft: Draft, folders: Sequence[str], names: Sequence[str]) -> Ref | None:
+    """The source of a checker or manager; else the program itself, a script or, at worst, a binary."""
+    files = draft.tree.files
+    places = [(folder, name) for folder in folders for name in names]
+    for folder, name in places:
+        for suffix in (".cpp", ".cc", ".cxx", ".c", ".py", ".pas"):
+            path = posixpath.join(folder, name + suffix)
+            if path in files:
+                return draft.ref(path)
+    return next((draft.ref(path) for path in (posixpath.join(*place) for place in places) if path in files), None)
+
+
+def put_checker(draft: Draft, source: Ref) -> None:
+    """Have a checker as the package's output validator."""
+    if testlib.uses_testlib(source) and not _is_patched(draft, source):
+        testlib.put_checker(draft, testlib.Source(source))
+        draft.report.took(f"checker: {draft.tree.where(source.path)}, made with testlib")
+        return
+    folder = "output_validator"
+    build = _put_program(draft, folder, "checker", source)
+    draft.put(f"{folder}/run", resources.files(__package__).joinpath("cms_wrapper.sh").read_bytes())
+    draft.put(f"{folder}/build", f"#!/bin/sh\nset -e\n{build}\n")
+    draft.report.took(f"checker: {draft.tree.where(source.path)}, asked as the Contest Management System does")
+
+
+def put_manager(draft: Draft, source: Ref) -> None:
+    """Have the manager of a communication task."""
+    folder = "manager"
+    build = _put_program(draft, folder, "manager", source)
+    draft.put(f"{folder}/run", '#!/bin/sh\nexec "${0%/*}/manager" "$@"\n')
+    draft.put(f"{folder}/build", f"#!/bin/sh\nset -e\n{build}\n")
+    draft.report.took(f"manager: {draft.tree.where(source.path)}")
+
+
+def _is_patched(draft: Draft, source: Ref) -> bool:
+    """Whether the testlib.h of a checker speaks as that system wants it: such packages bring one of their own."""
+    beside = posixpath.join(posixpath.dirname(source.path), testlib.HEADER)
+    if beside not in draft.tree.files:
+        return False
+    return _TRANSLATES in read(draft.ref(beside)) or _TRANSLATES in read(source)
+
+
+def _put_program(draft: Draft, folder: str, name: str, source: Ref) -> str:
+    """The files of a program; returns the command that makes it."""
+    suffix = posixpath.splitext(source.path)[1]
+    if suffix not in _BUILD:
+        suffix = ""
+    if not suffix:
+        head = read(source)[:4]
+        if head.startswith(_ELF):
+            draft.report.dropped(
+                f"{source.where}: is a compiled program without its source; it runs in the sandbox as it is, "
+                "where the executors have what it was linked with"
+            )
+        elif not head.startswith(_SCRIPT):
+            raise PackageError(f"{source.where}: is neither a source nor a program; expected {name}.cpp beside it")
+    draft.put(f"{folder}/{name}{suffix}", source)
+    beside = posixpath.dirname(source.path)
+    for path in draft.tree.below(beside) if beside else []:
+        if path.endswith(HEADERS) and posixpath.dirname(path) == beside:
+            draft.put(f"{folder}/{posixpath.basename(path)}", draft.ref(path))
+    return _BUILD[suffix].format(name)
+
+
+# --- graders ---------------------------------------------------------------------------------------------------------
+
+
+def put_graders(draft: Draft, folders: Sequence[str], stems: Sequence[str]) -> str:
+    """Have graders with submissions, by language; returns the stem of those that were found, or nothing.
+
+    `stems` are what a grader may be called, the likeliest first. Headers go with C and C++, `*lib.pas` with Pascal.
+    """
+    paths = [path for folder in folders for path in draft.tree.below(folder)]
+    entry = next((stem for stem in stems if any(_stem(path) == stem and _language(path) for path in paths)), "")
+    if not entry:
+        return ""
+    mains = {language: path for path in reversed(paths) if _stem(path) == entry and (language := _language(path))}
+    for language, main in sorted(mains.items()):
+        taken: dict[str, str] = {posixpath.basename(main): main}
+        for path in paths:
+            base = posixpath.basename(path)
+            header = language in {"c", "cpp"} and path.endswith(HEADERS)
+            library = language == "pascal" and base.endswith("lib.pas")
+            if (header or library) and _named(base):
+                taken.setdefault(base, path)
+        for base, path in taken.items():
+            draft.put(f"include/{language}/{base}", draft.ref(path))
+    draft.problem["languages"] = sorted(mains)
+    draft.report.took(f"graders '{entry}', compiled with submissions, in {', '.join(sorted(mains))}")
+    draft.report.dropped("submissions in other languages: there is no grader for them, so they are refused")
+    return entry
+
+
+def _stem(path: str) -> str:
+    return posixpath.splitext(posixpath.basename(path))[0]
+
+
+def _language(path: str) -> str | None:
+    return LANGUAGES.get(posixpath.splitext(path)[1])
+
+
+def _named(name: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", name) is not None
+
+
+def source_stem(name: str) -> str:
+    """What a submission's file is called beside graders: the task's name, if a file of a program can be called so."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", name) else ""
+
+
+# --- tests and subtasks ----------------------------------------------------------------------------------------------
+
+
+def write_tests(draft: Draft, task: Task, cases: Sequence[Case], subtasks: Sequence[Scored]) -> None:
+    """Tests with their subtasks: as groups of the format where it has what they need, else in judge.yaml."""
+    kinds = draft.problem.get("type", "scoring")
+    named = {case.name: case for case in cases}
+    used = [name for one in subtasks for name in one.tests]
+    if len(set(used)) == len(used) and all(one.rule in {"min", "sum"} for one in subtasks):
+        write_scored(
+            draft,
+            [
+                Group(
+                    one.name,
+                    [named[name] for name in one.tests],
+                    one.points,
+                    "min" if one.rule == "min" else "each",
+                    settings=_settings(draft),
+                )
+                for one in subtasks
+            ],
+        )
+    else:
+        _write_flat(draft, task, cases, subtasks)
+    draft.problem["type"] = kinds
+    if _settings(draft) and any(case.sample for case in cases):
+        draft.put_yaml("data/sample/test_group.yaml", _settings(draft))
+    left = sorted(named.keys() - set(used))
+    if left:
+        draft.report.dropped(f"{len(left)} tests that are in no subtask, such as {clean(left[0], 60)}")
+    rules = ", ".join(sorted({one.rule for one in subtasks}))
+    draft.report.took(f"{len(set(used))} tests in {len(subtasks)} subtasks ({rules})")
+
+
+def _settings(draft: Draft) -> dict[str, Any]:
+    """What the default validator is told: that system compares words, and a letter's case counts."""
+    own = any(path.startswith(("output_validator/", "manager/")) for path in draft.files)
+    return {} if own else {"output_validator_args": ["case_sensitive"]}
+
+
+def _write_flat(draft: Draft, task: Task, cases: Sequence[Case], subtasks: Sequence[Scored]) -> None:
+    """Tests without groups; which of them are in which subtask is said beside the format."""
+    used = {name for one in subtasks for name in one.tests}
+    kept = [case for case in cases if case.name in used]
+    plain = unique(case.name for case in kept)
+    path_of: dict[str, str] = {}
+    for case in kept:
+        folder = "sample" if case.sample else "secret"
+        path_of[case.name] = f"{folder}/{plain[case.name]}"
+        draft.put(f"data/{path_of[case.name]}.in", case.input)
+        draft.put(f"data/{path_of[case.name]}.ans", case.answer)
+    if all(case.sample for case in kept):
+        raise PackageError(f"{draft.tree.label}: all tests are samples; expected some in a subtask with points")
+    total = sum((one.points for one in subtasks), Fraction(0))
+    draft.problem.setdefault("type", "scoring")
+    settings = {"max_score": max(1, round(total)), "score_aggregation": "sum", **_settings(draft)}
+    draft.put_yaml("data/secret/test_group.yaml", settings)
+    names = unique((one.name for one in subtasks), lambda name: clean(name, 80) or "subtask")
+    task.keys["subtasks"] = [
+        {
+            "name": names[one.name],
+            "points": as_number(float(one.points)),
+            "rule": one.rule,
+            **({"threshold": as_number(one.threshold)} if one.threshold is not None else {}),
+            "tests": [path_of[name] for name in one.tests],
+        }
+        for one in subtasks
+    ]
+    draft.report.dropped(
+        "subtasks that share tests, or multiply outcomes: the format has none, so they stand in judge.yaml, which "
+        "other judges ignore"
+    )
+
+
+def put_statement(draft: Draft, path: str, language: str) -> None:
+    """Have a statement in a language, by its code."""
+    suffix = posixpath.splitext(path)[1].lower()
+    code = re.sub(r"[^A-Za-z0-9-]", "-", language).strip("-") or "en"
+    target = f"statement/problem.{code}{suffix}"
+    if target not in draft.files:
+        draft.put(target, draft.ref(path))
+        draft.report.took(f"statement ({code}): {draft.tree.where(path)}")
+
+
+def put_attachments(draft: Draft, folder: str) -> int:
+    """Have what contestants may download; returns how many files."""
+    names = unique(path.removeprefix(folder + "/").replace("/", "_") for path in draft.tree.below(folder))
+    for path in draft.tree.below(folder):
+        draft.put(f"attachments/{names[path.removeprefix(folder + '/').replace('/', '_')]}", draft.ref(path))
+    if names:
+        draft.report.took(f"{len(names)} attachments")
+    return len(names)
+
+
+def put_solutions(draft: Draft, chosen: Mapping[str, str]) -> None:
+    """Have submissions: path in the input to the folder below `submissions`."""
+    for path, folder in chosen.items():
+        base = posixpath.basename(path)
+        target = f"submissions/{folder}/{base}"
+        number = 2
+        while target in draft.files:
+            target, number = f"submissions/{folder}/{number}_{base}", number + 1
+        draft.put(target, draft.ref(path))
+    if chosen:
+        draft.report.took(f"{len(chosen)} submissions")
+
+
+def limits(draft: Draft, seconds: Any, mib: Any, where: str) -> None:
+    """Time and memory limits; what is absent stays unsaid. PackageError."""
+    for key, value, least, most in (("time_limit", seconds, 0.0, 600.0), ("memory", mib, 4.0, 65536.0)):
+        if value is None:
+            continue
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = -1.0
+        if not least <= number <= most or number == 0:
+            raise PackageError(f"{where}: {key}: '{str(value)[:40]}' is not a number from {least:g} to {most:g}")
+        draft.limits[key] = as_number(number)

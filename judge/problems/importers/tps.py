@@ -1,0 +1,293 @@
+"""Tasks of TPS, in which IOI tasks are prepared: problem.json, tests by name (`2-03.in`), subtasks with lists of tests.
+
+Read are a task's repository with its tests made (`tps gen`), and what TPS exports for the Contest Management System.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from judge.errors import PackageError
+from judge.problems import metadata
+from judge.problems.importers import ioi
+from judge.problems.importers.cases import Case, points
+from judge.problems.importers.draft import Asked, Draft, decode
+from judge.problems.tree import Tree, clean
+
+_PROBLEM = "problem.json"
+_MOST = 5000
+_DEPTH = 20
+# Memory limits are MiB in repositories, bytes in exports; nobody means a limit of 65536 MiB.
+_BYTES = 65536 * 16
+_MIB = 1024**2
+# What a verdict of solutions.json asks of a submission: its folder; nothing where no folder says the same.
+_VERDICTS = {
+    "model_solution": "accepted",
+    "correct": "accepted",
+    "incorrect": "wrong_answer",
+    "time_limit": "time_limit_exceeded",
+    "memory_limit": "run_time_error",
+    "runtime_error": "run_time_error",
+    "time_limit_and_runtime_error": "brute_force",
+    "failed": "rejected",
+    "partially_correct": "",
+}
+
+
+def matches(tree: Tree) -> bool:
+    """Whether there is a problem.json, and what goes with it there."""
+    folders = ("tests/", "subtasks/", "gen/", "grader/", "graders/", "checker/", "solution/")
+    return _PROBLEM in tree.files and (
+        "subtasks.json" in tree.files or any(path.startswith(folders) for path in tree.files)
+    )
+
+
+def convert(tree: Tree, asked: Asked) -> Draft:
+    """A package of the task; PackageError."""
+    return _Conversion(tree, asked).convert()
+
+
+def parse(data: bytes, where: str) -> dict[str, Any]:
+    """A JSON file of a task; PackageError."""
+    text = decode(data)
+    depth = found = 0
+    for char in text:
+        depth += (char in "[{") - (char in "]}")
+        found = max(found, depth)
+    try:
+        value = json.loads(text) if found <= _DEPTH else None
+    except (ValueError, RecursionError) as exc:
+        raise PackageError(f"{where}: is no JSON: {clean(str(exc))}") from None
+    if not isinstance(value, dict):
+        raise PackageError(f"{where}: expected a JSON object, nested at most {_DEPTH} deep")
+    return value
+
+
+class _Conversion:
+    def __init__(self, tree: Tree, asked: Asked) -> None:
+        self._tree = tree
+        self._draft = Draft(tree, "tps")
+        if _PROBLEM not in tree.files:
+            raise PackageError(f"{tree.label}: has no {_PROBLEM}; expected a task of TPS")
+        self._where = tree.where(_PROBLEM)
+        self._conf: Mapping[str, Any] = self._json(_PROBLEM)
+        if asked.memory is not None:
+            self._draft.limits["memory"] = asked.memory
+        self._task = ioi.Task()
+
+    def _json(self, path: str) -> dict[str, Any]:
+        return parse(self._tree.read(path, 4 * metadata.YAML_BYTES), self._tree.where(path))
+
+    def _get(self, *names: str) -> Any:
+        return next((self._conf[name] for name in names if self._conf.get(name) is not None), None)
+
+    def convert(self) -> Draft:
+        """All of it."""
+        draft = self._draft
+        # In an export `code` is the short name and `name` the title; in a repository they are `name` and `title`.
+        code = clean(str(self._get("code", "name") or draft.tree.label.rpartition("/")[2]), 60)
+        draft.name = code
+        draft.problem["name"] = clean(str(self._get("title", "name") or code))
+        memory = self._get("memory_limit")
+        if isinstance(memory, int | float) and memory >= _BYTES:
+            memory = memory / _MIB
+        ioi.limits(draft, self._get("time_limit"), memory, self._where)
+        self._programs(code)
+        self._tests()
+        self._statements()
+        for folder in ("attachments", "public"):
+            if self._tree.below(folder):
+                ioi.put_attachments(draft, folder)
+                break
+        self._solutions()
+        self._task.put(draft)
+        for folder in ("gen", "validator", "scripts"):
+            if self._tree.below(folder):
+                draft.report.dropped(f"{folder}/: tests are taken as they were made")
+        return draft
+
+    # --- programs -----------------------------------------------------------------------------------------------------
+
+    def _kind(self) -> str:
+        said = str(self._get("task_type", "type") or "Batch")
+        for kind in ("Batch", "Communication", "TwoSteps", "OutputOnly"):
+            if re.sub(r"[^a-z]", "", said.lower()) == kind.lower():
+                return kind
+        known = "Batch, Communication, TwoSteps, OutputOnly"
+        raise PackageError(f"{self._where}: type: '{clean(said, 40)}' is not one of {known}")
+
+    def _parameter(self, kind: str, name: str, position: int) -> Any:
+        """A parameter of the task's type, which are a list, or a mapping with long names; None when it is not said."""
+        raw = self._get("task_type_parameters", "task_type_params", "type_params")
+        if isinstance(raw, str) and raw.strip():
+            raw = parse(f'{{"x": {raw}}}'.encode(), f"{self._where}: type_params")["x"]
+        if isinstance(raw, list):
+            return raw[position] if len(raw) > position else None
+        if isinstance(raw, dict):
+            return raw.get(f"task_type_parameters_{kind}_{name}", raw.get(name))
+        return None
+
+    def _programs(self, code: str) -> None:
+        draft, keys, kind = self._draft, self._task.keys, self._kind()
+        stems = {"Batch": ("grader",), "Communication": ("stub", "grader"), "TwoSteps": ("manager", "grader")}
+        entry = ioi.put_graders(draft, ("graders", "grader"), stems[kind]) if kind in stems else ""
+        stem = ioi.source_stem(code)
+        if entry:
+            keys.update({"source": stem, "entry": entry} if stem else {"entry": entry})
+        if kind == "Communication":
+            self._communication()
+        elif kind == "TwoSteps":
+            keys["kind"] = "two-steps"
+        elif kind == "OutputOnly":
+            draft.problem["type"] = ["scoring", "submit-answer"]
+            draft.limits.setdefault("time_limit", 1)
+        else:
+            self._files()
+        checker = ioi.find_program(draft, ("checker",), ("checker",))
+        if checker is not None and kind != "Communication":
+            ioi.put_checker(draft, checker)
+
+    def _files(self) -> None:
+        said = self._parameter("Batch", "io", 1)
+        names = said if isinstance(said, list) and len(said) == 2 else [None, None]
+        for position, (key, long) in enumerate((("input_file", "io_0_inputfile"), ("output_file", "io_1_outputfile"))):
+            name = str(names[position] or (self._parameter("Batch", long, 99)) or "")
+            if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}", name):
+                raise PackageError(f"{self._where}: {key}: '{clean(name, 40)}' is not the name of a file")
+            if name:
+                self._task.keys[key] = name
+
+    def _communication(self) -> None:
+        folders = ("graders", "grader", "manager", "grader/manager", "grader/cpp", "graders/cpp")
+        manager = ioi.find_program(self._draft, folders, ("manager",))
+        if manager is None:
+            raise PackageError(f"{self._tree.label}: is a communication task without a manager; expected manager.cpp")
+        ioi.put_manager(self._draft, manager)
+        count = self._parameter("Communication", "num_processes", 0) or self._get("num_processes") or 1
+        count = int(count) if str(count).isdecimal() and len(str(count)) < 4 else 0
+        if not 1 <= count <= 32:
+            raise PackageError(f"{self._where}: num_processes: must be from 1 to 32")
+        way = str(self._parameter("Communication", "user_io", 2) or "std_io")
+        if way not in {"fifo_io", "std_io"}:
+            raise PackageError(f"{self._where}: user_io: '{clean(way, 40)}' is neither fifo_io nor std_io")
+        self._task.keys.update({"kind": "communication", "processes": count, "io": way.removesuffix("_io")})
+
+    # --- tests --------------------------------------------------------------------------------------------------------
+
+    def _tests(self) -> None:
+        tree = self._tree
+        names = sorted(path[6:-3] for path in tree.files if re.fullmatch(r"tests/[^/]+\.in", path))
+        if not names:
+            raise PackageError(f"{tree.label}: has no tests/NAME.in; make the tests first (tps gen)")
+        if len(names) > _MOST:
+            raise PackageError(f"{tree.label}/tests: has more than {_MOST} tests; join some")
+        subtasks = self._subtasks(names)
+        first = subtasks[0]
+        shown = set() if first.points or len(subtasks) == 1 else set(first.tests)
+        # A sample that counts elsewhere as well is still a sample: everybody has it.
+        cases = [self._case(name, sample=name in shown) for name in names]
+        ioi.write_tests(self._draft, self._task, cases, [one for one in subtasks if one.tests])
+
+    def _case(self, name: str, *, sample: bool) -> Case:
+        answer = next(
+            (f"tests/{name}{end}" for end in (".out", ".ans") if f"tests/{name}{end}" in self._tree.files), ""
+        )
+        if not answer and self._kind() in {"Communication", "OutputOnly"}:
+            return Case(name, self._draft.ref(f"tests/{name}.in"), b"", sample)
+        return Case(name, self._draft.ref(f"tests/{name}.in"), self._draft.ref(answer or f"tests/{name}.out"), sample)
+
+    def _subtasks(self, names: Sequence[str]) -> list[ioi.Scored]:
+        """From an export's subtasks/, or from subtasks.json with tests/mapping or the tests' names."""
+        files = [path for path in self._tree.below("subtasks") if path.endswith(".json")]
+        known = frozenset(names)
+        if files:
+            found = []
+            for path in files:
+                said, where = self._json(path), self._tree.where(path)
+                tests = said.get("testcases")
+                if not isinstance(tests, list) or not all(isinstance(name, str) for name in tests):
+                    raise PackageError(f"{where}: testcases: expected a list of tests' names")
+                lacking = [name for name in tests if name not in known]
+                if lacking:
+                    raise PackageError(f"{where}: testcases: there is no tests/{clean(lacking[0], 60)}.in")
+                title = posixpath.basename(path)[:-5]
+                found.append(ioi.Scored(title, points(said.get("score"), where), list(dict.fromkeys(tests))))
+            return found
+        if "subtasks.json" not in self._tree.files:
+            return [ioi.Scored("all", Fraction(100), list(names), "sum")]
+        return self._of_one_file(names, known)
+
+    def _of_one_file(self, names: Sequence[str], known: frozenset[str]) -> list[ioi.Scored]:
+        where = self._tree.where("subtasks.json")
+        said = self._json("subtasks.json").get("subtasks")
+        if not isinstance(said, dict) or not said or not all(isinstance(one, dict) for one in said.values()):
+            raise PackageError(f"{where}: subtasks: expected an object with a subtask under each name")
+        order = sorted(said, key=lambda name: (_index(said[name]), name))
+        mapping = self._mapping(known)
+        found = []
+        for name in order:
+            tests = mapping.get(name, [])
+            if not mapping:
+                prefix = re.compile(rf"{_index(said[name])}-")
+                tests = [test for test in names if prefix.match(test)]
+            if not tests:
+                self._draft.report.dropped(f"subtask {clean(name, 60)}: it has no tests")
+            found.append(ioi.Scored(name, points(said[name].get("score", 0), f"{where}: {clean(name, 40)}"), tests))
+        if not any(one.tests for one in found):
+            raise PackageError(f"{where}: no test belongs to any subtask; tests/mapping says which do")
+        return found
+
+    def _mapping(self, known: frozenset[str]) -> dict[str, list[str]]:
+        """Which tests each subtask has, by tests/mapping: lines `SUBTASK TEST`."""
+        if "tests/mapping" not in self._tree.files:
+            return {}
+        found: dict[str, dict[str, None]] = {}
+        text = decode(self._tree.read("tests/mapping", 16 * metadata.YAML_BYTES))
+        for number, line in enumerate(text.splitlines(), 1):
+            words = line.split()
+            if not words:
+                continue
+            if len(words) != 2 or words[1] not in known:
+                msg = "expected the names of a subtask and of a test in tests/"
+                raise PackageError(f"{self._tree.where('tests/mapping')}:{number}: {msg}")
+            found.setdefault(words[0], {})[words[1]] = None
+        return {name: list(tests) for name, tests in found.items()}
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def _statements(self) -> None:
+        for folder in ("statements", "statement"):
+            for path in self._tree.below(folder):
+                if re.fullmatch(rf"{folder}/[A-Za-z_-]{{2,12}}\.pdf", path):
+                    ioi.put_statement(self._draft, path, posixpath.basename(path)[:-4].replace("_", "-"))
+        if not any(path.startswith("statement/") for path in self._draft.files):
+            self._draft.report.dropped("a statement: there is no statements/LANGUAGE.pdf")
+
+    def _solutions(self) -> None:
+        if "solutions.json" not in self._tree.files:
+            if self._tree.below("solution"):
+                self._draft.report.dropped("solution/: there is no solutions.json that says what each should do")
+            return
+        chosen: dict[str, str] = {}
+        for name, about in self._json("solutions.json").items():
+            path = f"solution/{name}"
+            verdict = str(about.get("verdict")) if isinstance(about, dict) else ""
+            folder = _VERDICTS.get(verdict, "")
+            other = about.get("except") if isinstance(about, dict) else None
+            if isinstance(other, dict) and any(one != "correct" for one in other.values()):
+                folder = "rejected" if folder != "accepted" else ""
+            if path in self._tree.files and folder:
+                chosen[path] = folder
+            else:
+                self._draft.report.dropped(f"solution {clean(name, 60)}: '{clean(verdict, 40)}' for all of its tests")
+        ioi.put_solutions(self._draft, chosen)
+
+
+def _index(subtask: Mapping[str, Any]) -> int:
+    index = subtask.get("index", 0)
+    return index if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < 10_000 else 0

@@ -1,0 +1,436 @@
+"""Tasks in the Italian format and of TPS: the shapes that are found in public, and one sentence for each fault."""
+
+from __future__ import annotations
+
+import json
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.errors import PackageError
+from judge.model.problem import ProblemType
+from judge.problems.importers import cms, tps
+from judge.problems.package import Package, read_package
+from tests.support.packages import Files, write
+
+CPP = "int main() {}\n"
+# Eight of con_test's tasks, a contest that its developers try their system with, look like these.
+PLAIN: dict[str, bytes | str] = {
+    "task.yaml": "name: sums\ntitle: Sums of numbers\ntime_limit: 1.5\nmemory_limit: 128\nn_input: 3\n"
+    'token_mode: disabled\nmax_submission_number: 50\npublic_testcases: 0, 1\ninfile: ""\noutfile: ""\n',
+    **{f"input/input{number}.txt": f"{number}\n" for number in range(3)},
+    **{f"output/output{number}.txt": f"{number}\n" for number in range(3)},
+    "sol/solution.cpp": CPP,
+    "sol/soluzione.py": "print(input())\n",
+    "sol/slow.cpp": CPP,
+    "statement/statement.pdf": b"%PDF-1.4",
+    "att/sums.cpp": CPP,
+}
+GEN = """# N  M
+#ST: 0
+#COPY: gen/example.txt
+
+# Subtask 1
+# ST: 40
+1 2 3
+#ST: 60
+4 5 6 # the largest
+"""
+
+
+def load(tmp_path, files: Files, name: str = "sums") -> Package:
+    return read_package(write(tmp_path / name, files))
+
+
+def with_(base: Files, changes: dict[str, bytes | str | None]) -> dict[str, bytes | str]:
+    return {name: text for name, text in {**base, **changes}.items() if text is not None}
+
+
+def yaml(extra: str, base: Files = PLAIN) -> dict[str, bytes | str]:
+    return with_(base, {"task.yaml": str(base["task.yaml"]) + extra})
+
+
+def one_sentence(call) -> None:
+    """It works, or is refused in one sentence."""
+    said = ""
+    try:
+        call()
+    except PackageError as exc:
+        said = str(exc)
+    assert "\n" not in said
+
+
+def text(package: Package, path: str) -> str:
+    """A file of the package that was made, by the index of all its files."""
+    assert package.manifest.package is not None
+    files = json.loads(package.read(package.manifest.package))["files"]
+    return package.read(files[path]).decode()
+
+
+def paths(package: Package) -> set[str]:
+    assert package.manifest.package is not None
+    return set(json.loads(package.read(package.manifest.package))["files"])
+
+
+def test_a_batch_task(tmp_path):
+    with load(tmp_path, PLAIN) as package:
+        manifest = package.manifest
+        assert (manifest.name, manifest.title) == ("sums", "Sums of numbers")
+        assert (manifest.limits.cpu, manifest.limits.memory) == (1.5, 128 * 1024**2)
+        assert ProblemType.SCORING in manifest.type
+        assert [test.name.rpartition("/")[2] for test in manifest.tests] == ["000", "001", "002"]
+        assert manifest.task is None
+        assert not manifest.validators
+        assert manifest.validator_flags == ["case_sensitive"]
+        assert sum(group.max_score or 0 for group in manifest.groups if group.name != "secret") == pytest.approx(100, 1)
+        assert {"statement/problem.it.pdf", "attachments/sums.cpp"} <= paths(package)
+        assert {path for path in paths(package) if path.startswith("submissions/")} == {
+            "submissions/accepted/solution.cpp",
+            "submissions/accepted/soluzione.py",
+        }
+        notes = "\n".join(package.notes)
+        assert "token_mode" in notes and "public_testcases" in notes and "1 files in sol/" in notes
+
+
+def test_old_names_and_places(tmp_path):
+    old = "nome_breve: somma\nnome: Somma\ntimeout: 2\nmemlimit: 64\nn_input: 3\nrisultati: '0'\n"
+    files = with_(PLAIN, {"task.yaml": old, "statement/statement.pdf": None, "testo/testo.pdf": b"%PDF"})
+    files |= {"cor/correttore.cpp": CPP, "cor/correttore": b"\x7fELF"}
+    files["sol/solution.cpp"] = '#include <cstdio>\nint main() { freopen("input.txt", "r", stdin); }\n'
+    with load(tmp_path, files) as package:
+        manifest = package.manifest
+        assert (manifest.name, manifest.title, manifest.limits.cpu) == ("somma", "Somma", 2)
+        assert manifest.task is not None
+        assert (manifest.task.input_file, manifest.task.output_file) == ("input.txt", "")
+        assert "checker.cpp" in manifest.validators[0].files
+        assert "c++ -std=gnu++17" in text(package, "output_validator/build")
+
+
+def test_json_in_place_of_yaml(tmp_path):
+    said = json.dumps({"name": "sums", "title": "S", "time_limit": 1, "memory_limit": 64, "n_input": 3, "infile": ""})
+    with load(tmp_path, with_(PLAIN, {"task.yaml": None, "task.json": said})) as package:
+        assert package.manifest.title == "S"
+
+
+def test_gen_makes_subtasks(tmp_path):
+    with load(tmp_path, with_(PLAIN, {"gen/GEN": GEN})) as package:
+        manifest = package.manifest
+        groups = {group.name: (group.max_score, group.aggregation) for group in manifest.groups}
+        assert [value for name, value in groups.items() if name != "secret"] == [(40, "min"), (60, "min")]
+        assert [test.sample for test in manifest.tests] == [True, False, False]
+
+
+@pytest.mark.parametrize("parameters", ["[[40, 1], [60, 2]]", "[[40, '000', small], [60, '00[12]$']]",
+                                        "[{max_score: 40, testcases: 1}, {max_score: 60, testcases: 2}]"])  # fmt: skip
+def test_groups_by_number_and_by_expression(tmp_path, parameters):
+    with load(tmp_path, yaml(f"score_type: GroupMin\nscore_type_parameters: {parameters}\n")) as package:
+        groups = [group for group in package.manifest.groups if group.name != "secret"]
+        assert [(group.max_score, group.aggregation) for group in groups] == [(40, "min"), (60, "min")]
+        assert package.manifest.task is None
+
+
+def test_groups_that_share_tests_or_multiply_stand_in_judge_yaml(tmp_path):
+    parameters = "score_type: GroupMul\nscore_type_parameters: [[40, '00[01]'], [60, '.*', everything]]\n"
+    with load(tmp_path / "1", yaml(parameters)) as package:
+        task = package.manifest.task
+        assert task is not None
+        assert [(one.name, one.points, one.rule, one.tests) for one in task.subtasks] == [
+            ("subtask 0", 40, "mul", ["secret/000", "secret/001"]),
+            ("everything", 60, "mul", ["secret/000", "secret/001", "secret/002"]),
+        ]
+    parameters = "score_type: GroupThreshold\nscore_type_parameters: [[100, 3, 7.5]]\n"
+    with load(tmp_path / "2", yaml(parameters)) as package:
+        task = package.manifest.task
+        assert task is not None
+        assert (task.subtasks[0].rule, task.subtasks[0].threshold) == ("threshold", 7.5)
+
+
+def test_sum_with_points_of_one_test(tmp_path):
+    with load(tmp_path, yaml("score_type: Sum\nscore_type_parameters: 5\n")) as package:
+        assert [group.max_score for group in package.manifest.groups if group.name != "secret"] == [15]
+
+
+def test_graders_go_with_submissions(tmp_path):
+    graders = {"sol/grader.cpp": CPP, "sol/grader.c": CPP, "sol/grader.java": "class grader {}", "sol/grader.pas": "x",
+               "sol/sumslib.pas": "unit sumslib;", "sol/sums.h": "", "sol/grader.py": "import sums\n"}  # fmt: skip
+    with load(tmp_path, with_(PLAIN, graders)) as package:
+        manifest = package.manifest
+        assert manifest.task is not None
+        assert (manifest.task.entry, manifest.task.source) == ("grader", "sums")
+        assert {name: sorted(files) for name, files in manifest.include.items()} == {
+            "c": ["grader.c", "sums.h"],
+            "cpp": ["grader.cpp", "sums.h"],
+            "java": ["grader.java"],
+            "pascal": ["grader.pas", "sumslib.pas"],
+            "python3": ["grader.py"],
+        }
+        assert sorted(manifest.languages) == ["c", "cpp", "java", "pascal", "python3"]
+
+
+@pytest.mark.parametrize("place", ["check/manager.cpp", "cor/manager.cpp"])
+def test_communication(tmp_path, place):
+    changes = {place: CPP, "sol/stub.cpp": CPP, "sol/sums.h": "", **{f"output/output{n}.txt": None for n in range(3)}}
+    files = with_(yaml("num_processes: 2\nuser_io: std_io\n"), changes)
+    with load(tmp_path, files) as package:
+        task = package.manifest.task
+        assert task is not None and task.manager is not None
+        assert (task.kind, task.processes, task.io, task.entry) == ("communication", 2, "std", "stub")
+        assert "manager.cpp" in task.manager.files
+    with load(tmp_path / "fifo", with_(PLAIN, {place: CPP})) as package:
+        task = package.manifest.task
+        assert task is not None and (task.processes, task.io, task.entry) == (1, "fifo", "")
+
+
+def test_two_steps_and_output_only(tmp_path):
+    files = with_(yaml("task_type: TwoSteps\n"), {"sol/manager.cpp": CPP, "sol/manager.h": "", "sol/encoder.h": ""})
+    with load(tmp_path / "1", files) as package:
+        task = package.manifest.task
+        assert task is not None and (task.kind, task.processes, task.entry) == ("two-steps", 2, "manager")
+    draft = cms.convert(_tree(tmp_path / "2", yaml("output_only: true\n")), _asked())
+    assert "submit-answer" in draft.problem["type"]
+
+
+def _tree(path, files):
+    from judge.problems.tree import open_tree
+
+    return open_tree(write(path, files))
+
+
+def _asked():
+    from judge.problems.importers.draft import Asked
+
+    return Asked()
+
+
+@pytest.mark.parametrize(
+    ("checker", "wanted"),
+    [
+        ({"check/checker.cpp": CPP, "check/lib.h": ""}, "c++ -std=gnu++17 -O2 -w -o checker checker.cpp"),
+        ({"check/checker.py": "print(1)\n"}, "python3"),
+        ({"check/checker": "#!/usr/bin/env python3\nprint(1)\n"}, "chmod 755 checker"),
+        ({"check/checker": b"\x7fELF"}, "chmod 755 checker"),
+    ],
+)
+def test_checkers_of_all_kinds(tmp_path, checker, wanted):
+    with load(tmp_path, with_(PLAIN, checker)) as package:
+        assert package.manifest.validators[0].main == "build" or package.manifest.validators[0].language is None
+        assert wanted in text(package, "output_validator/build")
+        assert ("without its source" in "\n".join(package.notes)) == (checker.get("check/checker") == b"\x7fELF")
+
+
+def test_testlib_is_asked_in_the_way_that_its_header_speaks(tmp_path):
+    source = '#include "testlib.h"\nint main(int c, char **v) { registerTestlibCmd(c, v); }\n'
+    patched = with_(PLAIN, {"check/checker.cpp": source, "check/testlib.h": 'fprintf(stderr, "translate:success");'})
+    with load(tmp_path / "1", patched) as package:
+        assert "translate:success" in text(package, "output_validator/run")
+    plain = with_(PLAIN, {"check/checker.cpp": source, "check/testlib.h": "/* the usual one */"})
+    with load(tmp_path / "2", plain) as package:
+        assert "output_validator/wrapper.c" in paths(package)
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (with_(PLAIN, {"gen/GEN": "1\n2\n"}), "n_input: is 3, but gen/GEN has 2 tests"),
+        (with_(PLAIN, {"gen/GEN": "1\n#ST: 5\n2\n"}), "gen/GEN:2: the first subtask begins after some tests"),
+        (with_(PLAIN, {"gen/GEN": "#ST: x\n2\n"}), "gen/GEN:1: ' x' is not a number of points"),
+        (with_(PLAIN, {"gen/GEN": "1 #ST: 5\n"}), "gen/GEN:1: has a test and begins a subtask"),
+        (with_(PLAIN, {"output/output1.txt": None}), "output/output1.txt: is named by the package, but is not in it"),
+        (with_(PLAIN, {"input/input1.txt": None}), "input/input1.txt: is named by the package"),
+        (
+            with_(PLAIN, {f"input/input{n}.txt": None for n in range(3)}),
+            "has no input/input0.txt; tests that generators",
+        ),
+        (yaml("score_type: Odd\nscore_type_parameters: 1\n"), "score_type: 'Odd' is not known here"),
+        (yaml("score_type: GroupMin\nscore_type_parameters: [[1, 9]]\n"), "name 9 tests or more; there are 3"),
+        (yaml("score_type: GroupMin\nscore_type_parameters: [[1, 'x']]\n"), "no test's name matches 'x'"),
+        (yaml("score_type: GroupMin\nscore_type_parameters: [[1, '(a+)+']]\n"), "is too complicated"),
+        (yaml("score_type: GroupMin\nscore_type_parameters: [[1, '[']]\n"), "is no regular expression"),
+        (yaml("score_type: GroupMin\nscore_type_parameters: [[1]]\n"), "expected [points, tests]"),
+        (
+            yaml("score_type: GroupThreshold\nscore_type_parameters: [[1, 3]]\n"),
+            "GroupThreshold needs a number above 0",
+        ),
+        (yaml("task_type: Odd\n"), "task_type: 'Odd' is not one of"),
+        (yaml("task_type: Communication\n"), "is a communication task without a manager"),
+        (with_(yaml("num_processes: 0\n"), {"check/manager.cpp": CPP}), None),
+        (with_(yaml("num_processes: 99\n"), {"check/manager.cpp": CPP}), "num_processes: must be from 1 to 32"),
+        (with_(yaml("user_io: odd\n"), {"check/manager.cpp": CPP}), "user_io: 'odd' is neither"),
+        (with_(PLAIN, {"check/checker": "what?"}), "is neither a source nor a program"),
+        (with_(PLAIN, {"task.yaml": "name: sums\ntime_limit: x\nn_input: 3\n"}), "time_limit: 'x' is not a number"),
+        (with_(PLAIN, {"task.yaml": "name: [x\n"}), "task.yaml"),
+        (with_(PLAIN, {"task.yaml": "name: sums\nn_input: many\n"}), "n_input: 'many' is not a number of tests"),
+    ],
+)
+def test_faults_have_one_sentence(tmp_path, files, sentence):
+    if sentence is None:
+        load(tmp_path, files).close()
+        return
+    with pytest.raises(PackageError) as fault:
+        load(tmp_path, files)
+    assert sentence in str(fault.value)
+    assert "\n" not in str(fault.value)
+
+
+@given(st.lists(st.sampled_from(["#ST: 10", "#ST:0", "#COPY: a/b", "1 2 3", "4 # x", "# text", ""]), max_size=30))
+def test_gen_counts_every_test_once(lines):
+    try:
+        found = cms.read_gen("\n".join(lines), "GEN")
+    except PackageError:
+        return
+    tests = [line for line in lines if line.startswith("#COPY") or (line and not line.startswith("#"))]
+    assert found.tests == len(tests)
+    if found.subtasks:
+        assert sum(count for _, count in found.subtasks) == found.tests
+
+
+@given(st.text(alphabet=string.printable, max_size=200))
+def test_any_gen_is_read_or_refused(said):
+    one_sentence(lambda: cms.read_gen(said, "GEN"))
+
+
+@given(st.text(alphabet="01.*+?|()[]{}\\d,-^$ab", max_size=30))
+def test_any_expression_is_matched_or_refused_at_once(pattern):
+    one_sentence(lambda: cms.score_groups("GroupMin", [[1, pattern]], ["0" * 40, "a" * 40, "ab" * 20], "x"))
+
+
+# --- TPS -------------------------------------------------------------------------------------------------------------
+
+TESTS = ("0-01", "1-01", "1-02", "2-01")
+EXPORT: dict[str, bytes | str] = {
+    "problem.json": json.dumps(
+        {"protocol_version": 1, "code": "mountains", "name": "Mountains", "time_limit": 2.0, "score_precision": 2,
+         "memory_limit": 2147483648, "task_type": "Batch", "task_type_params": "{}"}
+    ),
+    "checker/checker.cpp": CPP,
+    "checker/testlib.h": "",
+    "graders/grader.cpp": CPP,
+    "graders/grader.java": "class grader {}",
+    "graders/mountains.h": "",
+    "attachments/mountains.zip": b"PK",
+    "statements/en_US.pdf": b"%PDF",
+    "subtasks/00-samples.json": json.dumps({"score": 0, "testcases": ["0-01"]}),
+    "subtasks/01-small.json": json.dumps({"score": 30, "testcases": ["1-01", "1-02", "0-01"]}),
+    "subtasks/02-full.json": json.dumps({"score": 70, "testcases": list(TESTS)}),
+    **{f"tests/{name}.in": f"{name}\n" for name in TESTS},
+    **{f"tests/{name}.out": f"{name}\n" for name in TESTS},
+}  # fmt: skip
+REPOSITORY: dict[str, bytes | str] = {
+    "problem.json": json.dumps(
+        {"name": "mountains", "title": "Mountains", "type": "Batch", "time_limit": 2, "memory_limit": 256,
+         "has_grader": True, "grader_name": "grader"}
+    ),
+    "subtasks.json": json.dumps(
+        {"global_validators": ["validator.cpp"], "subtasks": {
+            "full": {"index": 2, "score": 70, "validators": []},
+            "samples": {"index": 0, "score": 0, "validators": []},
+            "2^n": {"index": 1, "score": 30, "validators": ["sub1.cpp"]}}}
+    ),
+    "solutions.json": json.dumps(
+        {"a.cpp": {"verdict": "model_solution"}, "b.cpp": {"verdict": "correct"}, "c.py": {"verdict": "time_limit"},
+         "d.cpp": {"verdict": "incorrect", "except": {"samples": "correct", "2^n": "time_limit"}},
+         "e.cpp": {"verdict": "partially_correct"}, "gone.cpp": {"verdict": "correct"}}
+    ),
+    **{f"solution/{name}": CPP for name in ("a.cpp", "b.cpp", "c.py", "d.cpp", "e.cpp")},
+    "grader/cpp/grader.cpp": CPP,
+    "grader/cpp/mountains.h": "",
+    "grader/java/grader.java": "class grader {}",
+    "gen/data": "@subtask samples\n",
+    "validator/validator.cpp": CPP,
+    **{f"tests/{name}.in": f"{name}\n" for name in TESTS},
+    **{f"tests/{name}.out": f"{name}\n" for name in TESTS},
+}  # fmt: skip
+
+
+def json_plus(base: Files, **changes) -> dict[str, bytes | str]:
+    said = {**json.loads(base["problem.json"]), **changes}
+    return with_(base, {"problem.json": json.dumps(said)})
+
+
+def test_an_export_of_tps(tmp_path):
+    with load(tmp_path, EXPORT) as package:
+        manifest = package.manifest
+        assert (manifest.name, manifest.title) == ("mountains", "Mountains")
+        assert manifest.limits.memory == 2 * 1024**3
+        assert manifest.task is not None
+        assert manifest.task.entry == "grader"
+        assert sorted(manifest.include["cpp"]) == ["grader.cpp", "mountains.h"]
+        assert [(one.points, one.rule, one.tests) for one in manifest.task.subtasks] == [
+            (0, "min", ["sample/0-01"]),
+            (30, "min", ["sample/0-01", "secret/1-01", "secret/1-02"]),
+            (70, "min", ["sample/0-01", "secret/1-01", "secret/1-02", "secret/2-01"]),
+        ]
+        assert "statement/problem.en-US.pdf" in paths(package)
+
+
+def test_a_repository_of_tps(tmp_path):
+    with load(tmp_path, REPOSITORY) as package:
+        manifest = package.manifest
+        assert (manifest.name, manifest.limits.memory) == ("mountains", 256 * 1024**2)
+        groups = [(group.max_score, group.aggregation) for group in manifest.groups if group.name != "secret"]
+        assert groups == [(30, "min"), (70, "min")]
+        assert [test.sample for test in manifest.tests] == [True, False, False, False]
+        assert {path for path in paths(package) if path.startswith("submissions/")} == {
+            "submissions/accepted/a.cpp",
+            "submissions/accepted/b.cpp",
+            "submissions/time_limit_exceeded/c.py",
+            "submissions/rejected/d.cpp",
+        }
+    mapping = "samples 0-01\n2^n 1-01\n2^n 0-01\nfull 2-01\nfull 1-01\n"
+    with load(tmp_path / "mapped", with_(REPOSITORY, {"tests/mapping": mapping})) as package:
+        task = package.manifest.task
+        assert task is not None
+        assert [one.tests for one in task.subtasks] == [
+            ["sample/0-01"],
+            ["sample/0-01", "secret/1-01"],
+            ["secret/1-01", "secret/2-01"],
+        ]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"task_type_params": json.dumps({"task_type_parameters_Communication_num_processes": 2})},
+        {"task_type_params": json.dumps([2, "stub", "std_io"])},
+        {"task_type_params": None, "type_params": [2]},
+        {"task_type_parameters": {"num_processes": 2}},
+    ],
+)
+def test_communication_of_tps(tmp_path, parameters):
+    files = with_(json_plus(EXPORT, task_type="communication", **parameters), {"graders/manager.cpp": CPP})
+    files |= {"graders/stub.cpp": CPP}
+    with load(tmp_path, files) as package:
+        task = package.manifest.task
+        assert task is not None and task.manager is not None
+        assert (task.processes, task.io, task.entry) == (2, "std", "stub")
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (with_(EXPORT, {f"tests/{name}.in": None for name in TESTS}), "has no tests/NAME.in; make the tests first"),
+        (with_(EXPORT, {"tests/1-01.out": None}), "tests/1-01.out: is named by the package"),
+        (with_(EXPORT, {"problem.json": "{"}), "problem.json: is no JSON"),
+        (with_(EXPORT, {"problem.json": "[]"}), "problem.json: expected a JSON object"),
+        (with_(EXPORT, {"problem.json": "[" * 5000}), "problem.json: expected a JSON object"),
+        (json_plus(EXPORT, task_type="Notice"), "type: 'Notice' is not one of"),
+        (json_plus(EXPORT, task_type="Communication"), "is a communication task without a manager"),
+        (json_plus(EXPORT, time_limit="fast"), "time_limit: 'fast' is not a number"),
+        (with_(EXPORT, {"subtasks/01-small.json": '{"score": 3, "testcases": ["9-99"]}'}), "there is no tests/9-99.in"),
+        (with_(EXPORT, {"subtasks/01-small.json": '{"score": "x", "testcases": []}'}), "is not a number of points"),
+        (with_(REPOSITORY, {"tests/mapping": "full 7-77\n"}), "tests/mapping:1: expected the names of a subtask"),
+        (with_(REPOSITORY, {"subtasks.json": '{"subtasks": []}'}), "subtasks.json: subtasks: expected an object"),
+    ],
+)
+def test_faults_of_tps_have_one_sentence(tmp_path, files, sentence):
+    with pytest.raises(PackageError) as fault:
+        load(tmp_path, files)
+    assert sentence in str(fault.value)
+    assert "\n" not in str(fault.value)
+
+
+@given(st.binary(max_size=300))
+def test_any_json_is_read_or_refused(data):
+    one_sentence(lambda: tps.parse(data, "x"))
