@@ -22,7 +22,9 @@ from judge.gateway.front.gate import cookie_name
 from judge.gateway.notes import Notes
 from judge.gateway.pages import people as pages
 from judge.gateway.pages import views
+from judge.gateway.policy import HEADERS
 from judge.gateway.sessions import LiveSessions
+from judge.gateway.statements.shown import Shown
 from judge.gateway.submit import size
 from judge.rpc.session import LIFETIME
 
@@ -34,18 +36,6 @@ SECONDS = Histogram("judge_gateway_request_seconds", "Time to answer an HTTP req
 _FORM = 1024**2  # the parser's own buffer counts as well
 _PLAIN_FORM, _FIELDS = "application/x-www-form-urlencoded", 1000
 _SESSION = datetime.timedelta(seconds=LIFETIME)
-_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-}
 
 
 def create_app(config: GatewayConfig) -> Flask:
@@ -69,7 +59,7 @@ def create_app(config: GatewayConfig) -> Flask:
         SEND_FILE_MAX_AGE_DEFAULT=86400,
     )
     tokens, cluster = Tokens(config.tokens), Cluster(config)
-    services = routes.Services(config, tokens, cluster, LiveSessions(tokens, cluster), Notes(cluster))
+    services = routes.Services(config, tokens, cluster, LiveSessions(tokens, cluster), Notes(cluster), Shown(cluster))
     app.extensions["judge"] = services
     routes.register(app, services, api.ROUTES)
     pages.register(app, services)
@@ -90,11 +80,11 @@ def _begin() -> None:
 
 
 def _finish(response: Response) -> Response:
-    for name, value in _HEADERS.items():
+    for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers[trace.HEADER] = trace.current()
     if request.endpoint != "static":
-        response.headers["Cache-Control"] = "no-store"
+        response.headers.setdefault("Cache-Control", "no-store")
     route = request.endpoint or "unknown"
     REQUESTS.labels(route, response.status_code).inc()
     if "wait" not in request.args:

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from judge.allowance import TOTAL_TIME
 from judge.model import messages as m
 from judge.model.overview import ExecutorState, StatusReply
+from judge.model.problem import LimitOrigin
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -42,6 +43,7 @@ SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
     m.Attempt: _fields("attempt executor rejudging"),
     ExecutorState: _fields("name alive drain drain_reason executing vacant reported"),
     m.ExecutorInfo: _fields("slots languages version weak_sandbox"),
+    LimitOrigin: _fields("how slowest_cpu multiplier resolution"),
     StatusReply: _fields("leader epoch judicators etcd mongodb queued running finished slots vacant versions faults"),
 }
 # Fields that go out as something made of them: fixed sentences, rounded figures, messages that are disclosed in turn.
@@ -53,6 +55,7 @@ MADE: Final[dict[type[BaseModel], frozenset[str]]] = {
     m.Attempt: _fields("reason"),
     ExecutorState: _fields("info"),
     m.ExecutorInfo: frozenset(),
+    LimitOrigin: frozenset(),
     StatusReply: _fields("executors"),
 }
 # Fields that no submitter sees; of a sample all fields but `message` are shown.
@@ -64,6 +67,8 @@ WITHHELD: Final[dict[type[BaseModel], frozenset[str]]] = {
     m.Attempt: frozenset(),
     ExecutorState: _fields("incarnation"),
     m.ExecutorInfo: _fields("checks"),
+    # The names of the package's submissions say how the problem is solved.
+    LimitOrigin: _fields("slowest too_slow left_out"),
     StatusReply: _fields("warnings"),
 }
 
@@ -109,6 +114,11 @@ def executor(state: ExecutorState) -> ExecutorState:
 def status(reply: StatusReply) -> StatusReply:
     """The cluster at a glance, as people without role admin see it."""
     return _listed(reply, executors=[executor(one) for one in reply.executors])
+
+
+def limit_origin(origin: LimitOrigin | None, *, admin: bool) -> LimitOrigin | None:
+    """How a time limit came about, as this person may see it."""
+    return origin if origin is None or admin else _listed(origin)
 
 
 def seconds(value: float) -> float:

@@ -178,6 +178,7 @@ class ProblemDocument(TypedDict, total=False):
     kind: str
     languages: list[str]
     imported: datetime.datetime
+    verification: Dumped
 
 
 class ManifestDocument(TypedDict):

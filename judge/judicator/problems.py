@@ -12,9 +12,10 @@ from judge import clock, failpoint
 from judge.errors import FieldError, NotFoundError, PackageError, TooLargeError
 from judge.judicator.blobs import Blobs, unmark
 from judge.judicator.database import Database
-from judge.judicator.documents import ManifestDocument, ProblemDocument
+from judge.judicator.documents import ManifestDocument, ProblemDocument, iso
 from judge.model.messages import Limits
 from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest
+from judge.model.verification import Verification, VerificationReply
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,21 @@ class Problems:
 
     async def all(self) -> list[ProblemInfo]:
         """Every problem, by name."""
-        return [_info(doc) async for doc in self._db.problems.find(sort=[("_id", 1)])]
+        return [_info(doc) async for doc in self._db.problems.find({}, {"verification": 0}, sort=[("_id", 1)])]
+
+    async def verified(self, told: Verification) -> None:
+        """Keep what came of verifying a problem's present content; NotFoundError when it has another by now."""
+        kept = told.model_copy(update={"verified": iso(clock.wall())}).model_dump(mode="json")
+        found = await self._db.problems.update_one(
+            {"_id": told.problem, "hash": told.hash}, {"$set": {"verification": kept}}
+        )
+        if not found.matched_count:
+            raise NotFoundError(f"problem '{told.problem}' has another content by now; verify it again")
+
+    async def verification(self, name: str) -> VerificationReply:
+        """What came of verifying a problem, if its present content was; NotFoundError when there is no such problem."""
+        kept = (await self.get(name)).get("verification")
+        return VerificationReply(verification=None if kept is None else Verification.stored(kept))
 
     async def add(self, sha: str) -> ProblemInfo:
         """Make an uploaded manifest the current one of its name. Repeating it changes nothing.
@@ -85,8 +100,11 @@ class Problems:
     async def _switch(self, name: str, doc: ProblemDocument) -> None:
         """Make `doc` what the name stands for. The manifest before it gets its whole grace, for adds under way."""
         while True:
-            before = await self._db.latest(self._db.problems, {"_id": name}, {"hash": 1})
+            before = await self._db.latest(self._db.problems, {"_id": name}, {"hash": 1, "verification": 1})
             if before is not None:
+                # The same content again is as verified as it was.
+                if before["hash"] == doc["hash"] and "verification" in before:
+                    doc = {**doc, "verification": before["verification"]}
                 await unmark(self._db.manifests, {"_id": before["hash"]})
                 same = {"_id": name, "hash": before["hash"]}
                 if (await self._db.problems.replace_one(same, doc)).matched_count:

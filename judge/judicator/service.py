@@ -32,8 +32,10 @@ from judge.judicator.tasks.forms import HandOut
 from judge.judicator.tasks.lifecycle import STALE, Tasks
 from judge.languages.table import load_table
 from judge.model import messages as m
+from judge.model.deleting import ProblemName
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.model.verification import Verification, VerificationReply
 from judge.rpc.methods import METHODS
 from judge.rpc.server import Handler, Peer, unhurried
 
@@ -98,6 +100,8 @@ class Service:
             "usage": self.usage,
             "problems": self.list_problems,
             "problem_import": self.problem_import,
+            "problem_verified": self.problem_verified,
+            "problem_verification": self.problem_verification,
             "audit": audit.search,
             "delete_preview": deleting.preview,
             **more,
@@ -257,6 +261,15 @@ class Service:
     async def problem_import(self, request: ProblemImport) -> ProblemInfo:
         """Register an uploaded manifest."""
         return await self.problems.add(request.manifest)
+
+    async def problem_verified(self, told: Verification) -> m.Empty:
+        """Keep what came of verifying a problem."""
+        await self.problems.verified(told)
+        return m.Empty()
+
+    async def problem_verification(self, request: ProblemName) -> VerificationReply:
+        """What came of verifying a problem."""
+        return await self.problems.verification(request.name)
 
     # --- executors ---------------------------------------------------------------------------------------------
 

@@ -148,6 +148,7 @@ class LimitOrigin(Message):
 class Statement(Message):
     """The statement in one language (`en`, `pt-BR`). `files` are all that it needs, `main` among them, by name.
 
+    `title` is the problem's name in that language, where it has one of its own.
     `html` is what a LaTeX source became at import; None: it could not be turned into HTML, or need not be.
     """
 
@@ -155,6 +156,7 @@ class Statement(Message):
     main: FileName
     files: dict[FileName, Sha256]
     html: Sha256 | None = None
+    title: str = ""
 
 
 PROCESSES = 32
@@ -236,6 +238,9 @@ class ProblemManifest(Message):
     interactions: dict[str, Sha256] = Field(
         default_factory=dict, description="sample interactions to show, by the test's name"
     )
+    sample_files: dict[str, dict[str, Sha256]] = Field(
+        default_factory=dict, description="what people see or keep in place of a sample's files: name, suffix, content"
+    )
     task: IoiTask | None = None
     package: Sha256 | None = Field(default=None, description="the index of all files of the package, for export")
 
@@ -265,6 +270,7 @@ class ProblemManifest(Message):
         """Every blob that people see of the problem, and that judging does not need."""
         files = {sha for one in self.statements for sha in one.files.values()}
         files |= {one.html for one in self.statements if one.html is not None}
+        files |= {sha for shown in self.sample_files.values() for sha in shown.values()}
         return files | {*self.attachments.values(), *self.interactions.values()}
 
 

@@ -7,9 +7,13 @@ makes a package unfit to be judged: what cannot be used is left out, with a note
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Any
+
+from judge.model.problem import Statement
+from judge.problems.tree import clean
 
 # By preference when a language has several: what reads well on any screen first, then as its author drew it.
 KINDS = ("md", "html", "pdf", "tex", "txt")
@@ -27,6 +31,11 @@ _MAIN = re.compile(
 # What a manifest can name (judge.model.messages.FileName).
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 _CONSTANT = re.compile(rb"\{\{([a-zA-Z_][a-zA-Z0-9_]*)\}\}|\\constant\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
+_TITLE = re.compile(
+    rb"\\problemname\s*\{([^{}\n]*)\}|^%+\s*plainproblemname:([^\n]*)$|\\begin\{problem\}\s*\{([^{}\n]*)\}",
+    re.MULTILINE,
+)
+_TITLE_WITHIN = 65_536
 # The files of a sample that say what people are shown, or get to download, in place of its input and answer.
 SHOWN = ("in.statement", "ans.statement", "out", "in.download", "ans.download", "interaction")
 _ALIASES = {"out.statement": "ans.statement", "out.download": "ans.download"}
@@ -101,6 +110,48 @@ def with_constants(data: bytes, constants: Mapping[str, str | int | float] | Non
     return _CONSTANT.sub(value, data)
 
 
+def fields(
+    found: Found, names: Mapping[str, str], blob: Callable[[str], str], text: Callable[[str], tuple[bytes, str]]
+) -> dict[str, Any]:
+    """The manifest's fields about what people see. `names` are the problem's names by language.
+
+    `blob` notes a file of the package and returns its hash; `text` does so with its constants put in, and returns the
+    content as well.
+    """
+    statements = []
+    for one in found.statements:
+        files = {name: blob(path) for name, path in one.files.items() if name != one.main}
+        title = names.get(one.language, "")
+        if one.kind in {"pdf", "txt"}:
+            files[one.main] = blob(one.files[one.main])
+        else:
+            data, files[one.main] = text(one.files[one.main])
+            title = title or title_in(data)
+        statements.append(Statement(language=one.language, main=one.main, files=files, title=title))
+    return {
+        "statements": statements,
+        "attachments": {name: blob(path) for name, path in found.attachments.items()},
+        "interactions": {
+            name: blob(shown["interaction"]) for name, shown in found.samples.items() if "interaction" in shown
+        },
+        "sample_files": {
+            name: rest
+            for name, shown in found.samples.items()
+            if (rest := {suffix: blob(path) for suffix, path in shown.items() if suffix != "interaction"})
+        },
+    }
+
+
+def title_in(data: bytes) -> str:
+    r"""The name that a statement in LaTeX gives its problem; empty when it has none, or one with formulas.
+
+    Old packages have it nowhere else.
+    """
+    match = _TITLE.search(data[:_TITLE_WITHIN])
+    title = (match[1] or match[2] or match[3] or b"").decode("utf-8", "replace").strip() if match else ""
+    return clean(title) if not set(title) & set("\\${}~") else ""
+
+
 def _statements(files: list[str], found: Found, *, legacy: bool, language: str) -> None:
     wanted, other = (_LEGACY, _CURRENT) if legacy else (_CURRENT, _LEGACY)
     folder = next((one for one in (wanted, other) if _mains(files, one)), None)
@@ -133,7 +184,7 @@ def _mains(files: list[str], folder: str) -> dict[str, str | None]:
 
 def _beside(files: list[str], folder: str, found: Found) -> dict[str, str]:
     """All files of a statements' folder but the main ones."""
-    beside = {}
+    beside: dict[str, str] = {}
     mains = _mains(files, folder)
     for path in files:
         name = path.removeprefix(folder + "/")

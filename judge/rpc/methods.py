@@ -26,6 +26,7 @@ from judge.model.rejudging import (
     RejudgingsReply,
     RejudgingsRequest,
 )
+from judge.model.verification import Verification, VerificationReply
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 EXECUTOR = "executor"
@@ -82,6 +83,8 @@ METHODS: dict[str, Method] = {
     "usage": Method(UsageRequest, UsageReply, _PEOPLE, reads=True),
     "problems": Method(m.Empty, ProblemsReply, _PEOPLE, reads=True),
     "problem_import": Method(ProblemImport, ProblemInfo, _PEOPLE, _UNKNOWN, reads=False),
+    "problem_verified": Method(Verification, m.Empty, _PEOPLE, _UNKNOWN, reads=False),
+    "problem_verification": Method(ProblemName, VerificationReply, _PEOPLE, _UNKNOWN, reads=True),
     "rejudge_preview": Method(RejudgeFilter, RejudgePreview, _PEOPLE, _REFUSED, reads=True),
     "rejudge_start": Method(RejudgeStart, Rejudging, _PEOPLE, (*_REFUSED, EmptyError), reads=False),
     "rejudgings": Method(RejudgingsRequest, RejudgingsReply, _PEOPLE, reads=True),

@@ -10,8 +10,10 @@ import pytest
 
 from judge.errors import ConflictError, FieldError, JudgeError, NotFoundError, PackageError, TooLargeError
 from judge.model import messages as m
+from judge.model.deleting import ProblemName
 from judge.model.overview import ExecutorsReply, StatusReply
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.model.verification import Verification, VerificationReply, VerifiedRow
 from judge.rpc.client import RpcClient
 from tests.support.judicators import World, accepted, source
 from tests.support.problems import manifest, upload
@@ -154,6 +156,34 @@ def test_problems_are_imported_listed_and_judged_against(world: World) -> None:
     people.call("problem_import", request, ProblemInfo)
     with pytest.raises(TooLargeError, match="limit is 20"):
         add(people, problem="hello", source="x" * 21)
+
+
+def test_the_last_verification_is_kept_with_the_content_that_it_is_of(world: World) -> None:
+    world.judicator()
+    people = world.client()
+
+    def kept() -> Verification | None:
+        return people.call("problem_verification", ProblemName(name="hello"), VerificationReply).verification
+
+    with pytest.raises(NotFoundError, match="no problem"):
+        kept()
+    request = upload(people, manifest(people))
+    info = people.call("problem_import", request, ProblemInfo)
+    assert kept() is None
+    row = VerifiedRow(submission="accepted/a.c", language="c", verdict=m.Verdict.AC, expected="AC", cpu=0.1, limit=1.0)
+    told = Verification(problem="hello", hash=info.hash, rows=[row], warnings=["near"])
+    people.call("problem_verified", told, m.Empty)
+    found = kept()
+    assert found is not None and found.verified.endswith("Z")
+    assert found.model_copy(update={"verified": ""}) == told and found.right
+    # Importing the same again leaves it, another content has none, and nothing can be said of what was there before.
+    people.call("problem_import", request, ProblemInfo)
+    assert kept() == found
+    people.call("problem_import", upload(people, manifest(people, tests=3)), ProblemInfo)
+    assert kept() is None
+    with pytest.raises(NotFoundError, match="another content"):
+        people.call("problem_verified", told, m.Empty)
+    assert "verification" not in str(people.call("problems", m.Empty(), ProblemsReply))
 
 
 def test_problems_that_cannot_be_judged_are_refused(world: World) -> None:

@@ -32,6 +32,7 @@ from judge.model.rejudging import (
     RejudgingRef,
     RejudgingsRequest,
 )
+from judge.model.verification import Verification
 from judge.rpc.client import RpcClient
 from judge.rpc.methods import METHODS
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef
@@ -235,6 +236,8 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
         "audit_note": [Note(action="login")],
         "audit_tokens": [TokensSeen(tokens=[])],
         "audit": [AuditQuery(), AuditQuery(actor="root"), AuditQuery(action="rejudging."), AuditQuery(object="none")],
+        "problem_verified": [Verification(problem="small", hash=big.db.problems.find_one({"_id": "small"})["hash"])],
+        "problem_verification": [ProblemName(name="small")],
         "delete_preview": [
             DeletionWanted(submission=some[0].id), DeletionWanted(user=user), DeletionWanted(problem="small"),
         ],

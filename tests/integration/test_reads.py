@@ -23,6 +23,7 @@ from judge.model.rejudging import (
     RejudgingRef,
     RejudgingsRequest,
 )
+from judge.model.verification import Verification
 from judge.rpc.methods import EXECUTOR, GATEWAY, METHODS
 from judge.rpc.server import Peer
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef
@@ -63,7 +64,7 @@ def requests(world: World) -> dict[str, m.Message]:
     """One request of each method that it does not refuse, in an order in which they can be made."""
     people, executor = world.client(), world.executor()
     executor.report(vacant=0)
-    imported(people, "small")
+    small = imported(people, "small")
     _, other = judge(people, executor, "WA", "AC")
     judge(people, executor, "AC", user="eve")
     first = start(people, user=["ann"], verdict=["WA"])
@@ -80,6 +81,8 @@ def requests(world: World) -> dict[str, m.Message]:
         "status": m.Empty(),
         "usage": UsageRequest(user="ann"),
         "problems": m.Empty(),
+        "problem_verification": ProblemName(name="small"),
+        "problem_verified": Verification(problem="small", hash=small.hash),
         "rejudge_preview": RejudgeFilter(verdict=["AC"]),
         "rejudgings": RejudgingsRequest(),
         "rejudging": RejudgingRef(id=first.id),

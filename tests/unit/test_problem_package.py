@@ -201,7 +201,7 @@ def test_what_tools_leave_behind_is_ignored(tmp_path: Path):
     junk = {
         ".git/config": b"x", "data/secret/.DS_Store": b"x", "data/secret/._1.in": b"x", "__MACOSX/data/1.in": b"x",
         "data/secret/1.in~": b"x", "data/secret/1.desc": b"x", "data/secret/1.hint": b"x", "data/secret/1.png": b"x",
-        "data/sample/1.in.statement": b"x", "data/sample/1.out": b"x", "data/invalid_input/1.in": b"x",
+        "data/invalid_input/1.in": b"x",
     }  # fmt: skip
     found = read_package(folder(tmp_path, changed(LEGACY, junk))).manifest
     clean = read_package(folder(tmp_path / "clean", LEGACY)).manifest

@@ -115,6 +115,22 @@ def test_constants_are_put_into_a_statement():
     assert with_constants(text, None) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (b"\\problemname{Odd Echo}\nOnce", "Odd Echo"),
+        (b"% plainproblemname: A to the B\n\\problemname{$A^B$}", "A to the B"),
+        (b"\\problemname{$A^B$}", ""),
+        (b"\\problemname{}", ""),
+        (b"\\begin{problem}{Two Sums}{standard input}{standard output}{1 second}{256 megabytes}\n", "Two Sums"),
+        (b"No name at all", ""),
+        (b"\\problemname{\\problemyamlname}", ""),
+    ],
+)
+def test_a_name_that_stands_in_the_statement_alone(text, title):
+    assert statements.title_in(text) == title
+
+
 def test_words_of_languages_and_kinds():
     assert [language_of(code) for code in ("EN", "pt_br", "pt-BR", "zh-hans")] == ["en", "pt-BR", "pt-BR", "zh-Hans"]
     assert [kind_of(name) for name in ("a.MD", "a.markdown", "problem.htm", "x.tex")] == ["md", "md", "html", "tex"]

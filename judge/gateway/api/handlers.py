@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterator
 
 from flask import Response, request
 from pydantic import TypeAdapter, ValidationError
@@ -13,7 +12,8 @@ import judge
 from judge.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import disclosure, submit, trace
 from judge.gateway.api import audit, deleting, models, openapi, rejudge
-from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Call, Reply, Route, blob_body
+from judge.gateway.api import problems as problem_routes
+from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Call, Reply, Route, blob_body, streamed
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.languages.table import load_table
@@ -205,14 +205,6 @@ def _alive(_: Call) -> m.Message:
     return models.Alive(version=judge.__version__)
 
 
-def _problem(call: Call) -> m.Message:
-    name = call.params["name"]
-    for problem in problems(call.cluster).problems:
-        if problem.name == name:
-            return problem
-    raise NotFoundError(f"there is no problem '{name[:60]}'")
-
-
 def _import(call: Call) -> m.Message:
     info = call.cluster.call("problem_import", call.body, ProblemInfo)
     log.info("%s imported problem %s with content %s", call.principal.user, info.name, info.hash)
@@ -274,19 +266,7 @@ def _get_blob(call: Call) -> Reply:
 
 
 def _send_blob(call: Call, sha: str) -> Reply:
-    file = call.cluster.blob(sha)
-    length = file.seek(0, 2)
-    file.seek(0)
-
-    def pieces() -> Iterator[bytes]:
-        with file:
-            while piece := file.read(256 * 1024):
-                yield piece
-
-    response = Response(pieces(), mimetype=BINARY, headers=_DOWNLOAD)
-    response.call_on_close(file.close)
-    response.content_length = length
-    return Reply(response)
+    return Reply(streamed(call.cluster.blob(sha), BINARY), headers=_DOWNLOAD)
 
 
 _RETRY = {"Retry-After": "1 when too many others wait: the answer came at once, pause for a second before the next"}
@@ -317,13 +297,13 @@ ROUTES: list[Route] = [
           also={503: "The cluster does not judge; faults says why"}, calls=("status",)),
     Route("GET", "/alive", "alive", "Whether this gateway answers", _alive, "none", models.Alive),
     Route("GET", "/problems", "problems", "All problems", None, "user", ProblemsReply, calls=("problems",)),
-    Route("GET", "/problems/<name>", "problem", "One problem", _problem, "user", ProblemInfo, calls=("problems",)),
     Route("POST", "/problems", "import_problem", "Register a problem whose blobs have been uploaded", _import, "admin",
           ProblemInfo, 201, body=ProblemImport, calls=("problem_import",)),
     Route("PUT", "/blobs/<sha>", "put_blob", "Store a blob under its SHA-256", _put_blob, "admin", models.BlobReply,
           201, binary_body=True),
     Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "admin", BYTES, errors=(400,)),
     Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "admin", BYTES, errors=(400,)),
+    *problem_routes.ROUTES,
     *rejudge.ROUTES,
     *deleting.ROUTES,
     *audit.ROUTES,

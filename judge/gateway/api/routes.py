@@ -22,6 +22,7 @@ from judge.gateway.auth import NOBODY, Principal, Tokens
 from judge.gateway.cluster import Cluster
 from judge.gateway.notes import Notes
 from judge.gateway.sessions import LiveSessions
+from judge.gateway.statements.shown import Shown
 from judge.model import messages as m
 from judge.rpc.faults import check_values, first_fault, place
 from judge.rpc.methods import METHODS
@@ -67,6 +68,7 @@ class Services:
     cluster: Cluster
     sessions: LiveSessions
     notes: Notes
+    shown: Shown
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,22 @@ def error_response(error: JudgeError) -> Response:
         response.headers["Retry-After"] = "10"
     if error.http_status == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="judge"'
+    return response
+
+
+def streamed(data: IO[bytes], media: str) -> Response:
+    """An answer with a file's bytes, which is closed when they are sent or nobody wants them any more."""
+    length = data.seek(0, 2)
+    data.seek(0)
+
+    def pieces() -> Iterator[bytes]:
+        with data:
+            while piece := data.read(_PIECE):
+                yield piece
+
+    response = Response(pieces(), mimetype=media)
+    response.call_on_close(data.close)
+    response.content_length = length
     return response
 
 

@@ -23,6 +23,7 @@ from judge.gateway.api.routes import Services, field_error
 from judge.gateway.auth import Principal
 from judge.gateway.front.gate import SESSION
 from judge.gateway.pages import forms, views
+from judge.gateway.pages import problem as problem_page
 from judge.gateway.pages import rejudge as rejudge_pages
 from judge.gateway.pages import trail as trail_pages
 from judge.gateway.submit import Upload, admit
@@ -263,7 +264,7 @@ def _check_form() -> None:
 def register(app: Flask, services: Services) -> None:
     """Serve the pages; every one but the login takes a session, every POST its CSRF token."""
     pages = Pages(services)
-    app.jinja_env.filters.update(views.FILTERS)
+    app.jinja_env.filters.update(views.FILTERS | problem_page.FILTERS)
     app.jinja_env.filters["when"] = _when
     app.jinja_env.globals.update(
         asset=_asset,
@@ -309,6 +310,7 @@ def register(app: Flask, services: Services) -> None:
         ("/executors/<name>/resume", "resume", functools.partial(pages.drain, on=False), ["POST"]),
         ("/judicators", "judicators", pages.judicators, ["GET"]),
         ("/problems", "problems", pages.problems, ["GET"]),
+        *problem_page.table(services),
         *rejudge_pages.table(services),
         *trail_pages.table(services),
     ]

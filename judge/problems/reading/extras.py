@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from judge.model.problem import Statement
 from judge.problems import statements
 from judge.problems.metadata import YAML_BYTES, ProblemYaml
 from judge.problems.programs import substitute
 from judge.problems.reading.findings import Findings
+from judge.problems.reading.held import Blobs
 from judge.problems.tree import Tree, clean
 
 MAX_SOURCE_BYTES = 16 * 1024**2
@@ -36,24 +36,20 @@ def title(tree: Tree, yaml: ProblemYaml, ini: Mapping[str, str]) -> str:
     return ""
 
 
-def shown(tree: Tree, yaml: ProblemYaml, blob: Callable[[str], str], findings: Findings) -> dict[str, Any]:
+def shown(tree: Tree, yaml: ProblemYaml, blobs: Blobs, findings: Findings) -> dict[str, Any]:
     """The manifest's fields about what people see of the problem."""
-    names = list(yaml.name) if isinstance(yaml.name, dict) else []
-    found = statements.find(tree.files, legacy=yaml.legacy, only=names[0] if len(names) == 1 else None)
+    named = yaml.name if isinstance(yaml.name, dict) else {}
+    only = next(iter(named)) if len(named) == 1 else None
+    found = statements.find(tree.files, legacy=yaml.legacy, only=only)
     for note in found.notes:
         findings.warning(f"{tree.label}/{note}")
-    return {
-        "statements": [
-            Statement(
-                language=one.language, main=one.main, files={name: blob(path) for name, path in one.files.items()}
-            )
-            for one in found.statements
-        ],
-        "attachments": {name: blob(path) for name, path in found.attachments.items()},
-        "interactions": {
-            name: blob(files["interaction"]) for name, files in found.samples.items() if "interaction" in files
-        },
-    }
+
+    def text(path: str) -> tuple[bytes, str]:
+        data = statements.with_constants(tree.read(path, MAX_SOURCE_BYTES), yaml.constants)
+        return data, blobs.made(data)
+
+    names = {statements.language_of(code): clean(name) for code, name in named.items()}
+    return statements.fields(found, names, blobs.of, text)
 
 
 def submissions(tree: Tree, constants: Mapping[str, str | int | float] | None, findings: Findings) -> dict[str, bytes]:

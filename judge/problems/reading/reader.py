@@ -165,7 +165,7 @@ class Reader:
             "include": {name: self._program_files(files) for name, files in include.items()},
             "title": extras.title(self.tree, self.yaml.settings, self.ini) or self.name,
             **self._extras(),
-            **extras.shown(self.tree, self.yaml.settings, self._blobs.of, self.findings),
+            **extras.shown(self.tree, self.yaml.settings, self._blobs, self.findings),
         }
 
     def _links(self) -> None:

@@ -1,0 +1,157 @@
+"""Statements in LaTeX become HTML at import: an executor does it, with pandoc in its sandbox.
+
+What fails costs a note and nothing else: the statement's source can still be had, and the problem is judged as ever.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+import tempfile
+
+from judge import clock
+from judge.ctl.api import Api
+from judge.errors import JudgeError
+from judge.model import messages as m
+from judge.model.problem import Statement
+from judge.problems.latex import for_conversion
+from judge.problems.package import Package
+from judge.problems.statements import kind_of
+
+SOURCE_BYTES = 512 * 1024
+_HTML_BYTES = 4 * 1024**2
+_FIGURE_BYTES = 4 * 1024**2
+_FIGURES = 20
+_INCLUDED = re.compile(r"\\(?:input|include)\s*\{\s*([^{}\s]{1,200})\s*\}")
+_DEEPEST = 4
+_LIMITS = m.LimitsOverride(cpu=30, wall=60, memory=2 * 1024**3, output=16 * 1024**2)
+_CONVERT = "HOME=/tmp exec pandoc --from=latex --to=html5 --mathml --wrap=none"
+# Browsers show no PDF as a picture. 110 pixels an inch is sharp enough at the width of a page.
+_DRAW = "base64 -d > in.pdf && pdftocairo -png -r 110 -singlefile in.pdf out && exec base64 -w 0 out.png"
+# What a shell says of a program that is not there.
+_NO_PROGRAM = 127
+_TRIES = 4
+
+
+def convert(api: Api, package: Package, *, patience: float = 120.0) -> list[str]:
+    """Give the package's statements in LaTeX their HTML; returns notes about those that stay as they are.
+
+    `patience` in seconds is for each of them: a cluster that is busy is not waited for. Called at import, before the
+    manifest is stored. Raises what the API does when the cluster does not answer.
+    """
+    wanted = [one for one in package.manifest.statements if kind_of(one.main) == "tex" and one.html is None]
+    notes = []
+    made = {}
+    for one in wanted:
+        try:
+            made[one.main] = _Conversion(api, package, one, patience).run()
+        except ConversionError as exc:
+            notes.append(f"{one.main}: is offered as a download, not as a page: {exc}")
+    if made:
+        told = [made.get(one.main, one) for one in package.manifest.statements]
+        package.manifest = package.manifest.model_copy(update={"statements": told})
+    return notes
+
+
+class ConversionError(JudgeError):
+    """A statement that the converter does not turn into HTML."""
+
+
+class _Conversion:
+    """One statement on its way to HTML."""
+
+    def __init__(self, api: Api, package: Package, statement: Statement, patience: float) -> None:
+        self._api = api
+        self._package = package
+        self._statement = statement
+        self._patience = patience
+
+    def run(self) -> Statement:
+        """The statement with its HTML, and its drawings as pictures; ConversionError when there is no HTML."""
+        text = self._text(self._statement.main, 0)
+        source = for_conversion(text, self._statement.language)
+        html = self._output(m.Submission(command=_CONVERT, stdin=source, limits=_LIMITS), _HTML_BYTES, "pandoc")
+        if not html.strip():
+            raise ConversionError("the converter made nothing of it")
+        files = dict(self._statement.files)
+        for name in [name for name in files if name.lower().endswith(".pdf")][:_FIGURES]:
+            picture = self._drawing(files[name])
+            if picture is not None:
+                files.setdefault(f"{name}.png", self._blob(picture))
+        return self._statement.model_copy(update={"html": self._blob(html), "files": files})
+
+    def _text(self, name: str, depth: int) -> str:
+        """A file of the statement, with the files that it includes put in."""
+        data = self._package.read(self._statement.files[name])
+        if len(data) > SOURCE_BYTES:
+            raise ConversionError(f"{name} has {len(data)} bytes; at most {SOURCE_BYTES} are turned into a page")
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = data.decode("latin-1")
+
+        def included(match: re.Match[str]) -> str:
+            wanted = match[1].removeprefix("./")
+            found = next((one for one in (wanted, f"{wanted}.tex") if one in self._statement.files), None)
+            return self._text(found, depth + 1) if found is not None and depth < _DEEPEST else ""
+
+        text = _INCLUDED.sub(included, text)
+        if len(text) > SOURCE_BYTES:
+            raise ConversionError(f"{name} and what it includes have more than {SOURCE_BYTES} bytes")
+        return text
+
+    def _drawing(self, sha: str) -> bytes | None:
+        """A drawing in PDF as a PNG picture; None where that cannot be had, and the page links to the PDF."""
+        data = self._package.read(sha)
+        if len(data) > _FIGURE_BYTES:
+            return None
+        handed = m.Submission(command=_DRAW, stdin=base64.b64encode(data).decode(), limits=_LIMITS)
+        try:
+            made = self._output(handed, 2 * _FIGURE_BYTES, "pdftocairo (package poppler-utils)")
+            return base64.b64decode(made, validate=True) or None
+        except (JudgeError, binascii.Error):
+            return None
+
+    def _output(self, handed: m.Submission, most: int, program: str) -> bytes:
+        """What a run printed; ConversionError when it failed. An executor without the program is not the only one."""
+        for _ in range(_TRIES):
+            task = self._judged(handed)
+            result = task.result or m.Result()
+            run = result.tests[0] if result.tests else m.TestResult(name="", verdict=m.Verdict.JE)
+            if task.status is m.Status.SUCCESS:
+                return self._printed(result, most)
+            if run.exit_code != _NO_PROGRAM:
+                raise ConversionError((run.error or result.reason or str(task.status)).strip()[:200])
+        raise ConversionError(f"{task.judged_by} has no {program}; install it on the executors and import again")
+
+    def _judged(self, handed: m.Submission) -> m.Task:
+        """A finished task. It is cancelled when it has not ended in time."""
+        task = self._api.submit(handed.model_copy(update={"priority": "high"}))
+        deadline = clock.Deadline(self._patience)
+        while not task.done and not deadline.over:
+            task = self._api.get(task.id, wait=min(20.0, max(0.1, deadline.left())), version=task.version)
+        if not task.done:
+            self._api.call(m.Task, "POST", f"/submissions/{task.id}/cancel")
+            raise ConversionError(f"no executor had time for it within {self._patience:g} s; import it again later")
+        return task
+
+    def _printed(self, result: m.Result, most: int) -> bytes:
+        if result.stdout is not None:
+            data = result.stdout.encode()
+        elif result.stdout_blob is not None:
+            with tempfile.SpooledTemporaryFile(max_size=most) as file:
+                self._api.get_blob(result.stdout_blob, file)
+                file.seek(0)
+                data = file.read(most + 1)
+        else:
+            data = b""
+        if len(data) > most:
+            raise ConversionError(f"it becomes more than {most} bytes")
+        return data
+
+    def _blob(self, data: bytes) -> str:
+        sha = hashlib.sha256(data).hexdigest()
+        self._package.blobs.setdefault(sha, data)
+        return sha

@@ -1,0 +1,235 @@
+"""Problems in the HTTP API: what people see of one, its statement, and the files that everybody may have."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Literal
+from urllib.parse import quote
+
+from flask import Response, request
+from pydantic import Field, ValidationError
+
+from judge.errors import FieldError, NotFoundError, PackageError
+from judge.gateway import disclosure
+from judge.gateway.api.routes import BINARY, BYTES, Call, Reply, Route, Services, streamed
+from judge.gateway.cluster import Cluster
+from judge.gateway.statements import pictures
+from judge.gateway.statements.shown import Sample, Shown, View, file_of
+from judge.model import messages as m
+from judge.model.deleting import ProblemName
+from judge.model.problem import LimitOrigin, ProblemInfo, ProblemsReply, Statement
+from judge.model.verification import Verification, VerificationReply
+from judge.problems.statements import kind_of
+
+# A file's address names its content, so a browser may keep it; others than the one who asked may not.
+_KEEP = "private, max-age=86400, immutable"
+
+
+class StatementInfo(m.Message):
+    """One statement of a problem. `file` is the SHA-256 of its source, for `/problems/NAME/files/SHA`."""
+
+    language: str
+    kind: str = Field(description="md, html, pdf, tex or txt")
+    name: str
+    file: m.Sha256
+    html: bool = Field(description="whether it can be had as HTML")
+
+
+class SampleInfo(m.Message):
+    """One sample as people see it; texts are cut at 16 KiB, and `whole` says that nothing is missing.
+
+    `interaction` are lines that begin with `<` (said by the judge) or `>` (said by the submission).
+    """
+
+    name: str
+    input: str | None = None
+    answer: str | None = None
+    interaction: str | None = None
+    whole: bool = True
+    input_file: m.Sha256 | None = None
+    answer_file: m.Sha256 | None = None
+
+
+class AttachmentInfo(m.Message):
+    """A file that comes with the problem."""
+
+    name: str
+    file: m.Sha256
+
+
+class ProblemDetails(ProblemInfo):
+    """One problem as people see it, with its statements, samples and attachments."""
+
+    statements: list[StatementInfo] = Field(default_factory=list)
+    samples: list[SampleInfo] = Field(default_factory=list)
+    attachments: list[AttachmentInfo] = Field(default_factory=list)
+    limit_origin: LimitOrigin | None = Field(default=None, description="how the time limit came about")
+    format: str = ""
+    dialect: str = ""
+    origin: str = ""
+
+
+class StatementQuery(m.Message):
+    """Which statement; without a language the one that Accept-Language asks for."""
+
+    language: str | None = Field(default=None, max_length=20)
+    kind: Literal["md", "html", "pdf", "tex", "txt"] | None = None
+
+
+class StatementReply(m.Message):
+    """A statement as harmless HTML, with `<div data-sample="NAME">` where samples belong; `why` says why there is none.
+
+    Pictures in it are to be had under the same API.
+    """
+
+    language: str
+    kind: str
+    file: m.Sha256
+    html: str | None = None
+    why: str = ""
+
+
+# --- what pages use as well ------------------------------------------------------------------------------------
+
+
+def find(services: Services, name: str) -> ProblemInfo:
+    """One problem; NotFoundError."""
+    for problem in services.cluster.call("problems", m.Empty(), ProblemsReply).problems:
+        if problem.name == name:
+            return problem
+    raise NotFoundError(f"there is no problem '{name[:60]}'")
+
+
+def choose(view: View, language: str | None, kind: str | None = None) -> Statement | None:
+    """The statement that this request is about: as asked for, else in the language that the browser prefers."""
+    wanted = language or request.accept_languages.best_match(view.languages)
+    return view.statement(wanted, kind) or (view.statement(None, kind) if language is None else None)
+
+
+def samples(shown: Shown, several: Sequence[Sample]) -> list[SampleInfo]:
+    """Samples with the texts of them that are shown."""
+    infos = []
+    for one in several:
+        spoken = one.interaction is not None
+        texts = {
+            field: shown.text(sha)
+            for field, sha in (("input", one.input), ("answer", one.answer), ("interaction", one.interaction))
+            if sha is not None and (field == "interaction") == spoken
+        }
+        infos.append(
+            SampleInfo(
+                name=one.name.removeprefix("sample/"),
+                input_file=one.kept_input,
+                answer_file=one.kept_answer,
+                whole=all(text.whole for text in texts.values()),
+                **{field: text.text for field, text in texts.items()},
+            )
+        )
+    return infos
+
+
+# --- handlers --------------------------------------------------------------------------------------------------
+
+
+def _problem(call: Call) -> m.Message:
+    info = find(call.services, call.params["name"])
+    view = call.services.shown.view(info)
+    return ProblemDetails(
+        **dict(info),
+        statements=[
+            StatementInfo(
+                language=one.language,
+                kind=kind_of(one.main),
+                name=one.main,
+                file=one.files[one.main],
+                html=one.html is not None or kind_of(one.main) in {"md", "html", "txt"},
+            )
+            for one in view.statements
+        ],
+        samples=samples(call.services.shown, view.samples),
+        attachments=[AttachmentInfo(name=name, file=sha) for name, sha in sorted(view.attachments.items())],
+        limit_origin=disclosure.limit_origin(view.limit_origin, admin=call.principal.admin),
+        format=view.format,
+        dialect=view.dialect,
+        origin=view.origin,
+    )
+
+
+def _statement(call: Call) -> m.Message:
+    view = call.services.shown.view(find(call.services, call.params["name"]))
+    statement = choose(view, call.query.language, call.query.kind)
+    if statement is None:
+        told = ", ".join(f"{one.language} ({kind_of(one.main)})" for one in view.statements) or "none at all"
+        raise NotFoundError(f"problem '{view.name}' has no such statement; it has {told}")
+    reply = StatementReply(
+        language=statement.language, kind=kind_of(statement.main), file=statement.files[statement.main]
+    )
+    try:
+        made = call.services.shown.fragment(view, statement)
+    except PackageError as exc:
+        return reply.model_copy(update={"why": str(exc)})
+    left = [one.name.removeprefix("sample/") for one in view.samples]
+    text = made.pieces[0]
+    for wanted, piece in zip(made.samples, made.pieces[1:], strict=True):
+        count = 1 if wanted == "next" else len(left)
+        text += "".join(f'<div data-sample="{html.escape(name)}"></div>' for name in left[:count]) + piece
+        left = left[count:]
+    return reply.model_copy(update={"html": text})
+
+
+def _file(call: Call) -> Reply:
+    view = call.services.shown.view(find(call.services, call.params["name"]))
+    file = file_of(view, call.params["sha"])
+    data = call.cluster.blob(call.params["sha"])
+    try:
+        picture = call.services.shown.picture(file, data)
+    except PackageError:
+        picture = None
+    kind = "inline" if picture is not None else "attachment"
+    headers = {
+        "Content-Disposition": f"{kind}; filename*=UTF-8''{quote(file.name, safe='')}",
+        "Content-Security-Policy": pictures.PDF_POLICY
+        if picture and picture.media == pictures.PDF
+        else pictures.POLICY,
+        "X-Frame-Options": "SAMEORIGIN",
+        "Cache-Control": _KEEP,
+    }
+    if picture is not None and picture.data:
+        data.close()
+        return Reply(Response(picture.data, mimetype=picture.media), headers=headers)
+    return Reply(streamed(data, picture.media if picture is not None else BINARY), headers=headers)
+
+
+def _verified(call: Call) -> m.Message:
+    told: Verification = call.body
+    if told.problem != call.params["name"]:
+        raise FieldError("problem", f"is '{told.problem}', but the address is of '{call.params['name'][:60]}'")
+    return call.cluster.call("problem_verified", told, m.Empty)
+
+
+def verification(cluster: Cluster, name: str) -> VerificationReply:
+    """What came of verifying a problem; for admins. NotFoundError."""
+    try:
+        asked = ProblemName(name=name)
+    except ValidationError:
+        raise NotFoundError(f"there is no problem '{name[:60]}'") from None
+    return cluster.call("problem_verification", asked, VerificationReply)
+
+
+def _verification(call: Call) -> m.Message:
+    return verification(call.cluster, call.params["name"])
+
+
+ROUTES: list[Route] = [
+    Route("GET", "/problems/<name>", "problem", "One problem, with its statements, samples and attachments", _problem,
+          "user", ProblemDetails, calls=("problems",)),
+    Route("GET", "/problems/<name>/statement", "statement", "A problem's statement as HTML", _statement, "user",
+          StatementReply, query=StatementQuery, calls=("problems",)),
+    Route("GET", "/problems/<name>/files/<sha>", "problem_file", "A file of a statement, a sample or an attachment",
+          _file, "user", BYTES, calls=("problems",)),
+    Route("GET", "/problems/<name>/verification", "verification", "What came of verifying a problem", _verification,
+          "admin", VerificationReply, calls=("problem_verification",)),
+    Route("POST", "/problems/<name>/verification", "verified", "Keep what came of verifying a problem", _verified,
+          "admin", m.Empty, 201, body=Verification, calls=("problem_verified",)),
+]  # fmt: skip

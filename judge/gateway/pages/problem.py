@@ -1,0 +1,172 @@
+"""The page of one problem: what it asks for, its samples, the form to hand in, and what became of one's own tries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Response, g, render_template, request
+from markupsafe import Markup
+
+from judge.errors import JudgeError, PackageError
+from judge.gateway.api import handlers as api
+from judge.gateway.api import problems as details
+from judge.gateway.api.routes import Services
+from judge.gateway.pages import forms
+from judge.gateway.policy import content_policy
+from judge.gateway.statements.fragment import Fragment
+from judge.gateway.statements.pictures import interaction
+from judge.gateway.statements.shown import View
+from judge.model import messages as m
+from judge.model.problem import LimitOrigin, Statement
+from judge.model.verification import Verification
+from judge.problems.statements import kind_of
+
+_LATEST = 5
+# A PDF is shown by the browser's own viewer, in an element of the page; other pages have none.
+_POLICY = content_policy(object_src="'self'", frame_src="'self'")
+_KINDS = {"md": "Text", "html": "Text", "tex": "Text", "txt": "Text", "pdf": "PDF"}
+_LANGUAGES = {
+    "ar": "العربية", "bg": "Български", "cs": "Čeština", "da": "Dansk", "de": "Deutsch", "el": "Ελληνικά",
+    "en": "English", "es": "Español", "et": "Eesti", "fa": "فارسی", "fi": "Suomi", "fr": "Français", "he": "עברית",
+    "hr": "Hrvatski", "hu": "Magyar", "hy": "Հայերեն", "id": "Bahasa Indonesia", "is": "Íslenska", "it": "Italiano",
+    "ja": "日本語", "ka": "ქართული", "kk": "Қазақша", "ko": "한국어", "lt": "Lietuvių", "lv": "Latviešu",
+    "nb": "Norsk bokmål", "nl": "Nederlands", "nn": "Norsk nynorsk", "no": "Norsk", "pl": "Polski",
+    "pt": "Português", "pt-BR": "Português (Brasil)", "ro": "Română", "ru": "Русский", "sk": "Slovenčina",
+    "sl": "Slovenščina", "sr": "Српски", "sv": "Svenska", "th": "ไทย", "tr": "Türkçe", "uk": "Українська",
+    "uz": "O'zbekcha", "vi": "Tiếng Việt", "zh": "中文", "zh-CN": "中文 (简体)", "zh-TW": "中文 (繁體)",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the page: the author's text as harmless HTML, then samples (their numbers from 1)."""
+
+    text: Markup
+    samples: list[tuple[int, details.SampleInfo]]
+
+
+def language_name(code: str) -> str:
+    """What a language is called by those who speak it; the code of one that is not known."""
+    return _LANGUAGES.get(code) or _LANGUAGES.get(code.partition("-")[0]) or code
+
+
+def limit_words(origin: LimitOrigin | None) -> str:
+    """How a time limit came about, for people; empty when nothing is noted."""
+    if origin is None or origin.how == "package":
+        return ""
+    if origin.how == "hand":
+        return "set by hand when it was imported"
+    return (
+        f"{origin.multiplier:g} times the slowest accepted submission of the package ({origin.slowest_cpu:.2f} s), "
+        f"rounded up to a multiple of {origin.resolution:g} s"
+    )
+
+
+def parts(fragment: Fragment, samples: list[details.SampleInfo]) -> list[Piece]:
+    """The statement's text and the samples in their places; what the statement does not place comes after it."""
+    left = list(enumerate(samples, 1))
+    pieces = []
+    wants = [*fragment.samples, "rest"]
+    for text, wanted in zip(fragment.pieces, wants, strict=True):
+        count = 1 if wanted == "next" else len(left)
+        # The sanitizer made it (judge.gateway.statements).
+        pieces.append(Piece(Markup(text), left[:count]))  # noqa: S704
+        left = left[count:]
+    return pieces
+
+
+class Problem:
+    """The views of one app."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def page(self, name: str) -> Any:
+        """GET /problems/NAME: also with `language` and `kind` of the statement."""
+        info = details.find(self._services, name)
+        view = self._services.shown.view(info)
+        statement = details.choose(view, request.args.get("language"), request.args.get("kind"))
+        statement = statement or details.choose(view, None)
+        pieces, missing, why = self._told(view, statement)
+        form = forms.SubmitForm({"problem": name})
+        page = render_template(
+            "problem.html",
+            problem=info,
+            view=view,
+            title=(statement.title if statement is not None else "") or view.title,
+            statement=statement,
+            kind=kind_of(statement.main) if statement is not None else "",
+            others=_others(view, statement),
+            pieces=pieces,
+            missing=missing,
+            why=why,
+            form=form,
+            languages=self._languages(info.languages, form),
+            limits=self._services.config.limits,
+            limit_words=limit_words(view.limit_origin),
+            tasks=self._own(name),
+            verification=self._verification(name),
+        )
+        return Response(page, headers={"Content-Security-Policy": _POLICY})
+
+    def _told(self, view: View, statement: Statement | None) -> tuple[list[Piece], list[str], str]:
+        """The parts of the statement, pictures that it lacks, and why it cannot be shown as text."""
+        samples = details.samples(self._services.shown, view.samples)
+        nothing = [Piece(Markup(""), list(enumerate(samples, 1)))]
+        if statement is None:
+            return nothing, [], "This problem came without a statement."
+        if kind_of(statement.main) == "pdf":
+            return nothing, [], ""
+        if kind_of(statement.main) == "tex" and statement.html is None:
+            return nothing, [], "The statement is in LaTeX, and could not be turned into a page when it was imported."
+        try:
+            fragment = self._services.shown.fragment(view, statement)
+        except PackageError as exc:
+            return nothing, [], f"The statement cannot be shown here: {exc}."
+        return parts(fragment, samples), fragment.missing, ""
+
+    def _languages(self, allowed: list[str], form: forms.SubmitForm) -> list[Any]:
+        """The programming languages that one may hand in; a cluster that is away for a moment hides no statement."""
+        try:
+            return [one for one in api.languages(self._services.cluster) if not allowed or one.name in allowed]
+        except JudgeError as exc:
+            form.errors[""] = str(exc)
+            return []
+
+    def _verification(self, name: str) -> Verification | None:
+        """For admins: what came of the package's own submissions."""
+        if not g.principal.admin:
+            return None
+        try:
+            return details.verification(self._services.cluster, name).verification
+        except JudgeError:
+            return None
+
+    def _own(self, name: str) -> list[m.Task]:
+        try:
+            query = m.SearchRequest(user=g.principal.user, problem=name, limit=_LATEST)
+            return api.search(self._services.cluster, g.principal, query).tasks
+        except JudgeError:
+            return []
+
+
+def _others(view: View, statement: Statement | None) -> list[tuple[str, str, str, bool]]:
+    """The statements to choose from: language, kind, words, and whether it is the one that is shown."""
+    several = len(view.languages) > 1
+    rows = []
+    for one in view.statements:
+        kind = kind_of(one.main)
+        alone = sum(other.language == one.language for other in view.statements) == 1
+        words = [language_name(one.language) if several or alone else "", "" if alone else _KINDS.get(kind, kind)]
+        rows.append((one.language, kind, ", ".join(filter(None, words)), one is statement))
+    return rows
+
+
+def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[str]]]:
+    """The rows of this page in the table of pages."""
+    return [("/problems/<name>", "problem", Problem(services).page, ["GET"])]
+
+
+FILTERS = {"interaction": interaction, "language_name": language_name}

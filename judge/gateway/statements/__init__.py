@@ -1,0 +1,1 @@
+"""Statements of problems as pages show them: strangers' Markdown, HTML and images, made harmless."""

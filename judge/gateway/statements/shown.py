@@ -1,0 +1,254 @@
+"""What people see of a problem: its statements, samples and files, out of its manifest. Never a secret test's data.
+
+Whatever is handed out is named here first: a file that the manifest does not list as a statement's, an attachment's or
+a sample's cannot be asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, Literal
+
+from pydantic import ValidationError
+
+from judge.errors import NotFoundError, PackageError
+from judge.gateway.cluster import Cluster
+from judge.gateway.statements import fragment, pictures
+from judge.gateway.statements.fragment import IMAGES, Fragment
+from judge.gateway.statements.renderer import SOURCE_BYTES, Renderer
+from judge.model.problem import LimitOrigin, ProblemInfo, ProblemManifest, ProblemTest, Statement
+from judge.problems.statements import KINDS, kind_of
+
+log = logging.getLogger(__name__)
+
+SAMPLES = 100
+SAMPLE_BYTES = 16 * 1024
+_VIEWS = 256
+_MEMORY = 16 * 1024**2
+Use = Literal["statement", "attachment", "sample"]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that everybody may have: its name for the one who keeps it, and what it is for."""
+
+    name: str
+    use: Use
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample: what is shown of it, and what one gets to keep; each is a blob, or None when there is none."""
+
+    name: str
+    input: str | None = None
+    answer: str | None = None
+    interaction: str | None = None
+    kept_input: str | None = None
+    kept_answer: str | None = None
+
+
+@dataclass(frozen=True)
+class Text:
+    """The beginning of a sample's file, as text; `whole`: there is no more of it."""
+
+    text: str
+    whole: bool
+
+
+@dataclass(frozen=True)
+class View:
+    """A problem at one content as people see it. `statements` are in the order of their languages and of preference."""
+
+    name: str
+    title: str
+    statements: Sequence[Statement]
+    attachments: dict[str, str]
+    samples: Sequence[Sample]
+    files: dict[str, File]
+    shown_tests: int
+    limit_origin: LimitOrigin | None
+    format: str
+    dialect: str
+    origin: str
+
+    @property
+    def languages(self) -> list[str]:
+        """The languages that the problem is told in."""
+        return list(dict.fromkeys(one.language for one in self.statements))
+
+    def statement(self, language: str | None, kind: str | None = None) -> Statement | None:
+        """The statement in a language (the first when None), of a kind when one is asked for; None: there is none."""
+        for one in self.statements:
+            if language in {None, one.language} and kind in {None, kind_of(one.main)}:
+                return one
+        return None
+
+    def path(self, sha: str) -> str:
+        """Where a file is to be had."""
+        return f"/api/v1/problems/{self.name}/files/{sha}"
+
+
+def view_of(manifest: ProblemManifest) -> View:
+    """What people see of a problem, by its manifest. Pure."""
+    statements = sorted(manifest.statements, key=_order)
+    samples = _samples(manifest)
+    files: dict[str, File] = {}
+    for test in samples:
+        base = test.name.rpartition("/")[2]
+        for sha, suffix in ((test.input, "in"), (test.answer, "ans"), (test.interaction, "interaction"),
+                            (test.kept_input, "in"), (test.kept_answer, "ans")):  # fmt: skip
+            if sha is not None:
+                files.setdefault(sha, File(f"{base}.{suffix}", "sample"))
+    for name, sha in manifest.attachments.items():
+        files.setdefault(sha, File(name.rpartition("/")[2], "attachment"))
+    for statement in statements:
+        for name, sha in statement.files.items():
+            if _for_people(statement, name):
+                files[sha] = File(name.rpartition("/")[2], "statement")
+    return View(
+        name=manifest.name,
+        title=manifest.title or manifest.name,
+        statements=statements,
+        attachments=dict(manifest.attachments),
+        samples=samples,
+        files=files,
+        shown_tests=sum(test.sample for test in manifest.tests),
+        limit_origin=manifest.limit_origin,
+        format=manifest.format,
+        dialect=manifest.dialect,
+        origin=manifest.origin,
+    )
+
+
+def _for_people(statement: Statement, name: str) -> bool:
+    """Whether a file beside a statement is part of what people read, and not of how it was made."""
+    suffix = name.rpartition(".")[2].lower()
+    source = kind_of(statement.main) == "tex" and statement.html is None
+    return name == statement.main or f".{suffix}" in (*IMAGES, ".pdf") or (source and suffix in {"tex", "sty", "cls"})
+
+
+def _order(statement: Statement) -> tuple[str, int]:
+    kind = kind_of(statement.main)
+    return statement.language, KINDS.index(kind) if kind in KINDS else len(KINDS)
+
+
+def _samples(manifest: ProblemManifest) -> list[Sample]:
+    tests = {test.name: test for test in manifest.tests if test.sample}
+    names = sorted({*tests, *manifest.interactions, *manifest.sample_files})
+    return [_sample(name, tests.get(name), manifest) for name in names[:SAMPLES]]
+
+
+def _sample(name: str, test: ProblemTest | None, manifest: ProblemManifest) -> Sample:
+    """A sample by the format's rules: what is shown, then what one gets to keep, each by the first that there is."""
+    given = manifest.sample_files.get(name, {})
+    plain = {"in": test.input, "ans": test.answer} if test is not None else {}
+    have = {**plain, **given}
+
+    def first(*suffixes: str) -> str | None:
+        return next((have[one] for one in suffixes if one in have), None)
+
+    return Sample(
+        name=name,
+        input=first("in.statement", "in"),
+        answer=first("ans.statement", "out", "ans"),
+        interaction=manifest.interactions.get(name) or given.get("interaction"),
+        kept_input=first("in.download", "in.statement", "in"),
+        kept_answer=first("ans.download", "ans.statement", "out", "ans"),
+    )
+
+
+class Shown:
+    """Views, fragments and files of the cluster's problems. One per worker process, used by all its threads."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._renderer = Renderer()
+        self._lock = threading.Lock()
+        self._views: OrderedDict[str, View] = OrderedDict()
+        self._texts: OrderedDict[str, Text] = OrderedDict()
+
+    def view(self, problem: ProblemInfo) -> View:
+        """What people see of a problem at its present content. Raises what the cluster answers, and PackageError."""
+        with self._lock:
+            known = self._views.get(problem.hash)
+        if known is None:
+            try:
+                with self._cluster.blob(problem.hash) as file:
+                    known = view_of(ProblemManifest.stored(json.load(file)))
+            except (ValidationError, ValueError):
+                raise PackageError(
+                    f"problem '{problem.name}' has a manifest of another release; import it again"
+                ) from None
+            with self._lock:
+                self._views[problem.hash] = known
+                while len(self._views) > _VIEWS:
+                    self._views.popitem(last=False)
+        return known
+
+    def fragment(self, view: View, statement: Statement) -> Fragment:
+        """A statement as harmless HTML; PackageError says why it cannot be one, and what there is instead."""
+        kind = kind_of(statement.main)
+        sha = statement.html or statement.files.get(statement.main)
+        if kind == "pdf" or (kind == "tex" and statement.html is None) or sha is None:
+            raise PackageError("the statement is a file to look at; it has no text that a page can show")
+        text = self._source(sha)
+        names = {name: view.path(one) for name, one in statement.files.items()}
+        shown: fragment.Kind = "html" if kind in {"tex", "html"} else "md" if kind == "md" else "txt"
+        return self._renderer.render(
+            fragment.Statement(kind=shown, text=text, title=statement.title or view.title, files=names)
+        )
+
+    def text(self, sha: str) -> Text:
+        """The beginning of a sample's file."""
+        with self._lock:
+            known = self._texts.get(sha)
+        if known is None:
+            with self._cluster.blob(sha) as file:
+                data = file.read(SAMPLE_BYTES + 1)
+            known = Text(data[:SAMPLE_BYTES].decode("utf-8", "replace"), whole=len(data) <= SAMPLE_BYTES)
+            with self._lock:
+                self._texts[sha] = known
+                while len(self._texts) * SAMPLE_BYTES > _MEMORY:
+                    self._texts.popitem(last=False)
+        return known
+
+    def picture(self, file: File, data: IO[bytes]) -> pictures.Picture | None:
+        """A statement's file as a browser may show it, or None when it is handed out as it is, to keep."""
+        name = file.name.lower()
+        if file.use != "statement" or not name.endswith((*IMAGES, ".pdf")):
+            return None
+        if name.endswith(".pdf"):
+            begin = data.read(5)
+            data.seek(0)
+            return pictures.Picture(pictures.PDF, b"", shown=True) if begin == b"%PDF-" else None
+        content = data.read(pictures.MOST_BYTES + 1)
+        data.seek(0)
+        if len(content) > pictures.MOST_BYTES:
+            return None
+        looked = pictures.look_at(name, content)
+        return looked if looked.shown else None
+
+    def _source(self, sha: str) -> str:
+        with self._cluster.blob(sha) as file:
+            data = file.read(SOURCE_BYTES + 1)
+        if len(data) > SOURCE_BYTES:
+            raise PackageError(f"the statement has more than {SOURCE_BYTES // 1024} KiB; read its source")
+        try:
+            return data.decode("utf-8-sig").replace("\r\n", "\n")
+        except UnicodeDecodeError:
+            # Old packages have Latin-1; a wrong letter is better than no statement.
+            return data.decode("latin-1")
+
+
+def file_of(view: View, sha: str) -> File:
+    """A file that everybody may have; NotFoundError for every other blob, stored or not."""
+    try:
+        return view.files[sha]
+    except KeyError:
+        raise NotFoundError(f"problem '{view.name}' has no such file for people") from None

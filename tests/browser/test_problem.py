@@ -1,0 +1,197 @@
+"""The page of a problem in a real browser: what people see on every screen, and what no statement can do to them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from judge.model import messages as m
+from judge.model.problem import ProblemImport, ProblemInfo
+from judge.model.verification import Verification, VerifiedRow
+from judge.problems.package import manifest_bytes
+from tests.support.gateway import ADMIN, USER
+from tests.support.judicators import accepted
+from tests.support.servers import wait_for
+from tests.support.statements import interactive, problem, statement
+
+pytestmark = pytest.mark.browser
+
+EVIL = """<script>window.hit = 1</script>
+<img src=x onerror="window.hit = 2"><svg onload="window.hit = 3"></svg><a id=bad href="javascript:window.hit=4">x</a>
+<math><mtext><img src=x onerror="window.hit = 5"></mtext></math>
+<form action="https://evil.example"><input name=token></form>
+<div id="live" data-task="x" style="position:fixed;inset:0;background:red">over all</div>
+
+$\\text{<img src=x onerror="window.hit = 6">}$ ![y](map.svg)
+"""
+MAP = b"""<svg xmlns="http://www.w3.org/2000/svg" width="120" height="60"><script>window.top.hit = 7</script>
+<rect width="120" height="60" fill="#7aa" onclick="window.top.hit = 8"/></svg>"""
+
+
+@pytest.fixture(scope="module")
+def people(world):
+    one = world.executor("executor-1", slots=2, languages=("c", "cpp", "python3"))
+    one.report(vacant=0)
+    client = world.client()
+    client.executor = one
+
+    def bring(manifest):
+        return client.call(
+            "problem_import", ProblemImport(manifest=client.put_blob(manifest_bytes(manifest))), ProblemInfo
+        )
+
+    put = client.put_blob
+    caves = bring(problem(put))
+    bring(interactive(put))
+    evil = statement(put, "en", "problem.md", EVIL.encode(), files={"map.svg": MAP})
+    bring(problem(put, "evil", title="Evil", statements=[evil]))
+    rows = [
+        VerifiedRow(
+            submission="accepted/bfs.py", language="python3", verdict="AC", expected="AC", cpu=0.81, limit=2.0,
+            margin=2.5,
+        ),
+        VerifiedRow(
+            submission="time_limit_exceeded/quadratic.cpp", language="cpp", verdict="TLE", expected="AC, TLE", cpu=2.0,
+            limit=2.0,
+        ),
+        VerifiedRow(
+            submission="wrong_answer/greedy.cpp", language="cpp", verdict="AC", expected="WA", cpu=0.1, limit=2.0,
+            margin=20.0, wrong="no test is WA",
+        ),
+    ]  # fmt: skip
+    left_out = ["accepted/bfs.kt: no executor has kotlin"]
+    told = Verification(problem="caves", hash=caves.hash, rows=rows, left_out=left_out)
+    client.call("problem_verified", told, m.Empty)
+    return client
+
+
+def hit(browser):
+    return browser.driver.execute_script("return window.hit")
+
+
+@pytest.mark.parametrize(
+    ("name", "look"),
+    [("light", {}), ("dark", {"dark": True}), ("phone", {"width": 390}), ("phone-dark", {"width": 390, "dark": True})],
+)
+def test_a_problem_is_read_on_every_screen(chrome, people, name, look):
+    browser = chrome(**look)
+    browser.login(USER)
+    browser.go("/problems")
+    browser.one("a.title[href='/problems/caves']").click()
+    browser.sees("You walk through a cave", ".statement")
+    browser.sees("Sample output 2 Copy Download impossible")
+    # Formulas are drawn, pictures are there, nothing is wider than the screen.
+    assert browser.driver.execute_script(
+        "return [...document.querySelectorAll('math')].every(one => one.getBoundingClientRect().width > 3)"
+    )
+    wait_for(
+        lambda: browser.driver.execute_script(
+            "return [...document.images].every(one => one.complete && one.naturalWidth > 0)"
+        ),
+        what="the pictures",
+    )
+    assert browser.driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    browser.shot(f"problem-{name}")
+    browser.go("/problems/guess")
+    browser.sees("Sample interaction 1")
+    assert browser.driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    browser.shot(f"problem-interactive-{name}")
+    assert browser.complaints() == []
+
+
+def test_admins_see_how_it_was_verified(chrome, people):
+    for look in ({}, {"width": 390, "dark": True}):
+        browser = chrome(**look)
+        browser.login(ADMIN)
+        browser.go("/problems/caves")
+        browser.sees("no test is WA")
+        browser.sees("2.5\N{MULTIPLICATION SIGN}")
+        assert browser.driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+        browser.shot(f"problem-admin-{'phone' if look else 'wide'}")
+        assert browser.complaints() == []
+
+
+def test_a_pdf_is_shown_in_the_page(chrome, people):
+    browser = chrome()
+    browser.login(USER)
+    browser.go("/problems/caves?language=en&kind=pdf")
+    browser.sees("Sample input 1")
+    frame = browser.one("object.pdf")
+    assert frame.size["height"] > 400
+    answer = browser.driver.execute_async_script(
+        "const done = arguments[0]; fetch(document.querySelector('object.pdf').data)"
+        ".then(one => done(one.headers.get('content-type')))"
+    )
+    assert answer == "application/pdf"
+    browser.shot("problem-pdf")
+    assert not [line for line in browser.complaints() if "Content Security Policy" in line or "Refused" in line]
+
+
+def test_a_statement_runs_nothing_and_covers_nothing(chrome, people):
+    browser = chrome()
+    browser.login(USER)
+    browser.go("/problems/evil")
+    browser.sees("Evil", "h1")
+    wait_for(lambda: browser.driver.execute_script("return document.images.length > 1"), what="the picture")
+    browser.one(".button.primary").click()
+    assert hit(browser) is None
+    assert browser.driver.find_elements(By.CSS_SELECTOR, ".statement script, .statement svg, .statement form") == []
+    assert browser.driver.find_elements(By.CSS_SELECTOR, ".statement [style], .statement [id=live]") == []
+    assert browser.complaints() == []
+    # The picture by itself, as whoever opens it in a tab of its own would have it.
+    picture = browser.one(".statement img").get_attribute("src")
+    browser.driver.get(picture)
+    assert hit(browser) is None and "script" not in browser.driver.page_source
+    assert json.dumps(browser.complaints()).count("Refused to execute") == 0
+
+
+def test_one_hands_in_from_the_page_without_a_script_too(chrome, people):
+    browser = chrome(javascript=False)
+    browser.login(USER)
+    browser.go("/problems/caves")
+    browser.sees("You have handed in nothing")
+    assert browser.driver.find_elements(By.CSS_SELECTOR, "button.copy:not([hidden])") == []
+    browser.one("details.more summary").click()
+    browser.fill(language="c", source="int main(void) { return 0; }")
+    browser.press("Submit", "#submit")
+    wait_for(lambda: "/submissions/" in browser.driver.current_url, what="the page of the submission")
+    task = browser.driver.current_url.rpartition("/")[2]
+    wait_for(lambda: people.executor.report() and task in people.executor.work, what="the task at the executor")
+    people.executor.report(accepted(people.executor.work[task]), vacant=0)
+    browser.go("/problems/caves")
+    browser.sees("AC")
+    assert browser.one(f"a.id[title='{task}']")
+
+
+def test_samples_are_copied_as_they_are(chrome, people):
+    browser = chrome()
+    browser.login(USER)
+    browser.go("/problems/caves")
+    browser.driver.execute_cdp_cmd(
+        "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    )
+    button = browser.one("button.copy")
+    assert button.is_displayed()
+    button.click()
+    browser.sees("Copied", ".sample")
+    said = browser.driver.execute_async_script("const done = arguments[0]; navigator.clipboard.readText().then(done)")
+    assert said == "3 2\n5 9 4\n"
+
+
+def test_the_page_is_walked_by_keyboard(chrome, people):
+    """Every link and button comes in turn, and is seen to have its turn."""
+    browser = chrome()
+    browser.login(USER)
+    browser.go("/problems/caves")
+    names = []
+    for _ in range(60):
+        ActionChains(browser.driver).send_keys(Keys.TAB).perform()
+        one = browser.driver.switch_to.active_element
+        names.append((one.tag_name, (one.text or one.get_attribute("name") or one.get_attribute("id") or "").strip()))
+    for wanted in [("a", "Svenska"), ("a", "rooms.txt"), ("a", "Submit"), ("select", "language"), ("input", "file")]:
+        assert any(tag == wanted[0] and wanted[1] in text for tag, text in names), (wanted, names)
+    assert any(tag == "pre" and "5 9 4" in text for tag, text in names), names

@@ -1,0 +1,348 @@
+"""A problem as people see it: its page, its statement in the API, which files anybody may have. Prepared cluster."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from judge.model import messages as m
+from judge.model.overview import ExecutorsReply
+from judge.model.problem import ProblemInfo, ProblemsReply
+from judge.model.verification import Verification, VerificationReply, VerifiedRow
+from judge.problems.package import manifest_bytes
+from tests.support.gateway import (
+    ADMIN,
+    USER,
+    Browser,
+    Person,
+    Prepared,
+    check,
+    executor_state,
+    healthy,
+    make_config,
+    make_task,
+    serving_app,
+)
+from tests.support.statements import interactive, pdf, problem, statement
+
+
+@pytest.fixture(scope="module")
+def judicator(tmp_path_factory, etcd_endpoint):
+    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def app(judicator, tmp_path_factory):
+    settings = make_config(
+        tmp_path_factory.mktemp("gw"), judicator.etcd_config, judicator.tls("gateway-1", "gateway"), rpc_timeout=5.0
+    )
+    with serving_app(settings) as made:
+        yield made
+
+
+def info(judicator, manifest):
+    return ProblemInfo(
+        name=manifest.name, title=manifest.title, hash=judicator.put(manifest_bytes(manifest)), limits=manifest.limits,
+        tests=len(manifest.tests), kind=manifest.kind, languages=manifest.languages,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def prepare(judicator):
+    """Prepares the cluster's answers; call it with the problems that it has."""
+    judicator.answers.clear()
+
+    def answers(*manifests):
+        judicator.answers |= {
+            "status": healthy(),
+            "executors": ExecutorsReply(executors=[executor_state()]),
+            "problems": ProblemsReply(problems=[info(judicator, one) for one in manifests]),
+            "problem_verification": VerificationReply(),
+        }
+        judicator.tasks(make_task(problem=m.ProblemRef(name="caves", hash="a" * 64)))
+        return judicator
+
+    return answers
+
+
+@pytest.fixture
+def caves(judicator, prepare):
+    manifest = problem(judicator.put)
+    prepare(manifest)
+    return manifest
+
+
+@pytest.fixture
+def ada(app, caves):
+    return Browser(app.test_client(), USER)
+
+
+@pytest.fixture
+def person(app):
+    return Person(app.test_client(), USER)
+
+
+@pytest.fixture
+def root(app):
+    return Person(app.test_client(), ADMIN)
+
+
+def words(page):
+    """What a person reads of a page."""
+    text = re.sub(r"<[^>]+>", " ", page.text[page.text.index("<main") :])
+    return " ".join(html.unescape(text).split())
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_has_all_that_one_needs_to_solve_it(ada):
+    page = ada.get("/problems/caves")
+    assert page.status_code == 200
+    seen = words(page)
+    assert page.text.count("<h1>Cave Walk</h1>") == 1 and "<h2>Cave Walk" not in page.text
+    for said in (
+        "CPU time limit 2 s", "Memory limit 1 GiB", "You walk through a cave", "Sample input 1 Copy Download 3 2 5 9 4",
+        "Sample output 2 Copy Download impossible", "Sample input 3", "rooms.txt", "tools/view.py", "Your submissions",
+        "2 times the slowest accepted submission of the package (0.81 s), rounded up to a multiple of 1 s",
+    ):  # fmt: skip
+        assert said in seen, seen
+    # The first sample stands where the statement says, the third, which it does not place, at its end.
+    assert seen.index("Sample input 1") < seen.index("In the first sample") < seen.index("Sample input 2")
+    assert seen.index("Sample input 2") < seen.index("Scoring") < seen.index("Sample input 3")
+    assert "<math" in page.text and "{{" not in page.text and "$" not in seen
+    assert 'name="problem" value="caves"' in page.text
+
+
+def test_the_policy_of_the_page_allows_its_pdf_and_nothing_more(ada):
+    page = ada.get("/problems/caves")
+    rules = dict(one.split(" ", 1) for one in page.headers["Content-Security-Policy"].split("; "))
+    assert rules.pop("object-src") == rules.pop("frame-src") == "'self'"
+    others = dict(one.split(" ", 1) for one in ada.get("/problems").headers["Content-Security-Policy"].split("; "))
+    assert rules == others and "unsafe" not in str(rules)
+    assert not re.search(r"<[^>]+\s(style|on\w+)=", page.text)
+
+
+def test_the_browser_says_in_which_language(app, ada):
+    def seen(path="/problems/caves", accept=""):
+        return ada.client.get(path, headers={"Accept-Language": accept})
+
+    assert "Du går genom" in words(seen(accept="sv-FI,sv;q=0.9,en;q=0.5"))
+    assert "You walk" in words(seen(accept="fr,en;q=0.5"))
+    assert "You walk" in words(seen(accept="fi"))  # the first there is
+    chosen = seen("/problems/caves?language=sv", "en")
+    assert "Du går" in words(chosen) and '<article class="card statement" lang="sv">' in chosen.text
+    assert re.search(r'language=sv[^>]* lang="sv" aria-current="true">Svenska<', chosen.text)
+    assert "English, Text" in words(chosen) and "English, PDF" in words(chosen)
+    assert "You walk" in words(seen("/problems/caves?language=xx", "en"))
+    assert "Grottvandring" in chosen.text
+
+
+def test_a_pdf_is_shown_as_it_is(ada, caves):
+    page = ada.get("/problems/caves?language=en&kind=pdf")
+    sha = caves.statements[1].files["problem.en.pdf"]
+    assert f'<object class="pdf card" data="/api/v1/problems/caves/files/{sha}" type="application/pdf"' in page.text
+    assert "Sample input 1" in words(page)
+    answer = ada.get(f"/api/v1/problems/caves/files/{sha}")
+    assert answer.mimetype == "application/pdf" and answer.data == pdf("Cave Walk, as its author drew it")
+    assert answer.headers["X-Frame-Options"] == "SAMEORIGIN" and answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert answer.headers["Content-Disposition"] == "inline; filename*=UTF-8''problem.en.pdf"
+
+
+def test_a_problem_without_a_statement_has_a_page(app, prepare, judicator):
+    prepare(problem(judicator.put, statements=[], attachments={}, limit_origin=None))
+    page = Browser(app.test_client(), USER).get("/problems/caves")
+    assert "came without a statement" in words(page) and "Sample input 1" in words(page)
+
+
+def test_latex_that_became_no_page_is_a_download(app, prepare, judicator):
+    source = statement(judicator.put, "en", "problem.en.tex", b"\\problemname{Caves}\nWalk.")
+    prepare(problem(judicator.put, statements=[source]))
+    page = Browser(app.test_client(), USER).get("/problems/caves")
+    assert "could not be turned into a page" in words(page)
+    assert f'/api/v1/problems/caves/files/{source.files["problem.en.tex"]}" download="caves.en.tex"' in page.text
+    made = source.model_copy(update={"html": judicator.put(b"<h1>Input</h1><p>Walk <math><mi>n</mi></math></p>")})
+    prepare(problem(judicator.put, statements=[made]))
+    page = Browser(app.test_client(), USER).get("/problems/caves")
+    assert "<h2>Input</h2><p>Walk <math><mi>n</mi></math></p>" in page.text and "Its source" not in page.text
+
+
+def test_what_cannot_be_shown_is_one_sentence_beside_all_else(app, prepare, judicator):
+    heavy = statement(judicator.put, "en", "problem.html", b"<div>" * 1000)
+    prepare(problem(judicator.put, statements=[heavy]))
+    page = Browser(app.test_client(), USER).get("/problems/caves")
+    assert page.status_code == 200
+    assert "The statement cannot be shown here: the statement has elements in elements" in words(page)
+    assert "Its source can be had" in words(page) and "Sample input 1" in words(page)
+
+
+def test_an_interactive_sample_is_a_dialogue(app, prepare, judicator):
+    prepare(interactive(judicator.put))
+    page = Browser(app.test_client(), USER).get("/problems/guess")
+    seen = words(page)
+    assert "Sample interaction 1 Read Write Pass 1 Your program reads 100 Your program writes 50" in seen
+    assert "Pass 2 Your program reads 7 Your program writes 7 Your program reads correct" in seen
+    assert '<li class="read">' in page.text and '<li class="write">' in page.text
+
+
+def test_samples_are_shown_and_kept_as_the_package_says(app, prepare, judicator):
+    files = {"sample/1": {"in.statement": judicator.put(b"short\n"), "out": judicator.put(b"seen answer\n"),
+                          "in.download": judicator.put(b"kept input\n")}}  # fmt: skip
+    prepare(problem(judicator.put, sample_files=files))
+    one = check(Person(app.test_client(), USER)("GET", "/problems/caves"), 200, "problem")["samples"][0]
+    assert (one["input"], one["answer"]) == ("short\n", "seen answer\n")
+    kept = Person(app.test_client(), USER)("GET", f"/problems/caves/files/{one['input_file']}")
+    assert kept.data == b"kept input\n" and kept.headers["Content-Disposition"] == "attachment; filename*=UTF-8''1.in"
+
+
+def test_a_long_sample_is_cut_and_said_so(app, prepare, judicator):
+    manifest = problem(judicator.put)
+    manifest.tests[0].input = judicator.put(b"7\n" * 100_000)
+    prepare(manifest)
+    page = Browser(app.test_client(), USER).get("/problems/caves")
+    assert len(page.text) < 80_000 and "Only the beginning is shown" in words(page)
+
+
+def test_characters_that_do_not_show_are_named_in_samples(app, prepare, judicator):
+    manifest = problem(judicator.put)
+    manifest.tests[0].input = judicator.put("a\u202eb</pre><script>alert(1)</script>\n".encode())
+    prepare(manifest)
+    page = Browser(app.test_client(), USER).get("/problems/caves")
+    assert "a⟨U+202E⟩b&lt;/pre&gt;&lt;script&gt;" in page.text
+
+
+def test_admins_see_the_verification_and_nobody_else(app, caves, judicator):
+    row = VerifiedRow(
+        submission="accepted/bfs.py", language="python3", verdict="AC", expected="AC", cpu=0.5, limit=2.0, margin=4.0
+    )
+    wrong = VerifiedRow(
+        submission="wrong_answer/greedy.c", language="c", verdict="AC", expected="WA", wrong="no test is WA"
+    )
+    told = Verification(
+        problem="caves",
+        hash="a" * 64,
+        rows=[row, wrong],
+        warnings=["the margin is small"],
+        left_out=["accepted/bfs.kt: no executor has kotlin"],
+        verified="2026-01-31T12:00:05Z",
+    )
+    judicator.answers["problem_verification"] = VerificationReply(verification=told)
+    seen = words(Browser(app.test_client(), ADMIN).get("/problems/caves"))
+    for said in (
+        "accepted/bfs.py", "4.0\N{MULTIPLICATION SIGN}", "no test is WA", "The margin is small",
+        "no executor has kotlin", "The limit was inferred from accepted/bfs.py",
+        "time_limit_exceeded/quadratic.cpp (8.20 s)",
+    ):  # fmt: skip
+        assert said in seen, seen
+    judicator.asked.clear()
+    page = Browser(app.test_client(), USER).get("/problems/caves").text
+    assert "bfs" not in page and "quadratic" not in page and "Verification" not in page
+    assert "problem_verification" not in [name for name, _ in judicator.asked]
+
+
+def test_the_page_stays_while_the_cluster_knows_no_languages(ada, judicator):
+    del judicator.answers["executors"]
+    judicator.answers.pop("search")
+    page = ada.get("/problems/caves")
+    assert page.status_code == 200 and "You walk through" in words(page)
+
+
+def test_problems_that_do_not_exist(ada, person):
+    assert ada.get("/problems/none").status_code == 404
+    assert person("GET", "/problems/none").status_code == 404
+    assert person("GET", "/problems/none/statement").status_code == 404
+    assert person("GET", f"/problems/none/files/{'a' * 64}").status_code == 404
+
+
+# --- the API ------------------------------------------------------------------------------------------------------
+
+
+def test_a_problem_in_the_api(person, caves, root):
+    told = check(person("GET", "/problems/caves"), 200, "problem")
+    assert [(one["language"], one["kind"], one["html"]) for one in told["statements"]] == [
+        ("en", "md", True), ("en", "pdf", False), ("sv", "md", True)]  # fmt: skip
+    assert [one["name"] for one in told["samples"]] == ["1", "2", "3"] and told["samples"][1][
+        "answer"
+    ] == "impossible\n"
+    assert [one["name"] for one in told["attachments"]] == ["rooms.txt", "tools/view.py"]
+    assert told["limit_origin"]["how"] == "inferred" and told["limit_origin"]["slowest_cpu"] == 0.81
+    assert "bfs" not in str(told) and "quadratic" not in str(told)
+    assert check(root("GET", "/problems/caves"), 200, "problem")["limit_origin"]["slowest"] == "accepted/bfs.py"
+
+
+def test_a_statement_in_the_api(person, caves):
+    told = check(person("GET", "/problems/caves/statement", headers={"Accept-Language": "sv"}), 200, "statement")
+    assert told["language"] == "sv" and "Du går" in told["html"]
+    told = check(person("GET", "/problems/caves/statement?language=en"), 200, "statement")
+    assert '<div data-sample="1"></div>' in told["html"] and "<math" in told["html"] and told["why"] == ""
+    assert f"/api/v1/problems/caves/files/{caves.statements[0].files['cave.png']}" in told["html"]
+    told = check(person("GET", "/problems/caves/statement?kind=pdf"), 200, "statement")
+    assert told["html"] is None and told["why"].startswith("the statement is a file")
+    answer = check(person("GET", "/problems/caves/statement?language=fi"), 404, "statement")
+    assert answer["error"] == "problem 'caves' has no such statement; it has en (md), en (pdf), sv (md)"
+    assert person("GET", "/problems/caves/statement?kind=doc").status_code == 400
+
+
+def test_every_secret_file_stays_secret(person, root, caves, judicator):
+    """Whatever the address: only what the manifest lists for people is handed out, to admins as well."""
+    secret = {sha for test in caves.tests if not test.sample for sha in (test.input, test.answer)}
+    public = 0
+    for sha in judicator.blobs.data:
+        answer = person("GET", f"/problems/caves/files/{sha}")
+        if answer.status_code == 200:
+            public += 1
+            assert sha not in secret and b"secret" not in answer.data
+        else:
+            assert answer.status_code == 404 and sha not in caves.shown()
+    assert public >= 11
+    assert {root("GET", f"/problems/caves/files/{sha}").status_code for sha in secret} == {404}
+    for bad in ("x", "..%2f", "A" * 64, "a" * 65):
+        assert person("GET", f"/problems/caves/files/{bad}").status_code == 404
+
+
+def test_files_are_handed_out_as_what_they_are(person, caves, judicator):
+    picture = person("GET", f"/problems/caves/files/{caves.statements[0].files['cave.png']}")
+    assert picture.mimetype == "image/png" and picture.headers["Content-Disposition"].startswith("inline")
+    assert "sandbox" in picture.headers["Content-Security-Policy"] and "max-age" in picture.headers["Cache-Control"]
+    kept = person("GET", f"/problems/caves/files/{caves.attachments['rooms.txt']}")
+    assert kept.data == b"<script>alert(1)</script>\n" and kept.mimetype == "application/octet-stream"
+    assert kept.headers["Content-Disposition"] == "attachment; filename*=UTF-8''rooms.txt"
+
+
+def test_a_picture_that_is_none_is_handed_out_to_keep(app, prepare, judicator):
+    script = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script><rect width="3"/></svg>'
+    broken = b'<!DOCTYPE svg [<!ENTITY a "b">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>'
+    files = {"a.png": b"<script>alert(1)</script>", "b.svg": script, "c.svg": broken}
+    one = statement(judicator.put, "en", "problem.md", b"![x](a.png) ![y](b.svg)", files=files)
+    prepare(problem(judicator.put, statements=[one]))
+    person = Person(app.test_client(), USER)
+    answers = {name: person("GET", f"/problems/caves/files/{sha}") for name, sha in one.files.items()}
+    assert answers["a.png"].mimetype == answers["c.svg"].mimetype == "application/octet-stream"
+    assert answers["a.png"].headers["Content-Disposition"].startswith("attachment")
+    assert answers["b.svg"].mimetype == "image/svg+xml" and b"script" not in answers["b.svg"].data
+    assert b'width="3"' in answers["b.svg"].data
+
+
+def test_strangers_get_nothing(app, caves):
+    nobody = Person(app.test_client(), None)
+    sha = next(iter(caves.attachments.values()))
+    for path in ("/problems/caves", "/problems/caves/statement", f"/problems/caves/files/{sha}"):
+        assert nobody("GET", path).status_code == 401
+    assert app.test_client().get("/problems/caves").status_code == 303
+
+
+def test_a_verification_is_for_admins(person, root, caves, judicator):
+    told = Verification(problem="caves", hash="a" * 64, rows=[VerifiedRow(submission="accepted/a.c")])
+    judicator.answers["problem_verified"] = m.Empty()
+    body = told.model_dump(mode="json")
+    assert person("POST", "/problems/caves/verification", json=body).status_code == 403
+    assert person("GET", "/problems/caves/verification").status_code == 403
+    assert root("POST", "/problems/caves/verification", json=body).status_code == 201
+    assert judicator.asked[-1] == ("problem_verified", told)
+    assert root("POST", "/problems/other/verification", json=body).status_code == 400
+    judicator.answers["problem_verification"] = VerificationReply(verification=told)
+    assert check(root("GET", "/problems/caves/verification"), 200, "verification")["verification"]["rows"]

@@ -1,0 +1,92 @@
+r"""Statements in LaTeX as a converter gets them: both families of macros; what pandoc makes of it is another test."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.problems.latex import for_conversion
+
+POLYGON = r"""\begin{problem}{Sum {of} $a$ and $b$}{standard input}{standard output}{1 second}{256 megabytes}
+
+Add <<two>> numbers "--- that is all. Write \t{a<<b}, $x<<1$.
+\def \htmlPixelsInCm{45}
+
+\InputFile
+Two {\bf{whole}} numbers.
+
+\OutputFile
+\it{One} number.
+
+\Examples
+
+\begin{example}
+\exmpfile{example.01}{example.01.a}%
+\exmpfile{example.02}{example.02.a}%
+\end{example}
+
+\Note
+\begin{verbatim}
+1 << 2
+\end{verbatim}
+\end{problem}
+"""
+
+
+def body(text, language="en"):
+    made = for_conversion(text, language)
+    return made[made.rindex("\\section*{") :].split("\n", 1)[1]
+
+
+def test_polygons_macros():
+    made = body(POLYGON)
+    assert "problem}" not in made and "megabytes" not in made and "exmp" not in made and "htmlPixels" not in made
+    assert "\\remainingsamples" in made and made.index("\\remainingsamples") < made.index("\\Note")
+    assert "«two»" in made and "--- that is all" in made and '"---' not in made
+    # Code and formulas keep their shifts.
+    assert "\\t{a<<b}" in made and "$x<<1$" in made and "1 << 2" in made
+    assert "\\textbf{whole}" in made and "\\textit{One}" in made
+
+
+def test_headings_are_in_the_statements_language():
+    assert "\\newcommand{\\InputFile}{\\section*{Входные данные}}" in for_conversion(POLYGON, "ru")
+    for language, word in (("sv", "Utdata"), ("pt-BR", "Saída"), ("xx", "Output")):
+        made = for_conversion("\\begin{Output}One\\end{Output}", language)
+        assert f"\\newcommand{{\\HeadingOutput}}{{\\section*{{{word}}}}}" in made
+        assert made.endswith("\n\\HeadingOutput{}\nOne\n")
+
+
+def test_kattis_macros_are_defined():
+    made = for_conversion("\\problemname{Caves}\n\\illustration{.4}{cave}{A cave}\n\\nextsample", "en")
+    for macro in ("problemname", "illustration", "nextsample", "remainingsamples", "epigraph", "t", "includesample"):
+        assert f"\\newcommand{{\\{macro}}}" in made
+    assert "{\\{\\{nextsample\\}\\}}" in made
+
+
+def test_a_whole_document_is_its_body_with_its_macros():
+    own = "\\newcommand{\\eps}[1]{\\varepsilon_{#1}}"
+    text = f"\\documentclass{{article}}\\usepackage{{x}}\n{own}\n\\begin{{document}}Text\\end{{document}} after"
+    made = for_conversion(text, "en")
+    assert made.endswith("\nText") and own in made and "usepackage" not in made
+
+
+@pytest.mark.parametrize("head", ["\\begin{wrapfigure}{r}{4cm}", "\\begin{wrapfigure}[3]{r}[1cm]{0.3\\textwidth}"])
+def test_pictures_with_text_around_them(head):
+    made = body(f"{head}\\includegraphics{{a}}\\end{{wrapfigure}}")
+    assert made.strip() == "\\begin{illustration}\\includegraphics{a}\\end{illustration}"
+
+
+PIECES = st.sampled_from([
+    "\\begin{problem}", "{", "}", "$", "\\exmp", "\\begin{example}", "\\end{example}", "<<", "\\verb|", "\\t{",
+    "a", "\n", "\\begin{verbatim}", "\\", "\\bf{", "\\def\\htmlPixelsInCm", "\\documentclass",
+])  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=300).map("".join))
+def test_any_text_comes_to_an_end(text):
+    made = for_conversion(text, "en")
+    assert len(made) < 20 * len(text) + 10_000
+    assert re.search(r"\\newcommand\{\\problemname\}", made)

@@ -1,0 +1,584 @@
+"""Statements as HTML: strangers' Markdown, HTML, formulas and pictures come out harmless, as their authors meant."""
+
+from __future__ import annotations
+
+import html
+import re
+import struct
+import zlib
+from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.errors import PackageError
+from judge.gateway.statements import child, formulas, renderer
+from judge.gateway.statements.fragment import Statement, render
+from judge.gateway.statements.pictures import harmless_svg, interaction, look_at
+from judge.gateway.statements.renderer import Renderer
+
+FILES = {"cave.png": "/api/v1/problems/p/files/" + "a" * 64, "img/map.svg": "/api/v1/problems/p/files/" + "b" * 64,
+         "plan.pdf": "/api/v1/problems/p/files/" + "c" * 64, "plan.pdf.png": "/api/v1/problems/p/files/" + "d" * 64,
+         "other.pdf": "/api/v1/problems/p/files/" + "e" * 64}  # fmt: skip
+
+
+def shown(text, kind="md", **more):
+    return "".join(render(Statement(kind=kind, text=text, files=FILES, **more)).pieces)
+
+
+# --- what must never come out -------------------------------------------------------------------------------------
+
+ATTACKS = [
+    "<script>alert(1)</script>",
+    "<SCRIPT SRC=//evil.example/x.js></SCRIPT>",
+    "<scr<script>ipt>alert(1)</scr</script>ipt>",
+    "<img src=x onerror=alert(1)>",
+    "<img src=cave.png onload=alert(1)>",
+    "<img src=`x`onerror=alert(1)>",
+    "<img src='https://evil.example/beacon.png'>",
+    "![x](https://evil.example/beacon.png)",
+    "![x](//evil.example/beacon.png)",
+    "![x](javascript:alert(1))",
+    "![x](data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+)",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](java\tscript:alert(1))",
+    "[x](&#106;avascript:alert(1))",
+    "[x](vbscript:msgbox(1))",
+    "[x](data:text/html,<script>alert(1)</script>)",
+    "<a href='javascript&colon;alert(1)'>x</a>",
+    "<a href='&#x1;javascript:alert(1)'>x</a>",
+    "<a href=x onclick=alert(1)>x</a>",
+    "<a href='/logout'>x</a>",
+    "<a href='//evil.example'>x</a>",
+    "<a href='\\\\evil.example'>x</a>",
+    "<svg onload=alert(1)></svg>",
+    "<svg><script>alert(1)</script></svg>",
+    "<svg><a xlink:href='javascript:alert(1)'><text>x</text></a></svg>",
+    "<svg><animate onbegin=alert(1) attributeName=x dur=1s>",
+    "<math><mtext><script>alert(1)</script></mtext></math>",
+    "<math><mtext><img src=x onerror=alert(1)></mtext></math>",
+    "<math><maction actiontype='statusline' xlink:href='javascript:alert(1)'>x</maction></math>",
+    "<math href='javascript:alert(1)'><mi>x</mi></math>",
+    "<math><annotation-xml encoding='text/html'><script>alert(1)</script></annotation-xml></math>",
+    "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=alert(1)&gt;'>",
+    "<form><math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>",
+    "<math><mi//xlink:href='data:x,<script>alert(1)</script>'>",
+    '<img alt="<math><mi>x</mi></math>" src=cave.png>',
+    "<img alt='{{nextsample}}' src=cave.png>",
+    "<a title='{{remainingsamples}}\" onmouseover=alert(1)'>x</a>",
+    "<iframe src='javascript:alert(1)'></iframe>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    "<object data='x.swf'></object><embed src='x.swf'>",
+    "<embed src='javascript:alert(1)'>",
+    "<embed src='\"onerror=alert(1) x=\"'>",
+    "<img src='plan.pdf\" onerror=\"alert(1)'>",
+    "<link rel=stylesheet href='//evil.example/x.css'>",
+    "<style>@import 'http://evil.example/x.css'; body { display: none }</style>",
+    "<p style='background:url(javascript:alert(1))'>x</p>",
+    '<p style="position:fixed;inset:0">x</p>',
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<base href='//evil.example/'>",
+    "<form action='//evil.example'><input name=token><button>Log in</button></form>",
+    "<button form=x formaction=javascript:alert(1)>x</button>",
+    "<textarea><script>alert(1)</script></textarea>",
+    '<noscript><p title="</noscript><img src=x onerror=alert(1)>">',
+    "<template><script>alert(1)</script></template>",
+    "<div id=live data-task=x class='card note bad'>x</div>",
+    "<video><source onerror=alert(1)></video>",
+    "<audio src=x onerror=alert(1)>",
+    "<details open ontoggle=alert(1)>x</details>",
+    "<marquee onstart=alert(1)>x</marquee>",
+    "<body onload=alert(1)>",
+    "<!--><img src=x onerror=alert(1)-->",
+    "<![CDATA[<img src=x onerror=alert(1)>]]>",
+    "<?xml version='1.0'?><x onclick=alert(1)>",
+    "$\\text{<img src=x onerror=alert(1)>}$",
+    "$<script>alert(1)</script>$",
+    "$\\href{javascript:alert(1)}{x}$",
+    "$$\\unicode{x3c}script\\unicode{x3e}$$",
+    "$\\style{background:url(//evil.example)}{x}$ $\\class{card}{x}$ $\\cssId{live}{x}$",
+    "`<script>alert(1)</script>`",
+    "```\n<script>alert(1)</script>\n```",
+    "[^1]\n\n[^1]: <script>alert(1)</script> [x](javascript:alert(1))",
+    "| <script>alert(1)</script> |\n|---|\n| <img src=x onerror=alert(1)> |",
+    "![x](cave.png){onerror=alert(1) style=x width=5}",
+    '![x" onerror="alert(1)](cave.png "y\\" onload=\\"alert(1)")',
+]  # fmt: skip
+
+TAGS = {
+    "a", "abbr", "b", "blockquote", "br", "code", "div", "em", "h2", "h3", "hr", "img", "li", "ol", "p", "pre", "s",
+    "section", "span", "strong", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul", "math", "mrow", "mi", "mo",
+    "mn", "mtext", "mstyle", "mspace", "msup", "msub",
+}  # fmt: skip
+ATTRIBUTES = {
+    "href", "src", "alt", "title", "rel", "id", "class", "width", "height", "display", "align", "start", "value",
+    "mathvariant", "stretchy", "displaystyle", "scriptlevel",
+}  # fmt: skip
+
+
+class Seen(HTMLParser):
+    """Every element and attribute that a browser would find."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attributes = set(), []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += [(tag, *one) for one in attrs]
+
+
+def harmless(text):
+    seen = Seen(text)
+    assert seen.tags <= TAGS, seen.tags - TAGS
+    for tag, name, value in seen.attributes:
+        assert name in ATTRIBUTES, (tag, name, value)
+        if name == "src":
+            assert value in FILES.values()
+        if name == "href":
+            assert value in FILES.values() or value.startswith(("#st-", "https://", "http://", "mailto:")), value
+        if name == "id":
+            assert value.startswith("st-")
+        if name == "class":
+            assert value.split() and set(value.split()) <= {"formula", "footnotes", "left", "right", "illustration"}
+
+
+@pytest.mark.parametrize("kind", ["md", "html"])
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_attacks_come_out_as_text_or_not_at_all(attack, kind):
+    harmless(shown(attack, kind))
+    harmless(shown(f"Before *that* <b>{attack}</b> after $x$ {{{{nextsample}}}}", kind))
+
+
+PARTS = st.sampled_from([
+    *ATTACKS, "<", ">", '"', "'", "<math>", "</math>", "<mtext>", "<p ", "$", "$$", "`", "\n\n", "&lt;", "<!--",
+    "-->", "]]>", "{{nextsample}}", "<svg>", "</svg>", "<style>", "<title>", "\\", "[", "](", ")",
+])  # fmt: skip
+
+
+@given(st.lists(PARTS, max_size=8).map("".join), st.sampled_from(["md", "html"]))
+def test_attacks_put_together_stay_harmless(text, kind):
+    harmless(shown(text, kind))
+
+
+def test_the_marks_for_formulas_cannot_be_guessed_or_doubled():
+    first, second = (render(Statement(kind="md", text="$x$")).pieces for _ in range(2))
+    assert first == second and "span" not in first[0]
+
+
+# --- what must come out -------------------------------------------------------------------------------------------
+
+
+def test_markdown_as_the_format_has_it():
+    text = """# Odd Echo
+
+Some *text* with `code` and a [link](https://example.org "there")[^note].
+
+## Input
+
+| Group | Points |
+|:------|-------:|
+| 1     | $n=5$  |
+
+- one
+- two
+
+![A cave](cave.png){ width=50% }
+
+~~gone~~
+
+[^note]: Said **below**.
+"""
+    made = shown(text, title="Odd Echo")
+    assert "Odd Echo" not in made and "<h2>Input</h2>" in made
+    assert "<em>text</em>" in made and "<code>code</code>" in made and "<s>gone</s>" in made
+    assert re.search(r'<a href="https://example.org" title="there" rel="noopener noreferrer nofollow">link</a>', made)
+    assert '<th align="right">Points</th>' in made and '<td align="left">1</td>' in made
+    assert f'src="{FILES["cave.png"]}"' in made and 'width="50%"' in made and 'alt="A cave"' in made
+    assert "Said <strong>below</strong>" in made and 'href="#st-fn' in made and 'id="st-fn' in made
+    assert "<math" in made and "style" not in made
+
+
+def test_a_heading_that_says_something_else_stays():
+    assert shown("# Task", title="Odd Echo") == "<h2>Task</h2>\n"
+
+
+def test_html_as_people_write_it():
+    text = """<!DOCTYPE html><html><head><title>T</title><style>p{}</style></head><body><h1>Caves</h1>
+<center><img src="img/map.svg" width="300" alt="map"></center><p style="text-align: center;">In the <i>middle</i></p>
+<table border=1><tr><td colspan=2 style="text-align: right">1</td></tr></table>
+<math><semantics><mrow><mi>n</mi><mo>&le;</mo><mn>5</mn></mrow><annotation>n</annotation></semantics></math>
+</body></html>"""
+    made = shown(text, "html", title="Caves")
+    assert "Caves" not in made and "p{}" not in made
+    assert f'<center><img src="{FILES["img/map.svg"]}" width="300" alt="map"></center>' in made
+    assert "<mi>n</mi><mo>≤</mo><mn>5</mn>" in made and "annotation" not in made
+    assert 'colspan="2"' in made and 'align="right"' in made
+
+
+def test_drawings_in_pdf_are_pictures_or_links():
+    made = shown('<embed src="plan.pdf" style="width:30.0%" /> <img src="plan"> <embed src="other.pdf" />', "html")
+    assert made.count(FILES["plan.pdf.png"]) == 2 and 'width="30%"' in made
+    assert f'<a href="{FILES["other.pdf"]}" rel="noopener noreferrer nofollow">other.pdf</a>' in made
+    assert 'width="151"' in shown('<img src="cave.png" style="width:4cm" />', "html")
+
+
+def test_pictures_that_are_not_there_are_named():
+    made = render(Statement(kind="md", text="![a](nothing.png) ![b](cave.png)", files=FILES))
+    assert made.missing == ["nothing.png"]
+
+
+def test_samples_stand_where_the_author_put_them():
+    text = "One\n\n{{nextsample}}\n\nTwo {{ nextsample }} three\n\n{{remainingsamples}}"
+    made = render(Statement(kind="md", text=text))
+    assert made.samples == ["next", "next", "rest"]
+    assert made.pieces == ["<p>One</p>\n", "\n<p>Two ", " three</p>\n", "\n"]
+    assert render(Statement(kind="md", text="none")).samples == []
+    assert render(Statement(kind="html", text="<p>{{samples}}</p>")).samples == ["rest"]
+
+
+def test_plain_text_is_shown_as_it_is():
+    assert shown("a < b\n  <script>", "txt") == '<pre class="box">a &lt; b\n  &lt;script&gt;</pre>'
+
+
+# --- formulas -------------------------------------------------------------------------------------------------------
+
+# As they stand in public statements.
+FORMULAS = r"""
+n
+1 \le n \le 10^5
+1 \leq N \leq 2 \cdot 10^5
+a_1, a_2, \ldots, a_n
+-10^9 \leq a_i \leq 10^9
+\sum_{i=1}^{n} a_i
+\frac{a}{b}
+\binom{n}{k}
+\lfloor \frac{x}{2} \rfloor
+\lceil \log_2 n \rceil
+O(n \log n)
+\mathcal{O}(n^2)
+10^9 + 7
+a \bmod b
+a \equiv b \pmod{m}
+x \oplus y
+\sqrt{x^2+y^2}
+\{1, 2, \dots, n\}
+i \neq j
+u \rightarrow v
+A \subseteq B
+x \in \mathbb{Z}
+\mathbf{v}
+\overline{AB}
+\max_{1 \le i \le n} a_i
+\gcd(a, b)
+1\,000\,000
+100\%
+\$5
+10^{-6}
+\text{if } x > 0
+\mathrm{dist}(u, v)
+\texttt{ABC}
+\operatorname{lcm}(a,b)
+\left( \frac{1}{2} \right)^n
+\begin{cases} 1 & x = 0 \\ f(x-1) & \text{otherwise} \end{cases}
+\begin{pmatrix} 1 & 0 \\ 0 & 1 \end{pmatrix}
+\begin{aligned} a &= b \\ c &= d \end{aligned}
+\vec{x}
+\hat{y}
+\infty
+\forall x \exists y
+\underbrace{1 + \cdots + 1}_{n}
+p_{i,j}^{(k)}
+s_1s_2\dots s_n
+|S| \le 100
+\|x\|
+90^\circ
+\pi r^2
+\ell
+\alpha \beta \gamma
+x'
+a \mid b
+a \nmid b
+\lvert x \rvert
+\prod_{i=1}^n i
+\int_0^1 x\,dx
+\lim_{n\to\infty}
+\mathit{abc}
+\mathtt{abc}
+\mathsf{A}
+\textbf{no}
+\mbox{yes}
+\ldots
+\cdots
+\geq
+A \times B
+a \land b \lor c
+\lnot a
+\emptyset
+\cup \cap \setminus
+x \ll y
+x \gg y
+\approx
+\pm 1
+\Delta
+\quad
+a\;b
+a\!b
+\stackrel{?}{=}
+\mapsto
+\Rightarrow
+\iff
+\star
+\ast
+N^{N^N}
+\langle x, y \rangle
+\displaystyle\sum_{i}
+\substack{i \\ j}
+x_{\text{max}}
+\le
+<
+>
+a < b
+a&b
+""".strip().split("\n")
+
+
+@pytest.mark.parametrize("tex", FORMULAS)
+def test_formulas_of_public_statements(tex):
+    for display in (False, True):
+        made = formulas.from_tex(tex, display=display)
+        assert made is not None and made.startswith("<math"), tex
+        tree = ET.fromstring(made)
+        assert tree.get("display") == ("block" if display else "inline")
+        said = "".join(tree.itertext())
+        assert "\\" not in said, said
+
+
+def test_letters_of_variants_are_those_of_unicode():
+    assert "\N{DOUBLE-STRUCK CAPITAL R}" in formulas.from_markup('<math><mi mathvariant="double-struck">R</mi></math>')
+    assert "\N{MATHEMATICAL BOLD SMALL V}" in formulas.from_markup('<math><mi mathvariant="bold">v</mi></math>')
+    made = formulas.from_markup('<math><mtext mathvariant="monospace">a1</mtext></math>')
+    assert "\N{MATHEMATICAL MONOSPACE SMALL A}\N{MATHEMATICAL MONOSPACE DIGIT ONE}" in made
+    assert "\N{BLACK-LETTER CAPITAL C}" in formulas.from_markup('<math><mi mathvariant="fraktur">C</mi></math>')
+
+
+def test_commands_that_are_not_known_are_no_formula():
+    assert formulas.from_tex("\\nope{x}", display=False) is None
+    assert "{" in formulas.from_tex("\\bigg\\{", display=False)
+    assert "<mo>⩽</mo>" in formulas.from_tex("a \\leqslant b", display=False)
+    assert 'class="right"' in formulas.from_tex("\\begin{aligned} a &= b \\end{aligned}", display=True)
+    assert formulas.from_tex("\\text{\\texttt{a}} \\label{x}", display=False).count("<mtext>") == 1
+
+
+def test_columns_keep_their_sides():
+    made = formulas.from_markup('<math><mtable columnalign="right left"><mtr><mtd/><mtd/><mtd/></mtr></mtable></math>')
+    assert re.findall(r'<mtd class="(\w+)">', made) == ["right", "left", "left"]
+
+
+@pytest.mark.parametrize(
+    "tex", ["\\frac{a", "{" * 3000, "}" * 50, "\\left(", "\\begin{matrix}", "^", "x" * 9000, "\\nope{x}"]
+)
+def test_what_is_no_formula_is_shown_as_it_was_typed(tex):
+    made = shown(f"A ${tex}$ b")
+    assert made.startswith("<p>A ") and ("<math" in made or html.escape(tex) in made)
+
+
+# --- bounds ---------------------------------------------------------------------------------------------------------
+
+HEAVY = {
+    "deep quotes": "> " * 100_000,
+    "deep lists": "".join("  " * depth + "- a\n" for depth in range(600)),
+    "a wide table": "|" + "a|" * 30_000 + "\n|" + "-|" * 30_000 + "\n" + "|\n" * 20_000,
+    "many links": "[" * 200_000,
+    "many images": "![" * 100_000,
+    "many stars": "*a **b " * 60_000,
+    "many backticks": "`" * 60_000 + "".join("`" * (n % 300) + " " for n in range(1500)),
+    "many dollars": "$a" * 150_000,
+    "many formulas": "$\\frac{1}{2}$ " * 30_000,
+    "one long formula": "$" + "\\frac{1}{" * 800 + "2" + "}" * 800 + "$",
+    "many footnotes": "".join(f"[^{n}]" for n in range(20_000)) + "".join(f"\n\n[^{n}]: x" for n in range(5000)),
+    "deep elements": "<div>" * 80_000,
+    "many elements": "<b>x</b>" * 60_000,
+    "many entities": "&amp;" * 100_000,
+    "unclosed formulas": "<math " * 80_000,
+    "unclosed attributes": "<img src='" * 40_000,
+}
+
+
+def answer(kind, text):
+    """A fragment, or the refusal."""
+    try:
+        return Renderer().render(Statement(kind=kind, text=text))
+    except PackageError as exc:
+        return exc
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_what_is_too_much_is_refused_with_one_sentence_and_in_time(name):
+    """A process of its own ends what would take for ever; both answers are right, waiting is not."""
+    text = HEAVY[name][: renderer.SOURCE_BYTES]
+    for kind in ("md", "html"):
+        made = answer(kind, text)
+        if isinstance(made, PackageError):
+            assert "\n" not in str(made) and str(made).startswith("the statement ")
+        else:
+            assert sum(len(piece) for piece in made.pieces) < 6 * 1024**2
+
+
+def test_a_statement_that_is_too_long_is_not_even_begun():
+    with pytest.raises(PackageError, match="more than 256 KiB"):
+        Renderer().render(Statement(kind="md", text="x" * (renderer.SOURCE_BYTES + 1)))
+
+
+def test_what_was_made_is_not_made_again(monkeypatch):
+    one = Renderer()
+    first = one.render(Statement(kind="md", text="$x$ <script>"))
+    with pytest.raises(PackageError, match="deep"):
+        one.render(Statement(kind="html", text="<div>" * 500))
+    monkeypatch.setattr(renderer, "_made", lambda _: pytest.fail("made again"))
+    assert one.render(Statement(kind="md", text="$x$ <script>")) == first
+    with pytest.raises(PackageError, match="deep"):
+        one.render(Statement(kind="html", text="<div>" * 500))
+
+
+def test_what_is_remembered_is_bounded(monkeypatch):
+    monkeypatch.setattr(renderer, "_KEPT_BYTES", 10_000)
+    one = Renderer()
+    for number in range(30):
+        one._keep(str(number), "x" * 1000)
+    assert len(one._known) == 4 and one._find("29") is not None and one._find("0") is None
+
+
+def test_the_child_is_bounded_before_it_reads(monkeypatch):
+    bounds = {}
+    monkeypatch.setattr(child.resource, "setrlimit", bounds.__setitem__)
+    monkeypatch.setattr(child.sys, "stdin", None)
+    with pytest.raises(AttributeError):
+        child.main()
+    assert bounds[child.resource.RLIMIT_CPU] == (child.CPU_SECONDS,) * 2
+    assert bounds[child.resource.RLIMIT_AS] == (child.MEMORY,) * 2
+
+
+# --- pictures -------------------------------------------------------------------------------------------------------
+
+
+def png(width, height):
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
+
+
+JPEG = (
+    b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01\x01\x00\x00\x01\x00\x01\x00\x00"
+    b"\xff\xc0\x00\x11\x08\x00\x10\x00\x20\x03" + b"\0" * 20
+)
+GIF = b"GIF89a\x10\x00\x08\x00" + b"\0" * 10
+
+
+def test_pictures_are_what_they_are_and_not_what_they_are_called():
+    assert look_at("a.png", png(10, 10)).media == "image/png"
+    assert look_at("a.gif", png(10, 10)).media == "image/png"
+    assert look_at("a.jpg", JPEG).media == "image/jpeg"
+    assert look_at("a.gif", GIF).media == "image/gif"
+    assert look_at("a.png", b"%PDF-1.5 ...").media == "application/pdf"
+    for data in (b"", b"<html><script>alert(1)</script>", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF89a", b"MZ"):
+        looked = look_at("a.png", data)
+        assert not looked.shown and looked.media == "application/octet-stream"
+
+
+def test_pictures_that_would_fill_the_memory_are_not_shown():
+    assert not look_at("a.png", png(100_000, 100_000)).shown
+    assert not look_at("a.png", png(0, 5)).shown
+    assert look_at("a.png", png(7000, 7000)).shown
+
+
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 9 9">{}</svg>'
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<script>alert(1)</script>",
+        "<script href='x.js'/>",
+        "<rect onclick='alert(1)' width='1'/>",
+        "<a href='javascript:alert(1)'><text>x</text></a>",
+        "<use href='https://evil.example/x.svg#a'/>",
+        "<use xlink:href='data:image/svg+xml;base64,AAAA#a'/>",
+        "<image href='https://evil.example/x.png'/>",
+        "<foreignObject><body xmlns='http://www.w3.org/1999/xhtml' onload='alert(1)'/></foreignObject>",
+        "<style>@import 'https://evil.example/x.css';</style>",
+        "<style>rect { fill: url(https://evil.example/x) }</style>",
+        "<rect style='fill: url(\"https://evil.example/x\")'/>",
+        "<rect fill='url(https://evil.example/x)'/>",
+        "<animate attributeName='href' values='javascript:alert(1)'/>",
+        "<set attributeName='onclick' to='alert(1)'/>",
+        "<x:script xmlns:x='http://www.w3.org/1999/xhtml'>alert(1)</x:script>",
+        "<handler xmlns='http://www.w3.org/2001/xml-events'>alert(1)</handler>",
+    ],
+)
+def test_what_an_svg_may_not_do_is_taken_out(inside):
+    made = harmless_svg(SVG.format(f"<rect width='5' height='5'/>{inside}").encode()).decode()
+    assert 'width="5"' in made
+    for word in (
+        "script",
+        "alert",
+        "evil",
+        "data:",
+        "foreignObject",
+        "onclick",
+        "import",
+        "animate",
+        "<set",
+        "handler",
+    ):
+        assert word not in made, made
+
+
+def test_an_svg_stays_as_it_was_drawn():
+    text = SVG.format(
+        '<defs><path id="a" d="M0 0L1 1"/></defs><use xlink:href="#a" fill="url(#g)"/><style>rect{fill:red}</style>'
+    )
+    made = harmless_svg(text.encode()).decode()
+    for kept in ('d="M0 0L1 1"', 'xlink:href="#a"', 'fill="url(#g)"', "rect{fill:red}", 'viewBox="0 0 9 9"'):
+        assert kept in made
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"<html/>",
+        b"<svg/>",
+        b"<svg",
+        b'<!DOCTYPE svg [<!ENTITY a "b">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>',
+        b'<!DOCTYPE svg [<!ENTITY a SYSTEM "file:///etc/passwd">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>',
+        SVG.format("<g/>" * 40_000).encode(),
+        b" " * (2 * 1024**2 + 1),
+    ],
+)
+def test_what_is_no_svg_is_refused(data):
+    with pytest.raises(PackageError):
+        harmless_svg(data)
+
+
+# --- sample interactions ------------------------------------------------------------------------------------------
+
+
+def test_an_interaction_is_told_in_turns_and_passes():
+    assert interaction("<10\n<a\n>5\n<lower\n>3\n") == [[("<", "10\na"), (">", "5"), ("<", "lower"), (">", "3")]]
+    assert interaction("< 1\n> 2\n---\n<3\n") == [[("<", "1"), (">", "2")], [("<", "3")]]
+    assert interaction("# who begins\n>x\r\n") == [[("", "# who begins"), (">", "x")]]
+    assert interaction("") == []
+
+
+@given(st.text(alphabet="<>-a \n", max_size=60))
+def test_any_interaction_is_told(text):
+    told = [line for one in interaction(text) for _, said in one for line in said.split("\n")]
+    assert len(told) <= text.count("\n") + 1
