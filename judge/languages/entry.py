@@ -1,4 +1,4 @@
-"""Which file name and which class start a program in a language like Java, where both come from the source.
+"""Which file name and which class start a program in Java or Kotlin, where both come from the source.
 
 A scan, not a parser: comments and literals are skipped, braces counted, and what is found at the top level is enough.
 Whatever it gets wrong, the compiler says in its own words. Linear in the source's size, also for hostile sources.
@@ -7,78 +7,170 @@ Whatever it gets wrong, the compiler says in its own words. Linear in the source
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Final, Literal
 
-DEFAULT = "Main"
+Kind = Literal["class", "kotlin"]
+DEFAULT: Final = "Main"
+_NAME_BYTES: Final = 200
 
 # Every alternative that has begun also ends (at the latest with the text), so no position is scanned twice.
-_SKIP = r"""
-    "{3}(?:\\.|[^\\])*?(?:"{3}|\Z)       # text block
+_REST: Final = r"""
   | "(?:\\.|[^"\\\n])*"?                 # string
   | '(?:\\.|[^'\\\n])*'?                 # character
   | //[^\n]*
   | /\*.*?(?:\*/|\Z)
 """
-_TOKEN = re.compile(
-    rf"(?P<skip>{_SKIP})|(?P<word>[A-Za-z_$][\w$]*)|(?P<mark>[{{}}();.])", re.VERBOSE | re.DOTALL | re.ASCII
-)
-_TYPES = frozenset({"class", "interface", "enum", "record"})
-_NAME = re.compile(r"[A-Za-z_$][\w$]{0,199}", re.ASCII)
+_TEXT_BLOCK: Final[dict[Kind, str]] = {
+    "class": r'"{3}(?:\\.|[^\\])*?(?:"{3}|\Z)',
+    "kotlin": r'"{3}.*?(?:"{3,}|\Z)',
+}
+# Names may have letters of any alphabet; a byte above ASCII is always part of one.
+_WORD: Final = r"[A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*"
+_TOKEN: Final = {
+    kind: re.compile(rf"(?P<skip>{block}{_REST})|(?P<word>{_WORD})|(?P<mark>[{{}}();.])", re.VERBOSE | re.DOTALL)
+    for kind, block in _TEXT_BLOCK.items()
+}
+_TYPES: Final[dict[Kind, frozenset[str]]] = {
+    "class": frozenset({"class", "interface", "enum", "record"}),
+    "kotlin": frozenset({"class", "interface", "object"}),
+}
+_FACADE: Final = re.compile(r'@file\s*:\s*JvmName\s*\(\s*"([A-Za-z_$][\w$]{0,199})"\s*\)')
+
+
+@dataclass
+class _Scan:
+    """What a source declares at its top level: types with whether they are public, those that have a main."""
+
+    package: str = ""
+    types: list[tuple[str, bool]] = field(default_factory=list)
+    mains: list[str] = field(default_factory=list)
+    facade: bool = False
+
+    @property
+    def public(self) -> str | None:
+        return next((name for name, is_public in self.types if is_public), None)
+
+    def qualified(self, name: str) -> str:
+        return f"{self.package}.{name}" if self.package else name
 
 
 def find_entry(source: str, filename: str | None = None) -> tuple[str, str]:
-    """The (file stem, main class) under which to compile and start `source`.
+    """The (file stem, main class) under which to compile and start a Java `source`.
 
     The stem is the public top-level type's name, because the compiler insists on it, else the stem of `filename`, else
     the main class. The main class is the top-level type that declares `void main(`, a public one first; it carries
     the package as its prefix. `Main` is the answer when nothing is found.
     """
-    package, types, mains = _scan(source)
-    public = next((name for name, is_public in types if is_public), None)
-    entry = public if public in mains else next(iter(mains), None)
+    found = _scan(source, "class")
+    public = found.public
+    entry = public if public in found.mains else next(iter(found.mains), None)
     stem = public or _stem(filename) or entry or DEFAULT
-    entry = entry or (types[0][0] if types else stem)
-    if not _NAME.fullmatch(stem):
+    entry = entry or (found.types[0][0] if found.types else stem)
+    if not _is_name(stem):
         stem = DEFAULT
-    if not _NAME.fullmatch(entry):
+    if not _is_name(entry):
         entry = DEFAULT
-    return stem, f"{package}.{entry}" if package else entry
+    return stem, found.qualified(entry)
 
 
-def _scan(source: str) -> tuple[str, list[tuple[str, bool]], list[str]]:
-    """The package, the top-level types with whether they are public, and those of them that declare a main."""
-    package: list[str] = []
-    types: list[tuple[str, bool]] = []
-    mains: list[str] = []
-    depth = 0
-    public = False
-    in_package = False
-    before, last = "", ""
-    for match in _TOKEN.finditer(source):
+def main_classes(source: str, filename: str, kind: Kind) -> list[str]:
+    """The classes of a source that can be started, with their package, the public one first.
+
+    In Kotlin a main beside all classes belongs to a class that is called after the file.
+    """
+    found = _scan(source, kind)
+    facade = [_facade(source, filename)] if found.facade else []
+    names = facade + sorted(dict.fromkeys(found.mains), key=lambda name: name != found.public)
+    return [found.qualified(name) for name in names if _is_name(name)]
+
+
+def default_class(source: str, filename: str, kind: Kind) -> str:
+    """The class to try where none has a main: the language's own error message says the rest."""
+    if kind == "kotlin":
+        return _scan(source, kind).qualified(_facade(source, filename))
+    return find_entry(source, filename)[1]
+
+
+def _facade(source: str, filename: str) -> str:
+    """The class that holds a Kotlin file's own functions."""
+    named = _FACADE.search(source)
+    if named is not None:
+        return named[1]
+    stem = re.sub(r"\W", "_", PurePosixPath(filename).stem) or DEFAULT
+    return f"{'_' if stem[0].isdigit() else ''}{stem[0].upper()}{stem[1:]}Kt"
+
+
+class _Scanner:
+    """Reads tokens, and notes what they declare."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.found = _Scan()
+        self._package: list[str] = []
+        self._in_package = self._public = False
+        self._depth = 0
+        self._last = ("", "", "")
+
+    def mark(self, text: str) -> None:
+        found, (static, before, last) = self.found, self._last
+        self._depth += {"{": 1, "}": -1}.get(text, 0)
+        if text == "(" and last == "main":
+            if self.kind == "class" and before == "void" and self._depth == 1 and found.types:
+                found.mains.append(found.types[-1][0])
+            elif self.kind == "kotlin" and before == "fun" and self._depth == 0:
+                found.facade = True
+            elif self.kind == "kotlin" and (static, before) == ("JvmStatic", "fun") and found.types:
+                found.mains.append(found.types[-1][0])
+        if text == ";" and self._depth == 0:
+            self._public = self._in_package = False
+
+    def word(self, text: str) -> None:
+        if self._depth:
+            return
+        found, last = self.found, self._last[2]
+        if self._in_package and last in {"package", "."}:
+            self._package.append(text)
+            return
+        self._in_package = text == "package" and not found.types and not self._package
+        if last in _TYPES[self.kind] and not self._in_package:
+            found.types.append((text, self._public))
+            self._public = False
+        self._public = self._public or text == "public"
+
+    def note(self, text: str) -> None:
+        self._last = (self._last[1], self._last[2], text)
+
+    def end(self) -> _Scan:
+        name = ".".join(self._package)
+        self.found.package = name if all(map(_is_name, self._package)) and _fits(name) else ""
+        return self.found
+
+
+def _scan(source: str, kind: Kind) -> _Scan:
+    scanner = _Scanner(kind)
+    for match in _TOKEN[kind].finditer(source):
         text = match.group()
         if match.lastgroup == "skip":
             continue
         if match.lastgroup == "mark":
-            depth += {"{": 1, "}": -1}.get(text, 0)
-            if text == "(" and last == "main" and before == "void" and depth == 1 and types:
-                mains.append(types[-1][0])
-            if text == ";" and depth == 0:
-                public = in_package = False
-        elif depth == 0:
-            if in_package:
-                package.append(text)
-            elif text == "package" and not types:
-                in_package = True
-            elif last in _TYPES:
-                types.append((text, public))
-                public = False
-            public = public or text == "public"
-        before, last = last, text
-    name = ".".join(package)
-    return (name if len(name) <= 200 else ""), types, mains
+            scanner.mark(text)
+        else:
+            scanner.word(text)
+        scanner.note(text)
+    return scanner.end()
+
+
+def _is_name(name: str) -> bool:
+    return name.replace("$", "_").isidentifier() and _fits(name)
+
+
+def _fits(name: str) -> bool:
+    return len(name.encode(errors="replace")) <= _NAME_BYTES
 
 
 def _stem(filename: str | None) -> str | None:
     """The submitted file's own stem when a class could be called so."""
     stem = PurePosixPath(filename).stem if filename else ""
-    return stem if _NAME.fullmatch(stem) else None
+    return stem if _is_name(stem) else None

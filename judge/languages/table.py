@@ -23,6 +23,7 @@ from pydantic import Field, StringConstraints, model_validator
 from judge import config
 from judge.errors import ConfigError
 from judge.languages.entry import find_entry
+from judge.languages.sources import choose
 from judge.model.messages import Identifier, Limits
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,10 @@ MIB = 1024**2
 
 _BUILTIN = Path(__file__).with_name("languages.yml")
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-_KNOWN = frozenset({"source", "stem", "entry", "memory_mb", "limit_mb"})
+_KNOWN = frozenset({"source", "directory", "stem", "entry", "memory_mb", "limit_mb"})
+# An argument of its own, which stands for several: the source that is started, and the others.
+_SOURCES = "{sources}"
+_BOX_FILE = re.compile(rf"{BOX}/([A-Za-z0-9_.+-]+)")
 # What the sandbox shows: a program whose real path lies elsewhere (a home directory, pyenv) could not be run there.
 _VISIBLE = ("/usr/", "/bin/", "/lib/", "/lib64/")
 
@@ -49,7 +53,10 @@ class Language(config.Model):
     title: str
     suffixes: list[Suffix] = Field(default_factory=list)
     source_name: str = Field(pattern=r"^(\{entry\}|[A-Za-z0-9_])[A-Za-z0-9._+-]*$")
-    entry: Literal["file", "class"] = "file"
+    entry: Literal["file", "class", "kotlin"] = "file"
+    entry_files: list[str] = Field(default_factory=list, description="of several files, which is started: the first")
+    entry_pattern: str = Field(default="", description="a regular expression, of the source that is started")
+    sources: list[Suffix] = Field(default_factory=list, description="beside `suffixes`: what `{sources}` names")
     compile: Arguments | None = None
     run: Arguments
     version_command: Arguments
@@ -67,32 +74,52 @@ class Language(config.Model):
                 _check_placeholders(field, argument)
         for name, value in self.env.items():
             _check_placeholders(f"env.{name}", value)
+        try:
+            re.compile(self.entry_pattern)
+        except re.error as exc:
+            raise config.fault(f"entry_pattern: is no regular expression: {exc}", "entry_pattern") from None
         if "{entry}" in self.source_name and self.entry != "class":
             raise config.fault("source_name: '{entry}' needs 'entry: class'", "source_name")
         return self
 
     def plan(self, source: str, filename: str | None, memory: int) -> Plan:
-        """How to build and start one submission; `memory` is the problem's limit in bytes, without `memory_extra`.
+        """How to build and start a program of one file; `memory` is the problem's limit in bytes, of runs alone.
 
-        `filename` is what the submitter called it; it never decides a path by itself. The executor calls this once
-        per submission, and takes its commands to the sandbox as they are.
+        `filename` is what the submitter called it; it never decides a path by itself.
         """
-        stem, entry = find_entry(source, filename) if self.entry == "class" else ("", "")
-        name = self.source_name.replace("{entry}", stem)
-        stem = PurePosixPath(name).stem
+        return self.plan_files({self.own_name(source, filename): source.encode("utf-8", "replace")}, memory)
+
+    def own_name(self, source: str, filename: str | None) -> str:
+        """What the file of a program of one file is called in `/box`."""
+        stem = find_entry(source, filename)[0] if self.entry == "class" else ""
+        return self.source_name.replace("{entry}", stem)
+
+    def plan_files(self, files: Mapping[str, bytes], memory: int, entry: str | None = None) -> Plan:
+        """How to build and start a program of these files, which lie in `/box` under their names; `memory` as above.
+
+        `entry` is the file or class to start, where somebody has said. The executor calls this once per submission,
+        and takes its commands to the sandbox as they are.
+        """
+        chosen = choose(files, self, entry)
         values = {
-            "source": f"{BOX}/{name}",
-            "stem": stem,
-            "entry": entry or stem,
+            "source": f"{BOX}/{chosen.main}",
+            "directory": f"{BOX}/{chosen.main}".rpartition("/")[0],
+            "stem": PurePosixPath(chosen.main).stem,
+            "entry": chosen.entry,
             "memory_mb": str(max(1, memory // MIB)),
             "limit_mb": str(max(1, memory // MIB) + self.memory_extra),
         }
+        sources = [f"{BOX}/{name}" for name in chosen.sources]
         return Plan(
-            source_name=name,
-            compile=_fill(self.compile, values) if self.compile else None,
-            run=_fill(self.run, values),
+            source_name=chosen.main,
+            compile=_fill(self.compile, values, sources) if self.compile else None,
+            run=_fill(self.run, values, sources),
             env={name: _replace(value, values) for name, value in self.env.items()},
         )
+
+    def outputs(self) -> set[str]:
+        """The names in `/box` that its commands write: what a compiler makes. No file of a submission may have one."""
+        return {found[1] for word in [*(self.compile or []), *self.run] for found in _BOX_FILE.finditer(word)}
 
     def limits(self, limits: Limits) -> Limits:
         """A problem's limits as this language gets them: more CPU time, memory and processes where its row says so."""
@@ -114,7 +141,7 @@ class Language(config.Model):
 
 @dataclass(frozen=True)
 class Plan:
-    """One submission's commands inside the sandbox: the source goes to `/box/<source_name>`."""
+    """One submission's commands inside the sandbox: the source that is started lies in `/box/<source_name>`."""
 
     source_name: str
     compile: list[str] | None
@@ -224,9 +251,9 @@ def _read(path: Path) -> _Table:
     return config.parse_text(_Table, text, str(path))
 
 
-def _fill(command: Iterable[str], values: Mapping[str, str]) -> list[str]:
+def _fill(command: Iterable[str], values: Mapping[str, str], sources: list[str]) -> list[str]:
     """A command with its placeholders replaced."""
-    return [_replace(argument, values) for argument in command]
+    return [one for word in command for one in (sources if word == _SOURCES else [_replace(word, values)])]
 
 
 def _replace(text: str, values: Mapping[str, str]) -> str:
@@ -235,6 +262,8 @@ def _replace(text: str, values: Mapping[str, str]) -> str:
 
 
 def _check_placeholders(field: str, text: str) -> None:
+    if text == _SOURCES and not field.startswith("env"):
+        return
     unknown = set(_PLACEHOLDER.findall(text)) - _KNOWN
     if unknown:
         known = ", ".join(f"{{{name}}}" for name in sorted(_KNOWN))

@@ -355,12 +355,17 @@ class Completed(Message):
     penalty: bool = True
 
 
+# What a task may want of an executor beside its language, and an executor of an older release cannot do.
+ABILITIES: Final = frozenset({"check", "files"})
+
+
 class ExecutorInfo(Message):
     """What an executor tells about itself."""
 
     slots: int = Field(ge=0, le=SLOTS)
     languages: dict[str, str] = Field(default_factory=dict, description="language to version")
     version: str = ""
+    abilities: list[Identifier] = Field(default_factory=list, max_length=100, description="what older ones cannot do")
     weak_sandbox: bool = False
     checks: list[str] = Field(
         default_factory=list, max_length=1000, description="findings of the machine check, WARN and FAIL only"

@@ -11,16 +11,19 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from judge import config
+from judge.config import SubmissionLimits
 from judge.ctl.context import ClientConfig
 from judge.ctl.fleet import inventory
 from judge.embedded.cluster import ClusterFile
 from judge.errors import ConfigError, JudgeError, PackageError, UsageError
 from judge.executor.storage.data import read_manifest
 from judge.gateway.auth import TokenFile
+from judge.judicator.tasks import intake
 from judge.judicator.tasks.results import fit
+from judge.languages import handed
 from judge.languages.entry import find_entry
 from judge.languages.table import guess, load_table
-from judge.model.messages import Completed, Result, Verdict
+from judge.model.messages import Completed, Result, Submission, Verdict
 from judge.model.problem import ProblemManifest
 from judge.problems import expectations
 from judge.problems.package import Package, manifest_bytes, read_package
@@ -133,6 +136,27 @@ def languages(data: bytes) -> None:
         language.plan(text, text[:60], 64 << 20)
 
 
+def handed_in(data: bytes) -> None:
+    """A submission of several files: a ZIP archive, or names and contents cut apart as those of a package are."""
+    named = [("x.zip", data)]
+    if data[:2] != b"PK":
+        parts = [part.partition(NAME) for part in data.split(FILE)]
+        named = [(name.decode("utf-8", "replace"), content) for name, _, content in parts]
+    table = load_table()
+    try:
+        files = handed.gather(named, handed.Bounds(100, 256 * 1024))
+        assert all((Path("/box") / name).is_relative_to("/box") and ".." not in name.split("/") for name in files)
+        submission = Submission(**handed.program(files, table))
+        assert list(handed.contents(submission).values()) == list(files.values())
+        intake.check(submission, SubmissionLimits(), languages=set(table), source_bytes=128 * 1024)
+    except JudgeError as exc:
+        _sentence(exc)
+        return
+    assert submission.language is not None
+    plan = table[submission.language].plan_files(files, 64 << 20)
+    assert plan.source_name in files
+
+
 def validator(data: bytes) -> None:
     """Flags, output and answer for the default validator, cut apart at the first lines' ends."""
     flags, _, rest = data.partition(b"\n")
@@ -192,6 +216,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "package": package,
     "check": check,
     "languages": languages,
+    "handed": handed_in,
     "validator": validator,
     "results": results,
     "settings": settings,

@@ -191,6 +191,7 @@ def test_no_field_that_is_not_listed_gets_out(data: st.DataObject) -> None:
     task = marks.message(m.Task, problem=m.ProblemRef(name="p", hash="b" * 64), verdict=m.Verdict.WA)
     seen = disclosure.to_submitter(task, frozenset())
     listed = {f"{model.__name__}.{name}" for model, names in disclosure.SHOWN.items() for name in names}
-    nested = ("Submission.", "Test.", "LimitsOverride.", "ProblemRef.", "Limits.", "RunUsage.", "GroupScore.")
+    files = ("Submission.", "SourceFile.")
+    nested = (*files, "Test.", "LimitsOverride.", "ProblemRef.", "Limits.", "RunUsage.", "GroupScore.")
     for place in marks.found(seen.model_dump_json()).values():
         assert place in listed | {"TestResult.score"} or place.startswith(nested), place

@@ -114,8 +114,8 @@ def test_a_sites_table_adds_replaces_and_removes_rows(tmp_path: Path):
     ("text", "sentence"),
     [
         (ROW + "    memory: 3\n", "unknown key 'languages.awk.memory'"),
-        (ROW.replace("{source}", "{sauce}"), r"run: unknown placeholder '{sauce}'; known are {entry}, {limit_mb}"),
-        (ROW.replace("LC_ALL: C", "HEAP: '{memory}'"), "env.HEAP: unknown placeholder '{memory}'; known are {entry}"),
+        (ROW.replace("{source}", "{sauce}"), r"run: unknown placeholder '{sauce}'; known are {directory}, {entry}"),
+        (ROW.replace("LC_ALL: C", "HEAP: '{memory}'"), "env.HEAP: unknown placeholder '{memory}'; known"),
         (ROW.replace("[.awk]", "[.py]"), "suffix '.py' belongs to both 'python3' and 'awk'"),
         (ROW.replace("[.awk]", "[awk]"), "languages.awk.suffixes.0"),
         (ROW.replace("main.awk", "'{entry}.awk'"), "source_name: '{entry}' needs 'entry: class'"),

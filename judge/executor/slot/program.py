@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Protocol
 
 from judge.errors import UsageError
-from judge.languages.table import BOX, PATH, Language, guess
+from judge.languages.sources import is_source
+from judge.languages.table import BOX, PATH, Language
 from judge.model.messages import Limits, Submission
 from judge.model.problem import ProblemManifest, ProblemProgram
-from judge.problems.programs import C_LANGUAGES, PYTHON
 from judge.sandbox.box import Run
 from judge.sandbox.types import Command, Outcome
 
@@ -70,15 +70,12 @@ def plan(
 ) -> Program:
     """How to judge a submission: by its language, or by its own shell commands (the seed's plain task).
 
-    `include` are the package's files that go with it. Raises UsageError for a language that is not in the table.
+    `include` are the package's files that go with it; they take the place of the submission's own of the same name, as
+    the format says. Raises UsageError for a language that is not in the table.
     """
-    source = submission.source
     if submission.command is not None:
-        name = Path(submission.filename or COMMAND_SOURCE).name or COMMAND_SOURCE
-        if len(name.encode("utf-8", "replace")) > NAME_BYTES:
-            name = COMMAND_SOURCE
         return Program(
-            files={} if source is None else {name: source.encode("utf-8", "replace")},
+            files=_files_beside_command(submission),
             compile=["/bin/sh", "-c", submission.compile] if submission.compile else None,
             run=["/bin/sh", "-c", submission.command],
             env={"PATH": PATH},
@@ -86,18 +83,38 @@ def plan(
             cwd="/box",
         )
     language = _language(submission.language or "", table)
-    text = source or ""
-    made = language.plan(text, submission.filename, limits.memory)
-    files = {made.source_name: text.encode("utf-8", "replace"), **(include or {})}
-    own = f"{BOX}/{made.source_name}"
+    own, entry = _own_files(submission, language)
+    files = {**own, **(include or {})}
+    made = language.plan_files(files, limits.memory, entry)
     return Program(
         files=files,
-        compile=_expand(made.compile, own, [own, *_sources(include or {}, language.name, table, made.source_name)]),
+        compile=made.compile,
         run=made.run,
         env={"PATH": PATH, **made.env},
         limits=language.limits(limits),
         memory_exit=language.memory_exit,
     )
+
+
+def _files_beside_command(submission: Submission) -> dict[str, bytes]:
+    if submission.files:
+        return {one.name: one.data for one in submission.files}
+    name = Path(submission.filename or COMMAND_SOURCE).name or COMMAND_SOURCE
+    if len(name.encode("utf-8", "replace")) > NAME_BYTES:
+        name = COMMAND_SOURCE
+    source = submission.source
+    return {} if source is None else {name: source.encode("utf-8", "replace")}
+
+
+def _own_files(submission: Submission, language: Language) -> tuple[dict[str, bytes], str | None]:
+    """A submission's files by their names in `/box`, and what is to be started; a single file gets the judge's name."""
+    files, entry = submission.files, submission.entry
+    if len(files) > 1:
+        return {one.name: one.data for one in files}, entry
+    name = files[0].name if files else submission.filename
+    data = files[0].data if files else (submission.source or "").encode("utf-8", "replace")
+    own = language.own_name(data.decode("utf-8", "replace"), name)
+    return {own: data}, None if entry == name else entry
 
 
 def included(manifest: ProblemManifest, language: str | None, files: Mapping[str, str]) -> dict[str, bytes]:
@@ -121,18 +138,13 @@ def plan_program(
     missing = [head for head in language.programs() if not Path(head).exists()]
     if missing:
         raise UsageError(f"the problem's {program.name} needs '{missing[0]}', which this executor does not have")
-    made = language.plan(contents[program.main].decode("utf-8", "replace"), program.main, limits.memory)
-    own = f"{BOX}/{made.source_name}"
-    files = dict(contents)
-    if language.name in {*C_LANGUAGES, PYTHON}:
-        main = f"{BOX}/{program.main}"
-        others = _sources(contents, language.name, table, program.main) if language.name != PYTHON else []
-        compile_, run = _expand(made.compile, own, [main, *others]), _expand(made.run, own, [main]) or made.run
-    else:
-        files[made.source_name] = files.pop(program.main)
-        compile_, run = made.compile, made.run
-    extra = language.limits(limits)
-    return Program(files, compile_, run, {"PATH": PATH, **made.env}, extra, memory_exit=language.memory_exit)
+    files, main = dict(contents), program.main
+    if language.entry == "class" and sum(is_source(name, language) for name in files) == 1:
+        main = language.own_name(files[main].decode("utf-8", "replace"), main)
+        files[main] = files.pop(program.main)
+    made = language.plan_files(files, limits.memory, main)
+    env = {"PATH": PATH, **made.env}
+    return Program(files, made.compile, made.run, env, language.limits(limits), memory_exit=language.memory_exit)
 
 
 def _language(name: str, table: Mapping[str, Language]) -> Language:
@@ -140,20 +152,3 @@ def _language(name: str, table: Mapping[str, Language]) -> Language:
     if language is None:
         raise UsageError(f"language '{name}' is not in this executor's table")
     return language
-
-
-def _sources(files: Mapping[str, bytes], language: str, table: Mapping[str, Language], main: str) -> list[str]:
-    """What a compiler must be told beside the main file: sources of the same language (C goes with C++)."""
-    if language not in C_LANGUAGES:
-        return []
-    kinds = set(C_LANGUAGES) if language == "cpp" else {"c"}
-    return [
-        f"{BOX}/{name}" for name in sorted(files) if name != main and guess(PurePosixPath(name).name, table) in kinds
-    ]
-
-
-def _expand(command: Sequence[str] | None, word: str, words: Sequence[str]) -> list[str] | None:
-    """A command with one of its words replaced by several."""
-    if command is None:
-        return None
-    return [one for argument in command for one in (words if argument == word else [argument])]

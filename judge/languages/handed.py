@@ -1,0 +1,252 @@
+"""The files of a submission out of what people hand in: files, a directory, a ZIP archive. Nothing of it is trusted.
+
+Nothing is unpacked onto a disk, sizes are bounded before anything is read, and every refusal is a FieldError (or
+TooLargeError) of `files` that names the file. Contents are kept byte by byte; names are put into the composed form of
+Unicode (NFC), in which people write them in their sources, and which a Mac's archives do not have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import stat
+import struct
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from judge.errors import FieldError, TooLargeError
+from judge.languages.sources import file_named
+from judge.languages.table import Language, guess
+from judge.model.messages import FILES, SourceFile, Submission
+from judge.model.names import name_fault
+
+# What an archive may have beside sources is left out, so it may be larger than they; its entries are so bounded, too.
+ARCHIVE_BYTES: Final = 1024**2
+_ENTRIES: Final = 10_000
+_METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
+_LEFT_BEHIND: Final = frozenset({"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"})
+_UTF8_NAME: Final = 0x800
+# What reading a damaged archive raises.
+_DAMAGED: Final = (
+    *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error),
+    *(NotImplementedError, EOFError, OSError, ValueError, RuntimeError),
+)
+_ENCRYPTED: Final = 0x1
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How many files are taken, and how many bytes of all of them."""
+
+    files: int = FILES
+    bytes: int = 4 * 1024**2
+
+
+def is_archive(name: str, data: bytes) -> bool:
+    """Whether this is a ZIP archive of files, not one of them."""
+    return name.lower().endswith(".zip") and data.startswith(_MAGIC)
+
+
+def gather(named: Iterable[tuple[str, bytes]], bounds: Bounds | None = None) -> dict[str, bytes]:
+    """Files by their names, those of archives among them unpacked; in the order in which they were given."""
+    found = _Gathered(bounds or Bounds())
+    for name, data in named:
+        if is_archive(name, data):
+            _unpack(name, data, found)
+        else:
+            found.add(name, len(data))
+            found.files[_composed(name)] = data
+    return found.files
+
+
+def read_directory(directory: Path, bounds: Bounds | None = None) -> dict[str, bytes]:
+    """The files below a directory by their names in it, in name order; what tools leave behind is left out."""
+    found = _Gathered(bounds or Bounds())
+    root = directory.resolve()
+    for path in _below(directory):
+        name = path.relative_to(directory).as_posix()
+        if not path.resolve().is_relative_to(root) or not path.is_file():
+            raise FieldError("files", f"'{name}' is a link that leads out, or no file; copy the file into {directory}")
+        found.add(name, path.stat().st_size)
+        found.files[_composed(name)] = path.read_bytes()
+    return found.files
+
+
+def left_out(name: str) -> bool:
+    """Whether tools left this behind, by its name in an archive or a directory: it is no part of what is handed in."""
+    parts = name.split("/")
+    hidden = any(part[:1] == "." and part not in {".", ".."} for part in parts)
+    return hidden or not _LEFT_BEHIND.isdisjoint(parts) or name.endswith(("~", ".pyc"))
+
+
+def program(
+    files: Mapping[str, bytes],
+    table: Mapping[str, Language],
+    *,
+    language: str | None = None,
+    entry: str | None = None,
+    filename: str | None = None,
+    answers: bool = False,
+) -> dict[str, Any]:
+    """The fields of a `Submission` that say what the program is: one UTF-8 text as `source`, all else as `files`.
+
+    The language is that of the entry's suffix, or of all files', unless it is given; `filename` is what the directory
+    or archive is called. `answers`: these may be no program, but outputs, so no suffix need tell a language.
+    FieldError when it cannot be told.
+    """
+    if not files:
+        raise FieldError("files", "are none, or only such as tools leave behind; hand in the source of a program")
+    outputs = answers and entry is None and not any(guess(PurePosixPath(name).name, table) for name in files)
+    if language is None and not outputs:
+        language = guess_language(list(files), table, entry)
+    name, data = next(iter(files.items()))
+    if len(files) == 1 and entry in {None, name} and b"\0" not in data:
+        with contextlib.suppress(UnicodeDecodeError):
+            return {"language": language, "source": data.decode("utf-8"), "filename": PurePosixPath(name).name}
+    made = [SourceFile.of(name, data) for name, data in files.items()]
+    return {"language": language, "files": made, "entry": entry, "filename": filename}
+
+
+def contents(submission: Submission) -> dict[str, bytes]:
+    """The files of a submission by their names, byte by byte; a command without a source has none."""
+    if submission.files:
+        return {one.name: one.data for one in submission.files}
+    if submission.source is None:
+        return {}
+    return {submission.filename or "source": submission.source.encode("utf-8", "replace")}
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """A ZIP archive of files; the same bytes for the same files."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = (stat.S_IFREG | 0o644) << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
+    return target.getvalue()
+
+
+def guess_language(names: Sequence[str], table: Mapping[str, Language], entry: str | None = None) -> str:
+    """The language by the suffix of the entry, or of all files that have one; FieldError when they do not agree."""
+    main = None if entry is None else file_named(names, entry)
+    told = {name: found for name in ([main] if main else names) if (found := guess(PurePosixPath(name).name, table))}
+    kinds = list(dict.fromkeys(told.values()))
+    # A row that compiles another's sources, too: C++ those of C.
+    for kind in kinds:
+        if all(other == kind or set(table[other].suffixes) & set(table[kind].sources) for other in kinds):
+            return kind
+    if not kinds:
+        shown = ", ".join(f"'{name[-60:]}'" for name in names[:3])
+        raise FieldError("language", f"cannot be told from {shown}; name it")
+    raise FieldError(
+        "language", f"could be {' or '.join(kinds[:4])} by the files' names; name it, or the file to start"
+    )
+
+
+class _Gathered:
+    """Files so far, within the bounds."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.files: dict[str, bytes] = {}
+        self._bounds = bounds
+        self._total = 0
+
+    def add(self, name: str, size: int) -> None:
+        """Check a file before its content is looked at."""
+        name = _composed(name)
+        fault = name_fault(name)
+        if fault:
+            raise FieldError("files", f"a name {fault}" if not name else f"'{_shown(name)}' {fault}")
+        if name in self.files:
+            raise FieldError("files", f"'{name}' is the name of two files; give each its own")
+        self._total += size
+        bounds = self._bounds
+        if len(self.files) >= bounds.files:
+            raise FieldError("files", f"there are more than {bounds.files}; hand in fewer")
+        if self._total > bounds.bytes:
+            raise TooLargeError(f"files: have more than {bounds.bytes} bytes together; hand in a shorter program")
+
+    def check_size(self, name: str, data: bytes, size: int) -> None:
+        if len(data) != size:
+            raise FieldError("files", f"'{_shown(name)}' is not as long as the archive says; pack it again")
+
+
+def _unpack(label: str, data: bytes, found: _Gathered) -> None:
+    label = _shown(label)
+    if len(data) > ARCHIVE_BYTES:
+        raise TooLargeError(f"files: the archive '{label}' has {len(data)} bytes; at most {ARCHIVE_BYTES} are taken")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            if len(entries) > _ENTRIES:
+                raise FieldError("files", f"the archive '{label}' has {len(entries)} entries; pack the sources alone")
+            for entry in entries:
+                name = _entry_name(label, entry)
+                if name is None:
+                    continue
+                found.add(name, entry.file_size)
+                with archive.open(entry) as file:
+                    content = file.read(entry.file_size + 1)
+                found.check_size(name, content, entry.file_size)
+                if is_archive(name, content):
+                    raise FieldError(
+                        "files", f"'{name}' is an archive in the archive '{label}'; pack its files instead"
+                    )
+                found.files[_composed(name)] = content
+    except _DAMAGED as exc:
+        why = "".join(char if char.isprintable() else " " for char in str(exc))[:100]
+        raise FieldError("files", f"'{label}' is no ZIP archive that can be read: {why}") from None
+
+
+def _entry_name(label: str, entry: zipfile.ZipInfo) -> str | None:
+    """The name of an entry, None for one that is no file or is left out; FieldError for one that nobody can mean."""
+    name = entry.filename
+    if not entry.flag_bits & _UTF8_NAME and not name.isascii():
+        raw = name.encode("cp437", "replace")  # as zipfile has read it; a Mac writes UTF-8 and does not say so
+        with contextlib.suppress(UnicodeDecodeError):
+            name = raw.decode("utf-8")
+    name = name.replace("\\", "/")  # some packers of Windows
+    while name.startswith("./"):
+        name = name[2:]
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in {0, stat.S_IFREG, stat.S_IFDIR}:
+        raise FieldError("files", f"'{_shown(name)}' in '{label}' is a link or no plain file; pack the file itself")
+    if name.endswith("/") or left_out(name):
+        return None
+    if entry.flag_bits & _ENCRYPTED:
+        raise FieldError("files", f"'{_shown(name)}' in '{label}' is encrypted; pack it without a password")
+    if entry.compress_type not in _METHODS:
+        raise FieldError("files", f"'{_shown(name)}' in '{label}' is packed by an unusual method; pack a plain ZIP")
+    return name
+
+
+def _below(directory: Path) -> list[Path]:
+    """What lies below a directory and is no directory, in name order; links to directories are not followed."""
+    found: list[Path] = []
+    for folder, folders, names in os.walk(directory, onerror=_unreadable):
+        folders[:] = [name for name in folders if not left_out(name)]
+        links = [name for name in folders if (Path(folder) / name).is_symlink()]
+        found += [Path(folder) / name for name in [*names, *links] if not left_out(name)]
+        if len(found) > _ENTRIES:
+            raise FieldError("files", f"{directory} has more than {_ENTRIES} files; hand in fewer")
+    return sorted(found)
+
+
+def _unreadable(error: OSError) -> None:
+    raise FieldError("files", f"{error.filename} cannot be read: {error.strerror}")
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _shown(name: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in name)[-100:]

@@ -1,0 +1,127 @@
+"""Of a submission's files: which are compiled, and which one (or which of their classes) is started.
+
+A language's row says how, as data (docs/languages.md, "Several files"). Pure functions; they never refuse: a program
+that cannot be started so fails in its own language's words. `entry_fault` says beforehand what cannot be meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal, Protocol
+
+from judge.languages.entry import Kind, default_class, main_classes
+
+_CLASS = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*")
+
+
+class Row(Protocol):
+    """The fields of a language's row that decide it."""
+
+    @property
+    def suffixes(self) -> Sequence[str]:
+        """Of its sources."""
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """More suffixes of its sources, which tell another language, too."""
+
+    @property
+    def entry(self) -> Literal["file", "class", "kotlin"]:
+        """What is started."""
+
+    @property
+    def entry_files(self) -> Sequence[str]:
+        """What the file is usually called that is started."""
+
+    @property
+    def entry_pattern(self) -> str:
+        """What is found in the file that is started; empty: not told by that."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """`main` is the file that is started (or has the class), `sources` are compiled, `main` first."""
+
+    main: str
+    sources: list[str]
+    entry: str
+
+
+def is_source(name: str, row: Row) -> bool:
+    """Whether a file is a source of this language by its suffix, in any case."""
+    suffix = PurePosixPath(name).suffix
+    known = {*row.suffixes, *row.sources}
+    return bool(suffix) and (suffix in known or suffix.lower() in known)
+
+
+def choose(files: Mapping[str, bytes], row: Row, entry: str | None = None) -> Chosen:
+    """The sources among `files` (at least one), and what is started: `entry`, a file or a class, where it is given."""
+    names = [name for name in files if is_source(name, row)] or list(files)
+    given = file_named(files, entry) if entry is not None else None
+    if row.entry == "file":
+        given = given or (stem_named(names, entry) if entry is not None else None)
+        main = given or _main_file(names, files, row)
+        started = PurePosixPath(main).stem
+    else:
+        main, started = _main_class(names if given is None else [given], files, row.entry, entry if not given else None)
+    return Chosen(main, [main, *(name for name in names if name != main)], started)
+
+
+def file_named(names: Collection[str], wanted: str) -> str | None:
+    """The file that somebody means: by its whole name, or else by its last part, where only one has that."""
+    if wanted in names:
+        return wanted
+    same = [name for name in names if PurePosixPath(name).name == wanted]
+    return same[0] if len(same) == 1 else None
+
+
+def stem_named(names: Collection[str], wanted: str) -> str | None:
+    """The same by its name without suffix, as other judges' entry points are written."""
+    same = [name for name in names if PurePosixPath(name).stem == wanted]
+    return same[0] if len(same) == 1 else None
+
+
+def entry_fault(names: Collection[str], row: Row, entry: str | None) -> str:
+    """Why a program cannot be started so, as the rest of a sentence about the entry; empty when it may be."""
+    if entry is None or file_named(names, entry) is not None:
+        return ""
+    shown = ", ".join(sorted(names)[:5]) + (", …" if len(names) > 5 else "")
+    if row.entry == "file":
+        if stem_named([name for name in names if is_source(name, row)], entry) is not None:
+            return ""
+        return f"'{entry}' is none of the files ({shown}); name the file to start"
+    if not _CLASS.fullmatch(entry):
+        return f"'{entry}' is no class and none of the files ({shown}); name the class with main, such as app.Main"
+    return ""
+
+
+def _main_file(names: Sequence[str], files: Mapping[str, bytes], row: Row) -> str:
+    for wanted in row.entry_files:
+        same = [name for name in names if PurePosixPath(name).name.lower() == wanted.lower()]
+        if same:
+            return min(same, key=lambda name: name.count("/"))
+    if row.entry_pattern and len(names) > 1:
+        pattern = re.compile(row.entry_pattern, re.MULTILINE)
+        return next((name for name in names if pattern.search(_text(files[name]))), names[0])
+    return names[0]
+
+
+def _main_class(names: Sequence[str], files: Mapping[str, bytes], kind: Kind, wanted: str | None) -> tuple[str, str]:
+    """The file and the class: the wanted one, or one that is called Main, or the first that can be started."""
+    found = [(name, one) for name in names for one in main_classes(_text(files[name]), name, kind)]
+    if wanted is not None:
+        same = [pair for pair in found if pair[1] == wanted] or [
+            pair for pair in found if pair[1].rpartition(".")[2] == wanted
+        ]
+        return same[0] if same else (names[0], wanted)
+    if not found:
+        return names[0], default_class(_text(files[names[0]]), names[0], kind)
+    usual = {"Main", "MainKt"}
+    return next((pair for pair in found if pair[1].rpartition(".")[2] in usual), found[0])
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,126 @@
+"""Programs of several files in every language that has a way for them, in the real sandbox: what is compiled, started
+and found beside it; names of classes and packages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.executor.channel import Job
+from judge.executor.slot.pipeline import Pipeline
+from judge.languages.table import extra_paths, load_table
+from judge.model.messages import Assignment, Completed, SourceFile, Submission, Test, Verdict
+from judge.sandbox import SandboxPool
+from tests.integration.test_languages import PATIENT, here
+from tests.support.file_programs import PROGRAMS
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
+]
+
+TABLE = load_table()
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    outputs: Path = tmp_path_factory.mktemp("outputs")
+    with contextlib.closing(SandboxPool(f"test-files-{os.getpid()}", paths=extra_paths(TABLE.values()))) as pool:
+        yield Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=outputs)
+
+
+def judge(pipeline: Pipeline, language: str, files: dict[str, bytes], entry: str | None = None) -> Completed:
+    if language in here().missing:
+        pytest.skip(f"{TABLE[language].title} is not on this machine: {here().missing[language]}")
+    given = Submission(
+        language=language,
+        files=[SourceFile.of(name, data) for name, data in files.items()],
+        entry=entry,
+        tests=[Test(name="1", answer="42\n")],
+        limits=PATIENT,
+    )
+    assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=given)
+    done = pipeline.execute(Job(assignment=assignment)).completed
+    assert done is not None
+    assert not done.retry, done.result.reason
+    return done
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_a_program_of_several_files(pipeline: Pipeline, name: str) -> None:
+    done = judge(pipeline, name.split(maxsplit=1)[0], PROGRAMS[name])
+    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)
+
+
+MAIN = b"class %s { public static void main(String[] a) { System.out.println(%d); } }\n"
+
+
+@pytest.mark.parametrize(
+    ("language", "files", "entry"),
+    [
+        ("java", {"A.java": MAIN % (b"A", 1), "p/B.java": b"package p; " + MAIN % (b"B", 42)}, "p.B"),
+        ("java", {"A.java": MAIN % (b"A", 1), "B.java": MAIN % (b"B", 42)}, "B.java"),
+        ("python3", {"a.py": b"print(1)", "b.py": b"print(42)"}, "b.py"),
+        ("javascript", {"a.js": b"console.log(1)", "b.js": b"console.log(42)"}, "b.js"),
+        ("kotlin", {"a.kt": b"fun main() = println(1)\n", "b.kt": b"package p\nfun main() = println(42)\n"}, "p.BKt"),
+    ],
+)
+def test_the_entry_that_is_named(pipeline: Pipeline, language: str, files: dict[str, bytes], entry: str) -> None:
+    done = judge(pipeline, language, files, entry)
+    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)
+
+
+BINARY = b"data = open('/box/d/x.bin', 'rb').read()\nprint(42 if data == b'\\r\\n\\xff\\0' else data)"
+HEADER = b'#define B "42" // \xe9'
+
+
+@pytest.mark.parametrize(
+    ("language", "files"),
+    [
+        ("python3", {"main.py": BINARY, "d/x.bin": b"\r\n\xff\0", "empty.py": b""}),
+        ("python3", {"main.py": b"# coding: latin-1\nprint(42 if len('\xe9') == 1 else 0)\r\n", "x.py": b""}),
+        ("c", {"a.c": b'#include <stdio.h>\r\n#include "b.h"\r\nint main(void) { puts(B); }\r\n', "b.h": HEADER}),
+    ],
+    ids=["data", "latin-1", "crlf"],
+)  # fmt: skip
+def test_files_arrive_byte_by_byte(pipeline: Pipeline, language: str, files: dict[str, bytes]) -> None:
+    done = judge(pipeline, language, files)
+    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)
+
+
+@pytest.mark.parametrize("name", ["Größe", "Решение", "日本", "Caf\u00e9$1"])
+def test_a_java_class_may_be_called_anything(pipeline: Pipeline, name: str) -> None:
+    source = f"public class {name} {{ public static void main(String[] a) {{ System.out.println(42); }} }}\n".encode()
+    for files in ({"x.java": source}, {f"{name}.java": source, "Other.java": b"class Other {}"}):
+        done = judge(pipeline, "java", files)
+        assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a.go": b'package other\n\nimport "fmt"\n\nfunc main() { fmt.Println(42) }\n'},
+        {"a.go": b"package other\n\nfunc F() {}\n", "b.go": b"package other\n\nfunc G() {}\n"},
+    ],
+)  # fmt: skip
+def test_a_go_package_that_is_not_main_is_a_compile_error(pipeline: Pipeline, files: dict[str, bytes]) -> None:
+    done = judge(pipeline, "go", files)
+    assert done.verdict is Verdict.CE
+    assert "main" in done.result.compile_log
+
+
+@pytest.mark.parametrize(("language", "name"), [("c", "b.c"), ("python3", "lib/b.py"), ("java", "B.java")])
+def test_a_fault_in_any_source_is_a_compile_error(pipeline: Pipeline, language: str, name: str) -> None:
+    good = {
+        "c": ("a.c", b"int main(void) { return 0; }"),
+        "python3": ("main.py", b""),
+        "java": ("A.java", MAIN % (b"A", 1)),
+    }
+    done = judge(pipeline, language, dict([good[language]]) | {name: b"this is not a program ("})
+    assert done.verdict is Verdict.CE
+    assert name in done.result.compile_log
