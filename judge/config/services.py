@@ -133,6 +133,8 @@ class SubmissionLimits(Model):
     """What a person may hand in."""
 
     source_bytes: int = Field(default=128 * 1024, ge=1)
+    files: int = Field(default=100, ge=1, le=1000, description="of one submission")
+    files_bytes: int = Field(default=256 * 1024, ge=1, le=4 * 1024**2, description="of all of them together")
     body_bytes: int = Field(default=16 * 1024**2, ge=1024)
     blob_bytes: int = Field(default=256 * 1024**2, ge=1024)
     tests: int = Field(default=1000, ge=1, le=10_000)

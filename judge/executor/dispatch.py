@@ -19,7 +19,7 @@ from judge.executor.machine import for_want_of_space
 from judge.executor.parts import Parts
 from judge.executor.storage.data import Prepared
 from judge.executor.table import given_back
-from judge.model.messages import Assignment, Completed, ExecutorInfo
+from judge.model.messages import ABILITIES, Assignment, Completed, ExecutorInfo
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class Dispatcher:
             slots=len(self._parts.slots.slots),
             languages=dict(self.languages or {}),
             version=self._parts.version,
+            abilities=sorted(ABILITIES),
             weak_sandbox=self._parts.weak,
             checks=[*self._parts.checks, *([full] if full else [])],
         )

@@ -81,6 +81,7 @@ class TaskDocument(OutcomeFields, total=False):
     user: str
     language: str | None
     needs: str  # the language that an executor must have; empty for a command, which needs none
+    wants: list[str]  # what else an executor must be able to (messages.ABILITIES); only where there is something
     submission: Dumped
     priority: str
     key: str  # of the user's idempotency key

@@ -171,6 +171,11 @@ def languages(doc: ExecutorDocument) -> frozenset[str]:
     return frozenset((doc.get("info") or {}).get("languages", {}))
 
 
+def abilities(doc: ExecutorDocument) -> frozenset[str]:
+    """What an executor can do beside judging its languages, of `messages.ABILITIES` and what came later."""
+    return frozenset((doc.get("info") or {}).get("abilities", []))
+
+
 def to_state(doc: ExecutorDocument, executing: int | None = None) -> ExecutorState:
     """The message for people; `executing` is what the tasks say, when it is known."""
     info: Any = doc["info"]

@@ -18,7 +18,7 @@ from judge.errors import FieldError, JudgeError, UnavailableError
 from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, problem_import, rejudge_start
 from judge.judicator.blobs import Blobs
 from judge.judicator.deleting import Deleting
-from judge.judicator.executors import Executors, languages, to_state
+from judge.judicator.executors import Executors, abilities, languages, to_state
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
 from judge.judicator.problems import Problems
@@ -34,7 +34,7 @@ from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.deleting import ProblemName
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
-from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, ProblemType
 from judge.model.verification import Verification, VerificationReply
 from judge.rpc.methods import METHODS
 from judge.rpc.server import Handler, Peer, unhurried
@@ -148,11 +148,12 @@ class Service:
         return m.AddReply(task=forms.to_task(known), created=False)
 
     async def _add(self, submission: m.Submission, digest: str) -> m.AddReply:
-        problem, source_bytes, allowed = None, _NO_SOURCE_LIMIT, []
+        problem, source_bytes, allowed, answers = None, _NO_SOURCE_LIMIT, [], False
         if submission.problem is not None:
             known = await self.problems.get(submission.problem)
             problem, source_bytes = m.ProblemRef(name=known["_id"], hash=known["hash"]), known["source_bytes"]
             allowed = known.get("languages", [])
+            answers = ProblemType.SUBMIT_ANSWER in known["kind"].split(", ")
         table = self._languages
         if submission.language is not None and submission.language not in table:
             # A site's executors may have a language of their own.
@@ -164,6 +165,7 @@ class Service:
             source_bytes=source_bytes,
             allowed=allowed,
             own_tests=self._config.allowances.of(submission.role).own_tests,
+            answers=answers,
         )
         stored, texts = intake.name_texts(submission)
         named = set(forms.blobs_of(stored)) - set(texts)
@@ -285,7 +287,9 @@ class Service:
         reply.add += await self.tasks.assigner.again(again)
         room = request.vacant - len(reply.add)
         if room > 0 and not doc["drain"]:
-            executor = RequestingExecutor(request.executor, request.incarnation, request.sequence, languages(doc))
+            executor = RequestingExecutor(
+                request.executor, request.incarnation, request.sequence, languages(doc), abilities(doc)
+            )
             capacity = await self.executors.capacity()
             reply.add += await self.tasks.assigner.hand_out(executor, room, capacity, min(request.ahead, room))
         free = 0 if doc["drain"] else max(0, request.vacant - len(reply.add))
@@ -358,7 +362,7 @@ class Service:
         free = 0 if doc["drain"] else self._free(doc)
 
         async def check() -> bool:
-            executor = RequestingExecutor(name, request.incarnation, doc["sequence"], has)
+            executor = RequestingExecutor(name, request.incarnation, doc["sequence"], has, abilities(doc))
             return await self.tasks.assigner.has_work(executor, await self.executors.capacity())
 
         timeout = min(request.timeout, self._config.wait_timeout)

@@ -446,3 +446,17 @@ def test_reports_of_one_executor_at_two_judicators_at_once_agree(world: World) -
     assert seen == tasks
     docs = list(world.db.tasks.find())
     assert all(doc["done"] and doc["penalty"] == 0 for doc in docs)
+
+
+def test_an_executor_of_an_older_release_gets_no_files(world: World) -> None:
+    """It would ignore them, and judge something else (docs/decisions/012-mixed-releases.md)."""
+    world.judicator()
+    people, older, newer = world.client(), world.executor("e1", slots=3), world.executor("e2", slots=3)
+    older.info = older.info.model_copy(update={"abilities": []})
+    files = [m.SourceFile(name="a.c", text="int main(){}"), m.SourceFile(name="a.h", text="")]
+    several = add(people, source=None, files=files)
+    single = add(people)
+    assert [one.id for one in older.report().add] == [single]
+    assert [one.id for one in newer.report().add] == [several]
+    assert newer.work[several].submission.files == files
+    assert world.db.tasks.find_one({"_id": ObjectId(single)}).get("wants") is None

@@ -162,7 +162,9 @@ class Executor:
         self.rpc = world.client(name, "executor")
         self.incarnation = uuid.uuid4().hex
         self.sequence = 0
-        self.info = m.ExecutorInfo(slots=slots, languages=dict.fromkeys(languages, "1.0"), version="0.1.0")
+        self.info = m.ExecutorInfo(
+            slots=slots, languages=dict.fromkeys(languages, "1.0"), version="0.1.0", abilities=sorted(m.ABILITIES)
+        )
         self.slots = slots
         self.work: dict[str, m.Assignment] = {}
         self.waiting: set[str] = set()

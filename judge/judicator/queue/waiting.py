@@ -37,6 +37,7 @@ from judge.judicator.queue.order import (
     precedence,
     round_of,
 )
+from judge.model.messages import ABILITIES
 from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ class RequestingExecutor:
     incarnation: str
     sequence: int
     languages: frozenset[str]
+    abilities: frozenset[str] = ABILITIES
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,8 @@ class Queue:
 
         def first(where: Bson, tried: str) -> list[Bson]:
             match = {**where, **eligible_filter(executor.name, executor.languages, tried, others)}
+            if not executor.abilities >= ABILITIES:  # of an older release, while a cluster is upgraded
+                match["wants"] = {"$not": {"$elemMatch": {"$nin": sorted(executor.abilities)}}}
             return [{"$match": match}, {"$sort": dict.fromkeys(ORDER, 1)}, {"$limit": limit}, {"$project": _FIELDS}]
 
         any_failed: list[Bson] = [{"$match": _FAILED}, {"$limit": 1}, {"$project": {"_id": 0, "tried": 1}}]

@@ -150,7 +150,9 @@ class Reruns:
         if after is not None:
             query["_id"] = {"$gt": after}
         now = await verdicts.generation(self._db)
-        found = self._col.find(query, {"submission.source": 0, "submission.tests": 0, "result.tests": 0})
+        found = self._col.find(
+            query, {"submission.source": 0, "submission.files": 0, "submission.tests": 0, "result.tests": 0}
+        )
         return [verdicts.current(doc, now.folding) async for doc in found.sort([("_id", 1)]).limit(limit)]
 
     # --- apply -------------------------------------------------------------------------------------------------
@@ -250,7 +252,7 @@ def _new_run(doc: RejudgingDocument, part: list[ObjectId], base: int, now: datet
         "rejudging": doc["_id"],
         "trace": doc["trace"],
     }
-    copied = ("user", "language", "needs", "submission", "blobs")
+    copied = ("user", "language", "needs", "wants", "submission", "blobs")
     return {
         "_id": {"$arrayElemAt": [{"$literal": _ids(doc, part)}, place]},
         **{name: {"$literal": value} for name, value in constants.items()},

@@ -20,6 +20,7 @@ from judge.mongodb.store import Bson
 # What Search answers without (messages.SearchReply).
 BRIEF: Final = {
     "submission.source": 0,
+    "submission.files": 0,
     "submission.stdin": 0,
     "submission.tests": 0,
     "result.tests": 0,
@@ -124,6 +125,11 @@ def digest(submission: Submission) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+def wants_of(submission: Submission) -> list[str]:
+    """What an executor must be able to beside the language, of `messages.ABILITIES`."""
+    return [name for name, given in (("check", submission.check), ("files", submission.files)) if given]
+
+
 def blobs_of(submission: Submission) -> list[str]:
     """The blobs that a submission needs to be kept."""
     return sorted({blob for test in submission.tests for blob in (test.input_blob, test.answer_blob) if blob})
@@ -167,6 +173,7 @@ def new(submission: Submission, problem: ProblemRef | None, content: str, create
         "user": submission.user,
         "language": submission.language,
         "needs": submission.language or "",
+        **({"wants": wants} if (wants := wants_of(submission)) else {}),
         "submission": submission.model_dump(mode="json", exclude_none=True, exclude={"trace"}),
         "trace": submission.trace or uuid.uuid4().hex,
         "problem": None if problem is None else {"name": problem.name, "hash": problem.hash},

@@ -8,7 +8,9 @@ from typing import Final
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, TooLargeError
+from judge.judicator.tasks.files import check_files
 from judge.judicator.tasks.results import texts
+from judge.languages.table import load_table
 from judge.model.messages import LimitsOverride, Submission, Test
 
 # A document holds a submission's texts up to the first figure; above it, each text over the second becomes a blob.
@@ -18,7 +20,7 @@ STDIN_BYTES: Final = 1024**2
 
 # What Linux's file systems take.
 _NAME_BYTES: Final = 255
-_NO_NUL: Final = ("source", "filename", "compile", "command", "user")
+_NO_NUL: Final = ("source", "filename", "entry", "compile", "command", "user")
 
 
 def check_text(submission: Submission) -> None:
@@ -39,26 +41,31 @@ def check(
     source_bytes: int,
     allowed: Collection[str] = (),
     own_tests: bool = True,
+    answers: bool = False,
 ) -> None:
     """Refuse what cannot be judged, naming the field; raises FieldError or TooLargeError.
 
     ForbiddenError where `own_tests` is false and it is more than a program for a problem.
 
     `languages` are the known ones, `source_bytes` is the problem's own limit of the source, `allowed` are the only
-    languages in which the problem may be solved (empty: all).
+    languages in which the problem may be solved (empty: all). `answers`: what is handed in are the outputs of the
+    problem's tests, which are in no language.
     """
     check_text(submission)
     if not own_tests:
         _check_modest(submission)
-    if allowed and submission.language not in allowed:
+    outputs = answers and submission.command is None and submission.language is None
+    if allowed and submission.language not in allowed and not outputs:
         given = f"'{submission.language}'" if submission.language else "a command"
         choices = ", ".join(sorted(allowed))
         raise FieldError("language", f"problem '{submission.problem}' takes {choices} only, not {given}")
     for name in _NO_NUL:
         if "\0" in (getattr(submission, name) or ""):
             raise FieldError(name, "contains a NUL byte: this is a binary file; hand in source text")
-    _check_program(submission, languages)
-    _check_source(submission, min(source_bytes, limits.source_bytes))
+    if not outputs:
+        _check_program(submission, languages)
+        _check_source(submission, min(source_bytes, limits.source_bytes))
+    check_files(submission, limits, None if outputs else source_bytes, load_table(None))
     _check_input(submission, limits)
 
 
@@ -80,10 +87,10 @@ def _check_program(submission: Submission, languages: Collection[str]) -> None:
         if submission.language not in languages:
             known = ", ".join(sorted(languages))
             raise FieldError("language", f"'{submission.language}' is unknown here; known are {known}")
-        if submission.source is None:
+        if submission.source is None and not submission.files:
             raise FieldError("source", "is missing; hand in the text of the program")
     elif submission.command is None:
-        raise FieldError("language", "is missing; give 'language' and 'source', or a 'command'")
+        raise FieldError("language", "is missing; give 'language' and 'source' (or 'files'), or a 'command'")
     elif not submission.command.strip():
         raise FieldError("command", "is empty; give a shell command")
 
@@ -91,13 +98,17 @@ def _check_program(submission: Submission, languages: Collection[str]) -> None:
 def _check_source(submission: Submission, limit: int) -> None:
     source = submission.source
     if source is None:
+        _check_filename(submission.filename)
         return
     if not source.strip():
         raise FieldError("source", "is empty; hand in the text of the program")
     size = len(source.encode())
     if size > limit:
         raise TooLargeError(f"source: has {size} bytes, the limit is {limit}; hand in a shorter program")
-    name = submission.filename
+    _check_filename(submission.filename)
+
+
+def _check_filename(name: str | None) -> None:
     if name is not None and ("/" in name or name in {"", ".", ".."}):
         raise FieldError("filename", f"'{name}' is no plain file name; leave directories out")
     if name is not None and len(name.encode()) > _NAME_BYTES:

@@ -1,0 +1,108 @@
+"""Checks of a submission's files; pure functions. The executor lays them below `/box` under the names checked here."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Final
+
+from judge.config import SubmissionLimits
+from judge.errors import FieldError, TooLargeError
+from judge.languages.sources import entry_fault, is_source
+from judge.languages.table import Language
+from judge.model.messages import Submission
+from judge.model.problem import ProblemManifest
+
+# The limit of a problem whose package asks for none. One source is held to it; of several files the cluster's is.
+_DEFAULT_BYTES = ProblemManifest.model_fields["source_bytes"].default
+# Of outputs that are handed in: a task's document may have 16 MiB in all.
+_ANSWER_BYTES: Final = 4 * 1024**2
+
+
+def check_files(
+    submission: Submission, limits: SubmissionLimits, source_bytes: int | None, table: Mapping[str, Language]
+) -> None:
+    """Refuse files that cannot be judged, naming the field; FieldError or TooLargeError.
+
+    `source_bytes` is the problem's limit, of all files together; None: they are outputs, which may be larger than
+    programs. `table` has the rows that are known here.
+    """
+    if not submission.files:
+        if source_bytes is None and submission.source is None:
+            raise FieldError("files", "are missing; hand in the outputs of the tests, each called after its test")
+        _check_entry(submission, [submission.filename or ""], table)
+        return
+    if submission.source is not None:
+        raise FieldError("files", "are given together with 'source'; give one of the two")
+    if len(submission.files) > limits.files:
+        raise FieldError("files", f"there are {len(submission.files)}, the limit is {limits.files}; hand in fewer")
+    contents = _contents(submission)
+    total = sum(map(len, contents.values()))
+    most = _most(limits, source_bytes)
+    if total > most:
+        raise TooLargeError(f"files: have {total} bytes together, the limit is {most}; hand in a shorter program")
+    if not any(data.strip() for data in contents.values()):
+        raise FieldError("files", "are all empty; hand in the text of a program")
+    _check_names(list(contents))
+    _check_entry(submission, list(contents), table)
+    row = table.get(submission.language or "")
+    if row is not None:
+        _check_sources(contents, submission, row)
+
+
+def _most(limits: SubmissionLimits, source_bytes: int | None) -> int:
+    if source_bytes is None:
+        return max(limits.files_bytes, _ANSWER_BYTES)
+    return limits.files_bytes if source_bytes == _DEFAULT_BYTES else min(source_bytes, limits.files_bytes)
+
+
+def _contents(submission: Submission) -> dict[str, bytes]:
+    contents: dict[str, bytes] = {}
+    for index, file in enumerate(submission.files):
+        if (file.text is None) == (file.base64 is None):
+            raise FieldError(f"files.{index}", f"'{file.name}' needs one of 'text' and 'base64', which holds all of it")
+        if file.name in contents:
+            raise FieldError(f"files.{index}.name", f"'{file.name}' is the name of two files; give each its own")
+        try:
+            contents[file.name] = file.data
+        except (binascii.Error, ValueError):
+            raise FieldError(
+                f"files.{index}.base64", f"of '{file.name}' is not Base64 (RFC 4648, with padding)"
+            ) from None
+    return contents
+
+
+def _check_names(names: list[str]) -> None:
+    known = set(names)
+    for index, name in enumerate(names):
+        folder = next((str(one) for one in PurePosixPath(name).parents if str(one) in known), None)
+        if folder is not None:
+            raise FieldError(f"files.{index}.name", f"'{name}' lies in '{folder}', which is a file; rename one of them")
+
+
+def _check_entry(submission: Submission, names: list[str], table: Mapping[str, Language]) -> None:
+    if submission.entry is None:
+        return
+    if submission.command is not None:
+        raise FieldError("entry", "is given together with a command, which says itself what is started; leave it out")
+    row = table.get(submission.language or "")
+    fault = entry_fault(names, row, submission.entry) if row is not None else ""
+    if fault:
+        raise FieldError("entry", fault)
+
+
+def _check_sources(contents: Mapping[str, bytes], submission: Submission, row: Language) -> None:
+    made = row.outputs()
+    for index, (name, data) in enumerate(contents.items()):
+        if name.split("/")[0] in made and len(contents) > 1:
+            raise FieldError(
+                f"files.{index}.name", f"'{name}' is where {row.title} puts what it compiles; rename it or leave it out"
+            )
+        if b"\0" in data and (is_source(name, row) or len(contents) == 1):
+            raise FieldError(f"files.{index}", f"'{name}' contains a NUL byte, so it is not the text of a program")
+    suffixes = [*row.suffixes, *row.sources]
+    unnamed = len(contents) > 1 and submission.entry is None
+    if unnamed and suffixes and not any(is_source(name, row) for name in contents):
+        known = " ".join(suffixes)
+        raise FieldError("files", f"have no source in {row.title} ({known}); rename one, or name another language")
