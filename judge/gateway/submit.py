@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judge.config import SubmissionLimits
@@ -44,6 +45,24 @@ class Upload:
     data: bytes
 
 
+def check_whole(uploads: Sequence[Upload]) -> None:
+    """TooLargeError for a file of which not all was read, as nobody may hand in so much."""
+    for one in uploads:
+        if one.length > len(one.data):
+            raise TooLargeError(
+                f"files: '{one.name[-60:]}' is too large, {size(one.length)}; hand in a shorter program"
+            )
+
+
+def is_text(data: bytes) -> bool:
+    """Whether a file can be handed in as the text of the form: UTF-8, or what is refused with a sentence, a binary."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return b"\0" in data
+    return True
+
+
 def decode_source(upload: Upload, limits: SubmissionLimits) -> str:
     """An uploaded file as source text; FieldError when it is binary or not UTF-8, TooLargeError when too large."""
     if upload.length > limits.source_bytes:
@@ -56,6 +75,24 @@ def decode_source(upload: Upload, limits: SubmissionLimits) -> str:
     except UnicodeDecodeError as exc:
         line = data.count(b"\n", 0, exc.start) + 1
         raise FieldError("source", f"is not UTF-8 text (line {line}); save the file as UTF-8") from None
+
+
+def canonical(submission: m.Submission) -> m.Submission:
+    """The submission with files in one form: what is UTF-8 is text. So the same files are the same, however they came.
+
+    FieldError for a file that cannot be read.
+    """
+    files = []
+    for index, file in enumerate(submission.files):
+        if file.base64 is None or file.text is not None:
+            files.append(file)
+            continue
+        try:
+            files.append(m.SourceFile.of(file.name, file.data))
+        except ValueError:
+            why = f"of '{file.name}' is not Base64 (RFC 4648, with padding)"
+            raise FieldError(f"files.{index}.base64", why) from None
+    return submission.model_copy(update={"files": files})
 
 
 def admit(
@@ -72,6 +109,7 @@ def admit(
         _check_user_rights(submission)
     if submission.source is not None:
         check_source(submission.source, limits)
+    submission = canonical(submission)
     if key is not None and not 1 <= len(key) <= 128:
         raise FieldError("Idempotency-Key", f"has {len(key)} characters; send 1 to 128")
     if key and submission.idempotency_key and key != submission.idempotency_key:

@@ -178,6 +178,44 @@ def test_a_file_that_is_no_source_loses_nothing(chrome, tmp_path):
     browser.shot("submit-binary")
 
 
+@pytest.mark.parametrize("look", [{}, {"javascript": False, "width": 390}], ids=["usual", "narrow-without-script"])
+def test_files_are_handed_in_and_shown_one_by_one(chrome, executor, tmp_path, look):
+    files = {"six.h": b"int six(void);\r\n", "six.c": b"int six(void) { return 6; } // caf\xe9\n", "notes.txt": b""}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    browser = chrome(**look)
+    browser.login(USER)
+    browser.go("/submit")
+    browser.fill(file="\n".join(str(tmp_path / name) for name in files), entry="six.c")
+    browser.shot("submit-files")
+    browser.press("Submit")
+    task = task_of(browser)
+    browser.sees("3 files, started: six.c")
+    handed = take(executor, task).submission
+    assert (handed.language, handed.entry) == ("c", "six.c")
+    assert {one.name: one.data for one in handed.files} == files
+    executor.report(accepted(executor.work[task], result=result("AC")), vacant=0)
+    browser.sees("AC Accepted")
+    for words in ("six.h 16 bytes", "int six(void);", "It is not UTF-8 text", "notes.txt 0 bytes", "It is empty."):
+        assert words in browser.text(), browser.text()
+    links = [link.get_attribute("href") for link in browser.driver.find_elements(By.LINK_TEXT, "Download")]
+    assert [link.rpartition("=")[2] for link in links] == list(files)
+    assert len(browser.driver.find_elements(By.LINK_TEXT, "Download all")) == 1
+    browser.shot("submission-files")
+    assert browser.complaints() == []
+
+
+def test_a_bad_choice_of_files_is_one_sentence(chrome, executor, tmp_path):
+    browser = chrome()
+    browser.login(USER)
+    (tmp_path / "a.c").write_text("x")
+    (tmp_path / "b.py").write_text("x")
+    browser.go("/submit")
+    browser.fill(file=f"{tmp_path}/a.c\n{tmp_path}/b.py")
+    browser.press("Submit")
+    browser.sees("could be c or python3", ".field.wrong")
+
+
 def test_an_ended_session_asks_for_the_token_and_comes_back(chrome):
     browser = chrome()
     browser.login(USER)

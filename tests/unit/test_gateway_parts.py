@@ -240,7 +240,7 @@ def _form(**fields):
 
 
 def test_form_for_a_free_run():
-    one = _form(stdin="1\r\n2", cpu="0,5", memory="64", source="a\r\nb").submission(None, LIMITS)
+    one = _form(stdin="1\r\n2", cpu="0,5", memory="64", source="a\r\nb").submission([], LIMITS)
     assert one is not None
     assert one.source == "a\nb" and one.stdin == "1\n2"
     assert one.limits == m.LimitsOverride(cpu=0.5, memory=64 * 1024**2)
@@ -248,14 +248,14 @@ def test_form_for_a_free_run():
 
 
 def test_form_for_a_problem_leaves_out_what_the_problem_has():
-    one = _form(problem="hello", stdin="1", cpu="2").submission(None, LIMITS)
+    one = _form(problem="hello", stdin="1", cpu="2").submission([], LIMITS)
     assert one is not None and one.problem == "hello"
     assert one.stdin is None and one.limits == m.LimitsOverride()
 
 
 def test_form_guesses_the_language_by_the_files_name():
     form = _form(language="", source="typed before")
-    one = form.submission(submit.Upload("C:\\dir\\prog.py", 5, b"print"), LIMITS)
+    one = form.submission([submit.Upload("C:\\dir\\prog.py", 5, b"print")], LIMITS)
     assert one is not None
     assert (one.language, one.filename, one.source) == ("python3", "prog.py", "print")
     assert form.values["language"] == "python3"
@@ -278,7 +278,7 @@ def test_form_guesses_the_language_by_the_files_name():
 def test_form_faults_stand_beside_their_fields(fields, upload, errors):
     form = _form(**fields)
     before = dict(form.values)
-    assert form.submission(upload, LIMITS) is None
+    assert form.submission([upload] if upload else [], LIMITS) is None
     assert form.errors.keys() == errors.keys()
     for name, text in errors.items():
         assert form.errors[name].startswith(text)
@@ -287,7 +287,7 @@ def test_form_faults_stand_beside_their_fields(fields, upload, errors):
 
 def test_a_bad_upload_keeps_what_was_typed():
     form = _form(source="typed")
-    assert form.submission(submit.Upload("a.c", 3, b"\xff\0\0"), LIMITS) is None
+    assert form.submission([submit.Upload("a.c", 3, b"\xff\0\0")], LIMITS) is None
     assert form.values["source"] == "typed"
     assert form.errors == {
         "source": "The source is a binary file; hand in the text of a program, not what a compiler made of it"

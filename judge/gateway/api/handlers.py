@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from urllib.parse import quote
 
 from flask import Response, request
 from pydantic import TypeAdapter, ValidationError
@@ -11,11 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 import judge
 from judge.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import disclosure, submit, trace
-from judge.gateway.api import audit, deleting, models, openapi, rejudge
+from judge.gateway.api import audit, deleting, handing, models, openapi, rejudge
 from judge.gateway.api import problems as problem_routes
 from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Call, Reply, Route, blob_body, streamed
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
+from judge.languages import handed
 from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.overview import (
@@ -165,6 +167,26 @@ def _output(call: Call) -> Reply:
     raise NotFoundError(f"submission '{task.id}' has no output to download: it was judged by tests, or is not done")
 
 
+def _source(call: Call) -> Reply:
+    task = own_task(call.cluster, call.principal, call.params["id"])
+    files = handed.contents(show(call.cluster, call.principal, task).submission)
+    if not files:
+        raise NotFoundError(f"submission '{task.id}' has no source; it is a command")
+    if call.query.file is not None and call.query.file not in files:
+        raise NotFoundError(f"submission '{task.id}' has no file '{call.query.file[:100]}'")
+    name = call.query.file or (next(iter(files)) if len(files) == 1 else "")
+    data = files[name] if name else handed.pack(files)
+    disposition = {"Content-Disposition": _attachment(name or f"{task.id}.zip")}
+    return Reply(Response(data, mimetype=BINARY, headers=disposition))
+
+
+def _attachment(name: str) -> str:
+    """What makes a browser store an answer under the last part of this name (RFC 6266)."""
+    last = name.rpartition("/")[2]
+    plain = "".join(char if char.isascii() and (char.isalnum() or char in "._+-") else "_" for char in last)
+    return f"attachment; filename={plain}; filename*=UTF-8''{quote(last, safe='')}"
+
+
 def _search(call: Call) -> m.Message:
     return search(call.cluster, call.principal, call.query)
 
@@ -274,7 +296,8 @@ _IDEMPOTENCY = {"Idempotency-Key": "1 to 128 characters; the same key with the s
 
 ROUTES: list[Route] = [
     Route("POST", "/submissions", "submit", "Hand in a submission", _add, "user", m.Task, 201,
-          also={200: "The Idempotency-Key was used before, here is its task"}, body=m.Submission, headers=_IDEMPOTENCY,
+          also={200: "The Idempotency-Key was used before, here is its task"}, body=m.Submission, media=handing.MEDIA,
+          read=handing.submission, headers=_IDEMPOTENCY,
           errors=(403,), calls=("add",)),
     Route("GET", "/submissions", "search", "Find submissions, newest first", _search, "user", m.SearchReply,
           query=m.SearchRequest, errors=(403,), calls=("search",)),
@@ -282,6 +305,8 @@ ROUTES: list[Route] = [
           query=models.TaskQuery, calls=("get",)),
     Route("GET", "/submissions/<id>/output", "output", "All that a task without tests printed", _output, "user", BYTES,
           calls=("get",)),
+    Route("GET", "/submissions/<id>/source", "source", "What was handed in; several files as a ZIP archive", _source,
+          "user", BYTES, query=models.SourceQuery, calls=("get",)),
     Route("POST", "/submissions/<id>/cancel", "cancel", "Cancel a submission", _cancel, "user", m.Task,
           calls=("get", "cancel")),
     Route("GET", "/executors", "executors", "The executors, their slots and languages", _executors, "user",

@@ -52,6 +52,12 @@ class JudicatorsReply(m.Message):
     mongodb: list[MemberState]
 
 
+class SourceQuery(m.Message):
+    """Which file of a submission; without one all of them."""
+
+    file: str | None = Field(default=None, max_length=255, description="its name, with its folders")
+
+
 class TaskQuery(m.Message):
     """How long to hold the answer to a get; see GetRequest."""
 

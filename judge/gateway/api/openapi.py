@@ -86,7 +86,9 @@ def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schema
     }
     if route.body:
         required = any(one.is_required() for one in route.body.model_fields.values())
-        operation["requestBody"] = {"required": required, "content": _content(refs[route.body, "validation"])}
+        content = _content(refs[route.body, "validation"])
+        content |= {media: {"schema": schema} for media, schema in route.media.items()}
+        operation["requestBody"] = {"required": required, "content": content}
     elif route.binary_body:
         operation["requestBody"] = {"required": True, "content": _content(BYTES.schema, BYTES.media)}
     return operation

@@ -7,7 +7,7 @@ import difflib
 import hashlib
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
@@ -15,7 +15,7 @@ from typing import IO, Any, Literal, TypeVar
 from flask import Flask, Response, request
 from pydantic import BaseModel, ValidationError
 
-from judge.config import GatewayConfig
+from judge.config import GatewayConfig, SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, JudgeError, TooLargeError, UnauthorizedError, UsageError
 from judge.gateway import asking
 from judge.gateway.auth import NOBODY, Principal, Tokens
@@ -114,7 +114,8 @@ class Route:
 
     `calls` are the methods of the cluster that its handler may call; without a handler the first one is called with the
     body or query as it is. `also` names other good statuses, `errors` those refusals that follow neither from the calls
-    nor from the row's role, path and body. `headers` are optional request headers, with what they mean.
+    nor from the row's role, path and body. `headers` are optional request headers, with what they mean. `media` are
+    other types in which the body may come, with their JSON schemas; `read` makes the body's model of one.
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
@@ -130,6 +131,8 @@ class Route:
     query: type[m.Message] | None = None
     body: type[m.Message] | None = None
     binary_body: bool = False
+    media: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    read: Callable[[SubmissionLimits], m.Message] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
 
@@ -175,13 +178,32 @@ def _with_hint(error: UsageError, model: type[BaseModel]) -> UsageError:
     return error
 
 
-def parse_body(model: type[B]) -> B:
-    """The JSON body of this request as a model. An empty body counts as `{}` where every field may be left out."""
+def _read_body(route: Route, limits: SubmissionLimits) -> m.Message | None:
+    """The body of this request as the route's model, in whichever of its types it came."""
+    if route.body is None:
+        return None
+    if route.read is None or request.mimetype not in route.media:
+        return parse_body(route.body, [JSON, *route.media])
+    _check_length()
+    return route.read(limits)
+
+
+def _check_length() -> None:
     if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
         raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
+
+
+def parse_body(model: type[B], media: Sequence[str] = (JSON,)) -> B:
+    """The JSON body of this request as a model. An empty body counts as `{}` where every field may be left out.
+
+    `media` are the types that the call takes, for its refusal of others.
+    """
+    _check_length()
     empty = not request.content_length and not any(one.is_required() for one in model.model_fields.values())
     if not empty and request.mimetype != JSON:
-        raise MediaTypeError(f"Content-Type is '{request.mimetype[:80] or 'not set'}'; this call takes {JSON}")
+        raise MediaTypeError(
+            f"Content-Type is '{request.mimetype[:80] or 'not set'}'; this call takes {', '.join(media)}"
+        )
     body = b"{}" if empty else request.get_data(cache=False)
     check_values(body, _VALUES, "the body")
     try:
@@ -255,7 +277,7 @@ def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Re
     if route.role == "admin" and not principal.admin:
         raise ForbiddenError(f"user '{principal.user}' may not do this; it takes a token of role admin")
     query = parse_query(route.query) if route.query else None
-    body = parse_body(route.body) if route.body else None
+    body = _read_body(route, services.config.limits)
     if route.handler is not None:
         answer = route.handler(Call(services, principal, params, query, body))
     else:

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Any
 
 from pydantic import ValidationError
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, JudgeError, TooLargeError
-from judge.gateway.submit import Upload, check_source, decode_source
+from judge.gateway.submit import Upload, check_source, check_whole, decode_source, is_text
+from judge.languages import handed
 from judge.languages.table import guess, load_table
 from judge.model import messages as m
 
 _MIB = 1024**2
-FIELDS = ("language", "problem", "source", "stdin", "cpu", "wall", "memory")
+FIELDS = ("language", "problem", "source", "entry", "stdin", "cpu", "wall", "memory")
 _LABELS = {"cpu": "CPU time", "wall": "wall time", "stdin": "input"}
 _VERBS = ("is ", "has ", "contains ", "does ")
-_PLACES = {"limits.cpu": "cpu", "limits.wall": "wall", "limits.memory": "memory", "filename": "source"}
+_PLACES = {
+    "limits.cpu": "cpu",
+    "limits.wall": "wall",
+    "limits.memory": "memory",
+    "filename": "source",
+    "files": "source",
+}
 
 
 def new_key() -> str:
@@ -39,7 +47,7 @@ class SubmitForm:
         """Put an error beside its field."""
         # Errors of the judicators that are no FieldError still begin with the field they are about.
         name = error.field or next((one for one in FIELDS if str(error).startswith(f"{one}: ")), "")
-        place = _PLACES.get(name, name)
+        place = "source" if name.startswith("files.") else _PLACES.get(name, name)
         text = error.message if isinstance(error, FieldError) else str(error).removeprefix(f"{name}: ")
         if text.startswith(_VERBS):
             text = f"the {_LABELS.get(place, place)} {text}"
@@ -49,11 +57,37 @@ class SubmitForm:
         else:
             self.errors.setdefault("", str(error))
 
-    def submission(self, upload: Upload | None, limits: SubmissionLimits) -> m.Submission | None:
+    def submission(self, uploads: Sequence[Upload], limits: SubmissionLimits) -> m.Submission | None:
         """The submission that the form asks for, or None with `errors` set.
 
-        A chosen file counts more than the text area, and lands in it.
+        Chosen files count more than the text area; a single text lands in it.
         """
+        if len(uploads) > 1 or any(handed.is_archive(one.name, one.data) for one in uploads):
+            return self._of_files(uploads, limits)
+        upload = next(iter(uploads), None)
+        if upload is None or upload.length > limits.source_bytes or is_text(upload.data):
+            return self._of_text(upload, limits)
+        return self._of_files(uploads, limits)
+
+    def _of_files(self, uploads: Sequence[Upload], limits: SubmissionLimits) -> m.Submission | None:
+        """Several files, or one that is no UTF-8 text: a browser does not offer them again, so an error says so."""
+        try:
+            check_whole(uploads)
+            files = handed.gather(
+                ((one.name.replace("\\", "/"), one.data) for one in uploads),
+                handed.Bounds(limits.files, limits.files_bytes),
+            )
+            given = {name: self.values.get(name) or None for name in ("language", "entry")}
+            archive = PurePosixPath(uploads[0].name.replace("\\", "/")).name[-255:] if len(uploads) == 1 else None
+            made = handed.program(
+                files, load_table(None), filename=archive, answers=bool(self.values.get("problem")), **given
+            )
+        except (FieldError, TooLargeError) as exc:
+            self.fail(exc)
+            made = {}
+        return self._made(made)
+
+    def _of_text(self, upload: Upload | None, limits: SubmissionLimits) -> m.Submission | None:
         name = None
         if upload is not None:
             name = PurePosixPath(upload.name.replace("\\", "/")).name[-255:]
@@ -66,16 +100,17 @@ class SubmitForm:
                 check_source(self.values.get("source", ""), limits)
             except (FieldError, TooLargeError) as exc:
                 self.fail(exc)
-        language = self._language(name)
+        made = {"language": self._language(name), "source": self.values.get("source"), "filename": name}
+        return self._made(made | {"entry": self.values.get("entry") or None})
+
+    def _made(self, program: dict[str, Any]) -> m.Submission | None:
         chosen = self._limits()
         if self.errors:
             return None
         problem = self.values.get("problem") or None
         try:
             return m.Submission(
-                language=language,
-                source=self.values["source"],
-                filename=name,
+                **program,
                 problem=problem,
                 stdin=None if problem else self.values.get("stdin", ""),
                 limits=m.LimitsOverride() if problem else chosen,

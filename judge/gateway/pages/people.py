@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 import judge
 from judge import clock
+from judge.config import SubmissionLimits
 from judge.errors import ConflictError, ForbiddenError, JudgeError, NotFoundError, OutcomeUnknownError, UsageError
 from judge.gateway import asking, auth, trace
 from judge.gateway.api import handlers as api
@@ -27,6 +28,7 @@ from judge.gateway.pages import problem as problem_page
 from judge.gateway.pages import rejudge as rejudge_pages
 from judge.gateway.pages import trail as trail_pages
 from judge.gateway.submit import Upload, admit
+from judge.languages.handed import ARCHIVE_BYTES
 from judge.model import messages as m
 from judge.model.problem import ProblemInfo
 
@@ -196,13 +198,7 @@ class Pages:
     def _hand_in(self, form: forms.SubmitForm) -> m.Task | None:
         """The new task, or None with the form's errors set."""
         limits = self._config.limits
-        file = request.files.get("file")
-        upload = None
-        if file is not None and file.filename:
-            length = file.stream.seek(0, 2)
-            file.stream.seek(0)
-            upload = Upload(file.filename, length, file.stream.read(limits.source_bytes))
-        submission = form.submission(upload, limits)
+        submission = form.submission(_uploads(limits), limits)
         if submission is None:
             return None
         admitted = admit(submission, g.principal, limits, None, trace.current())
@@ -228,6 +224,18 @@ class Pages:
         return render_template(
             "submit.html", form=form, problems=problems, languages=languages, limits=self._config.limits
         )
+
+
+def _uploads(limits: SubmissionLimits) -> list[Upload]:
+    """The chosen files; of each no more is read than may be handed in."""
+    found = []
+    for file in request.files.getlist("file"):
+        if file.filename:
+            length = file.stream.seek(0, 2)
+            file.stream.seek(0)
+            most = max(limits.source_bytes, limits.files_bytes, ARCHIVE_BYTES)
+            found.append(Upload(file.filename, length, file.stream.read(most)))
+    return found
 
 
 def _local(target: str) -> str:

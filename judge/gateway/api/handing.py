@@ -1,0 +1,110 @@
+"""Submissions that come as a form with files, or as a ZIP archive, instead of JSON.
+
+A form's fields are those of a Submission, its files any that people's tools send: `files`, and the names that other
+judges give them. An archive's fields are in the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from flask import request
+from pydantic import ValidationError
+
+from judge.config import SubmissionLimits
+from judge.errors import FieldError, TooLargeError
+from judge.gateway.api.routes import field_error
+from judge.languages import handed
+from judge.languages.table import load_table
+from judge.model import messages as m
+
+ZIP: Final = "application/zip"
+FORM: Final = "multipart/form-data"
+_ARCHIVE: Final = {"type": "string", "format": "binary", "description": "fields of a Submission in the query"}
+MEDIA: Final[dict[str, dict[str, Any]]] = {
+    FORM: {
+        "type": "object",
+        "description": "fields of a Submission that are texts or numbers, and files; a ZIP archive counts as its files",
+        "properties": {
+            **{name: {"type": "string"} for name in ("language", "problem", "entry", "limits.cpu")},
+            "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
+        },
+    },
+    ZIP: _ARCHIVE,
+    "application/x-zip-compressed": _ARCHIVE,
+}
+# The names under which other judges' clients send files, and what they call the fields.
+_FILES: Final = frozenset({"files", "files[]", "file", "code", "code[]", "sub_file", "sub_file[]", "source"})
+_NAMES: Final = {"entry_point": "entry", "mainclass": "entry", "language_id": "language", "problem_id": "problem"}
+_MOST: Final = 256  # fields of one form or query
+
+
+def submission(limits: SubmissionLimits) -> m.Submission:
+    """The submission in the body of this request; FieldError, or TooLargeError, for what cannot be one."""
+    bounds = handed.Bounds(limits.files, limits.files_bytes)
+    if request.mimetype == FORM:
+        return _made(_fields(request.form.items(multi=True)), _sent(limits), bounds)
+    if (request.content_length or 0) > handed.ARCHIVE_BYTES:
+        raise TooLargeError(f"the archive has {request.content_length} bytes; at most {handed.ARCHIVE_BYTES} are taken")
+    body = request.get_data(cache=False)
+    if not handed.is_archive("body.zip", body):
+        raise FieldError("files", "are no ZIP archive, as the Content-Type says; send one, or files as a form")
+    return _made(_fields(request.args.items(multi=True)), [("body.zip", body)], bounds)
+
+
+def _sent(limits: SubmissionLimits) -> list[tuple[str, bytes]]:
+    """The files of the form; each is read as far as anybody may send."""
+    found: list[tuple[str, bytes]] = []
+    for part, file in request.files.items(multi=True):
+        if part not in _FILES:
+            raise FieldError(part[:60], "is no field for a file; send the sources as 'files'")
+        if not file.filename:
+            continue
+        if len(found) >= limits.files:
+            raise FieldError("files", f"there are more than {limits.files}; hand in fewer")
+        name = file.filename.replace("\\", "/")
+        most = max(limits.files_bytes, handed.ARCHIVE_BYTES)
+        data = file.stream.read(most + 1)
+        if len(data) > most:
+            raise TooLargeError(f"files: '{name[-60:]}' has more than {most} bytes; hand in a shorter program")
+        found.append((name, data))
+    return found
+
+
+def _fields(given: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """The fields of a submission; a dot leads into an inner one, as in `limits.cpu`."""
+    fields: dict[str, Any] = {}
+    for count, (key, text) in enumerate(given):
+        name = _NAMES.get(key, key)
+        if count >= _MOST:
+            raise FieldError(name[:60], f"is one field too many; at most {_MOST} are taken")
+        if text == "":
+            continue  # as forms send what was left out
+        outer, _, inner = name.partition(".")
+        place = fields.setdefault(outer, {}) if inner else fields
+        if not isinstance(place, dict) or (inner or outer) in place:
+            raise FieldError(name[:60], "is given more than once")
+        place[inner or outer] = text
+    return fields
+
+
+def _made(fields: dict[str, Any], sent: list[tuple[str, bytes]], bounds: handed.Bounds) -> m.Submission:
+    command = fields.get("command") is not None
+    if sent:
+        files = handed.gather(sent, bounds)
+        if command:
+            fields["files"] = [m.SourceFile.of(name, data) for name, data in files.items()]
+        else:
+            table = load_table(None)
+            archive = sent[0][0] if len(sent) == 1 and handed.is_archive(*sent[0]) else None
+            name = fields.get("filename") or (archive if archive != "body.zip" else None)
+            told = {name: fields.get(name) for name in ("language", "entry")}
+            made = handed.program(files, table, **told, answers="problem" in fields)
+            fields |= {key: value for key, value in made.items() if value is not None}
+            if name is not None:
+                fields["filename"] = name.rpartition("/")[2]
+    try:
+        return m.Submission.model_validate(fields)
+    except ValidationError as exc:
+        raise field_error(exc, "the form") from None
