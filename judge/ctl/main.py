@@ -15,7 +15,7 @@ import typer
 from judge import __version__
 from judge.boot import holds
 from judge.ctl import context as contexts
-from judge.ctl import deleting, problem_commands, rejudge, show, submit, text, trail
+from judge.ctl import deleting, problem_commands, rejudge, show, sources, submit, text, trail
 from judge.ctl import examples as example_set
 from judge.ctl.api import Api, connect
 from judge.ctl.fleet import commands as fleet_commands
@@ -93,12 +93,17 @@ def parse_size(text: str | None) -> int | None:
 @app.command("submit")
 def submit_command(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Source files; - is standard input.")
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="A program's files, directory or ZIP archive; - is standard input."),
     ] = None,
     problem: Annotated[str | None, typer.Option("--problem", "-p", help="Judge against this problem's tests.")] = None,
     language: Annotated[
         str | None, typer.Option("--language", "-l", help="Guessed from the suffix when not given.")
     ] = None,
+    entry: Annotated[
+        str | None, typer.Option(help="Of several files: the one to start, or the class with main.")
+    ] = None,
+    each: Annotated[bool, typer.Option("--each", help="Every file is a program of its own.")] = False,
     stdin: Annotated[Path | None, typer.Option(help="A file to run on, when there is no problem.")] = None,
     command: Annotated[str | None, typer.Option(help="Run this shell command instead of a source file.")] = None,
     compile_command: Annotated[
@@ -115,11 +120,11 @@ def submit_command(
     full: Annotated[bool, typer.Option("--full", help="Show every test.")] = False,
     output: Output = TABLE,
 ) -> None:
-    """Hand in programs and follow them to their verdict.
+    """Hand in a program, of one file or several, and follow it to its verdict.
 
     A file in a problem package's submissions/ is judged against that problem, which is imported if it is not there yet.
     Exit code: 0 AC (or not waited for), 10 WA, 11 TLE, 12 MLE, 13 OLE, 14 RTE, 15 CE, 16 SV, 17 JE, 18 cancelled;
-    with several files the largest. 1 the cluster failed, 2 bad input.
+    with --each the largest. 1 the cluster failed, 2 bad input.
     """
     if bool(files) == bool(command):
         raise UsageError("give source files, or --command; expected exactly one of them")
@@ -131,24 +136,25 @@ def submit_command(
         "problem": problem,
         "mode": mode,
         "priority": priority,
-        "stdin": submit.read_source(stdin) if stdin else None,
+        "stdin": submit.read_text(stdin) if stdin else None,
         "limits": m.LimitsOverride(cpu=cpu, memory=parse_size(memory)),
     }
+    paths = files or []
     if command:
         handed = [m.Submission(command=command, compile=compile_command, idempotency_key=idempotency_key, **common)]
     else:
+        read = sources.read_programs(paths, language=language, entry=entry, each=each, problem=problem)
+        paths = [path for path, _ in read]
         handed = [
             m.Submission(
-                source=submit.read_source(path),
-                language=submit.language_of(path, language),
-                filename=path.name if str(path) != "-" else None,
+                **program,
                 idempotency_key=f"{idempotency_key}-{index}" if idempotency_key and index else idempotency_key,
                 **common,
             )
-            for index, path in enumerate(files or [])
+            for index, (_, program) in enumerate(read)
         ]
     with connect() as api:
-        handed = example_set.with_problems(api, handed, files or [])
+        handed = example_set.with_problems(api, handed, paths)
         tasks = [api.submit(submit.keyed(one)) for one in handed]
         if wait:
             tasks = submit.follow_handed(api, tasks, quiet=output == show.Output.JSON)
@@ -167,6 +173,26 @@ def get(
     with connect() as api:
         tasks = [api.get(task) for task in ids]
     show.tell(output, tasks[0] if len(tasks) == 1 else tasks, lambda: _print_tasks(tasks, full=full, source=source))
+
+
+@app.command("source")
+def source_command(
+    task: Annotated[str, typer.Argument(metavar="ID")],
+    file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="One of its files.")] = None,
+    to: Annotated[Path | None, typer.Option(help="Write into this directory, or this ZIP archive.")] = None,
+    output: Output = TABLE,
+) -> None:
+    """What was handed in, byte by byte: on standard output one file, below a directory or in an archive all of them."""
+    with connect() as api:
+        found = sources.chosen(api.get(task).submission, file)
+    if to is not None:
+        count = sources.save(found, to)
+        words = f"{count} file{'s' if count != 1 else ''} written to {to}"
+        show.tell(output, {"files": list(found), "to": str(to)}, lambda: show.out.say(words))
+        return
+    listed = [m.SourceFile.of(name, data).model_dump(mode="json", exclude_none=True) for name, data in found.items()]
+    one = next(iter(found.values())) if len(found) == 1 else None
+    show.tell(output, listed, lambda: show.print_source(found) if one is None else show.print_bytes(one))
 
 
 @app.command()

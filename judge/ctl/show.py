@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -14,6 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from judge.languages import handed
 from judge.model.messages import Result, Status, Task, TestResult, Verdict
 from judge.model.overview import ExecutorState, StatusReply, Whoami
 from judge.text import one_line
@@ -114,7 +115,7 @@ def what(task: Task) -> str:
         return sub.problem
     if sub.command:
         return sub.command if len(sub.command) <= 32 else sub.command[:31] + "…"
-    return sub.filename or "-"
+    return sub.filename or sub.entry or (f"{sub.files[0].name} …" if sub.files else "-")
 
 
 def grid(*columns: str, title: str | None = None) -> Table:
@@ -281,10 +282,34 @@ def print_task(task: Task, *, full: bool = False, source: bool = False) -> None:
         out.verbatim(result.compile_log.rstrip(), "dim")
     if full:
         _print_evidence(task, result)
-    if source and task.submission.source:
-        _whole(task.submission.source.removesuffix("\n") + "\n")
+    if source and (files := handed.contents(task.submission)):
+        print_source(files)
     if result.stdout:
         _whole(result.stdout)
+
+
+def print_source(files: Mapping[str, bytes]) -> None:
+    """The files of a submission as text, of several each under its name."""
+    for name, data in files.items():
+        if len(files) > 1:
+            out.say(f"── {name} ({size(len(data))})", "bold")
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            text = ""
+        if data and not text:
+            out.say(f"{len(data)} bytes that are no UTF-8 text; `judgectl source ID --to DIR` writes them")
+        else:
+            _whole(text.removesuffix("\n") + "\n")
+
+
+def print_bytes(data: bytes) -> None:
+    """A file, byte by byte into a pipe or a file; harmless on a terminal."""
+    if out.is_terminal:
+        print_source({"": data})
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
 
 def _whole(text: str) -> None:

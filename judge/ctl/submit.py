@@ -27,17 +27,28 @@ def exit_code(task: Task) -> int:
     return task.verdict.about.exit_code if task.verdict else EXIT_CANCELLED
 
 
-def read_source(path: Path) -> str:
-    """A source file (or `-`, standard input) as text; UsageError when it cannot be judged."""
+def read_text(path: Path) -> str:
+    """A file (or `-`, standard input) as text; UsageError when it is none, or empty."""
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as exc:
         raise UsageError(f"{path}: cannot be read: {exc.strerror}") from None
     try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        msg = f"{path}: byte {exc.start} is not UTF-8; submissions are text files, save it as UTF-8"
-        raise UsageError(msg) from None
+        return checked(path, data.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise not_text(path, data) from None
+
+
+def not_text(path: Path, data: bytes) -> UsageError:
+    """The refusal of what is no text."""
+    if b"\0" in data:
+        return UsageError(f"{path}: contains a NUL byte; submissions are source text, not programs")
+    good = len(data.decode("utf-8", "replace").partition("\ufffd")[0].encode())
+    return UsageError(f"{path}: byte {good} is not UTF-8; submissions are text files, save it as UTF-8")
+
+
+def checked(path: Path, text: str) -> str:
+    """The text of a program; UsageError when it cannot be one."""
     if "\0" in text:
         raise UsageError(f"{path}: contains a NUL byte; submissions are source text, not programs")
     if not text.strip():
@@ -61,10 +72,15 @@ def language_of(path: Path, language: str | None) -> str:
 
 
 def package_of(path: Path) -> Path | None:
-    """The problem package that a file is one of the submissions of (PACKAGE/submissions/KIND/FILE), or None."""
-    submissions = path.resolve().parent.parent
-    package = submissions.parent
-    return package if submissions.name == "submissions" and (package / "problem.yaml").is_file() else None
+    """The problem package that a file or directory is one of the submissions of, or None.
+
+    It lies in PACKAGE/submissions/KIND, or in the directory of a submission of several files there.
+    """
+    for submissions in path.resolve().parents[1:3]:
+        package = submissions.parent
+        if submissions.name == "submissions" and (package / "problem.yaml").is_file():
+            return package
+    return None
 
 
 def keyed(submission: Submission) -> Submission:

@@ -43,7 +43,7 @@ def test_bare_hosts_become_a_cluster_that_judges(deployed: Site, figure: Figure)
         assert all(deployed.first.changed_on(host) for host in HOSTS)
     for host in HOSTS:
         assert deployed.lab.ssh(host, "ip route show default") == "", "no route out"
-    handed = deployed.judgectl("submit", str(HELLO / "accepted/hello.c"), str(HELLO / "accepted/hello.py"))
+    handed = deployed.judgectl("submit", "--each", str(HELLO / "accepted/hello.c"), str(HELLO / "accepted/hello.py"))
     assert (handed.returncode, re.findall(r"^[A-Z]+", handed.stdout, re.MULTILINE)) == (0, ["AC", "AC"]), handed
     wrong = deployed.judgectl("submit", "--output", "json", str(HELLO / "wrong_answer/lower_case.py"))
     assert (wrong.returncode, json.loads(wrong.stdout)["verdict"]) == (10, "WA"), wrong

@@ -67,7 +67,7 @@ def test_import_then_submit_files_with_exit_codes_by_verdict(cluster: Cluster) -
     text = ctl(cluster, "submit", "-p", "hello", str(HELLO / "compile_error/missing_semicolon.c"), code=15)
     assert "error:" in text, "the compiler's words are shown"
     several = [str(HELLO / "accepted/hello.py"), str(HELLO / "run_time_error/null_pointer.c")]
-    assert ctl(cluster, "submit", "-p", "hello", *several, code=14).count("hello") >= 2
+    assert ctl(cluster, "submit", "-p", "hello", "--each", *several, code=14).count("hello") >= 2
 
 
 def test_a_file_of_a_package_is_judged_against_its_problem(cluster: Cluster, tmp_path: Path) -> None:

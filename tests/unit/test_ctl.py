@@ -113,14 +113,14 @@ def test_sources_that_cannot_be_judged(tmp_path: Path, data: bytes, sentence: st
     path = tmp_path / "a.c"
     path.write_bytes(data)
     with pytest.raises(UsageError) as caught:
-        submit.read_source(path)
+        submit.read_text(path)
     assert sentence in str(caught.value)
     assert str(path) in str(caught.value)
 
 
 def test_a_missing_source_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        submit.read_source(tmp_path / "absent.c")
+        submit.read_text(tmp_path / "absent.c")
 
 
 @pytest.mark.parametrize(
