@@ -92,7 +92,7 @@ class Finder:
         sources = [path for path in direct if self._starts(path)]
         own = {PurePosixPath(path).name for path in direct} & set(_OWN)
         inner = [top for top in tops if any(self._starts(path) for path in self._tree.below(f"{folder}/{top}"))]
-        if own or (sources and (together or (len(sources) == 1 and not inner))):
+        if own or (sources and (together or (not inner and self._is_one(sources)))):
             name = PurePosixPath(sources[0]).stem if len(sources) == 1 and not own else PurePosixPath(folder).name
             return [self._program(name, folder, paths)]
         programs = [self._program(top, f"{folder}/{top}", self._tree.below(f"{folder}/{top}")) for top in inner]
@@ -118,6 +118,14 @@ class Finder:
         except PackageError as exc:
             self._findings.warning(f"{exc}; it is not run, and no verdict depends on it")
         return found
+
+    def _is_one(self, sources: Sequence[str]) -> bool:
+        """Whether sources beside each other must be one program: one alone, or C and C++ with one start among them."""
+        if len(sources) == 1:
+            return True
+        if any(guess(path, self._table) not in C_LANGUAGES for path in sources):
+            return False
+        return sum(bool(_STARTS.search(self._tree.read(path, MAX_PROGRAM_BYTES))) for path in sources) == 1
 
     def _starts(self, path: str) -> bool:
         """Whether a file is the source of a program, or starts one itself."""

@@ -28,12 +28,13 @@ _INNER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_
 class Rules:
     """What decides how data/ is read: problem.yaml, the dialect, and whether a validator speaks with the program.
 
-    `blob` notes a file and returns its hash.
+    `names` are what flags may call input validators, by what these are called; `blob` notes a file: its hash.
     """
 
     yaml: metadata.ProblemYaml
     dialect: Dialect
     interactive: bool
+    names: Mapping[str, str]
     blob: Callable[[str], str]
 
 
@@ -210,7 +211,7 @@ class _Reader:
         by_name = settings.by_validator(given, self._rules.dialect)
         if isinstance(by_name, list):
             return tuple(by_name)
-        return {name: tuple(flags) for name, flags in by_name.items()}
+        return {self._rules.names.get(name, name): tuple(flags) for name, flags in by_name.items()}
 
     def _folder(self, folder: str, paths: Sequence[str], above: _Inherited, *, sample: bool) -> Iterator[ProblemTest]:
         """The tests of one folder; tests and folders in it take turns by name. `paths` are all files below it."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ENGINES = ("atheris", "hypothesis")
 # Functions of bytes; `requests` needs root.
-BYTES = ("package", "languages", "validator", "results", "settings", "answers", "requests")
+BYTES = ("package", "check", "languages", "validator", "results", "settings", "answers", "requests")
 WEB = ("api", "rpc")
 
 

@@ -326,6 +326,11 @@ SHAPES: dict[str, Shape] = {
             and "validate.h" in package.manifest.validators[0].files
         ),
     ),
+    "a legacy validator of two sources": Shape(
+        legacy("validation: custom\n")
+        | {"output_validators/check.cc": "int main() {}", "output_validators/lib.cc": "int f() { return 1; }"},
+        lambda package: [one.files.keys() for one in package.manifest.validators] == [{"check.cc", "lib.cc"}],
+    ),
     "several legacy validators": Shape(
         legacy("validation: custom\n") | {"output_validators/a/a.py": CHECK, "output_validators/b.cc": "int main() {}"},
         lambda package: [one[0] for one in validators(package)] == ["a", "b"],
@@ -376,7 +381,7 @@ SHAPES: dict[str, Shape] = {
         current("name: X\n")
         | {
             "input_validators/in.py": CHECK,
-            "data/secret/test_group.yaml": "input_validator_args: {in: [--n, 5], other: [x]}\n",
+            "data/secret/test_group.yaml": "input_validator_args: {in.py: [--n, 5], other: [x]}\n",
         },
         lambda package: package.manifest.tests[1].input_flags == {"in": ["--n", "5"], "other": ["x"]},
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
@@ -143,6 +144,7 @@ class Reader:
             yaml=said,
             dialect=self.dialect,
             interactive=any(kind.needs_validator for kind in said.types),
+            names={PurePosixPath(one.main).name: one.name for one in inputs},
             blob=self._blobs.of,
         )
         data = testdata.read_tests(self.tree, rules, self.findings)
