@@ -1,0 +1,23 @@
+"""DOMjudge's annotations in sources."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.model.verdicts import Verdict
+from judge.problems.reading.annotations import expected
+
+
+@pytest.mark.parametrize(
+    ("source", "verdicts"),
+    [
+        (b"# @EXPECTED_RESULTS@: CORRECT\n", {Verdict.AC}),
+        (b"/* @EXPECTED_RESULTS@: CORRECT, WRONG-ANSWER,TIMELIMIT */", {Verdict.AC, Verdict.WA, Verdict.TLE}),
+        (b"// @EXPECTED_RESULTS@: run_error\r\n", {Verdict.RTE, Verdict.MLE, Verdict.SV}),
+        (b"@EXPECTED_RESULTS@: NONSENSE", set()),
+        (b"@EXPECTED_RESULTS@:\nCORRECT", set()),
+        (b"print(1)", set()),
+    ],
+)
+def test_what_a_source_may_come_to(source: bytes, verdicts: set[Verdict]) -> None:
+    assert expected([b"x = 1", source]) == verdicts
