@@ -331,14 +331,13 @@ def test_a_tests_files_lie_in_the_working_directory(pipeline, problem):
 
 def test_a_program_sees_the_files_of_its_own_test_only(pipeline, problem):
     walk = (
-        "import os\nprint(sorted(open(os.path.join(d, f)).read() for d, _, fs in os.walk('/box') for f in fs "
-        "if f.endswith('.txt')))\n"
-        "try:\n    open('a.txt', 'w')\nexcept OSError as e:\n    print(e.strerror)\n"
-        "open('made.txt', 'w').write('x')\n"
+        "import os\nprint(sorted(open(os.path.join(d, f)).read() for top in ('/box', '/scratch', '/tmp') "
+        "for d, _, fs in os.walk(top) for f in fs if f.endswith('.txt')))\n"
+        "open('a.txt', 'w').write('changed')\nopen('/tmp/made.txt', 'w').write('x')\n"
     )
     data = problem.data(
-        problem.test("secret/1", "", "['A'] Read-only file system", files={"a.txt": "A"}),
-        problem.test("secret/2", "", "['B'] Read-only file system", files={"a.txt": "B"}),
+        problem.test("secret/1", "", "['A']", files={"a.txt": "A"}),
+        problem.test("secret/2", "", "['B']", files={"a.txt": "B"}),
         problem.test("secret/3", "", "[]"),
     )
     done = judge(pipeline, data, source(walk))

@@ -24,7 +24,6 @@ from judge.executor.slot.memory_budget import JobLimits, job_limits
 from judge.executor.slot.packaged.built import BuildError, Workshop
 from judge.executor.slot.packaged.grading import Grader
 from judge.executor.slot.packaged.static import StaticValidator, Submitted
-from judge.executor.slot.packaged.testfiles import TestFiles
 from judge.executor.slot.parallel.shared_queue import JudgedTest, Sharing
 from judge.executor.slot.program import Box, Program, included, plan, plan_program
 from judge.executor.slot.run_lock import RunLock
@@ -244,7 +243,6 @@ class Attempt:
             run=lambda command: self.runner.run(box, command),
             pair=lambda mine, judge, its, most: self.runner.pair((box, judge.box()), (mine, its), most),
             judges=judges,
-            place=TestFiles(box, self.runner.run).place,
             interactive=manifest is not None and ProblemType.INTERACTIVE in manifest.type,
             passes=manifest.passes if manifest is not None else 1,
             keep=keep,

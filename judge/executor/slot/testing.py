@@ -10,9 +10,8 @@ import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from judge.errors import JudgeError
 from judge.executor.slot import truncation
@@ -20,7 +19,6 @@ from judge.executor.slot.cases import Case
 from judge.executor.slot.ioi.rounds import Rounds
 from judge.executor.slot.packaged.feedback import ValidatorResult
 from judge.executor.slot.packaged.static import StaticValidator
-from judge.executor.slot.packaged.testfiles import LINKING
 from judge.executor.slot.program import Program, shorter
 from judge.executor.slot.validation import CustomValidator, Question
 from judge.executor.verdict import (
@@ -136,17 +134,15 @@ class AnswerTester:
 class Tester:
     """Runs tests of one task. `run` runs a command in the submission's sandbox; `pair` lets two talk to each other.
 
-    `place` puts a test's files into that sandbox, and takes away those of the test before. `left` says for how many
-    seconds at most a run may go on now, whatever its limits: the validator's as well, which takes as long as the
-    submission's output makes it take. `pair` is told as its last argument. `rounds` runs submissions to IOI tasks that
-    are not run as others are.
+    `left` says for how many seconds at most a run may go on now, whatever its limits: the validator's as well, which
+    takes as long as the submission's output makes it take. `pair` is told as its last argument. `rounds` runs
+    submissions to IOI tasks that are not run as others are.
     """
 
     program: Program
     run: Callable[[Command], Outcome]
     pair: Callable[[Command, CustomValidator, Command, float], tuple[Outcome, Outcome]]
     judges: Judges = Judges()
-    place: Callable[[Mapping[str, Path]], None] = lambda _: None
     interactive: bool = False
     passes: int = 1
     keep: Callable[[int, int], None] | None = None
@@ -160,7 +156,6 @@ class Tester:
         """
         if case.static is not None and self.judges.static is not None:
             return *judged_alone(case, self.judges.static.check(case.static.args, self.left)), False
-        self.place(case.files)
         with self._passes(case, grace) as done:
             return *self._result(case, done), done[-1].ruling.near
 
@@ -190,9 +185,9 @@ class Tester:
 
     def _pass(self, case: Case, source: int | None, grace: float, *, first: bool) -> Pass:
         program = self.program
-        argv = [*(LINKING if case.files else ()), *program.run, *case.args]
+        argv = [*program.run, *case.args]
         limits = shorter(program.limits, self.left() / (1 + grace))
-        command = Command(argv=argv, limits=limits, env=program.env, cwd=program.cwd, grace=grace)
+        command = Command(argv, limits, program.env, cwd=program.cwd, grace=grace, files=case.files)
         question = self._question(case, source)
         if self.interactive and self.judges.validator is not None:
             return self._interact(question, command, self.judges.validator, first=first)

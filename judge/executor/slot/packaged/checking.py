@@ -39,7 +39,7 @@ class Checking:
 
         def validator(program: ProblemProgram) -> DataValidator:
             built = BuiltProgram(f"{what} '{program.name}'", attempt.packaged(program, limits), workshop)
-            return DataValidator(program.name, built, attempt.runner.run)
+            return DataValidator(program.name, built)
 
         asks = self._answers and not _NO_ANSWERS.intersection(manifest.type)
         judges = attempt.judges(limits) if asks else None

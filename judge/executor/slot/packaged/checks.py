@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -17,7 +17,6 @@ from judge.executor.slot import truncation
 from judge.executor.slot.cases import Case
 from judge.executor.slot.packaged.built import MESSAGE_BYTES, BuiltProgram
 from judge.executor.slot.packaged.feedback import ValidatorResult
-from judge.executor.slot.packaged.testfiles import LINKING, TestFiles
 from judge.executor.slot.program import shorter
 from judge.executor.slot.testing import Judges, compare, judged_alone
 from judge.executor.slot.validation import Question
@@ -39,12 +38,10 @@ def is_program(program: ProblemProgram) -> bool:
 class DataValidator:
     """One input or answer validator of a package."""
 
-    def __init__(self, name: str, built: BuiltProgram, run: Callable[..., Outcome]) -> None:
-        """`name` is the program's; `run` runs a command in a sandbox."""
+    def __init__(self, name: str, built: BuiltProgram) -> None:
+        """`name` is the program's."""
         self.name = name
         self._built = built
-        self._run = run
-        self._files: TestFiles | None = None
 
     def close(self) -> None:
         """End the sandbox."""
@@ -54,10 +51,7 @@ class DataValidator:
         """What it says of a test's input, which it reads; the test's own files lie in its current directory."""
         flags = test.input_flags
         own = flags.get(self.name, []) if isinstance(flags, dict) else flags
-        if self._files is None:
-            self._files = TestFiles(self._built.box(), self._run)
-        self._files.place(case.files)
-        return self._ask(own, case.input, left, linked=bool(case.files))
+        return self._ask(own, case.input, left, case.files)
 
     def check_answer(self, case: Case, left: Callable[[], float]) -> ValidatorResult:
         """What it says of a test's answer, which it reads; it is given the input's path (BAPCtools)."""
@@ -65,16 +59,21 @@ class DataValidator:
         return self._ask(["/box/judge/input", *case.flags], case.answer or b"", left)
 
     def _ask(
-        self, arguments: Sequence[str], source: bytes | Path, left: Callable[[], float], *, linked: bool = False
+        self,
+        arguments: Sequence[str],
+        source: bytes | Path,
+        left: Callable[[], float],
+        files: Mapping[str, Path] | None = None,
     ) -> ValidatorResult:
         program = self._built.program
         stdin = truncation.sealed(source)
         try:
             command = Command(
-                argv=[*(LINKING if linked else ()), *program.run, *arguments],
+                argv=[*program.run, *arguments],
                 limits=shorter(program.limits, left()),
                 env={"PATH": PATH, **program.env},
                 stdin=stdin,
+                files=files or {},
             )
             with self._built.run(command) as outcome:
                 return self._said(outcome)
