@@ -189,9 +189,8 @@ class _Reader:
             if "input_validator_flags" in keys:
                 found = replace(found, inputs=self._input_flags(keys["input_validator_flags"]))
         if given is not None or self._rules.dialect != DOMJUDGE or folder == "data":
-            say = self._findings.warning if self._rules.dialect == DOMJUDGE else self._findings.error
             # What is inherited has been complained of above.
-            unknown = say if given is not None else _nothing
+            unknown = self._findings.warning if given is not None else _nothing
             where = self._tree.where(path or "data/testdata.yaml")
             name = folder.removeprefix("data").strip("/")
             group = groups.grader(name, found.legacy, self._yaml.grading, where, unknown)

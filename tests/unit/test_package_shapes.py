@@ -574,6 +574,23 @@ SHAPES: dict[str, Shape] = {
         lambda package: names(package)[1] == "secret/01" and names(package)[2] == "secret/1 (copy)",
         ["a test's name should be of letters"],
     ),
+    "the settings of samples in Swedish olympiads": Shape(
+        legacy("type: scoring\ngrading: {show_test_data_groups: yes}\n")
+        | {
+            "data/testdata.yaml": "on_reject: continue\nrange: 0 100\ngrader_flags: ignore_sample\n",
+            "data/sample/testdata.yaml": "on_reject: continue\nrange: -1 0\naccept_score: 0\ngrader_flags: no_errors\n",
+        },
+        lambda package: (
+            package.manifest.dialect == "kattis"
+            and [(one.verdict, one.score, one.low) for one in package.manifest.graders[1:2]]
+            == [("worst_error", "sum", -1)]
+        ),
+    ),
+    "a flag that the default grader does not have": Shape(
+        legacy("type: scoring\n") | {"data/secret/testdata.yaml": "grader_flags: max best\n"},
+        lambda package: package.manifest.graders[-1].score == "max",
+        ["grader_flags: the default grader has no flag 'best'"],
+    ),
     "a problem of two lines, for scoring, without settings of groups": Shape(
         legacy("type: scoring\ngrading:\n  show_test_data_groups: true\n"),
         lambda package: [one.name for one in package.manifest.graders] == ["", "sample", "secret"],

@@ -449,8 +449,6 @@ REFUSED: dict[str, tuple[Files, str]] = {
         changed(LEGACY, {"data/testdata.yaml": b"grading: custom\n"}),
         "sum/graders: has no program, but testdata.yaml says grading: custom",
     ),
-    "grader flags": (changed(LEGACY, {"data/secret/testdata.yaml": b"grader_flags: best\n"}),
-                     "sum/data/secret/testdata.yaml: grader_flags: the default grader has no flag 'best'"),
     "flags for one validator": (
         changed(LEGACY, {"data/testdata.yaml": b"output_validator_flags: {name: a, flags: b}\n"}),
         "sum/data/testdata.yaml: output_validator_flags: the default validator has no flag 'b'",

@@ -17,6 +17,8 @@ from judge.problems.reading.formats import GRADER_KEYS
 
 VERDICT_MODES = ("worst_error", "first_error", "always_accept")
 SCORE_MODES = ("sum", "avg", "min", "max")
+OLD_MODES = {"no_errors": "worst_error"}
+"""Modes by the names that they had once, which packages and problemtools still know."""
 GRADER_FLAGS = (*VERDICT_MODES, *SCORE_MODES, "ignore_sample", "accept_if_any_accepted")
 SCORING_KEYS = ("max_score", "score_aggregation", "require_pass")
 
