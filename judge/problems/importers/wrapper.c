@@ -4,7 +4,8 @@
  * What they are told, and what their exit codes mean, is chosen when this is compiled:
  *   CHECKER, INTERACTOR  the files that they are told, as letters: i input, o output (or the interactor's record), a answer
  *   PLAIN                0 is right and 1 is wrong; else testlib's codes hold: 0 right; 1, 2, 4, 8 wrong; 3 its own fault;
- *                        7 with "points X" or "partial X/Y" in its message: X points, that part; 16 + N: N percent
+ *                        7 with "points X" or "partial X/Y" in its message: X points, that part; 16 + N: N percent,
+ *                        up to 100
  *   PEG                  as PLAIN, but 1 with two lines of a number each is that part
  *   PERCENT              "points X" means X percent
  *   RUNS                 the submission runs twice: the interactor's record, else what the checker prints, is the second
@@ -16,7 +17,6 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -106,7 +106,8 @@ static int run(const char *name, const char *letters, const char *input, const c
         /* Writing to a submission that has ended is no fault of the interactor. */
         signal(SIGPIPE, SIG_IGN);
         execv(path, (char *const *)argv);
-        _exit(127);
+        /* No exit code says this: a checker may mean any of them. */
+        abort();
     }
     if (waitpid(child, &status, 0) != child)
         fail("the %s got lost", name);
@@ -207,7 +208,7 @@ static void judge(const char *name, int code)
 #endif
         give(value, kind == 2);
     }
-    if (code >= 16 && code <= 216)
+    if (code >= 16 && code <= 116)
         give((code - 16) / 100.0, 1);
 #else
     (void)kind;
@@ -255,7 +256,7 @@ int main(int argc, char **argv)
     if (argc < 4 || length <= 0)
         fail("usage: run INPUT ANSWER FEEDBACK/ [--points MOST | --unbounded | --any] < output");
     here[length] = 0;
-    memmove(here, dirname(here), strlen(dirname(here)) + 1);
+    *strrchr(here, '/') = 0;
     for (int i = 4; i < argc; i++) {
         if (strcmp(argv[i], "--any") == 0)
             scoring = ANY;

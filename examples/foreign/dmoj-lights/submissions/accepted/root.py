@@ -1,0 +1,3 @@
+from math import isqrt
+
+print(isqrt(int(input())))

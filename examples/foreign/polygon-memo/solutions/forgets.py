@@ -1,0 +1,2 @@
+what, word = input().split()
+print("m" if what == "write" else 42)
