@@ -19,7 +19,12 @@ from pathlib import Path
 
 ENGINES = ("atheris", "hypothesis")
 # Functions of bytes; `requests` needs root.
-BYTES = ("package", "check", "languages", "validator", "results", "settings", "answers", "requests")
+# fmt: off
+BYTES = (
+    "package", "check", "polygon", "dmoj", "cms", "tps", "directory", "languages",
+    "validator", "results", "settings", "answers", "requests",
+)
+# fmt: on
 WEB = ("api", "rpc")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -26,11 +26,13 @@ from judge.languages.table import guess, load_table
 from judge.model.messages import Completed, Result, Submission, Verdict
 from judge.model.problem import ProblemManifest
 from judge.problems import expectations
+from judge.problems.importers.draft import Asked
 from judge.problems.package import Package, manifest_bytes, read_package
 from judge.problems.reading.checks import check_package
 from judge.problems.scoring import Judged, standing
 from judge.problems.validator import number, validate
 from tests.fuzz import agent
+from tests.fuzz.foreign import BASES
 
 CORPUS = Path(__file__).with_name("corpus")
 # Between the files of a package in one string of bytes, and between a file's name and its content.
@@ -52,11 +54,11 @@ def _file(directory: str, name: str, data: bytes) -> Path:
     return path
 
 
-def _archive(data: bytes) -> bytes | None:
+def _archive(data: bytes, base: Mapping[str, bytes] = BASE) -> bytes | None:
     """A ZIP archive as it is, or one of a small package some of whose files are replaced; None where none can be."""
     if data[:2] == b"PK":
         return data
-    files = dict(BASE)
+    files = dict(base)
     for part in data.split(FILE)[1:]:
         name, _, content = part.partition(NAME)
         files[name.decode("utf-8", "replace").split("\0")[0] or "x"] = content
@@ -104,6 +106,25 @@ def package(data: bytes) -> None:
                 _use(found)
         except PackageError as exc:
             _sentence(exc)
+
+
+def _importer(name: str) -> Callable[[bytes], None]:
+    """A package of another format as import reads it."""
+
+    def read(data: bytes) -> None:
+        made = _archive(data, BASES[name])
+        if made is None:
+            return
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+            try:
+                with read_package(_file(directory, "x.zip", made), asked=Asked(format=name)) as found:
+                    _use(found)
+                    for note in found.notes:
+                        assert note.strip() and note.isprintable() and len(note) < 4000, note
+            except PackageError as exc:
+                _sentence(exc)
+
+    return read
 
 
 def _use(found: Package) -> None:
@@ -213,6 +234,7 @@ def _sentence(exc: JudgeError, start: str = "") -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
+    **{name: _importer(name) for name in BASES},
     "package": package,
     "check": check,
     "languages": languages,

@@ -1,0 +1,73 @@
+"""Packages of other formats, some of whose files are damaged: each is read as its importer has it, or refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+
+_TESTS = {"1.in": b"1\n", "1.out": b"1\n", "2.in": b"2\n", "2.out": b"2\n"}
+
+
+def packed(files: Mapping[str, bytes]) -> bytes:
+    """A ZIP archive of these files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name), content)
+    return buffer.getvalue()
+
+
+_PROBLEM_XML = b"""<?xml version="1.0" encoding="utf-8"?>
+<problem short-name="x"><names><name language="english" value="X"/></names>
+<judging run-count="1"><testset name="tests"><time-limit>1000</time-limit><memory-limit>268435456</memory-limit>
+<test-count>2</test-count><input-path-pattern>tests/%02d</input-path-pattern>
+<answer-path-pattern>tests/%02d.a</answer-path-pattern>
+<tests><test sample="true" points="0"/><test points="5"/></tests></testset></judging>
+<assets><checker type="testlib"><source path="check.cpp" type="cpp.g++17"/></checker>
+<solutions><solution tag="main"><source path="main.cpp" type="cpp.g++17"/></solution></solutions></assets></problem>
+"""
+# A small package of each format; the seeds replace some of its files.
+BASES: dict[str, dict[str, bytes]] = {
+    "polygon": {
+        "problem.xml": _PROBLEM_XML,
+        "check.cpp": b'#include "testlib.h"\nint main() { quitp(1); }\n',
+        "testlib.h": b"\n",
+        "main.cpp": b"int main() {}\n",
+        "statement-sections/english/legend.tex": b"Add.\n",
+        **{f"tests/{name}": b"1\n" for name in ("01", "01.a", "02", "02.a")},
+    },
+    "dmoj": {
+        "init.yml": b"archive: x.zip\ntest_cases:\n- {in: 1.in, out: 1.out, points: 5}\n- {in: 2.in, out: 2.out}\n",
+        "x.zip": packed(_TESTS),
+        "check.py": b"def check(process_output, judge_output, **kwargs):\n    return process_output == judge_output\n",
+        "check.cpp": b"int main() {}\n",
+    },
+    "cms": {
+        "task.yaml": b"name: x\ntitle: X\ntime_limit: 1\nmemory_limit: 64\nn_input: 2\n",
+        **{f"input/input{number}.txt": b"1\n" for number in range(2)},
+        **{f"output/output{number}.txt": b"1\n" for number in range(2)},
+        "gen/GEN": b"#ST: 50\n1\n#ST: 50\n2\n",
+        "sol/solution.cpp": b"int main() {}\n",
+    },
+    "tps": {
+        "problem.json": json.dumps(
+            {"code": "x", "name": "x", "type": "Batch", "time_limit": 1, "memory_limit": 64}
+        ).encode(),
+        "subtasks.json": b'{"subtasks": {"all": {"index": 0, "score": 100, "validators": []}}}',
+        "tests/mapping": b"all 0-01\n",
+        "tests/0-01.in": b"1\n",
+        "tests/0-01.out": b"1\n",
+        "solutions.json": b'{"a.cpp": {"verdict": "model_solution"}}',
+        "solution/a.cpp": b"int main() {}\n",
+    },
+    "directory": {
+        **_TESTS,
+        "sample1.in": b"3\n",
+        "sample1.ans": b"3\n",
+        "checker.cpp": b'#include "testlib.h"\nint main() {}\n',
+        "testlib.h": b"\n",
+        "sol.py": b"print(input())\n",
+    },
+}
