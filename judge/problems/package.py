@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,10 @@ def open_reader(
         raise PackageError(
             f"{path}: '{clean(found, 80)}' cannot be a problem's name; use letters, digits and . _ + - (at most 63)"
         )
-    notes = opened.report.lines() if opened.report is not None else []
-    return Reader(tree, found, given, notes=notes, look=look)
+    if opened.report is None:
+        return Reader(tree, found, given, look=look)
+    made = replace(given, origin=opened.report.origin)
+    return Reader(tree, found, made, notes=opened.report.lines(), look=look)
 
 
 # Fields that every manifest has. Others are left out where they say nothing: an executor of an earlier release judges

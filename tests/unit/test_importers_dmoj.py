@@ -127,8 +127,8 @@ def test_pretests_come_first(tmp_path: Path) -> None:
 PATTERN = """
 archive: t.zip
 test_cases:
-  input_format: '^I(?P<case>\\d+)$'
-  output_format: '^O(?P<case>\\d+)$'
+  input_format: '^in(?P<case>\\d+)$'
+  output_format: '^out(?P<case>\\d+)$'
   case_points: [20, 80]
 """
 PATTERNS: dict[str, tuple[str, list[str], list[str]]] = {
@@ -138,7 +138,7 @@ PATTERNS: dict[str, tuple[str, list[str], list[str]]] = {
                 ["b-1-case-1.in", "b-1-case-2.in"]),
     "mixed": ("archive: t.zip\n", ["1.in", "1.out", "2.1.in", "2.1.out", "2.2.in", "2.2.out", "3.in", "3.out"],
               ["1.in", "2.1.in", "2.2.in", "3.in"]),
-    "patterns": (PATTERN, ["I1", "O1", "I2", "O2"], ["I1", "I2"]),
+    "patterns": (PATTERN, ["in1", "out1", "in2", "out2"], ["in1", "in2"]),
 }  # fmt: skip
 
 

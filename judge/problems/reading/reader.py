@@ -58,11 +58,12 @@ _DEFAULT_PROGRAMS = frozenset({"", "compare", "default", "run"})
 
 @dataclass(frozen=True)
 class Given:
-    """What whoever reads a package says beside it: see `read_package`."""
+    """What whoever reads a package says beside it: see `read_package`; `origin` is the format that it was made from."""
 
     name: str | None = None
     time_limit: float | None = None
     dialect: Dialect = ""
+    origin: str = ""
 
 
 class Reader:
@@ -105,7 +106,11 @@ class Reader:
         self.dialect = self._detect()
         said = self.yaml.settings
         cpu, origin = self._time_limit()
-        limits = {"limits": self._limits(PROVISIONAL if cpu is None else cpu), "limit_origin": origin}
+        limits: dict[str, Any] = {
+            "limits": self._limits(PROVISIONAL if cpu is None else cpu),
+            "limit_origin": origin,
+            "origin": self._given.origin,
+        }
         fields = {**self._programs_and_tests(), **self._about(), **limits}
         with self.findings.caught():
             fields["task"] = read_task(self.tree, fields, self._table, self._manager)
