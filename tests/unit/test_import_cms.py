@@ -378,6 +378,14 @@ def test_a_repository_of_tps(tmp_path):
             "submissions/time_limit_exceeded/c.py",
             "submissions/rejected/d.cpp",
         }
+    pages = {
+        "statement/index.md": b"# Mountains\n![top](top.png)\n",
+        "statement/top.png": b"\x89PNG",
+        "statement/a.sh": b"",
+    }
+    with load(tmp_path / "pages", with_(REPOSITORY, pages)) as package:
+        found = {path for path in paths(package) if path.startswith("statement/")}
+        assert found == {"statement/problem.en.md", "statement/top.png"}
     mapping = "samples 0-01\n2^n 1-01\n2^n 0-01\nfull 2-01\nfull 1-01\n"
     with load(tmp_path / "mapped", with_(REPOSITORY, {"tests/mapping": mapping})) as package:
         task = package.manifest.task

@@ -25,6 +25,8 @@ _DEPTH = 20
 # Memory limits are MiB in repositories, bytes in exports; nobody means a limit of 65536 MiB.
 _BYTES = 65536 * 16
 _MIB = 1024**2
+# Beside a statement in Markdown, which shows them by name.
+_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg")
 # What a verdict of solutions.json asks of a submission: its folder; nothing where no folder says the same.
 _VERDICTS = {
     "model_solution": "accepted",
@@ -265,8 +267,13 @@ class _Conversion:
             for path in self._tree.below(folder):
                 if re.fullmatch(rf"{folder}/[A-Za-z_-]{{2,12}}\.pdf", path):
                     ioi.put_statement(self._draft, path, posixpath.basename(path)[:-4].replace("_", "-"))
+        if "statement/index.md" in self._tree.files:
+            ioi.put_statement(self._draft, "statement/index.md", "en")
+            for path in self._tree.below("statement"):
+                if posixpath.splitext(path)[1].lower() in _PICTURES:
+                    self._draft.put(path, self._draft.ref(path))
         if not any(path.startswith("statement/") for path in self._draft.files):
-            self._draft.report.dropped("a statement: there is no statements/LANGUAGE.pdf")
+            self._draft.report.dropped("a statement: there is no statement/index.md, and no statements/LANGUAGE.pdf")
 
     def _solutions(self) -> None:
         if "solutions.json" not in self._tree.files:
