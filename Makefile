@@ -11,7 +11,7 @@ PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up lab lab-down test test-hosts test-cluster test-cgroup2 molecule molecule-single docs lint types unit bench clean
+.PHONY: help setup setup-test demo up lab lab-down test test-languages test-hosts test-cluster test-cgroup2 molecule molecule-single docs lint types unit bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,11 @@ lint: setup-test  ## format, style, roles, shell
 
 docs: setup-test  ## the documentation as a site in out/site; a warning is an error
 	@$(BIN)/python scripts/make-docs out/site
+
+# Heavy toolchains come here only: five minutes and 6 GB.
+test-languages: setup-test  ## all languages of the table: install what Debian has, and judge in each of them (root)
+	@scripts/install-packages $$($(BIN)/python -m judge.languages | sed 's/[^ ]*/package:&/g')
+	JUDGE_TEST_ALL_LANGUAGES=1 $(BIN)/pytest tests/integration/test_languages.py
 
 types: setup-test  ## mypy, strict
 	$(BIN)/mypy

@@ -60,9 +60,10 @@ def language_of(path: Path, language: str | None) -> str:
     """The language asked for, or guessed from the file's suffix; FieldError names the choices."""
     table = languages.load_table(None)
     if language is not None:
-        if language not in table:
+        found = languages.find(language, table)
+        if found is None:
             raise FieldError("language", f"'{language}' is not known; choose one of {', '.join(sorted(table))}")
-        return language
+        return found
     guessed = languages.guess(path.name, table) if str(path) != "-" else None
     if guessed is None:
         raise FieldError(

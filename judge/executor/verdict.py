@@ -102,11 +102,11 @@ def size(count: int) -> str:
 
 @dataclass(frozen=True)
 class _Run:
-    """One run as the table sees it; `memory_exit` is the exit code by which a runtime says that its heap is full."""
+    """One run as the table sees it; `heap_full`: its runtime says that it found no more memory."""
 
     facts: Facts
     limits: Limits
-    memory_exit: int | None = None
+    heap_full: bool = False
     checked: Checked = Checked(accepted=True)
 
     def ended(self, reason: Killed, number: signal.Signals | None = None) -> bool:
@@ -170,7 +170,7 @@ _RUN: tuple[_Row, ...] = (
     (Verdict.OLE, lambda run: run.ended(Killed.OUTPUT, signal.SIGXFSZ), _output),
     (Verdict.MLE, lambda run: run.facts.memory > run.limits.memory, _memory),
     (Verdict.MLE, lambda run: run.crashed and run.facts.memory >= run.limits.memory, _memory),
-    (Verdict.MLE, lambda run: run.memory_exit is not None and run.facts.exit_code == run.memory_exit, _heap),
+    (Verdict.MLE, lambda run: run.heap_full and run.crashed, _heap),
     (Verdict.RTE, lambda run: run.crashed, _end),
 )
 
@@ -192,22 +192,22 @@ def _first(rows: Sequence[_Row], run: _Run) -> Ruling | None:
     return None
 
 
-def run_fault(facts: Facts, limits: Limits, memory_exit: int | None = None) -> Ruling | None:
+def run_fault(facts: Facts, limits: Limits, *, heap_full: bool = False) -> Ruling | None:
     """What is wrong with a run by itself, or None when it ended well.
 
-    `memory_exit` is the exit code with which a runtime says that its heap is full. A cancelled run has no verdict:
-    ValueError.
+    `heap_full`: its runtime says that its heap is full (`judge.languages.table.HeapSign`). A cancelled run has no
+    verdict: ValueError.
     """
-    return _first(_RUN, _Run(facts, limits, memory_exit))
+    return _first(_RUN, _Run(facts, limits, heap_full))
 
 
-def run_verdict(facts: Facts, limits: Limits, checked: Checked | None, memory_exit: int | None = None) -> Ruling:
+def run_verdict(facts: Facts, limits: Limits, checked: Checked | None, *, heap_full: bool = False) -> Ruling:
     """The verdict of one test; `facts` and the rest as for `run_fault`.
 
     `checked` is None when there is no answer to compare with (the seed's command task), or when the run failed. In an
     interaction `limits.wall` includes the time that the validator used.
     """
-    run = _Run(facts, limits, memory_exit, checked or Checked(accepted=True))
+    run = _Run(facts, limits, heap_full, checked or Checked(accepted=True))
     return _first(PRECEDENCE, run) or Ruling(Verdict.AC, "")
 
 

@@ -18,13 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from judge import config
 from judge.errors import ConfigError
 from judge.languages.entry import find_entry
+from judge.languages.names import Names
 from judge.languages.sources import choose
 from judge.model.messages import Identifier, Limits
+from judge.model.verdicts import Verdict
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,31 @@ _VISIBLE = ("/usr/", "/bin/", "/lib/", "/lib64/")
 Suffix = Annotated[str, StringConstraints(pattern=r"^\.[A-Za-z0-9+_-]+$")]
 Arguments = Annotated[list[str], Field(min_length=1)]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/.*$")]
+Alias = Annotated[str, StringConstraints(pattern=r"^\S(.{0,62}\S)?$")]
+DebianPackage = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$")]
+# What a row that is like another has of its own; all else is the other's unless it is given.
+_OWN = ("name", "title", "aliases", "suffixes", "like", "words", "never")
+
+
+class MemoryFull(config.Model):
+    """How a runtime says that it found no more memory, before the sandbox could see it: MLE in place of RTE.
+
+    All that is given must hold of a run that failed: the exit code, the words at the end of standard output or standard
+    error, and that the run has used at least this part of the problem's memory. Words alone are anybody's.
+    """
+
+    exit: int | None = Field(default=None, ge=1, le=255)
+    words: str = Field(default="", max_length=200)
+    near: float = Field(default=0.5, ge=0, le=1)
+
+    @field_validator("words")
+    @classmethod
+    def _pattern(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as exc:
+            raise ValueError(f"words: '{value[:60]}' is no regular expression: {exc}") from None
+        return value
 
 
 class Language(config.Model):
@@ -51,21 +78,39 @@ class Language(config.Model):
 
     name: str = ""
     title: str
+    aliases: list[Alias] = Field(default_factory=list)
+    family: str = ""
+    packages: list[DebianPackage] = Field(default_factory=list)
+    releases: list[Literal["bookworm", "trixie"]] = Field(default=["bookworm", "trixie"], min_length=1)
+    like: Identifier | None = None
+    words: dict[str, str] = Field(default_factory=dict)
     suffixes: list[Suffix] = Field(default_factory=list)
-    source_name: str = Field(pattern=r"^(\{entry\}|[A-Za-z0-9_])[A-Za-z0-9._+-]*$")
+    source_name: str = Field(default="", pattern=r"^((\{entry\}|[A-Za-z0-9_])[A-Za-z0-9._+-]*)?$")
     entry: Literal["file", "class", "kotlin"] = "file"
     entry_files: list[str] = Field(default_factory=list, description="of several files, which is started: the first")
     entry_pattern: str = Field(default="", description="a regular expression, of the source that is started")
     sources: list[Suffix] = Field(default_factory=list, description="beside `suffixes`: what `{sources}` names")
     compile: Arguments | None = None
-    run: Arguments
-    version_command: Arguments
+    run: list[str] = Field(default_factory=list)
+    version_command: list[str] = Field(default_factory=list)
+    requires: list[AbsolutePath] = Field(default_factory=list)
     cpu_multiplier: float = Field(default=1.0, gt=0, le=100)
     memory_extra: int = Field(default=0, ge=0, le=65536)
     processes_extra: int = Field(default=0, ge=0, le=4096)
-    memory_exit: int | None = Field(default=None, ge=1, le=255)
+    output_extra: int = Field(default=0, ge=0, le=1024)
+    memory_full: MemoryFull | None = None
     env: dict[str, str] = Field(default_factory=dict)
     paths: list[AbsolutePath] = Field(default_factory=list)
+    never: dict[Verdict, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        for field in ("source_name", "run", "version_command"):
+            if self.like is None and not getattr(self, field):
+                raise config.fault(f"{field}: is missing; only a row with 'like' has it from another", field)
+        if self.words and self.like is None:
+            raise config.fault("words: replace those of another row; say which with 'like'", "words")
+        return self
 
     @model_validator(mode="after")
     def _placeholders(self) -> Self:
@@ -81,6 +126,23 @@ class Language(config.Model):
         if "{entry}" in self.source_name and self.entry != "class":
             raise config.fault("source_name: '{entry}' needs 'entry: class'", "source_name")
         return self
+
+    def named(self, name: str, rows: Mapping[str, Language], where: str) -> Language:
+        """The row under its name, with what it has from the row that it is like; ConfigError when there is none."""
+        if self.like is None:
+            return self.model_copy(update={"name": name, "family": self.family or name})
+        base = rows.get(self.like)
+        if base is None:
+            raise ConfigError(f"{where}:1: '{name}' is like '{self.like}', which is no row before it")
+        given = {field: getattr(self, field) for field in (*_OWN, *self.model_fields_set)}
+        # Its files are called as the other's are, but for who has a suffix of its own.
+        given["sources"] = list(
+            dict.fromkeys([*given.get("sources", base.sources), *([] if self.suffixes else base.suffixes)])
+        )
+        row = base.model_copy(update={**given, "name": name, "family": self.family or base.family})
+        commands = {field: getattr(row, field) for field in ("compile", "run", "version_command")}
+        replaced = {field: [self.words.get(word, word) for word in said or ()] for field, said in commands.items()}
+        return row.model_copy(update={field: said or None for field, said in replaced.items()})
 
     def plan(self, source: str, filename: str | None, memory: int) -> Plan:
         """How to build and start a program of one file; `memory` is the problem's limit in bytes, of runs alone.
@@ -129,6 +191,7 @@ class Language(config.Model):
                 "wall": limits.wall_seconds * self.cpu_multiplier,
                 "memory": limits.memory + self.memory_extra * MIB,
                 "processes": limits.processes + self.processes_extra,
+                "output": limits.output + self.output_extra * MIB,
             }
         )
 
@@ -136,7 +199,14 @@ class Language(config.Model):
         """The programs of the machine that compiling, running and asking for the version start."""
         commands = [self.compile, self.run, self.version_command]
         heads = [command[0] for command in commands if command]
-        return [head for head in dict.fromkeys(heads) if not head.startswith(BOX + "/")]
+        return [head for head in dict.fromkeys([*heads, *self.requires]) if not head.startswith(BOX + "/")]
+
+    def heap_sign(self, memory: int) -> HeapSign | None:
+        """What to look for in runs whose problem allows `memory` bytes, without `memory_extra`."""
+        full = self.memory_full
+        if full is None:
+            return None
+        return HeapSign(full.exit, re.compile(full.words.encode()), round(memory * full.near))
 
 
 @dataclass(frozen=True)
@@ -147,6 +217,26 @@ class Plan:
     compile: list[str] | None
     run: list[str]
     env: dict[str, str]
+
+
+# So much of the end of standard output and standard error is looked at.
+_LAST_WORDS = 4096
+
+
+@dataclass(frozen=True)
+class HeapSign:
+    """How one program's runtime says that its heap is full (`MemoryFull`); `least` bytes must have been used."""
+
+    exit: int | None
+    words: re.Pattern[bytes]
+    least: int
+
+    def seen(self, exit_code: int | None, memory: int, *outputs: int) -> bool:
+        """Whether a run says so: by its exit code (None: a signal), peak memory, and descriptors of its outputs."""
+        if exit_code == 0 or (self.exit is not None and exit_code != self.exit) or memory < self.least:
+            return False
+        tails = (os.pread(fd, _LAST_WORDS, max(0, os.fstat(fd).st_size - _LAST_WORDS)) for fd in outputs)
+        return any(self.words.search(tail) for tail in tails)
 
 
 class _Table(config.Model):
@@ -166,7 +256,7 @@ def load_table(path: Path | None = None) -> dict[str, Language]:
             if row is None:
                 table.pop(name, None)
             else:
-                table[name] = row.model_copy(update={"name": name})
+                table[name] = row.named(name, table, str(path))
     owners: dict[str, str] = {}
     for name, language in table.items():
         for suffix in language.suffixes:
@@ -176,7 +266,30 @@ def load_table(path: Path | None = None) -> dict[str, Language]:
                     "leave it in one row, the other is then chosen by name"
                 )
             owners[suffix] = name
+    Names(table, str(path or _BUILTIN))
     return table
+
+
+def find(said: str, table: Mapping[str, Language]) -> str | None:
+    """The row that a name stands for: its own, its title, one of other judges' names, or a suffix; None for no row.
+
+    The API, judgectl, the page and packages all ask here; case and spaces do not count.
+    """
+    if said in table:
+        return said
+    return (_builtin_names() if table == _builtin() else Names(table, "")).find(said)
+
+
+def family(name: str, table: Mapping[str, Language]) -> str:
+    """The row that this one is a version of (`cpp` for `cpp17`), or itself: what is said of it holds for all."""
+    row = table.get(name)
+    return row.family if row is not None else name
+
+
+def allows(allowed: Iterable[str], name: str | None, table: Mapping[str, Language]) -> bool:
+    """Whether a problem that takes `allowed` rows only (none: all) takes this one, by its own name or its family's."""
+    names = set(allowed)
+    return not names or (name is not None and bool(names & {name, family(name, table)}))
 
 
 @dataclass(frozen=True)
@@ -237,8 +350,16 @@ def extra_paths(table: Iterable[Language]) -> list[str]:
 
 @functools.cache
 def _builtin() -> dict[str, Language]:
-    rows = _read(_BUILTIN).languages
-    return {name: row.model_copy(update={"name": name}) for name, row in rows.items() if row is not None}
+    rows: dict[str, Language] = {}
+    for name, row in _read(_BUILTIN).languages.items():
+        if row is not None:
+            rows[name] = row.named(name, rows, str(_BUILTIN))
+    return rows
+
+
+@functools.cache
+def _builtin_names() -> Names:
+    return Names(_builtin(), str(_BUILTIN))
 
 
 def _read(path: Path) -> _Table:
@@ -273,20 +394,20 @@ def _check_placeholders(field: str, text: str) -> None:
 def _examine(language: Language, timeout: float) -> tuple[str, str]:
     """A language's version and "", or "" and why this machine does not have it."""
     for program in language.programs():
-        reason = _unusable(program, language.paths)
+        reason = _unusable(program, language.paths, program not in language.requires)
         if reason:
             return "", reason
     return _version(language.version_command, timeout)
 
 
-def _unusable(program: str, extra: Iterable[str]) -> str:
-    """Why an absolute path is no program that may be executed and is visible inside the sandbox, or ""."""
+def _unusable(program: str, extra: Iterable[str], started: bool) -> str:
+    """Why an absolute path is no file (if `started`: that may be executed) visible inside the sandbox, or ""."""
     if not program.startswith("/"):
         return f"'{program}' is not an absolute path; write the program's full path into the row"
     real = os.path.realpath(program)
     if not Path(real).is_file():
         return f"{program} is not installed"
-    if not os.access(real, os.X_OK):
+    if started and not os.access(real, os.X_OK):
         return f"{program} may not be executed by this user"
     if not real.startswith(_VISIBLE) and not any(Path(real).match(pattern + "/*") for pattern in extra):
         return f"{program} leads to {real}, which sandboxes do not show; add its directory to the row's 'paths'"

@@ -20,6 +20,8 @@ from judge.model.verdicts import Verdict as Verdict  # noqa: PLC0414
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 TaskId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{24}$")]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$")]
+# What a person may call a language; `judge.languages.table.find` knows which row is meant.
+LanguageName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00](?:[^\n\r\x00]{0,78}[^\s\x00])?$")]
 # One id from the API call to the sandbox; every log line about the task names it. Empty: from before there were any.
 Trace = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$")]
 
@@ -133,7 +135,7 @@ class Submission(Message):
 
     user: str = Field(default="", max_length=64, description="set by the gateway from the token")
     role: Role = Field(default="user", description="set by the gateway from the token; its allowance is in force")
-    language: Identifier | None = None
+    language: LanguageName | None = Field(default=None, description="by any of its names; stored by its own")
     source: str | None = None
     filename: str | None = Field(default=None, max_length=255, description="what the file, or all of it, is called")
     files: list[SourceFile] = Field(default_factory=list, max_length=FILES, description="instead of `source`")

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, field_validator
 
 from judge.errors import PackageError
-from judge.languages.table import Language, guess
+from judge.languages.table import Language, find, guess
 from judge.model.messages import Result, TestResult, Verdict
 from judge.problems import metadata
 from judge.problems.package import Package
@@ -258,7 +258,7 @@ def candidates(package: Package, table: Mapping[str, Language]) -> list[Candidat
         name = path.removeprefix("submissions/")
         mine = [rule for rule in rules if matches(rule.glob, name)]
         given = next((rule.language for rule in mine if rule.language), None)
-        language = given or guess(name, table) or ""
+        language = (find(given, table) or given) if given else guess(name, table) or ""
         skipped = "" if language in table else "no language of the table has this suffix"
         if not mine:
             skipped = "neither its folder nor submissions.yaml says what it is for"

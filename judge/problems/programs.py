@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from judge.errors import PackageError
-from judge.languages.table import Language, guess
+from judge.languages.table import Language, find, guess
 from judge.problems.reading.findings import Findings
 from judge.problems.tree import Tree
 
@@ -187,7 +187,7 @@ class Finder:
             raise PackageError(msg)
         return files
 
-    def include(self, aliases: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    def include(self, table: Mapping[str, Language]) -> dict[str, dict[str, str]]:
         """Files that go with submissions: by our language (or `default`), name to path. PackageError as `all`."""
         found: dict[str, dict[str, str]] = {}
         for path in self._tree.below("include"):
@@ -198,13 +198,17 @@ class Finder:
                 )
         for language in _folders(self._tree.below("include")):
             folder = f"include/{language}"
-            if language != "default" and language not in aliases:
+            name = "default" if language == "default" else find(language, table)
+            if name is None:
                 where = self._tree.where(folder)
                 self._findings.warning(
                     f"{where}: '{language}' is no language that is judged here; its files are left out"
                 )
                 continue
-            found[aliases.get(language, language)] = self._named(folder, self._tree.below(folder))
+            if name in found:
+                where = self._tree.where(folder)
+                self._findings.warning(f"{where}: is for '{name}' as another folder is; its files count")
+            found[name] = self._named(folder, self._tree.below(folder))
         return found
 
 

@@ -89,9 +89,13 @@ class Apt:
         """Of each `a|b` the first that apt knows; PackageError when it knows neither."""
         return [self._known(name.split("|")) if "|" in name else name for name in names]
 
+    def knows(self, name: str) -> bool:
+        """Whether this package can be installed."""
+        return _CANDIDATE.search(self._run("apt-cache", "policy", name)) is not None
+
     def _known(self, names: list[str]) -> str:
         for name in names:
-            if _CANDIDATE.search(self._run("apt-cache", "policy", name)):
+            if self.knows(name):
                 return name
         msg = f"apt knows no package {' or '.join(names)}; add it to the bundle, or check the host's package sources"
         raise PackageError(msg)

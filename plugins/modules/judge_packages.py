@@ -31,6 +31,7 @@ options:
     type: list
     elements: str
     required: true
+  optional: {description: Packages to have where apt knows them., type: list, elements: str, default: []}
   bundle: {description: The host's copy of the bundle; without it the host's own sources., type: path}
   masked: {description: Units of these packages that must never run., type: list, elements: str, default: []}
   upgrade: {description: Whether present packages are brought to apt's version., type: bool, default: false}
@@ -49,15 +50,20 @@ masked: {description: Units that were masked., type: list, returned: always}
 """
 
 
-def bring_about(apt: Apt, names: list[str], *, masked: list[str], upgrade: bool) -> list[str]:
+def bring_about(
+    apt: Apt, names: list[str], *, masked: list[str], upgrade: bool, optional: list[str] | None = None
+) -> list[str]:
     """Mask and install what is missing; the packages that this changes. PackageError."""
-    missing = not_installed(installed_status(), names)
+    status = installed_status()
+    missing, further = not_installed(status, names), not_installed(status, optional or [])
     with one_at_a_time():
         mask(unmasked(masked))
-        if not (missing or upgrade):
+        if not (missing or further or upgrade):
             return []
         apt.update()
-        wanted = apt.chosen(names if upgrade else missing)
+        wanted = apt.chosen(names if upgrade else missing) + [name for name in further if apt.knows(name)]
+        if not wanted:
+            return []
         planned = apt.plan(wanted, upgrade=upgrade)
         if planned:
             with no_service_starts():
@@ -71,6 +77,7 @@ def main() -> None:
     module = AnsibleModule(
         {
             "name": {**names, "required": True},
+            "optional": {**names, "default": []},
             "bundle": {"type": "path"},
             "masked": {**names, "default": []},
             "upgrade": {"type": "bool", "default": False},
@@ -84,7 +91,13 @@ def main() -> None:
             found = not_installed(installed_status(), wanted["name"])
         else:
             apt = Apt(Path(wanted["bundle"]) if wanted["bundle"] else None)
-            found = bring_about(apt, wanted["name"], masked=wanted["masked"], upgrade=wanted["upgrade"])
+            found = bring_about(
+                apt,
+                wanted["name"],
+                masked=wanted["masked"],
+                upgrade=wanted["upgrade"],
+                optional=wanted["optional"],
+            )
     except (PackageError, LockedError) as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:

@@ -1,7 +1,8 @@
 """Every language of the table that this machine has: each verdict, on the executor's pipeline in the real sandbox.
 
-A language that is missing is skipped with the reason that survey() gives. Limits are on CPU time, and generous in
-wall time: a busy machine is slow, and changes no verdict.
+The programs are data (tests/languages). A language that is missing is skipped with the reason that survey() gives, and
+so is a verdict that a row can never have (`never`). Limits are on CPU time, and generous in wall time: a busy machine
+is slow, and changes no verdict.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import Survey, extra_paths, load_table, survey
 from judge.model.messages import Assignment, Completed, LimitsOverride, Submission, Test, Verdict
 from judge.sandbox import SandboxPool
-from tests.support.language_programs import BIG, PROGRAMS, SMALL
+from tests.support.language_programs import programs
 
 pytestmark = [
     pytest.mark.root,
@@ -28,24 +29,10 @@ pytestmark = [
 
 TABLE = load_table()
 MIB = 1024**2
-TESTS = [Test(name=str(n), input=given, answer=answer) for n, (given, answer) in enumerate((SMALL, BIG))]
 # What must be here wherever the tests run: `make setup-test` installs it (scripts/install-packages).
-ALWAYS = [
-    "c",
-    "cpp",
-    "python3",
-    "java",
-    "go",
-    "rust",
-    "javascript",
-    "pascal",
-    "ruby",
-    "php",
-    "perl",
-    "lua",
-    "ocaml",
-    "bash",
-]
+ALWAYS = "c cpp python3 java go rust javascript pascal ruby php perl lua ocaml bash sh brainfuck gas".split()  # noqa: SIM905
+# With this every row must be here that the distribution has packages for (`make test-languages`).
+ALL = os.environ.get("JUDGE_TEST_ALL_LANGUAGES") == "1"
 PATIENT = LimitsOverride(cpu=30, wall=100, memory=256 * MIB)
 LOOP = LimitsOverride(cpu=1.0, wall=100, memory=256 * MIB)
 # A small heap is full before the virtual machines have used much time.
@@ -56,6 +43,12 @@ HUNGRY = LimitsOverride(cpu=30, wall=100, memory=64 * MIB)
 def here() -> Survey:
     """The languages of this machine; a busy one may take long to say a version."""
     return survey(TABLE, timeout=60)
+
+
+def release_of_this_machine() -> str:
+    """The code name of the Debian release."""
+    lines = Path("/etc/os-release").read_text().splitlines()
+    return next((line.partition("=")[2] for line in lines if line.startswith("VERSION_CODENAME=")), "")
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +68,7 @@ def language(request: pytest.FixtureRequest) -> str:
 
 
 def judge(
-    pipeline: Pipeline, language: str, source: str, limits: LimitsOverride, tests: Sequence[Test] = TESTS
+    pipeline: Pipeline, language: str, source: str, limits: LimitsOverride, tests: Sequence[Test] = ()
 ) -> Completed:
     given = Submission(language=language, source=source, tests=list(tests), limits=limits)
     assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=given)
@@ -85,44 +78,68 @@ def judge(
     return finished.completed
 
 
-def test_every_row_is_tested() -> None:
-    assert list(PROGRAMS) == list(TABLE)
+def judge_program(pipeline: Pipeline, language: str, kind: str, limits: LimitsOverride) -> Completed:
+    """Judge one of the row's own programs."""
+    found = programs(TABLE[language])
+    tests = [Test(name=str(n), input=given, answer=answer) for n, (given, answer) in enumerate(found.tests)]
+    return judge(pipeline, language, found.sources[kind], limits, tests)
+
+
+@pytest.mark.parametrize("name", list(TABLE))
+def test_every_row_has_programs_or_says_why_not(name: str) -> None:
+    row = TABLE[name]
+    kinds = {"right": None, "broken": Verdict.CE, "crash": Verdict.RTE, "loop": Verdict.TLE, "hungry": Verdict.MLE}
+    absent = {verdict for kind, verdict in kinds.items() if kind not in programs(row).sources}
+    assert absent == set(row.never)
+    assert all(len(reason) > 20 for reason in row.never.values())
+
+
+def can(language: str, verdict: Verdict) -> None:
+    """Skip a verdict that programs in this language cannot get."""
+    if verdict in TABLE[language].never:
+        pytest.skip(f"{TABLE[language].title} has no {verdict}: {TABLE[language].never[verdict]}")
 
 
 def test_setup_has_installed_what_it_says() -> None:
-    assert {name: here().missing[name] for name in ALWAYS if name in here().missing} == {}
+    release = release_of_this_machine()
+    expected = [name for name in TABLE if release in TABLE[name].releases] if ALL else ALWAYS
+    assert {name: here().missing[name] for name in expected if name in here().missing} == {}
 
 
 def test_accepted(pipeline: Pipeline, language: str) -> None:
-    done = judge(pipeline, language, PROGRAMS[language].right, PATIENT)
+    done = judge_program(pipeline, language, "right", PATIENT)
     result = done.result
     assert done.verdict is Verdict.AC, (result.reason, result.compile_log, result.tests)
     assert result.language_version == here().found[language] != ""
-    assert [test.error for test in result.tests] == ["", ""], "a runtime that finds something amiss says so"
+    assert [test.error for test in result.tests if test.error] == [], "a runtime that finds something amiss says so"
 
 
 def test_compile_error(pipeline: Pipeline, language: str) -> None:
-    done = judge(pipeline, language, PROGRAMS[language].broken, PATIENT)
+    can(language, Verdict.CE)
+    done = judge_program(pipeline, language, "broken", PATIENT)
     assert done.verdict is Verdict.CE, done.result
-    assert PROGRAMS[language].says.lower() in done.result.compile_log.lower()
+    assert programs(TABLE[language]).says.lower() in done.result.compile_log.lower()
     assert done.result.tests == []
 
 
 def test_run_time_error(pipeline: Pipeline, language: str) -> None:
-    done = judge(pipeline, language, PROGRAMS[language].crash, PATIENT)
+    can(language, Verdict.RTE)
+    done = judge_program(pipeline, language, "crash", PATIENT)
     assert done.verdict is Verdict.RTE, (done.result.reason, done.result.compile_log)
     assert done.result.compile is not None
 
 
 def test_time_limit_exceeded(pipeline: Pipeline, language: str) -> None:
-    done = judge(pipeline, language, PROGRAMS[language].loop, LOOP)
+    can(language, Verdict.TLE)
+    done = judge_program(pipeline, language, "loop", LOOP)
     assert done.verdict is Verdict.TLE, (done.result.reason, done.result.compile_log)
     assert "CPU time limit exceeded" in done.result.reason
     assert done.result.cpu >= LOOP.cpu * TABLE[language].cpu_multiplier
 
 
 def test_memory_limit_exceeded(pipeline: Pipeline, language: str) -> None:
-    done = judge(pipeline, language, PROGRAMS[language].hungry, HUNGRY)
+    can(language, Verdict.MLE)
+    done = judge_program(pipeline, language, "hungry", HUNGRY)
     assert done.verdict is Verdict.MLE, (done.result.reason, done.result.compile_log, done.result.tests)
 
 
@@ -165,3 +182,94 @@ def test_locks_of_ones_own_files(pipeline: Pipeline, name: str) -> None:
         pytest.skip(f"{TABLE[name].title} is not on this machine: {here().missing[name]}")
     done = judge(pipeline, name, OWN_FILES[name], PATIENT, [Test(name="1", answer="1031\n")])
     assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)
+
+
+# What a program is told of the standard that its row is for. GCC 12 and Clang 14 know C23 and C++23 in part only.
+STANDARDS = {
+    "c11": 201112, "c17": 201710, "c23": 202000, "cpp11": 201103, "cpp14": 201402, "cpp17": 201703, "cpp20": 202002,
+    "cpp23": 202100,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*STANDARDS, *(f"{name}-clang" for name in STANDARDS)])
+def test_standards(pipeline: Pipeline, name: str) -> None:
+    if name in here().missing:
+        pytest.skip(f"{TABLE[name].title} is not on this machine: {here().missing[name]}")
+    row = name.removesuffix("-clang")
+    version, exact = ("__cplusplus", "cpp2") if row.startswith("cpp") else ("__STDC_VERSION__", "c2")
+    same = ">=" if row.startswith(exact) else "=="
+    brand = "defined(__clang__)" if name.endswith("-clang") else "!defined(__clang__)"
+    text = f"""
+#include <stdio.h>
+#if !({version} {same} {STANDARDS[row]}L && {brand})
+#error another standard or compiler
+#endif
+int main() {{ printf("%d\\n", 1031); return 0; }}
+"""
+    done = judge(pipeline, name, text, PATIENT, [Test(name="1", answer="1031\n")])
+    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log)
+
+
+# Programs that say what a runtime says whose heap is full, and have used next to nothing.
+PRETENDERS = {
+    "csharp": "class A { static void Main() { throw new System.OutOfMemoryException(); } }",
+    "java": 'class A { public static void main(String[] a) { throw new OutOfMemoryError("Java heap space"); } }',
+    "python3": "raise MemoryError",
+    "luajit": 'error("not enough memory")',
+    "javascript": 'console.error("FATAL ERROR: JavaScript heap out of memory"); process.abort();',
+    "lisp": '(error "Heap exhausted, game over.")',
+    "erlang": "-module(a).\n-export([main/0]).\nmain() -> error(system_limit).",
+    "r": 'stop("cannot allocate vector of size 1.0 Gb")',
+    "octave": 'error("out of memory or dimension too large for Octave\'s index type")',
+    "haskell": 'main = error "heap overflow"',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(PRETENDERS))
+def test_words_alone_are_no_full_memory(pipeline: Pipeline, name: str) -> None:
+    if name in here().missing:
+        pytest.skip(f"{TABLE[name].title} is not on this machine: {here().missing[name]}")
+    done = judge(pipeline, name, PRETENDERS[name], PATIENT, [Test(name="1", answer="1031\n")])
+    assert done.verdict is Verdict.RTE, (done.result.reason, done.result.compile_log)
+
+
+@pytest.mark.parametrize("code", [1, 3])
+def test_an_exit_code_alone_is_no_full_heap(pipeline: Pipeline, code: int) -> None:
+    said = f'System.err.println("OutOfMemoryError"); System.exit({code});'
+    text = f"class A {{ public static void main(String[] a) {{ {said} }} }}"
+    assert judge(pipeline, "java", text, PATIENT, [Test(name="1")]).verdict is Verdict.RTE
+
+
+# The heap grows in other ways than by what is written to it: big arrays, doubled strings, lists that are copied.
+MANAGED = {
+    "csharp": [
+        """class A { static void Main() { var x = new System.Collections.Generic.List<byte[]>();
+        for (;;) x.Add(new byte[1 << 20]); } }""",
+        'class A { static void Main() { string s = "x"; for (;;) s += s; } }',
+        """class A { static void Main() { var x = new System.Collections.Generic.List<object>();
+        for (;;) x.Add(new object[9]); } }""",
+    ],
+    "java": [
+        "class A { public static void main(String[] a) { int[] x = new int[1 << 29]; } }",
+        'class A { public static void main(String[] a) { String s = "x"; for (;;) s += s; } }',
+    ],
+    "javascript": ['let s = ["x"]; for (;;) s = s.concat(s);'],
+    "erlang": ["-module(a).\n-export([main/0]).\nmain() -> f(<<0:8000000>>).\nf(B) -> f(<<B/binary, B/binary>>)."],
+    "lisp": ["(let ((x (list 1))) (loop (setf x (append x x))))"],
+    "r": ["x <- 1; repeat x <- c(x, x)"],
+    "octave": ["x = 1; while true, x = [x x]; end"],
+    "haskell": ["main = print (length xs + sum xs) where xs = [1 ..] :: [Int]"],
+}
+
+
+@pytest.mark.parametrize(("name", "which"), [(name, n) for name, them in MANAGED.items() for n in range(len(them))])
+def test_managed_heaps_are_counted(pipeline: Pipeline, name: str, which: int) -> None:
+    if name in here().missing:
+        pytest.skip(f"{TABLE[name].title} is not on this machine: {here().missing[name]}")
+    done = judge(pipeline, name, MANAGED[name][which], HUNGRY, [Test(name="1", answer="1031\n")])
+    assert done.verdict is Verdict.MLE, (done.result.reason, done.result.compile_log, done.result.tests)
+
+
+def test_a_go_package_that_is_not_main_does_not_compile(pipeline: Pipeline) -> None:
+    done = judge(pipeline, "go", 'package other\n\nfunc main() { println("x") }\n', PATIENT, [Test(name="1")])
+    assert done.verdict is Verdict.CE and "main" in done.result.compile_log

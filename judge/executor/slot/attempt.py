@@ -150,7 +150,11 @@ class Attempt:
         """How to build and run the submission here."""
         job, manifest = self.job, self.manifest
         submission = job.assignment.submission
-        extra = included(manifest, submission.language, job.data.files) if job.data is not None and manifest else {}
+        extra = (
+            included(manifest, submission.language, job.data.files, self.means.table)
+            if job.data is not None and manifest
+            else {}
+        )
         return plan(submission, limits.run, self.means.table, extra)
 
     def workshop(self, limits: JobLimits) -> Workshop:

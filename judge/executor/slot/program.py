@@ -9,7 +9,7 @@ from typing import Protocol
 
 from judge.errors import UsageError
 from judge.languages.sources import is_source
-from judge.languages.table import BOX, PATH, Language
+from judge.languages.table import BOX, PATH, HeapSign, Language, family
 from judge.model.messages import Limits, Submission
 from judge.model.problem import ProblemManifest, ProblemProgram
 from judge.sandbox.box import Run
@@ -61,8 +61,13 @@ class Program:
     env: Mapping[str, str]
     limits: Limits
     cwd: str = "/scratch"
-    memory_exit: int | None = None
+    heap: HeapSign | None = None
     executables: frozenset[str] = field(default_factory=frozenset)
+
+    def heap_full(self, outcome: Outcome) -> bool:
+        """Whether this program's runtime says that it found no more memory; the outcome's outputs are still open."""
+        sign = self.heap
+        return sign is not None and sign.seen(outcome.exit_code, outcome.memory, outcome.stdout, outcome.stderr)
 
 
 def plan(
@@ -92,7 +97,7 @@ def plan(
         run=made.run,
         env={"PATH": PATH, **made.env},
         limits=language.limits(limits),
-        memory_exit=language.memory_exit,
+        heap=language.heap_sign(limits.memory),
     )
 
 
@@ -117,9 +122,16 @@ def _own_files(submission: Submission, language: Language) -> tuple[dict[str, by
     return {own: data}, None if entry == name else entry
 
 
-def included(manifest: ProblemManifest, language: str | None, files: Mapping[str, str]) -> dict[str, bytes]:
-    """The files of the package that go with a submission in this language; `files` are the blobs' local paths."""
-    names = manifest.include.get(language or "", manifest.include.get("default", {}))
+def included(
+    manifest: ProblemManifest, language: str | None, files: Mapping[str, str], table: Mapping[str, Language]
+) -> dict[str, bytes]:
+    """The files of the package that go with a submission in this language; `files` are the blobs' local paths.
+
+    Files for a language go with all its versions (`cpp17` is `cpp`), unless a version has its own.
+    """
+    said = language or ""
+    mine = (name for name in (said, family(said, table), "default") if name in manifest.include)
+    names = manifest.include.get(next(mine, ""), {})
     return {name: Path(files[sha]).read_bytes() for name, sha in names.items()}
 
 
@@ -144,7 +156,7 @@ def plan_program(
         files[main] = files.pop(program.main)
     made = language.plan_files(files, limits.memory, main)
     env = {"PATH": PATH, **made.env}
-    return Program(files, made.compile, made.run, env, language.limits(limits), memory_exit=language.memory_exit)
+    return Program(files, made.compile, made.run, env, language.limits(limits), heap=language.heap_sign(limits.memory))
 
 
 def _language(name: str, table: Mapping[str, Language]) -> Language:

@@ -227,17 +227,17 @@ class Tester:
         self, case: Case, question: Question, outcome: Outcome, *, first: bool, limits: Limits | None = None
     ) -> Pass:
         """Judge a run by itself; one that ended well by its output. `limits` are those that it had."""
-        limits, memory_exit = limits or self.program.limits, self.program.memory_exit
-        fault = run_fault(outcome, limits, memory_exit)
+        limits = limits or self.program.limits
+        fault = run_fault(outcome, limits, heap_full=self.program.heap_full(outcome))
         if fault is not None:
             return Pass(outcome, fault)
         if case.answer is None:
-            return Pass(outcome, run_verdict(outcome, limits, None, memory_exit))
+            return Pass(outcome, run_verdict(outcome, limits, None))
         if self.judges.validator is None:
             checked, message = compare(case, outcome.read_stdout())
-            return Pass(outcome, run_verdict(outcome, limits, checked, memory_exit), message=message)
+            return Pass(outcome, run_verdict(outcome, limits, checked), message=message)
         validated = self.judges.validator.check(question, outcome.stdout, first=first, left=self.left)
-        return Pass(outcome, run_verdict(outcome, limits, validated.checked(), memory_exit), validated)
+        return Pass(outcome, run_verdict(outcome, limits, validated.checked()), validated)
 
     def _interact(self, question: Question, command: Command, validator: CustomValidator, *, first: bool) -> Pass:
         """One interaction: both run side by side, and it counts who ended first."""
@@ -249,7 +249,7 @@ class Tester:
                 limits = limits.model_copy(update={"wall": limits.wall_seconds + judge.cpu})
                 validated = validator.result(judge)
             checked = validated.checked(first=judge.ended < outcome.ended)
-            ruling = run_verdict(outcome, limits, checked, self.program.memory_exit)
+            ruling = run_verdict(outcome, limits, checked, heap_full=self.program.heap_full(outcome))
         except BaseException:
             outcome.close()
             raise

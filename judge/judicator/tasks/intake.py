@@ -10,7 +10,7 @@ from judge.config import SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, TooLargeError
 from judge.judicator.tasks.files import check_files
 from judge.judicator.tasks.results import texts
-from judge.languages.table import load_table
+from judge.languages.table import allows, load_table
 from judge.model.messages import LimitsOverride, Submission, Test
 
 # A document holds a submission's texts up to the first figure; above it, each text over the second becomes a blob.
@@ -48,14 +48,14 @@ def check(
     ForbiddenError where `own_tests` is false and it is more than a program for a problem.
 
     `languages` are the known ones, `source_bytes` is the problem's own limit of the source, `allowed` are the only
-    languages in which the problem may be solved (empty: all). `answers`: what is handed in are the outputs of the
-    problem's tests, which are in no language.
+    languages in which the problem may be solved, and versions of these (empty: all). `answers`: what is handed in are
+    the outputs of the problem's tests, which are in no language.
     """
     check_text(submission)
     if not own_tests:
         _check_modest(submission)
     outputs = answers and submission.command is None and submission.language is None
-    if allowed and submission.language not in allowed and not outputs:
+    if not allows(allowed, submission.language, load_table()) and not outputs:
         given = f"'{submission.language}'" if submission.language else "a command"
         choices = ", ".join(sorted(allowed))
         raise FieldError("language", f"problem '{submission.problem}' takes {choices} only, not {given}")

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from judge import yamltext
 from judge.errors import PackageError
-from judge.languages.table import load_table
+from judge.languages.table import find, load_table
 from judge.model.messages import Limits
 from judge.model.problem import (
     FileIndex,
@@ -42,8 +42,6 @@ MAX_VALIDATORS = 10
 PROBLEM_YAML = "problem.yaml"
 INI = "domjudge-problem.ini"
 EXPECTATIONS = "submissions/submissions.yaml"
-# What the format's language codes are called here, where it is not the same word.
-ALIASES = {"python": "python3", "c++": "cpp"}
 # Said at import, so that nobody believes that it was done.
 _NOT_DONE = {
     "output_visualizer": "the output visualizer is not run here; verdicts do not depend on it",
@@ -166,7 +164,7 @@ class Reader:
 
     def _about(self) -> dict[str, Any]:
         """The manifest's fields about submissions, limits and what people see."""
-        include = self._finder.include(self._aliases())
+        include = self._finder.include(self._table)
         return {
             "languages": self._languages(),
             "include": {name: self._program_files(files) for name, files in include.items()},
@@ -425,24 +423,22 @@ class Reader:
         }
         return Limits(cpu=cpu, **{key: value for key, value in asked.items() if value is not None})
 
-    def _aliases(self) -> dict[str, str]:
-        """The format's language codes, and what they are called here."""
-        return {**{name: name for name in self._table}, **{k: v for k, v in ALIASES.items() if v in self._table}}
-
     def _languages(self) -> list[str]:
         """The restriction to some languages; those that are not judged here at all do not matter."""
         codes = self.yaml.settings.languages
         if codes == ["all"]:
             return []
-        aliases = self._aliases()
         where = self.yaml.at("languages")
-        unknown = [code for code in codes if code not in aliases]
+        rows = {code: find(code, self._table) for code in codes}
+        unknown = [code for code, row in rows.items() if row is None]
         if len(unknown) == len(codes):
             asked = clean(", ".join(codes), 80)
-            self.findings.error(f"{where}: languages: none of '{asked}' is judged here; known are {', '.join(aliases)}")
+            self.findings.error(
+                f"{where}: languages: none of '{asked}' is judged here; known are {', '.join(self._table)}"
+            )
         elif unknown:
             self.findings.warning(f"{where}: languages: {clean(', '.join(unknown), 80)}: not judged here; left out")
-        return sorted({aliases[code] for code in codes if code in aliases})
+        return sorted({row for row in rows.values() if row is not None})
 
     def _index(self) -> str:
         """A blob that lists every file of the package with its hash, so that it can be exported as it was."""

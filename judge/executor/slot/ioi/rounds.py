@@ -129,7 +129,7 @@ class Rounds:
             outcome = self.run(box, replace(command, stdin=stdin))
         finally:
             os.close(stdin)
-        limits, memory_exit = self.program.limits, self.program.memory_exit
+        limits = self.program.limits
         if not task.output_file:
             return Round(outcome, limits)
         os.close(outcome.stdout)
@@ -137,7 +137,7 @@ class Rounds:
             return Round(replace(outcome, stdout=outcome.file, file=None), limits)
         outcome = replace(outcome, stdout=in_memory("output"))
         absent = Checked(accepted=False, message=f"the program left no regular file '{task.output_file}'")
-        return Round(outcome, limits, run_verdict(outcome, limits, absent, memory_exit))
+        return Round(outcome, limits, run_verdict(outcome, limits, absent, heap_full=self.program.heap_full(outcome)))
 
     def _extra(self, command: Command, left: float) -> float:
         """By how much the wall limit of one process may grow for the others' sake."""
@@ -159,14 +159,15 @@ class Rounds:
             number
             for number, outcome in enumerate(outcomes)
             if Killed.CANCELLED not in outcome.killed
-            and run_fault(outcome, self._limits(outcomes, number, beside), self.program.memory_exit) is not None
+            and run_fault(outcome, self._limits(outcomes, number, beside), heap_full=self.program.heap_full(outcome))
+            is not None
         ]
 
     def _ended_badly(self, outcome: Outcome) -> bool:
         """Whether a process has decided the matter by its end."""
         limits = self.program.limits.model_copy(update={"wall": _MOST})
         cancelled = Killed.CANCELLED in outcome.killed
-        return not cancelled and run_fault(outcome, limits, self.program.memory_exit) is not None
+        return not cancelled and run_fault(outcome, limits, heap_full=self.program.heap_full(outcome)) is not None
 
     def _two_steps(self, command: Command, stdin: int, left: float) -> Round:
         """The first process reads the input and tells the second something, whose output is judged."""
@@ -179,7 +180,7 @@ class Rounds:
         failed = next(iter(self._failed(outcomes)), None)
         limits = self._limits(outcomes, failed)
         one = merged(outcomes, 1 if failed is None else failed)
-        return Round(one, limits, run_fault(one, limits, self.program.memory_exit))
+        return Round(one, limits, run_fault(one, limits, heap_full=self.program.heap_full(one)))
 
     def _process(self, command: Command, number: int) -> Command:
         """One of the processes: the pipe to the manager is its first, that from it the second."""
@@ -230,7 +231,7 @@ class Rounds:
         if heard is None or (heard.fault and first is not None and not before):
             heard = ValidatorResult(accepted=True)
         checked = heard.checked(first=before)
-        return Round(one, limits, run_verdict(one, limits, checked, self.program.memory_exit), heard)
+        return Round(one, limits, run_verdict(one, limits, checked, heap_full=self.program.heap_full(one)), heard)
 
 
 def merged(outcomes: Sequence[Outcome], number: int) -> Outcome:
