@@ -134,7 +134,8 @@ def test_unknown_languages_name_the_choices() -> None:
     with pytest.raises(FieldError, match="--language"):
         submit.language_of(Path("-"), None)
     with pytest.raises(FieldError, match="choose one of"):
-        submit.language_of(Path("a.c"), "cobol")
+        submit.language_of(Path("a.c"), "klingon")
+    assert submit.language_of(Path("a.c"), "C++17 (GCC)") == "cpp17"
 
 
 @pytest.mark.parametrize(

@@ -434,7 +434,7 @@ class Reader:
         if len(unknown) == len(codes):
             asked = clean(", ".join(codes), 80)
             self.findings.error(
-                f"{where}: languages: none of '{asked}' is judged here; known are {', '.join(self._table)}"
+                f"{where}: languages: none of '{asked}' is judged here; see the table in docs/languages.md"
             )
         elif unknown:
             self.findings.warning(f"{where}: languages: {clean(', '.join(unknown), 80)}: not judged here; left out")
