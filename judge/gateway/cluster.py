@@ -128,6 +128,11 @@ class Cluster:
         with self._sentences():
             self._client().put_file(file, sha, length)
 
+    def put_pack(self, body: bytes) -> None:
+        """Store the blobs of a pack (judge.rpc.packs)."""
+        with self._sentences():
+            self._client().put_pack(body)
+
     def blob(self, sha: str) -> IO[bytes]:
         """Stored content as a file that is gone once closed; NotFoundError when nothing has this hash."""
         with tempfile.TemporaryDirectory(prefix="judge-blob-", dir=self._config.spool_dir) as directory:

@@ -128,6 +128,9 @@ def admit(
 
 
 def _check_user_rights(submission: m.Submission) -> None:
+    for name in ("problem_hash", "check"):
+        if getattr(submission, name) is not None:
+            raise ForbiddenError(f"{name}: takes a token of role admin; leave it out")
     if submission.priority == "high":
         raise ForbiddenError("priority: 'high' takes a token of role admin; use 'normal' or 'low'")
     for index, test in enumerate(submission.tests):

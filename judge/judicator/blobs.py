@@ -7,24 +7,28 @@ grace to write down a reference.
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
 from bson import Int64, ObjectId
+from pymongo import UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
 from judge.errors import FieldError, NotFoundError, UnavailableError
 from judge.judicator.database import Database
+from judge.judicator.documents import ChunkDocument
 from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
 
-# Bytes of a chunk, as GridFS has it, and chunks that are sent or fetched at once. GridFS's own code would keep 32 MiB.
+# Bytes of a chunk, as GridFS has it, and chunks that are fetched or sent at once. GridFS's own code would keep 32 MiB.
+# Each time that some are sent a majority has to write them to its disks.
 _CHUNK = 255 * 1024
-_BATCH = 8
+_BATCH, _SENT = 8, 16
 _NAMES = 1000
 # For what a person deletes. Longer than any call takes between the question for a blob and the reference to it.
 SOON: Final = datetime.timedelta(minutes=5)
@@ -64,6 +68,18 @@ class Blobs:
 
     async def missing(self, shas: Iterable[str]) -> list[str]:
         """Those of the blobs that are not there; the others are kept as `size` keeps them."""
+        unseen = await self.absent(shas)
+        if not unseen:
+            return []
+        # This is a linearizable read: from now on the primary knows of all that was acknowledged before.
+        await self.size(unseen[0])
+        return await self.absent(unseen)
+
+    async def absent(self, shas: Iterable[str]) -> list[str]:
+        """The same, without a wait for the disk: right after an election one may be named that is there.
+
+        For whoever then stores what is named; it costs them the work of one blob.
+        """
         wanted = sorted(set(shas))
         have: set[str] = set()
         for start in range(0, len(wanted), _NAMES):
@@ -72,7 +88,7 @@ class Blobs:
             marked = {doc["filename"] for doc in docs if "unused" in doc}
             have |= {doc["filename"] for doc in docs} - marked
             have |= await self._keep(sorted(marked))
-        return [sha for sha in wanted if sha not in have and await self.size(sha) is None]
+        return [sha for sha in wanted if sha not in have]
 
     async def _keep(self, names: list[str]) -> set[str]:
         """Take the marks of blobs away; those that are there and have none. A removal that came first has won."""
@@ -135,22 +151,51 @@ class Blobs:
                 digest.update(piece)
                 total += len(piece)
                 held += piece
-                if len(held) >= _BATCH * _CHUNK:
+                if len(held) >= _SENT * _CHUNK:
                     keep = len(held) % _CHUNK
                     number = await self._store(upload, number, held[: len(held) - keep])
                     del held[: len(held) - keep]
             if digest.hexdigest() != sha:
                 raise FieldError("sha", f"the content sent has SHA-256 {digest.hexdigest()}, not {sha}")
             await self._store(upload, number, held)
-            file = {"_id": upload, "filename": sha, "chunkSize": _CHUNK, "length": Int64(total)}
-            # With the database's clock, and all at once.
-            await self._files.update_one({"_id": upload}, [{"$set": {**file, "uploadDate": "$$NOW"}}], upsert=True)
+            await self._files.bulk_write([_file(upload, sha, total)])
             whole = True
         finally:
             if not whole:
                 await self._files.delete_one({"_id": upload})  # its answer may be all that was lost
                 await self._chunks.delete_many({"files_id": upload})
         log.info("blob %s stored: %d bytes", sha, total)
+
+    async def store(self, contents: Mapping[str, memoryview]) -> None:
+        """Store those of several small blobs that are not there; their contents are in memory.
+
+        FieldError, and none is stored, when a content does not have its hash. A majority's disks are waited for twice,
+        for all of them together.
+        """
+        wrong = await asyncio.to_thread(_wrong, contents)
+        if wrong:
+            raise FieldError("sha", f"the content sent as {wrong} has another SHA-256; it arrived damaged, or changed")
+        uploads = {sha: ObjectId() for sha in await self.absent(contents)}
+        if not uploads:
+            return
+        whole = False
+        try:
+            chunks = [
+                ChunkDocument(files_id=upload, n=number, data=bytes(contents[sha][start : start + _CHUNK]))
+                for sha, upload in uploads.items()
+                for number, start in enumerate(range(0, len(contents[sha]), _CHUNK))
+            ]
+            if chunks:
+                await self._chunks.insert_many(chunks, ordered=False)
+            files = [_file(upload, sha, len(contents[sha])) for sha, upload in uploads.items()]
+            await self._files.bulk_write(files, ordered=False)
+            whole = True
+        finally:
+            if not whole:
+                ids = {"$in": list(uploads.values())}
+                await self._files.delete_many({"_id": ids})
+                await self._chunks.delete_many({"files_id": ids})
+        log.info("%d blobs stored: %d bytes", len(uploads), sum(len(contents[sha]) for sha in uploads))
 
     async def _store(self, upload: ObjectId, number: int, data: bytearray) -> int:
         """Write chunks from this number on; returns the number after them."""
@@ -161,6 +206,17 @@ class Blobs:
                 for index, start in enumerate(starts)
             )
         return number + len(starts)
+
+
+def _file(upload: ObjectId, sha: str, length: int) -> UpdateOne:
+    """The write that makes an upload visible: with the database's clock, and all of it at once."""
+    file = {"_id": upload, "filename": sha, "chunkSize": _CHUNK, "length": Int64(length)}
+    return UpdateOne({"_id": upload}, [{"$set": {**file, "uploadDate": "$$NOW"}}], upsert=True)
+
+
+def _wrong(contents: Mapping[str, memoryview]) -> str | None:
+    """The first name that is not the hash of its content."""
+    return next((sha for sha, data in contents.items() if hashlib.sha256(data).hexdigest() != sha), None)
 
 
 async def _one(data: bytes) -> AsyncIterator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import OrderedDict
 
 from pydantic import ValidationError
 from pymongo.errors import DuplicateKeyError
@@ -20,6 +21,8 @@ from judge.model.verification import Verification, VerificationReply
 log = logging.getLogger(__name__)
 
 _MANIFEST_BYTES = 8 * 1024**2
+# Contents that are remembered while submissions name them: a package is verified with some dozens of them.
+_UPLOADED = 64
 
 
 class Problems:
@@ -29,6 +32,7 @@ class Problems:
         """Nothing is read before the first call."""
         self._db = database
         self._blobs = blobs
+        self._uploaded: OrderedDict[str, ProblemDocument] = OrderedDict()
 
     async def get(self, name: str) -> ProblemDocument:
         """The document of a problem: hash, title, source_bytes …; NotFoundError."""
@@ -55,11 +59,36 @@ class Problems:
         kept = (await self.get(name)).get("verification")
         return VerificationReply(verification=None if kept is None else Verification.stored(kept))
 
+    async def at(self, sha: str) -> ProblemDocument:
+        """The document of a problem at an uploaded content, whatever its name stands for now; errors as `add`.
+
+        The manifest and its blobs stay from then on while a task refers to them, and for retention's grace before.
+        """
+        known = self._uploaded.get(sha)
+        if known is not None and await self._db.find(self._db.manifests, {"_id": sha}, {"_id": 1}) is not None:
+            await unmark(self._db.manifests, {"_id": sha})
+            # Retention may have been about to remove it; what it removed is checked and written again.
+            if await self._db.find(self._db.manifests, {"_id": sha}, {"_id": 1}) is not None:
+                return known
+        known = self._uploaded[sha] = await self._keep(sha)
+        self._uploaded.move_to_end(sha)
+        while len(self._uploaded) > _UPLOADED:
+            self._uploaded.popitem(last=False)
+        return known
+
     async def add(self, sha: str) -> ProblemInfo:
         """Make an uploaded manifest the current one of its name. Repeating it changes nothing.
 
         NotFoundError: no such manifest; PackageError: it cannot be judged; FieldError: blobs it names are missing.
         """
+        doc = await self._keep(sha)
+        name = doc.pop("_id")
+        await self._switch(name, doc)
+        log.info("problem '%s' imported: %d tests, manifest %s", name, doc["tests"], sha)
+        return _info({"_id": name, **doc})
+
+    async def _keep(self, sha: str) -> ProblemDocument:
+        """Check an uploaded manifest and write down what it refers to; the document of its problem."""
         size = await self._blobs.size(sha)
         if size is None:
             raise NotFoundError(f"there is no blob {sha}; upload the manifest first")
@@ -75,7 +104,8 @@ class Problems:
         await self._db.manifests.replace_one({"_id": sha}, kept, upsert=True)
         # Retention may have removed a blob since the first look; from here on it sees that this manifest refers to it.
         await self._there(manifest, {sha, *needed})
-        doc: ProblemDocument = {
+        return {
+            "_id": manifest.name,
             "hash": sha,
             "title": manifest.title,
             "tests": len(manifest.tests),
@@ -85,9 +115,6 @@ class Problems:
             "languages": manifest.languages,
             "imported": now,
         }
-        await self._switch(manifest.name, doc)
-        log.info("problem '%s' imported: %d tests, manifest %s", manifest.name, len(manifest.tests), sha)
-        return _info({"_id": manifest.name, **doc})
 
     async def _there(self, manifest: ProblemManifest, needed: set[str]) -> None:
         """FieldError unless these blobs are stored."""

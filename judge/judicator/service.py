@@ -18,6 +18,7 @@ from judge.errors import FieldError, JudgeError, UnavailableError
 from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, problem_import, rejudge_start
 from judge.judicator.blobs import Blobs
 from judge.judicator.deleting import Deleting
+from judge.judicator.documents import ProblemDocument
 from judge.judicator.executors import Executors, abilities, languages, to_state
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
@@ -32,6 +33,7 @@ from judge.judicator.tasks.forms import HandOut
 from judge.judicator.tasks.lifecycle import STALE, Tasks
 from judge.languages.table import load_table
 from judge.model import messages as m
+from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.deleting import ProblemName
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, ProblemType
@@ -102,6 +104,7 @@ class Service:
             "problem_import": self.problem_import,
             "problem_verified": self.problem_verified,
             "problem_verification": self.problem_verification,
+            "blobs_missing": self.blobs_missing,
             "audit": audit.search,
             "delete_preview": deleting.preview,
             **more,
@@ -147,10 +150,20 @@ class Service:
                 raise
         return m.AddReply(task=forms.to_task(known), created=False)
 
+    async def _problem(self, name: str, submission: m.Submission) -> ProblemDocument:
+        """The problem that a submission is judged against: what its name stands for, or the content that it names."""
+        intake.check_trial(submission)
+        if submission.problem_hash is None:
+            return await self.problems.get(name)
+        known = await self.problems.at(submission.problem_hash)
+        if known["_id"] != name:
+            raise FieldError("problem_hash", f"names a manifest of problem '{known['_id']}', not of '{name}'")
+        return known
+
     async def _add(self, submission: m.Submission, digest: str) -> m.AddReply:
         problem, source_bytes, allowed, answers = None, _NO_SOURCE_LIMIT, [], False
         if submission.problem is not None:
-            known = await self.problems.get(submission.problem)
+            known = await self._problem(submission.problem, submission)
             problem, source_bytes = m.ProblemRef(name=known["_id"], hash=known["hash"]), known["source_bytes"]
             allowed = known.get("languages", [])
             answers = ProblemType.SUBMIT_ANSWER in known["kind"].split(", ")
@@ -259,6 +272,10 @@ class Service:
     async def list_problems(self, _: m.Empty) -> ProblemsReply:
         """All problems."""
         return ProblemsReply(problems=await self.problems.all())
+
+    async def blobs_missing(self, request: BlobsWanted) -> BlobsMissing:
+        """Those of many blobs that have to be uploaded."""
+        return BlobsMissing(missing=await self.blobs.absent(request.blobs))
 
     async def problem_import(self, request: ProblemImport) -> ProblemInfo:
         """Register an uploaded manifest."""

@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from judge.errors import ConflictError, EmptyError, JudgeError, LimitError, NotFoundError, StaleError
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, AuditReply, Note, TokensSeen
+from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
@@ -82,6 +83,7 @@ METHODS: dict[str, Method] = {
     "status": Method(m.Empty, StatusReply, _PEOPLE, reads=True),
     "usage": Method(UsageRequest, UsageReply, _PEOPLE, reads=True),
     "problems": Method(m.Empty, ProblemsReply, _PEOPLE, reads=True),
+    "blobs_missing": Method(BlobsWanted, BlobsMissing, _PEOPLE, reads=True),
     "problem_import": Method(ProblemImport, ProblemInfo, _PEOPLE, _UNKNOWN, reads=False),
     "problem_verified": Method(Verification, m.Empty, _PEOPLE, _UNKNOWN, reads=False),
     "problem_verification": Method(ProblemName, VerificationReply, _PEOPLE, _UNKNOWN, reads=True),
@@ -104,5 +106,5 @@ METHODS: dict[str, Method] = {
     "audit_tokens": Method(TokensSeen, m.Empty, _PEOPLE, reads=False),
 }
 
-# Blobs travel as bodies: GET /blobs/SHA (executor, gateway), PUT /blobs/SHA (executor, gateway), HEAD /blobs/SHA.
+# Blobs travel as bodies: GET, HEAD and PUT /blobs/SHA, and PUT /blobs for a pack of them (executor, gateway).
 BLOB_ROLES = frozenset({GATEWAY, EXECUTOR})

@@ -13,7 +13,7 @@ import logging
 import re
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,6 +36,7 @@ from judge.errors import (
 from judge.hangup import hang_up
 from judge.model.audit import HEADER, By
 from judge.model.messages import ErrorBody, Message
+from judge.rpc import packs
 from judge.rpc.faults import check_values, first_fault, place
 from judge.rpc.listener import TlsListener
 from judge.rpc.methods import BLOB_ROLES, GATEWAY, METHODS
@@ -101,6 +102,12 @@ class BlobStore(Protocol):
 
     async def write(self, sha: str, pieces: AsyncIterator[bytes]) -> None:
         """Store the pieces if they are what the hash says; FieldError when not."""
+
+    async def absent(self, shas: Iterable[str]) -> list[str]:
+        """Those of the blobs that do not seem to be there."""
+
+    async def store(self, contents: Mapping[str, memoryview]) -> None:
+        """Store those of several blobs that are not there; FieldError when one is not what its hash says."""
 
 
 def error_response(exc: JudgeError) -> web.Response:
@@ -176,6 +183,7 @@ class _App:
         app.router.add_post("/rpc/{method}", self.call)
         app.router.add_get("/blobs/{sha}", self.get_blob)  # HEAD comes with it
         app.router.add_put("/blobs/{sha}", self.put_blob)
+        app.router.add_put("/blobs", self.put_pack)
         return app
 
     def connected(self, transport: asyncio.Transport) -> None:
@@ -254,18 +262,8 @@ class _App:
         peer = _peer(request)
         if peer.role not in method.roles:
             raise ForbiddenError(f"a certificate of role '{peer.role}' may not call '{name}'")
-        limit = self._limit(name)
-        if (request.content_length or 0) > limit:
-            raise TooLargeError(f"the body has {request.content_length} bytes; '{name}' takes at most {limit}")
-        expected = request.content_length if request.content_length is not None else limit
-        try:
-            with self.quotas.body(peer.name, expected):
-                async with asyncio.timeout(_SLOW + expected / _RATE):
-                    body = await request.read()
-        except TimeoutError:
-            raise _too_slow(request) from None
-        if len(body) > limit:
-            raise TooLargeError(f"the body has {len(body)} bytes; '{name}' takes at most {limit}")
+        with self.quotas.body(peer.name, self._expected(request, name, self._limit(name))):
+            body = await self._body(request, name, self._limit(name))
         check_values(body, _REPORT_VALUES if method.large else _VALUES, "the body")
         try:
             read = method.request.received if method.in_own_name else method.request.model_validate_json
@@ -277,10 +275,33 @@ class _App:
         reply = await self.handlers[name](message, peer)
         return web.Response(body=reply.model_dump_json().encode(), content_type="application/json")
 
-    def _sha(self, request: web.Request) -> str:
+    @staticmethod
+    def _expected(request: web.Request, name: str, limit: int) -> int:
+        """Bytes of the body that comes; TooLargeError above the limit."""
+        if (request.content_length or 0) > limit:
+            raise TooLargeError(f"the body has {request.content_length} bytes; '{name}' takes at most {limit}")
+        return request.content_length if request.content_length is not None else limit
+
+    async def _body(self, request: web.Request, name: str, limit: int) -> bytes:
+        """The whole body, in bounded time."""
+        try:
+            async with asyncio.timeout(_SLOW + self._expected(request, name, limit) / _RATE):
+                body = await request.read()
+        except TimeoutError:
+            raise _too_slow(request) from None
+        if len(body) > limit:
+            raise TooLargeError(f"the body has {len(body)} bytes; '{name}' takes at most {limit}")
+        return body
+
+    @staticmethod
+    def _blob_peer(request: web.Request) -> Peer:
         peer = _peer(request)
         if peer.role not in BLOB_ROLES:
             raise ForbiddenError(f"a certificate of role '{peer.role}' may not read or write blobs")
+        return peer
+
+    def _sha(self, request: web.Request) -> str:
+        self._blob_peer(request)
         sha = request.match_info["sha"]
         if not _SHA.fullmatch(sha):
             raise FieldError("sha", "a blob is named by its SHA-256, 64 lower-case hexadecimal digits")
@@ -326,13 +347,24 @@ class _App:
         pieces = self._pieces(request)
         try:
             async with asyncio.timeout(_SLOW + (request.content_length or self.blob_bytes) / _RATE):
-                if await self.blobs.size(sha) is None:
+                if await self.blobs.absent([sha]):
                     await self.blobs.write(sha, pieces)
                 else:
                     async for _ in pieces:
                         pass
         except TimeoutError:
             raise _too_slow(request) from None
+        return web.Response(status=204)
+
+    async def put_pack(self, request: web.Request) -> web.Response:
+        """PUT /blobs: several blobs at once (packs.py)."""
+        peer = self._blob_peer(request)
+        # What is on its way counts until it is stored: that is how much of it is in memory.
+        with self.quotas.body(peer.name, self._expected(request, "PUT /blobs", packs.MOST)):
+            contents = packs.unpack(await self._body(request, "PUT /blobs", packs.MOST))
+            if max(map(len, contents.values()), default=0) > self.blob_bytes:
+                raise TooLargeError(f"a blob is larger than the limit of {self.blob_bytes} bytes")
+            await self.blobs.store(contents)
         return web.Response(status=204)
 
     async def _pieces(self, request: web.Request) -> AsyncIterator[bytes]:

@@ -18,6 +18,7 @@ from judge.gateway.api.handlers import ROUTES
 from judge.gateway.api.routes import PREFIX
 from judge.model import messages as m
 from judge.model.problem import ProblemManifest, ProblemTest
+from judge.rpc import packs
 from tests.support.gateway import ADMIN, DOCUMENT, ID, USER, Person, check, make_config, serving_app
 from tests.support.judicators import World, accepted, patient_world
 from tests.support.servers import wait_for
@@ -500,6 +501,8 @@ REQUESTS = {
     "import_problem": {"json": {"manifest": "0" * 64}},
     "put_blob": {"data": b""},
     "verified": {"json": {"problem": "none", "hash": "0" * 64}},
+    "put_pack": {"data": packs.pack([(hashlib.sha256(b"").hexdigest(), b"")])},
+    "missing_blobs": {"json": {"blobs": ["0" * 64]}},
     "rejudge_preview": {"json": {"user": ["nobody"]}},
     "rejudge_start": {"json": {"filter": {"user": ["nobody"]}, "reason": "r"}},
     "delete_preview": {"json": {"user": "nobody"}},

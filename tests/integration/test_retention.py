@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from judge.errors import FieldError, NotFoundError
+from judge.errors import FieldError, ForbiddenError, NotFoundError
 from judge.judicator.leader import retention
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply
@@ -114,6 +114,65 @@ def test_asking_for_a_blob_gives_it_its_whole_grace_again(world: World) -> None:
     assert people.has_blob(sha)
     once(running)
     assert people.has_blob(sha)
+
+
+def test_what_a_trial_was_judged_against_stays_as_long_as_it(world: World) -> None:
+    running = world.judicator(retention_days=30)
+    people, executor = world.client(), world.executor(slots=9)
+    made = manifest(people, tests=2)
+    sha = upload(people, made).manifest
+    trial = {"problem": "hello", "problem_hash": sha, "role": "admin", "language": "c"}
+    first = add(people, **trial)
+    assert people.call("problems", m.Empty(), ProblemsReply).problems == [], "no name stands for it"
+    cleaned(world, running)
+    assert {sha, *made.blobs()} <= blobs(world)
+    executor.report()
+    assert executor.work[first].problem == m.ProblemRef(name="hello", hash=sha)
+    executor.report(accepted(executor.work[first]))
+    cleaned(world, running)
+    assert {sha, *made.blobs()} <= blobs(world)
+    age(world, "tasks", {}, "finished", 31)
+    for _ in range(2):
+        cleaned(world, running)
+    assert not {sha, *made.blobs()} & blobs(world)
+    with pytest.raises(NotFoundError, match="no blob"):
+        add(people, **trial, idempotency_key="later")
+
+
+def test_a_trial_keeps_its_content_while_the_name_gets_another(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor(slots=9)
+    current = imported(people, tests=1)
+    sha = upload(people, manifest(people, tests=3)).manifest
+    trial = add(people, problem="hello", problem_hash=sha, role="admin")
+    plain = add(people, problem="hello")
+    executor.report()
+    assert executor.work[trial].problem == m.ProblemRef(name="hello", hash=sha)
+    assert executor.work[plain].problem == m.ProblemRef(name="hello", hash=current.hash)
+    assert people.call("problems", m.Empty(), ProblemsReply).problems[0].hash == current.hash
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "sentence"),
+    [
+        ({"role": "user"}, ForbiddenError, "problem_hash: takes a token of role admin"),
+        ({"problem": None}, FieldError, "problem: is missing; 'problem_hash' goes with"),
+        ({"problem": "other"}, FieldError, "problem_hash: names a manifest of problem 'hello', not of 'other'"),
+        ({"problem_hash": "0" * 64}, NotFoundError, "there is no blob 000"),
+        ({"problem_hash": None, "check": "inputs"}, FieldError, "source: is given together with 'check'"),
+        ({"role": "user", "problem_hash": None, "check": "inputs"}, ForbiddenError, "check: takes a token of role"),
+    ],
+)
+def test_trials_that_are_refused(
+    world: World, fields: dict[str, object], error: type[Exception], sentence: str
+) -> None:
+    world.judicator()
+    people = world.client()
+    sha = upload(people, manifest(people)).manifest
+    imported(people, "other")
+    with pytest.raises(error, match=sentence):
+        add(people, **{"problem": "hello", "problem_hash": sha, "role": "admin", **fields})
+    assert world.db.tasks.count_documents({}) == 0
 
 
 def test_retention_is_idle_when_clocks_disagree(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

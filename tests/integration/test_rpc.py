@@ -32,8 +32,9 @@ from judge.errors import (
     UnavailableError,
 )
 from judge.model import messages as m
+from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
-from judge.rpc import pki
+from judge.rpc import packs, pki
 from judge.rpc.client import RpcClient, error_from
 from judge.rpc.methods import BLOB_ROLES, METHODS
 from judge.rpc.server import Server, unhurried
@@ -250,6 +251,34 @@ def test_a_blob_that_is_not_what_it_says_is_not_stored(world: World) -> None:
     status, error = raw(world, "PUT", "/blobs/" + "0" * 64, b"x" * 300_000)
     assert (status, error["code"], error["field"]) == (400, "field", "sha")
     assert raw(world, "PUT", "/blobs/nonsense", b"x")[0] == 400
+    assert world.db["fs.files"].count_documents({}) == 0
+    assert world.db["fs.chunks"].count_documents({}) == 0
+
+
+def test_many_blobs_go_at_once(world: World, work: Path) -> None:
+    people = world.client()
+    contents = [b"", b"x", bytes(range(256)) * 3000, *(f"{number}\n".encode() * 50 for number in range(40))]
+    named = [(hashlib.sha256(data).hexdigest(), data) for data in contents]
+    known = people.put_blob(contents[1])
+    wanted = BlobsWanted(blobs=[sha for sha, _ in named])
+    assert set(people.call("blobs_missing", wanted, BlobsMissing).missing) == {sha for sha, _ in named} - {known}
+    for _ in range(2):
+        people.put_pack(packs.pack(named))
+        assert people.call("blobs_missing", wanted, BlobsMissing).missing == []
+        assert world.db["fs.files"].count_documents({}) == len(named), "nothing is stored twice"
+    for sha, data in named:
+        people.get_blob(sha, work / sha)
+        assert (work / sha).read_bytes() == data
+
+
+def test_a_pack_that_is_not_what_it_says_is_not_stored(world: World) -> None:
+    good = (hashlib.sha256(b"good").hexdigest(), b"good")
+    for body, field in ((packs.pack([good, ("0" * 64, b"bad")]), "sha"), (packs.pack([good])[:-1], "body")):
+        status, error = raw(world, "PUT", "/blobs", body)
+        assert (status, error["code"], error["field"]) == (400, "field", field)
+    large = b"x" * 1_000_001
+    assert raw(world, "PUT", "/blobs", packs.pack([good, (hashlib.sha256(large).hexdigest(), large)]))[0] == 413
+    assert raw(world, "PUT", "/blobs", b"x", name="j9", role="judicator")[0] == 403
     assert world.db["fs.files"].count_documents({}) == 0
     assert world.db["fs.chunks"].count_documents({}) == 0
 

@@ -14,12 +14,13 @@ from judge.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import disclosure, submit, trace
 from judge.gateway.api import audit, deleting, handing, models, openapi, rejudge
 from judge.gateway.api import problems as problem_routes
-from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Call, Reply, Route, blob_body, streamed
+from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Call, Reply, Route, blob_body, small_body, streamed
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.languages import handed
 from judge.languages.table import load_table
 from judge.model import messages as m
+from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.overview import (
     DrainRequest,
     ExecutorsReply,
@@ -30,6 +31,7 @@ from judge.model.overview import (
     Whoami,
 )
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.rpc import packs
 
 log = logging.getLogger(__name__)
 
@@ -276,6 +278,12 @@ def _put_blob(call: Call) -> m.Message:
         return models.BlobReply(sha=sha, bytes=body.length)
 
 
+def _put_pack(call: Call) -> m.Message:
+    body = small_body(packs.MOST)
+    call.cluster.put_pack(body)
+    return models.PackReply(bytes=len(body))
+
+
 def _head_blob(call: Call) -> Reply:
     sha = _sha(call)
     if not call.cluster.has_blob(sha):
@@ -326,6 +334,10 @@ ROUTES: list[Route] = [
           ProblemInfo, 201, body=ProblemImport, calls=("problem_import",)),
     Route("PUT", "/blobs/<sha>", "put_blob", "Store a blob under its SHA-256", _put_blob, "admin", models.BlobReply,
           201, binary_body=True),
+    Route("PUT", "/blobs/pack", "put_pack", "Store a pack of small blobs", _put_pack, "admin", models.PackReply, 201,
+          binary_body=True),
+    Route("POST", "/blobs/missing", "missing_blobs", "Which of many blobs are not stored", None, "admin", BlobsMissing,
+          body=BlobsWanted, calls=("blobs_missing",)),
     Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "admin", BYTES, errors=(400,)),
     Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "admin", BYTES, errors=(400,)),
     *problem_routes.ROUTES,

@@ -71,6 +71,12 @@ class DrainBody(m.Message):
     reason: str = Field(default="", max_length=500)
 
 
+class PackReply(m.Message):
+    """How many bytes of a pack were taken; its blobs are stored."""
+
+    bytes: int = Field(ge=0)
+
+
 class BlobReply(m.Message):
     """One stored blob."""
 

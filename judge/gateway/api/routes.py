@@ -297,14 +297,24 @@ class Body:
     length: int
 
 
-@contextlib.contextmanager
-def blob_body(limit: int, directory: Path) -> Iterator[Body]:
-    """The raw body of this request in a file without a name; TooLargeError above `limit` bytes."""
+def _check_length(limit: int) -> None:
     if request.content_length is None:
         raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
     if request.content_length > limit:
         raise TooLargeError(f"the blob has {request.content_length} bytes, at most {limit} are taken")
     request.max_content_length = limit
+
+
+def small_body(limit: int) -> bytes:
+    """The raw body of this request; TooLargeError above `limit` bytes, LengthError when it does not say its length."""
+    _check_length(limit)
+    return request.get_data(cache=False)
+
+
+@contextlib.contextmanager
+def blob_body(limit: int, directory: Path) -> Iterator[Body]:
+    """The same in a file without a name."""
+    _check_length(limit)
     digest, length = hashlib.sha256(), 0
     with tempfile.TemporaryFile(dir=directory) as file:
         while piece := request.stream.read(_PIECE):

@@ -52,8 +52,12 @@ def check(
     the outputs of the problem's tests, which are in no language.
     """
     check_text(submission)
+    check_trial(submission)
     if not own_tests:
         _check_modest(submission)
+    if submission.check is not None:
+        _check_check(submission, languages)
+        return
     outputs = answers and submission.command is None and submission.language is None
     if not allows(allowed, submission.language, load_table()) and not outputs:
         given = f"'{submission.language}'" if submission.language else "a command"
@@ -67,6 +71,28 @@ def check(
         _check_source(submission, min(source_bytes, limits.source_bytes))
     check_files(submission, limits, None if outputs else source_bytes, load_table(None))
     _check_input(submission, limits)
+
+
+def check_trial(submission: Submission) -> None:
+    """Refuse what tries a problem out and does not come from an admin, or comes without the problem."""
+    for name in ("problem_hash", "check"):
+        if getattr(submission, name) is None:
+            continue
+        if submission.role != "admin":
+            raise ForbiddenError(f"{name}: takes a token of role admin; leave it out")
+        if submission.problem is None:
+            raise FieldError("problem", f"is missing; '{name}' goes with the name of a problem")
+
+
+def _check_check(submission: Submission, languages: Collection[str]) -> None:
+    """A check has no program of its own; its language says which executors may have it, for the validators' sake."""
+    for name in ("source", "filename", "compile", "command", "stdin", "tests"):
+        if getattr(submission, name):
+            raise FieldError(
+                name, "is given together with 'check', which runs the problem's own programs; leave it out"
+            )
+    if submission.language is not None and submission.language not in languages:
+        raise FieldError("language", f"'{submission.language}' is unknown here")
 
 
 def _check_modest(submission: Submission) -> None:
