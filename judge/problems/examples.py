@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from judge import config
 from judge.errors import PackageError, UsageError
 from judge.languages.table import Language, load_table
-from judge.model.messages import Result, Submission, Verdict
+from judge.model.messages import Result, SourceFile, Submission, Verdict
 from judge.model.problem import ProblemManifest
 from judge.problems import expectations
 from judge.problems.expectations import Candidate
 from judge.problems.package import Package, read_package
+from judge.problems.tree import clean
 
 COMMAND = "command"
 
@@ -86,7 +88,7 @@ def load_examples(directory: Path, table: Mapping[str, Language] | None = None) 
 def package_examples(package: Package, table: Mapping[str, Language]) -> list[Example]:
     """A package's own submissions, ready to be sent, every test of them to be judged; `judgectl examples` needs all.
 
-    PackageError for a program in no known language, or not UTF-8; folders that stand for nothing are left out.
+    PackageError for a program in no known language; folders that stand for nothing are left out.
     """
     found = [one for one in expectations.candidates(package, table) if one.rules]
     for one in found:
@@ -96,14 +98,20 @@ def package_examples(package: Package, table: Mapping[str, Language]) -> list[Ex
 
 
 def example_of(package: Package, candidate: Candidate) -> Example:
-    """One of a package's submissions, ready to be sent; PackageError when it is not UTF-8."""
-    problem = package.manifest.name
+    """One of a package's submissions, ready to be sent; PackageError when its files have names that may not be."""
+    problem, name = package.manifest.name, Path(candidate.path).name
+    program: dict[str, Any] = {"filename": name, "entry": candidate.entry}
     try:
-        source = candidate.source.decode("utf-8")
+        if candidate.files:
+            program["files"] = [SourceFile.of(file, data) for file, data in sorted(candidate.files.items())]
+        else:
+            program["source"] = candidate.source.decode("utf-8")
     except UnicodeDecodeError:
-        raise PackageError(f"{problem}/submissions/{candidate.path}: is not UTF-8 text") from None
-    filename = Path(candidate.path).name
-    submission = Submission(language=candidate.language, source=source, filename=filename, problem=problem, mode="full")
+        program["files"] = [SourceFile.of(name, candidate.source)]  # comments in some older encoding
+    except ValidationError as exc:
+        why = exc.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise PackageError(f"{problem}/submissions/{candidate.path}: the name of a file {clean(why, 200)}") from None
+    submission = Submission(language=candidate.language, problem=problem, mode="full", **program)
     return Example(problem, candidate, submission, _most(package.manifest))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -24,6 +24,8 @@ from judge.problems.package import Package
 from judge.problems.tree import clean
 
 WORDS = ("AC", "WA", "TLE", "RTE")
+# The bounds that submissions are of the time limit (Rule.bound).
+LOWER, UPPER, UNUSED = "lower", "upper", "unused"
 _SLACK = 1e-6
 # A glob with braces stands for so many patterns at most.
 MOST = 64
@@ -34,7 +36,8 @@ class Rule:
     """One requirement on the submissions that `glob` matches, for the tests that `tests` matches (empty: all).
 
     `whole` are the verdicts that the submission may have, where that is the requirement; `partial` is one on its score,
-    which must be below the most.
+    which must be below the most. `bound` says whether its times are a bound of the time limit: LOWER, it must stay
+    within the limit, or UPPER, it must be too slow; UNUSED: submissions.yaml says that they are none.
     """
 
     glob: str
@@ -47,14 +50,17 @@ class Rule:
     whole: frozenset[Verdict] = frozenset()
     partial: bool = False
     says: str = ""
+    bound: str = ""
+    entry: str | None = None
 
 
-def _rule(glob: str, permitted: str, required: str, says: str) -> Rule:
-    return Rule(glob, permitted=frozenset(permitted.split()), required=frozenset(required.split()), says=says)
+def _rule(glob: str, permitted: str, required: str, says: str, bound: str = "") -> Rule:
+    words = frozenset(permitted.split()), frozenset(required.split())
+    return Rule(glob, permitted=words[0], required=words[1], says=says, bound=bound)
 
 
 _SHARED = (
-    _rule("accepted", "AC", "AC", "AC"),
+    _rule("accepted", "AC", "AC", "AC", LOWER),
     _rule("wrong_answer", "AC WA", "WA", "WA"),
     _rule("rejected", "AC WA TLE RTE", "WA TLE RTE", "not AC"),
     _rule("brute_force", "AC RTE TLE", "RTE TLE", "TLE or RTE"),
@@ -63,12 +69,12 @@ _SHARED = (
 )
 CURRENT = (
     *_SHARED,
-    _rule("time_limit_exceeded", "AC TLE", "TLE", "TLE"),
+    _rule("time_limit_exceeded", "AC TLE", "TLE", "TLE", UPPER),
     _rule("run_time_error", "AC RTE", "RTE", "RTE"),
 )
 LEGACY = (
     *_SHARED,
-    _rule("time_limit_exceeded", "AC WA TLE", "TLE", "TLE"),
+    _rule("time_limit_exceeded", "AC WA TLE", "TLE", "TLE", UPPER),
     _rule("run_time_error", "AC WA TLE RTE", "RTE", "RTE"),
     _rule("memory_limit_exceeded", "AC RTE", "MLE", "MLE"),
     _rule("output_limit_exceeded", "AC WA RTE", "OLE", "OLE"),
@@ -91,6 +97,13 @@ class _Demand(BaseModel):
         for word in value or ():
             if word not in WORDS:
                 raise ValueError(f"'{word[:40]}' is no verdict of the format; expected some of {', '.join(WORDS)}")
+        return value
+
+    @field_validator("use_for_time_limit")
+    @classmethod
+    def _use(cls, value: bool | str | None) -> bool | str | None:
+        if value not in (None, True, False, LOWER, UPPER):
+            raise ValueError(f"'{str(value)[:40]}' is no use for the time limit; expected false, {LOWER} or {UPPER}")
         return value
 
     @field_validator("score")
@@ -120,13 +133,14 @@ def read_rules(package: Package) -> list[Rule]:
     extra: list[Rule] = []
     if package.expectations is not None:
         data, where = package.expectations
-        for glob, entry in _parse(data, where).items():
+        for given, entry in _parse(data, where).items():
+            # Globs are relative to submissions/; some packages write it all the same.
+            glob = given.removeprefix("submissions/").rstrip("/")
             _check_glob(glob, where)
-            if entry.entrypoint is not None:
-                raise PackageError(f"{where}: {clean(glob, 80)}: entrypoint: the table of languages knows the entry")
             base = rules.get(glob, Rule(glob))
             changed = _demand(base, entry)
-            changed = replace(changed, language=entry.language, says=base.says if changed == base else "")
+            same = replace(changed, bound=base.bound) == base
+            changed = replace(changed, language=entry.language, entry=entry.entrypoint, says=base.says if same else "")
             if glob in rules:
                 rules[glob] = changed
             else:
@@ -170,13 +184,31 @@ def _demand(base: Rule, demand: _Demand) -> Rule:
         bounds_pair: tuple[float, float] | None = (bounds[0], bounds[1])
     else:
         bounds_pair = None if bounds is None else (bounds, bounds)
-    return replace(
+    changed = replace(
         base,
         permitted=base.permitted if demand.permitted is None else frozenset(demand.permitted),
         required=base.required if demand.required is None else frozenset(demand.required),
         score=bounds_pair,
         message=demand.message,
     )
+    return _bounded(changed, demand)
+
+
+def _bounded(rule: Rule, demand: _Demand) -> Rule:
+    """A rule of submissions.yaml with the bound that it says, or that follows from its verdicts."""
+    use = demand.use_for_time_limit
+    if use is False:
+        return replace(rule, bound=UNUSED)
+    if use == LOWER:
+        return replace(rule, bound=LOWER, permitted=rule.permitted - {"TLE"})
+    if use == UPPER:
+        return replace(rule, bound=UPPER, required=frozenset({"TLE"}))
+    if demand.required is not None and rule.required == {"TLE"}:
+        return replace(rule, bound=UPPER)
+    if demand.permitted is not None and "TLE" not in rule.permitted:
+        return replace(rule, bound=LOWER)
+    told = demand.permitted is not None or demand.required is not None
+    return replace(rule, bound="" if told else rule.bound)
 
 
 def matches(glob: str, path: str) -> bool:
@@ -228,13 +260,39 @@ def _name_regex(name: str) -> str:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One submission of the package. `skipped` says why it cannot be handed in; then there is no language."""
+    """One submission of the package: one source, or the files of a folder by their names below it.
+
+    `skipped` says why it cannot be handed in; then there is no language. `entry` is what submissions.yaml says is
+    started.
+    """
 
     path: str
     source: bytes
     language: str
     rules: Sequence[Rule]
     skipped: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    entry: str | None = None
+
+    @property
+    def bound(self) -> str:
+        """Whether its times are a bound of the time limit: LOWER, UPPER, or empty.
+
+        A rule that names it and says UNUSED counts before those of its folder. PackageError: it is to be both.
+        """
+        bounds = {rule.bound for rule in self.rules} - {""}
+        if any(rule.bound == UNUSED and not rule.tests for rule in self.rules):
+            return ""
+        if {LOWER, UPPER} <= bounds:
+            msg = f"submissions/{self.path}: is to stay within the time limit and to exceed it; see use_for_time_limit"
+            raise PackageError(msg)
+        return next(iter(bounds - {UNUSED}), "")
+
+    def slowest(self, result: Result) -> float:
+        """The CPU seconds of its slowest test among those that its bound is about."""
+        globs = [rule.tests for rule in self.rules if rule.bound == self.bound]
+        about = [test.cpu for test in result.tests if any(not glob or matches(glob, test.name) for glob in globs)]
+        return max(about, default=0.0)
 
     @property
     def says(self) -> str:
@@ -253,17 +311,41 @@ def _spell(rule: Rule) -> str:
 def candidates(package: Package, table: Mapping[str, Language]) -> list[Candidate]:
     """The package's submissions in name order, with what is required of them. PackageError for submissions.yaml."""
     rules = read_rules(package)
-    found = []
+    return [_candidate(name, files, rules, table) for name, files in _programs(package).items()]
+
+
+def _programs(package: Package) -> dict[str, dict[str, bytes]]:
+    """Each entry of a folder of submissions/, in name order: its files by their names below it; one file by ``."""
+    found: dict[str, dict[str, bytes]] = {}
     for path in sorted(package.submissions):
-        name = path.removeprefix("submissions/")
-        mine = [rule for rule in rules if matches(rule.glob, name)]
-        given = next((rule.language for rule in mine if rule.language), None)
-        language = (find(given, table) or given) if given else guess(name, table) or ""
-        skipped = "" if language in table else "no language of the table has this suffix"
-        if not mine:
-            skipped = "neither its folder nor submissions.yaml says what it is for"
-        found.append(Candidate(name, package.submissions[path], language, mine, skipped))
+        parts = PurePosixPath(path).parts[1:]
+        found.setdefault("/".join(parts[:2]), {})["/".join(parts[2:])] = package.submissions[path]
     return found
+
+
+def _candidate(
+    name: str, files: Mapping[str, bytes], rules: Sequence[Rule], table: Mapping[str, Language]
+) -> Candidate:
+    mine = [rule for rule in rules if matches(rule.glob, name)]
+    given = next((rule.language for rule in mine if rule.language), None)
+    entry = next((rule.entry for rule in mine if rule.entry), None)
+    if given is not None:
+        known = find(given, table)
+        choices = {known} if known else set()
+    else:
+        choices = {guess(f"{name}/{file}" if file else name, table) for file in files} - {None}
+    if choices == {"c", "cpp"}:
+        choices = {"cpp"}
+    skipped = "" if choices else "no language of the table has this suffix"
+    if given is not None and not choices:
+        skipped = f"there is no language '{clean(given, 40)}'"
+    if len(choices) > 1:
+        skipped = f"its files are in several languages: {', '.join(sorted(map(str, choices)))}"
+    if not mine:
+        skipped = "neither its folder nor submissions.yaml says what it is for"
+    language = next(iter(choices)) or "" if len(choices) == 1 else ""
+    source = files.get("", b"")
+    return Candidate(name, source, language, mine, skipped, {} if "" in files else files, entry)
 
 
 def check(rule: Rule, verdict: Verdict | None, result: Result, most: float | None = None) -> str:

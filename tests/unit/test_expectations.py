@@ -155,3 +155,85 @@ def test_what_a_folder_permits(work):
                 right.add(verdict)
         assert right == set(RIGHT[folder].split()), folder
         assert one.wrong(None, Result()) == "it was cancelled"
+
+
+TIMED = {
+    "submissions/accepted/quick.py": "x",
+    "submissions/accepted/slow.py": "x",
+    "submissions/time_limit_exceeded/naive.py": "x",
+    "submissions/wrong_answer/w.py": "x",
+    "submissions/brute_force/b.py": "x",
+    "submissions/mixed/m.py": "x",
+}
+
+
+def bounds(work, text: str, *, legacy: bool = True) -> dict[str, str]:
+    yaml = DATA["problem.yaml"] + ("" if legacy else "problem_format_version: 2025-09\n")
+    files = DATA | TIMED | {"problem.yaml": yaml} | ({"submissions/submissions.yaml": text} if text else {})
+    with read_package(packages.write(work / "package", files)) as package:
+        found = candidates(package, load_table())
+        return {one.path: one.bound for one in found if one.bound}
+
+
+PLAIN = {"accepted/quick.py": "lower", "accepted/slow.py": "lower", "time_limit_exceeded/naive.py": "upper"}
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("", {}),
+        ("accepted/slow.py: {use_for_time_limit: false}", {"accepted/slow.py": ""}),
+        ("submissions/accepted/slow.py: {use_for_time_limit: false}", {"accepted/slow.py": ""}),
+        ("accepted: {use_for_time_limit: false}", {"accepted/slow.py": "", "accepted/quick.py": ""}),
+        ("wrong_answer/w.py: {use_for_time_limit: lower}", {"wrong_answer/w.py": "lower"}),
+        ("brute_force: {use_for_time_limit: upper}", {"brute_force/b.py": "upper"}),
+        ("mixed/*.py: {required: [TLE]}", {"mixed/m.py": "upper"}),
+        ("mixed/*.py: {required: [TLE, RTE]}", {}),
+        ("mixed/*.py: {permitted: [AC, RTE]}", {"mixed/m.py": "lower"}),
+        ("mixed/*.py: {permitted: [AC, TLE]}", {}),
+        ("mixed/*.py: {permitted: [AC, WA], use_for_time_limit: false}", {}),
+        ("mixed/m.py: {'secret/1': {permitted: [AC]}}", {"mixed/m.py": "lower"}),
+        ("time_limit_exceeded: {permitted: [AC, WA, TLE], required: [TLE]}", {}),
+        ("time_limit_exceeded: {required: [TLE, RTE]}", {"time_limit_exceeded/naive.py": ""}),
+    ],
+)
+def test_what_bounds_the_time_limit(work, text, changed):
+    wanted = {path: bound for path, bound in {**PLAIN, **changed}.items() if bound}
+    assert bounds(work, text) == wanted
+
+
+def test_a_bound_is_not_both(work):
+    with pytest.raises(PackageError, match=r"submissions/accepted/slow.py: is to stay within the time limit and to"):
+        bounds(work, "accepted/slow.py: {use_for_time_limit: upper}")
+
+
+def test_an_unknown_bound(work):
+    with pytest.raises(PackageError, match=r"'never' is no use for the time limit; expected false, lower or upper"):
+        bounds(work, "accepted/slow.py: {use_for_time_limit: never}")
+
+
+def test_the_slowest_test_of_those_that_a_rule_is_about(work):
+    files = DATA | TIMED | {"submissions/submissions.yaml": "mixed/m.py: {'secret/1*': {permitted: [AC]}}"}
+    with read_package(packages.write(work / "package", files)) as package:
+        found = {one.path: one for one in candidates(package, load_table())}
+    result = Result(
+        tests=[TestResult(name=name, verdict=Verdict.AC, cpu=cpu) for name, cpu in (("secret/12", 1), ("x", 9))]
+    )
+    assert found["mixed/m.py"].slowest(result) == 1
+    assert found["accepted/slow.py"].slowest(result) == 9
+    assert found["accepted/slow.py"].slowest(Result()) == 0
+
+
+def test_files_of_several_languages(work):
+    files = DATA | {"submissions/accepted/x/a.py": "x", "submissions/accepted/x/b.c": "x"}
+    files |= {
+        "submissions/accepted/y/a.c": "x",
+        "submissions/accepted/y/b.cpp": "x",
+        "submissions/accepted/z/n.txt": "",
+    }
+    files |= {"submissions/submissions.yaml": "accepted/z: {language: python3, entrypoint: n.txt}"}
+    with read_package(packages.write(work / "package", files)) as package:
+        found = {one.path: one for one in candidates(package, load_table())}
+    assert found["accepted/x"].skipped == "its files are in several languages: c, python3"
+    assert (found["accepted/y"].language, found["accepted/y"].skipped) == ("cpp", "")
+    assert (found["accepted/z"].language, found["accepted/z"].entry) == ("python3", "n.txt")

@@ -140,10 +140,22 @@ def test_a_submission_in_no_known_language(copy: Path):
         load_examples(copy)
 
 
-def test_a_submission_that_is_not_text(copy: Path):
-    (copy / "problems/hello/submissions/accepted/hello.c").write_bytes(b"\xff")
-    with pytest.raises(PackageError, match=r"hello\.c: is not UTF-8 text"):
-        load_examples(copy)
+def test_a_submission_in_an_older_encoding_goes_byte_by_byte(copy: Path):
+    (copy / "problems/hello/submissions/accepted/hello.c").write_bytes(b"/* \xe9 */")
+    one = next(one for one in load_examples(copy).examples if one.file.endswith("accepted/hello.c"))
+    assert one.submission.source is None
+    assert [(file.name, file.data) for file in one.submission.files] == [("hello.c", b"/* \xe9 */")]
+
+
+def test_a_folder_is_one_submission(copy: Path):
+    folder = copy / "problems/hello/submissions/accepted/parts"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "main.c").write_text('#include "sub/a.h"\nint main(){}')
+    (folder / "sub/a.h").write_text("// a")
+    (copy / "problems/hello/submissions/submissions.yaml").write_text("accepted/parts: {entrypoint: main.c}\n")
+    one = next(one for one in load_examples(copy).examples if one.file.endswith("accepted/parts"))
+    assert {file.name for file in one.submission.files} == {"main.c", "sub/a.h"}
+    assert (one.submission.language, one.submission.entry, one.submission.filename) == ("c", "main.c", "parts")
 
 
 @pytest.mark.parametrize(
