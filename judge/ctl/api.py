@@ -7,7 +7,7 @@ import hashlib
 import io
 import os
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, TypeVar
 
 import httpx
@@ -18,6 +18,7 @@ from judge.ctl import context as contexts
 from judge.ctl.context import Context
 from judge.errors import ConfigError, JudgeError, NotFoundError, UnavailableError, all_errors
 from judge.model import messages as m
+from judge.model.blobs import BLOBS, BlobsMissing, BlobsWanted
 
 M = TypeVar("M", bound=m.Message)
 _PAUSE = 0.3
@@ -62,11 +63,13 @@ class Api:
         content: IO[bytes] | None = None,
         headers: dict[str, str] | None = None,
         into: IO[bytes] | None = None,
+        sent: Callable[[int], None] | None = None,
     ) -> httpx.Response:
         """One call under /api/v1, repeated while the gateway or its judicators do not answer (all calls may be).
 
         Of several gateways the first that answers is asked from then on. `content` is sent and a good answer is written
-        `into` a file from its beginning, piece by piece: neither is ever in memory as a whole.
+        `into` a file from its beginning, piece by piece: neither is ever in memory as a whole. `sent` is told of bytes
+        as they go out.
         """
         deadline = clock.Deadline(self.timeout)
         silent: set[str] = set()
@@ -74,7 +77,7 @@ class Api:
             server = self._servers[0]
             url = f"{server}/api/v1{path}"
             try:
-                response = self._once(method, url, into, json=json, params=params, **_sent(content, headers))
+                response = self._once(method, url, into, json=json, params=params, **_sent(content, headers, sent))
             except httpx.TransportError as exc:
                 silent.add(server)
                 error: JudgeError = UnavailableError(
@@ -131,6 +134,10 @@ class Api:
             clock.sleep(float(pause))
         return answer
 
+    def cancel(self, task: str) -> m.Task:
+        """End a task that is not done; ConflictError when it is."""
+        return self.call(m.Task, "POST", f"/submissions/{task}/cancel")
+
     def search(self, **conditions: Any) -> m.SearchReply:
         """Find tasks, newest first; conditions as in SearchRequest."""
         params = {key: value for key, value in conditions.items() if value is not None}
@@ -143,6 +150,14 @@ class Api:
         except NotFoundError:
             with read() as file:
                 self.request("PUT", f"/blobs/{sha}", content=file)
+
+    def missing(self, shas: Sequence[str]) -> list[str]:
+        """Those of the blobs that are to be uploaded; the others stay in the cluster for a while."""
+        found: list[str] = []
+        for start in range(0, len(shas), BLOBS):
+            body = BlobsWanted(blobs=list(shas[start : start + BLOBS]))
+            found += self.call(BlobsMissing, "POST", "/blobs/missing", body=body).missing
+        return found
 
     def get_blob(self, sha: str, into: IO[bytes]) -> None:
         """Write a blob into a file, from its beginning; UnavailableError when it arrives damaged."""
@@ -174,14 +189,24 @@ def connect() -> Api:
     return Api(contexts.current())
 
 
-def _sent(content: IO[bytes] | None, headers: dict[str, str] | None) -> dict[str, Any]:
+def _sent(
+    content: IO[bytes] | None, headers: dict[str, str] | None, told: Callable[[int], None] | None
+) -> dict[str, Any]:
     """A body as httpx is told: its pieces from the beginning, and how long it is."""
     if content is None:
         return {"headers": headers}
     length = content.seek(0, os.SEEK_END)
     content.seek(0)
     pieces = iter(functools.partial(content.read, _PIECE), b"")
+    if told is not None:
+        pieces = _told(pieces, told)
     return {"content": pieces, "headers": {**(headers or {}), "Content-Length": str(length)}}
+
+
+def _told(pieces: Iterator[bytes], told: Callable[[int], None]) -> Iterator[bytes]:
+    for piece in pieces:
+        told(len(piece))
+        yield piece
 
 
 def _listed(servers: Sequence[str], silent: set[str]) -> str:

@@ -2,60 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rich.table import Table
 from rich.text import Text
 
 from judge.ctl import show, submit
 from judge.ctl.api import Api
-from judge.errors import PackageError
+from judge.ctl.problem.importing import import_package
+from judge.ctl.problem.rows import ExampleRow
 from judge.model import messages as m
-from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.model.problem import ProblemsReply
 from judge.problems.examples import Example, load_examples
-from judge.problems.package import Package, manifest_bytes, read_package
-
-
-@dataclass
-class ExampleRow:
-    """One example and its task."""
-
-    example: Example
-    task: m.Task
-
-    @property
-    def wrong(self) -> str:
-        """Why its outcome is not what its folder stands for; empty when it is, or not known yet."""
-        if not self.task.done:
-            return ""
-        return self.example.wrong(self.task.verdict, self.task.result or m.Result())
-
-    @property
-    def right(self) -> bool:
-        """Whether its outcome is what its folder stands for."""
-        return not self.wrong
-
-    def as_json(self) -> dict[str, Any]:
-        """The row for programs."""
-        result = self.task.result or m.Result()
-        return {
-            "id": self.task.id,
-            "submission": self.example.file,
-            "language": self.example.candidate.language,
-            "verdict": self.task.verdict,
-            "expected": self.example.candidate.says,
-            "right": self.right,
-            "wrong": self.wrong,
-            "cpu": result.cpu,
-            "memory": result.memory,
-            "executor": self.task.judged_by,
-            "latency": self.task.latency,
-        }
-
+from judge.problems.package import read_package
 
 R = TypeVar("R", bound=ExampleRow)
 
@@ -97,17 +59,6 @@ def split(examples: Sequence[Example], offered: set[str]) -> tuple[list[Example]
     """(those that can be judged, those in a language that nobody offers); commands need no language."""
     able = [one for one in examples if not one.submission.language or one.submission.language in offered]
     return able, [one for one in examples if one not in able]
-
-
-def import_package(api: Api, package: Package) -> ProblemInfo:
-    """Upload what the cluster does not have yet, then register the problem; nothing is registered on a failure."""
-    if package.infer:
-        raise PackageError(f"{package.manifest.name}: has no time limit; give it one with --time-limit")
-    for sha in package.blobs:
-        api.put_blob(sha, functools.partial(package.open, sha))
-    manifest = manifest_bytes(package.manifest)
-    body = ProblemImport(manifest=api.put_content(manifest))
-    return api.call(ProblemInfo, "POST", "/problems", body=body)
 
 
 def with_problems(api: Api, handed: Sequence[m.Submission], files: Sequence[Path]) -> list[m.Submission]:

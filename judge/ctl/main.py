@@ -15,11 +15,12 @@ import typer
 from judge import __version__
 from judge.boot import holds
 from judge.ctl import context as contexts
-from judge.ctl import deleting, problem_commands, rejudge, show, sources, submit, text, trail
+from judge.ctl import deleting, rejudge, show, sources, submit, text, trail
 from judge.ctl import examples as example_set
 from judge.ctl.api import Api, connect
 from judge.ctl.fleet import commands as fleet_commands
 from judge.ctl.options import GlobalOptions, Output, VaultFiles
+from judge.ctl.problem import commands as problem_commands
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami

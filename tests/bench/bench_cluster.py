@@ -15,8 +15,7 @@ from bson import ObjectId
 
 from judge.config import MongodbClient
 from judge.ctl.api import Api
-from judge.ctl.examples import import_package
-from judge.ctl.problems import read_checked
+from judge.ctl.problem.importing import import_package, read_checked
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply
 from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging

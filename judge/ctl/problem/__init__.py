@@ -1,0 +1,1 @@
+"""`judgectl problem`: packages imported, checked, verified and exported."""

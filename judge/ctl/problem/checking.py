@@ -1,0 +1,137 @@
+"""A package's tests, looked at on an executor by its own programs: inputs by theirs, answers by the validator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from judge.ctl import show
+from judge.ctl.api import Api
+from judge.ctl.problem.rows import ExampleRow
+from judge.ctl.problem.trial import Present, Trial
+from judge.errors import UsageError
+from judge.model import messages as m
+from judge.model.problem import ProblemManifest, ProblemProgram, ProblemType
+from judge.problems.examples import Example
+from judge.problems.expectations import Candidate
+
+Kind = Literal["inputs", "answers"]
+# A validator that a problem like this has talks to the submission, or looks at none: an answer file is no such output.
+_NO_OUTPUT = {ProblemType.INTERACTIVE, ProblemType.MULTI_PASS, ProblemType.SUBMIT_ANSWER}
+_SHOWN = 200
+
+
+@dataclass
+class Checked:
+    """What came of it: how many tests each check has passed, the sentences about tests that were refused.
+
+    `refused` are faults, `warnings` are not: an answer file of a secret test need not be an output that is accepted.
+    """
+
+    passed: dict[Kind, int] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """One line for people; empty when there was nothing to check."""
+        return ", ".join(f"{count} {kind} checked" for kind, count in self.passed.items())
+
+
+@dataclass
+class CheckRow(ExampleRow):
+    """One check and its task."""
+
+    kind: Kind = "inputs"
+
+    @property
+    def wrong(self) -> str:
+        """Nothing is expected of it."""
+        return ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The row for programs."""
+        return {"check": self.kind, "id": self.task.id, "verdict": self.task.verdict}
+
+
+def programs(manifest: ProblemManifest) -> dict[Kind, list[ProblemProgram]]:
+    """The programs that look at a problem's inputs, and at its answers; none: there is nothing to check."""
+    found: dict[Kind, list[ProblemProgram]] = {}
+    if manifest.input_validators:
+        found["inputs"] = manifest.input_validators
+    if manifest.validators and not _NO_OUTPUT & set(manifest.type):
+        found["answers"] = manifest.validators
+    return found
+
+
+def check(api: Api, manifest: ProblemManifest, there: Present, *, quiet: bool) -> Checked:
+    """Run a problem's checks on the cluster; its blobs are uploaded, and nothing is registered."""
+    done = Checked()
+    with Trial.of(api, manifest) as trial:
+        rows = []
+        for kind, wanted in programs(manifest).items():
+            languages = [one.language for one in wanted if one.language]
+            missing = next((one for one in languages if not there.takes(one)), None)
+            if missing is not None or not there.any:
+                done.left_out[f"check of {kind}"] = there.why(missing)
+                continue
+            label = f"check of {kind}"
+            language = next(iter(languages), None)
+            submission = m.Submission(language=language, check=kind, mode="full")
+            example = Example("", Candidate(label, b"", language or "", []), submission)
+            rows.append(CheckRow(example, trial.hand_in(submission), kind))
+        for row in trial.follow(rows, table_of, quiet=quiet):
+            _judge(row, manifest, done)
+        done.left_out |= trial.left_out
+    return done
+
+
+def _judge(row: CheckRow, manifest: ProblemManifest, done: Checked) -> None:
+    """Turn the results of one check into sentences."""
+    result = row.task.result or m.Result()
+    samples = {test.name for test in manifest.tests if test.sample}
+    done.passed[row.kind] = sum(test.verdict is m.Verdict.AC for test in result.tests)
+    bad = [test for test in result.tests if test.verdict is not m.Verdict.AC]
+    if not bad and row.task.verdict is not m.Verdict.AC:
+        why = result.reason or (row.task.verdict or row.task.status)
+        done.warnings.append(f"the {row.kind} could not be checked: {show_line(str(why))}")
+    for test in bad:
+        what = "input" if row.kind == "inputs" else "answer"
+        said = show_line(test.message or test.reason or test.error or test.output)
+        sentence = f"test {test.name}: its {what} is refused by the package's own validator" + (
+            f": {said}" if said else ""
+        )
+        sure = row.kind == "inputs" or test.name in samples
+        (done.refused if sure else done.warnings).append(sentence)
+
+
+def show_line(text: str) -> str:
+    """The first words of what a program said, on one line."""
+    words = " ".join(text.split())
+    return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
+
+
+def table_of(rows: Sequence[CheckRow]) -> Table:
+    """Check, verdict, tests."""
+    grid = show.grid("check", "verdict", "tests>")
+    for row in rows:
+        grid.add_row(
+            row.kind, show.verdict_text(row.task), Text(str(len(row.task.result.tests)) if row.task.result else "")
+        )
+    return grid
+
+
+def refuse(name: str, checked: Checked) -> None:
+    """UsageError with one sentence for each test that was refused, the first of them."""
+    if checked.refused:
+        most = 50
+        rest = [f"… and {len(checked.refused) - most} more tests"] if len(checked.refused) > most else []
+        lines = [*checked.refused[:most], *rest]
+        count = len(checked.refused)
+        head = f"{name}: is not imported: its own validators refuse {count} of its tests; --no-check does not ask them"
+        raise UsageError("\n".join([head, *lines]))

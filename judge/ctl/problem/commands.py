@@ -1,0 +1,141 @@
+"""`judgectl problem`: the command line of problem packages; the modules beside this one do what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from judge.ctl import checkup, show
+from judge.ctl.api import connect
+from judge.ctl.options import Output
+from judge.ctl.problem import exporting, importing, showing, verifying
+from judge.errors import UsageError
+from judge.model.problem import ProblemsReply
+from judge.problems.timing import MOST
+
+app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help=True)
+TABLE = show.Output.TABLE
+app.command("check")(checkup.problem_check)
+
+TimeLimit = Annotated[
+    float | None,
+    typer.Option("--time-limit", metavar="SECONDS", help="The CPU limit of a test, instead of the package's own."),
+]
+Check = Annotated[bool, typer.Option("--check/--no-check", help="Run the package's validators on its own tests first.")]
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """A kind end on SIGTERM as on Ctrl-C: what was handed in is cancelled."""
+
+    def end(_: int, __: FrameType | None) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _checked_limit(seconds: float | None) -> float | None:
+    if seconds is not None and not 0 < seconds <= MOST:
+        raise UsageError(f"--time-limit: {seconds:g} is no time limit; give seconds above 0, {MOST:g} at most")
+    return seconds
+
+
+@app.command("import")
+def problem_import(
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")],
+    time_limit: TimeLimit = None,
+    check: Check = True,
+    output: Output = TABLE,
+) -> None:
+    """Check problem packages and give them to the cluster.
+
+    A package without a time limit gets one by its accepted submissions, which are judged first.
+    """
+    limit, quiet = _checked_limit(time_limit), output == show.Output.JSON
+    packages = [importing.read_checked(path, time_limit=limit) for path in paths]
+    done = []
+    with _interruptible(), connect() as api:
+        for package in packages:
+            tried = importing.try_out(api, package, check=check, quiet=quiet)
+            done.append((importing.register(api, tried.manifest), tried))
+            showing.print_tried(tried)
+    infos = [info for info, _ in done]
+    answer = [tried.as_json(info) for info, tried in done]
+    show.tell(output, answer, lambda: show.out.print(showing.problems_table(infos)))
+
+
+@app.command("list")
+def problem_list(output: Output = TABLE) -> None:
+    """List the cluster's problems."""
+    with connect() as api:
+        reply = api.call(ProblemsReply, "GET", "/problems")
+    show.tell(output, reply, lambda: show.out.print(showing.problems_table(reply.problems)))
+
+
+@app.command("show")
+def problem_show(name: str, output: Output = TABLE) -> None:
+    """Show one problem: its kind, limits and where they come from, validator and groups."""
+    with connect() as api:
+        found = exporting.find(api, name)
+        manifest = exporting.manifest_of(api, found)
+    show.tell(output, showing.as_json(found, manifest), lambda: showing.print_problem(found, manifest))
+
+
+@app.command("export")
+def problem_export(
+    name: str,
+    target: Annotated[
+        Path | None, typer.Argument(metavar="[DIR|ZIP]", help="Where to; default: a directory of its name.")
+    ] = None,
+    output: Output = TABLE,
+) -> None:
+    """Write a problem's package as it was imported."""
+    place = target or Path(name)
+    with connect() as api:
+        count = exporting.export(api, name, place)
+    written = {"problem": name, "target": str(place), "files": count}
+    show.tell(output, written, lambda: show.out.say(f"{name}: {count} files written to {place}"))
+
+
+@app.command("verify")
+def problem_verify(
+    target: Annotated[str, typer.Argument(metavar="DIR|ZIP|NAME", help="A package, or a problem of the cluster.")],
+    name: Annotated[str | None, typer.Option("--as", help="Import the package under this name as well.")] = None,
+    priority: Annotated[str, typer.Option(help="high, normal or low.")] = "low",
+    infer: Annotated[bool, typer.Option("--infer", help="Infer the time limit, even if there is one.")] = False,
+    time_limit: TimeLimit = None,
+    check: Check = True,
+    output: Output = TABLE,
+) -> None:
+    """Judge a package's own submissions, all tests of them, and compare with what the package says of them.
+
+    A package is judged without being imported, unless --as says under which name. Exit code 1 when any differs, 4 when
+    none does and some could not be judged for want of an executor.
+    """
+    choices: dict[str, verifying.Priority] = {"high": "high", "normal": "normal", "low": "low"}
+    if priority not in choices:
+        raise UsageError(f"--priority: '{priority}' is not known; choose high, normal or low")
+    if infer and time_limit is not None:
+        raise UsageError("--infer: is given together with --time-limit; give one of the two")
+    options = verifying.Options(
+        name=name,
+        priority=choices[priority],
+        infer=infer,
+        check=check,
+        time_limit=_checked_limit(time_limit),
+        quiet=output == show.Output.JSON,
+    )
+    with _interruptible(), connect() as api:
+        verified = verifying.verify(api, target, options)
+    show.tell(output, verified.as_json(), lambda: verifying.print_verified(verified))
+    raise typer.Exit(verified.exit_code)

@@ -1,0 +1,86 @@
+"""A package brought into the cluster: uploaded, checked, given a time limit, and only then put in its name's place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from judge.ctl.api import Api
+from judge.ctl.problem import checking, inferring, uploading
+from judge.ctl.problem.trial import Present, present
+from judge.ctl.problem.uploading import Uploaded
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest
+from judge.problems import expectations
+from judge.problems.package import Package, manifest_bytes, read_package
+
+
+@dataclass
+class Tried:
+    """A package that is uploaded and ready to be registered: its manifest, and what is to be said of it.
+
+    `left_out`: submissions and checks that no executor could take, with the reason.
+    """
+
+    manifest: ProblemManifest
+    uploaded: Uploaded
+    there: Present
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def as_json(self, info: ProblemInfo) -> dict[str, Any]:
+        """What an import has come to, for programs."""
+        origin = self.manifest.limit_origin
+        return {
+            **info.model_dump(mode="json"),
+            "limit_origin": origin.model_dump(mode="json") if origin else None,
+            "notes": self.notes,
+            "warnings": self.warnings,
+            "left_out": self.left_out,
+            "uploaded": uploading.told(self.uploaded),
+        }
+
+
+def read_checked(path: Path, name: str | None = None, time_limit: float | None = None) -> Package:
+    """A package with its submissions.yaml checked as well; PackageError."""
+    package = read_package(path, name=name, time_limit=time_limit)
+    expectations.read_rules(package)
+    if time_limit is not None:
+        package.manifest = inferring.by_hand(package.manifest, time_limit)
+    return package
+
+
+def try_out(api: Api, package: Package, *, check: bool = True, infer: bool = False, quiet: bool = True) -> Tried:
+    """Upload a package, check its tests, and infer its limit when it has none (or `infer` says so); register nothing.
+
+    UsageError when its own validators refuse a test, PackageError when no limit can be inferred.
+    """
+    uploaded = uploading.upload(api, package, [manifest_bytes(package.manifest)], quiet=quiet)
+    inferring_too = infer or package.infer
+    there = present(api) if inferring_too or (check and checking.programs(package.manifest)) else Present()
+    tried = Tried(package.manifest, uploaded, there, list(package.notes))
+    if check and checking.programs(package.manifest):
+        checked = checking.check(api, package.manifest, there, quiet=quiet)
+        checking.refuse(package.manifest.name, checked)
+        tried.warnings += checked.warnings
+        tried.left_out |= checked.left_out
+        tried.notes += [checked.words] if checked.words else []
+    if inferring_too:
+        inferred = inferring.infer(api, package, there, quiet=quiet)
+        package.manifest, package.infer = inferred.manifest, False
+        tried.manifest = inferred.manifest
+        tried.warnings += inferred.warnings
+        tried.left_out |= inferred.left_out
+    return tried
+
+
+def register(api: Api, manifest: ProblemManifest) -> ProblemInfo:
+    """Make a manifest whose blobs are uploaded what its name stands for, at once or not at all."""
+    body = ProblemImport(manifest=api.put_content(manifest_bytes(manifest)))
+    return api.call(ProblemInfo, "POST", "/problems", body=body)
+
+
+def import_package(api: Api, package: Package, *, check: bool = False, quiet: bool = True) -> ProblemInfo:
+    """Bring a package into the cluster; errors as `try_out`. Nothing is registered on a failure."""
+    return register(api, try_out(api, package, check=check, quiet=quiet).manifest)

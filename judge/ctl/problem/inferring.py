@@ -1,0 +1,188 @@
+"""A time limit inferred on the cluster: the package's submissions are judged, `judge.problems.timing` does the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from judge.ctl.api import Api
+from judge.ctl.problem.rows import Row, table_of
+from judge.ctl.problem.trial import Present, Trial
+from judge.errors import PackageError, UsageError
+from judge.languages.table import load_table
+from judge.model import messages as m
+from judge.model.problem import LimitOrigin, ProblemManifest, ProblemType
+from judge.problems import timing
+from judge.problems.examples import example_of
+from judge.problems.expectations import LOWER, UPPER, Candidate, candidates
+from judge.problems.package import Package
+
+
+@dataclass
+class Inferred:
+    """The manifest with its limit and where that comes from, the rows that were judged, and what is to be said."""
+
+    manifest: ProblemManifest
+    rows: list[Row] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def origin_words(manifest: ProblemManifest) -> str:
+    """Where a problem's time limit comes from, in one line; empty when nobody said."""
+    origin = manifest.limit_origin
+    if origin is None:
+        return ""
+    if origin.how != "inferred":
+        return {"package": "the package says so", "hand": "set by hand"}[origin.how]
+    return (
+        f"inferred: {origin.multiplier:g} times the {origin.slowest_cpu:.3f} s of {origin.slowest}, "
+        f"rounded up to a multiple of {origin.resolution:g} s"
+    )
+
+
+def with_limit(manifest: ProblemManifest, cpu: float, origin: LimitOrigin | None = None) -> ProblemManifest:
+    """The manifest with another CPU limit (seconds), the highest there is at most."""
+    limits = manifest.limits.model_copy(update={"cpu": min(cpu, timing.MOST)})
+    return manifest.model_copy(update={"limits": limits, "limit_origin": origin or manifest.limit_origin})
+
+
+def by_hand(manifest: ProblemManifest, seconds: float) -> ProblemManifest:
+    """The manifest with a limit that somebody gave."""
+    return with_limit(manifest, seconds, LimitOrigin(how="hand"))
+
+
+def infer(api: Api, package: Package, there: Present, *, quiet: bool) -> Inferred:
+    """Judge the submissions that bound the limit from below, set it, and check those that must be too slow.
+
+    The package's blobs are uploaded. PackageError when there is nothing to infer from, or no limit fits; nothing is
+    registered. What is under way is cancelled when it ends early.
+    """
+    if ProblemType.SUBMIT_ANSWER in package.manifest.type:  # nothing of what is handed in runs
+        return Inferred(with_limit(package.manifest, 1.0))
+    found = [one for one in candidates(package, load_table()) if not one.skipped]
+    name, margins = package.manifest.name, timing.margins(package.yaml)
+    lower = [one for one in found if one.bound == LOWER]
+    if not lower:
+        msg = f"{name}: has no time limit, and no accepted submission to infer one from; give it with --time-limit"
+        raise PackageError(msg)
+    done = Inferred(package.manifest)
+    with Trial.of(api, with_limit(package.manifest, timing.PROVISIONAL)) as trial:
+        rows = hand_in(package, trial, lower, there)
+        done.rows = trial.follow(rows, table_of, quiet=quiet)
+        done.left_out |= trial.left_out
+    times = _times(done)
+    if not times:
+        reasons = [*done.left_out.items()] + [(row.example.candidate.path, row.wrong) for row in done.rows]
+        why = "; ".join(f"{path}: {reason}" for path, reason in reasons[:3])
+        raise PackageError(f"{name}: has no time limit, and none can be inferred ({why}); give it with --time-limit")
+    slowest, cpu = timing.slowest(times)
+    limit = margins.limit(cpu)
+    if limit > timing.MOST:
+        raise PackageError(
+            f"{name}: {slowest} used {cpu:.1f} s, so the limit would be {limit:g} s; {timing.MOST:g} s is the most"
+        )
+    origin = LimitOrigin(
+        how="inferred",
+        slowest=slowest,
+        slowest_cpu=round(cpu, 6),
+        multiplier=margins.to_limit,
+        resolution=margins.resolution,
+    )
+    done.manifest = with_limit(package.manifest, limit, origin)
+    origin.too_slow = _check_slow(api, package, done, [one for one in found if one.bound == UPPER], there, quiet=quiet)
+    origin.left_out = sorted(done.left_out)
+    return done
+
+
+def hand_in(
+    package: Package, trial: Trial, wanted: Sequence[Candidate], there: Present, mode: str = "full"
+) -> list[Row]:
+    """Rows of the submissions that some executor takes; the others, and what is refused, are the trial's `left_out`."""
+    table, rows = load_table(), []
+    for one in wanted:
+        if not there.takes(one.language):
+            trial.left_out[one.path] = there.why(one.language)
+            continue
+        limit = table[one.language].limits(package.manifest.limits).cpu
+        try:
+            example = example_of(package, one)
+            rows.append(Row(example, trial.hand_in(example.submission, mode=mode), limit))
+        except UsageError as exc:
+            trial.left_out[one.path] = str(exc)
+    return rows
+
+
+def _times(done: Inferred) -> dict[str, float]:
+    """CPU seconds, as the problem's own limit counts them, of those that did what is expected; warns of others."""
+    table, times = load_table(), {}
+    for row in done.rows:
+        one, result = row.example.candidate, row.task.result or m.Result()
+        if any(test.verdict is m.Verdict.TLE for test in result.tests):
+            msg = f"{one.path}: needs more than {timing.PROVISIONAL:g} s on a test; give the limit with --time-limit"
+            raise PackageError(f"{done.manifest.name}: {msg}")
+        if row.wrong:
+            done.warnings.append(f"{one.path}: does not count for the time limit: {row.wrong}")
+            done.left_out[one.path] = row.wrong
+            continue
+        times[one.path] = one.slowest(result) / table[one.language].cpu_multiplier
+    return times
+
+
+def _check_slow(
+    api: Api, package: Package, done: Inferred, wanted: Sequence[Candidate], there: Present, *, quiet: bool
+) -> dict[str, float]:
+    """Judge those that must be too slow under the raised limit; their CPU seconds by path."""
+    if not wanted:
+        return {}
+    margins = timing.margins(package.yaml)
+    rows, missing = beyond(api, package, done.manifest, wanted, there, margins=margins, quiet=quiet)
+    done.left_out |= missing
+    found = {}
+    for row in rows:
+        result = row.task.result or m.Result()
+        found[row.example.candidate.path] = round(result.cpu, 6)
+        warning = slow_warning(row, margins)
+        if warning:
+            done.warnings.append(warning)
+    return found
+
+
+def beyond(
+    api: Api,
+    package: Package,
+    manifest: ProblemManifest,
+    wanted: Sequence[Candidate],
+    there: Present,
+    *,
+    margins: timing.Margins,
+    quiet: bool,
+) -> tuple[list[Row], dict[str, str]]:
+    """Judge submissions under the limit times `to_slow`, each up to the test that decides; rows, and what was left out.
+
+    A row's task is its `beyond`, too.
+    """
+    raised = margins.slow(manifest.limits.cpu)
+    table = load_table()
+    with Trial.of(api, with_limit(manifest, raised)) as trial:
+        rows = hand_in(package, trial, wanted, there, mode="lazy")
+        for row in rows:
+            language = table[row.example.candidate.language]
+            row.limit = language.limits(manifest.limits).cpu
+            row.raised = language.limits(with_limit(manifest, raised).limits).cpu
+        rows = trial.follow(rows, table_of, quiet=quiet)
+        for row in rows:
+            row.beyond = row.task
+        return rows, trial.left_out
+
+
+def slow_warning(row: Row, margins: timing.Margins) -> str:
+    """Why a submission that must be too slow is not slow enough; empty when it is, or another verdict ended it."""
+    if row.beyond is None or row.excess is None or row.beyond.verdict is m.Verdict.TLE:
+        return ""
+    used = row.excess * row.limit
+    what = "within the time limit" if used <= row.limit else f"only {row.excess:.2f} times the time limit"
+    return (
+        f"{row.example.candidate.path}: takes {used:.2f} s at most, {what}; the package wants more than "
+        f"{margins.to_slow:g} times it (time_limit_to_tle)"
+    )

@@ -1,0 +1,137 @@
+"""The rows of a package's submissions as they are judged, for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from judge.ctl import show
+from judge.model import messages as m
+from judge.problems.examples import Example
+
+
+@dataclass
+class ExampleRow:
+    """One example and its task."""
+
+    example: Example
+    task: m.Task
+
+    @property
+    def wrong(self) -> str:
+        """Why its outcome is not what its folder stands for; empty when it is, or not known yet."""
+        if not self.task.done:
+            return ""
+        return self.example.wrong(self.task.verdict, self.task.result or m.Result())
+
+    @property
+    def right(self) -> bool:
+        """Whether its outcome is what its folder stands for."""
+        return not self.wrong
+
+    def as_json(self) -> dict[str, Any]:
+        """The row for programs."""
+        result = self.task.result or m.Result()
+        return {
+            "id": self.task.id,
+            "submission": self.example.file,
+            "language": self.example.candidate.language,
+            "verdict": self.task.verdict,
+            "expected": self.example.candidate.says,
+            "right": self.right,
+            "wrong": self.wrong,
+            "cpu": result.cpu,
+            "memory": result.memory,
+            "executor": self.task.judged_by,
+            "latency": self.task.latency,
+        }
+
+
+@dataclass
+class Row(ExampleRow):
+    """One submission of a package and its task; `limit` is the CPU limit in its language, in seconds.
+
+    `beyond`: its task under a limit of `raised` seconds, for one that must be too slow; ended at the deciding test.
+    """
+
+    limit: float
+    beyond: m.Task | None = None
+    raised: float = 0.0
+
+    @property
+    def margin(self) -> float | None:
+        """How many times its CPU time the limit is; None when it did not run or ran into the limit."""
+        result = self.task.result
+        if result is None or not result.cpu or any(test.verdict is m.Verdict.TLE for test in result.tests):
+            return None
+        return self.limit / result.cpu
+
+    @property
+    def excess(self) -> float | None:
+        """How many times the limit it took at least; None when that was not measured, or another verdict ended it."""
+        if self.beyond is None or self.beyond.result is None:
+            return None
+        if self.beyond.verdict is m.Verdict.TLE:  # which may be for its wall time
+            return max(self.beyond.result.cpu, self.raised) / self.limit
+        return self.beyond.result.cpu / self.limit if self.beyond.verdict is m.Verdict.AC else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The row for programs."""
+        result = self.task.result or m.Result()
+        return {
+            "id": self.task.id,
+            "submission": self.example.candidate.path,
+            "language": self.example.candidate.language,
+            "verdict": self.task.verdict,
+            "score": result.score,
+            "expected": self.example.candidate.says,
+            "right": self.right,
+            "wrong": self.wrong,
+            "cpu": result.cpu,
+            "limit": self.limit,
+            "margin": self.margin,
+            "excess": self.excess,
+        }
+
+
+def left_out(path: str, language: str, why: str) -> dict[str, Any]:
+    """The row for programs of a submission that was not judged."""
+    return {"submission": path, "language": language, "verdict": None, "right": None, "wrong": "", "left_out": why}
+
+
+def table_of(rows: Sequence[Row]) -> Table:
+    """Submission, language, verdict, score, expected, CPU, margin, and what is wrong."""
+    scored = any(row.task.result is not None and row.task.result.score is not None for row in rows)
+    score = ["score>"] if scored else []
+    grid = show.grid(
+        "submission", "language", "verdict", *score, "expected", "", "max cpu>", "limit>", "margin>", "wrong…"
+    )
+    for row in rows:
+        result = row.task.result
+        mark = Text("")
+        if row.task.done:
+            mark = Text("✗", style="bold red") if row.wrong else Text("✓", style="green")
+        points = [show.points(result.score) if result else ""] if scored else []
+        grid.add_row(
+            row.example.candidate.path,
+            row.example.candidate.language,
+            show.verdict_text(row.task),
+            *points,
+            row.example.candidate.says,
+            mark,
+            show.seconds(result.cpu) if result else "",
+            f"{row.limit:g} s",
+            _margin(row),
+            Text(row.wrong, style="red"),
+        )
+    return grid
+
+
+def _margin(row: Row) -> str:
+    if row.margin is not None:
+        return f"{row.margin:.1f}x"
+    return f"{row.excess:.1f}x over" if row.excess is not None else ""

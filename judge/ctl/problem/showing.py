@@ -1,0 +1,103 @@
+"""Problems for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from judge.ctl import show
+from judge.ctl.problem import inferring
+from judge.ctl.problem.importing import Tried
+from judge.model.problem import ProblemInfo, ProblemManifest
+
+
+def problems_table(infos: list[ProblemInfo]) -> Table:
+    """A list of problems."""
+    table = show.grid("problem", "title…", "kind", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
+    for one in infos:
+        table.add_row(
+            one.name,
+            one.title,
+            one.kind,
+            str(one.tests),
+            f"{one.limits.cpu:g} s",
+            show.size(one.limits.memory),
+            one.hash[:12],
+            one.imported[:19].replace("T", " "),
+        )
+    return table
+
+
+def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
+    """Everything that decides how a problem is judged."""
+    limits = manifest.limits
+    validator = "the default one"
+    if manifest.validators:
+        validator = "; ".join(
+            f"{program.name} ({program.language or 'its own build and run'}, {len(program.files)} files)"
+            for program in manifest.validators
+        )
+    samples = sum(test.sample for test in manifest.tests)
+    origin = manifest.limit_origin
+    slow = origin.too_slow if origin else {}
+    rows = [
+        ("problem", info.name),
+        ("title", info.title),
+        ("kind", info.kind),
+        ("content", info.hash),
+        ("imported (UTC)", info.imported[:19].replace("T", " ")),
+        ("tests", f"{len(manifest.tests)}, {samples} of them samples"),
+        ("limits", f"{limits.cpu:g} s CPU, {limits.wall_seconds:g} s wall, {show.size(limits.memory)} memory"),
+        ("time limit", inferring.origin_words(manifest)),
+        ("must be too slow", ", ".join(f"{path} ({cpu:.2f} s)" for path, cpu in slow.items())),
+        ("not judged for it", ", ".join(origin.left_out) if origin else ""),
+        ("", f"{show.size(limits.output)} output, {show.size(manifest.source_bytes)} source"),
+        ("validator", validator),
+        ("validator's flags", " ".join(manifest.validator_flags)),
+        ("passes", str(manifest.passes) if manifest.passes > 1 else ""),
+        ("languages", ", ".join(manifest.languages) or "all"),
+        ("included files", ", ".join(f"{name}: {len(files)}" for name, files in manifest.include.items())),
+    ]  # fmt: skip
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for key, value in rows:
+        if value:
+            table.add_row(Text(key, style="bold"), Text(value))
+    show.out.print(table)
+    if manifest.groups:
+        groups = show.grid("group", "aggregation", "max score>", "requires")
+        for group in manifest.groups:
+            most = "unbounded" if group.max_score is None else f"{group.max_score:g}"
+            groups.add_row(group.name, group.aggregation, most, ", ".join(group.require_pass))
+        show.out.print(groups)
+    if manifest.graders:
+        graders = show.grid("group", "on reject", "verdict", "score", "range")
+        for one in manifest.graders:
+            low, high = (
+                ("-inf" if one.low is None else f"{one.low:g}"),
+                ("inf" if one.high is None else f"{one.high:g}"),
+            )
+            graders.add_row(one.name or "data", one.on_reject, one.verdict, one.score, f"{low} to {high}")
+        show.out.print(graders)
+
+
+def as_json(info: ProblemInfo, manifest: ProblemManifest) -> dict[str, Any]:
+    """The same for programs."""
+    origin = manifest.limit_origin
+    return {**info.model_dump(mode="json"), "limit_origin": origin.model_dump(mode="json") if origin else None}
+
+
+def print_tried(tried: Tried) -> None:
+    """What is to be said of a package that was imported, on stderr."""
+    name = tried.manifest.name
+    show.err.say(f"{name}: {tried.uploaded.words}", "dim")
+    for note in tried.notes:
+        show.err.say(f"note: {note}", "dim")
+    words = inferring.origin_words(tried.manifest)
+    if words:
+        show.err.say(f"{name}: time limit {tried.manifest.limits.cpu:g} s, {words}")
+    for path, why in sorted(tried.left_out.items()):
+        show.err.say(f"left out {path}: {why}", "yellow")
+    for line in tried.warnings:
+        show.err.say(f"! {line}", "yellow")

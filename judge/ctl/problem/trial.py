@@ -1,0 +1,168 @@
+"""A package's submissions, judged at one uploaded content of the problem, whatever its name stands for meanwhile.
+
+Nothing here waits for what will not come: what no executor can take any more is cancelled and named. What is still open
+when this ends early (Ctrl-C, an error) is cancelled, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Self, TypeVar
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from judge import clock
+from judge.ctl import show, submit
+from judge.ctl.api import Api
+from judge.ctl.problem.rows import ExampleRow
+from judge.errors import JudgeError, UnavailableError
+from judge.model import messages as m
+from judge.model.overview import ExecutorsReply
+from judge.model.problem import ProblemManifest
+from judge.problems.package import manifest_bytes
+
+# Seconds between two looks at the executors, and for which one that has gone may come back.
+_LOOK, _PATIENCE = 2.0, 12.0
+# Seconds for which cancelling may keep somebody who wants to leave.
+_FAREWELL = 10.0
+R = TypeVar("R", bound=ExampleRow)
+
+
+@dataclass(frozen=True)
+class Present:
+    """What the executors that take work now can judge: their languages, and whether there is any of them."""
+
+    languages: frozenset[str] = frozenset()
+    any: bool = False
+
+    def takes(self, language: str | None) -> bool:
+        """Whether one of them takes a submission in this language; None needs none."""
+        return self.any and (not language or language in self.languages)
+
+    def why(self, language: str | None) -> str:
+        """Why none takes it, for people."""
+        return f"no executor has {language}" if self.any and language else "no executor takes work"
+
+
+def present(api: Api) -> Present:
+    """The executors that are alive and not drained."""
+    reply = api.call(ExecutorsReply, "GET", "/executors")
+    working = [one for one in reply.executors if one.alive and not one.drain]
+    return Present(frozenset(name for one in working if one.info for name in one.info.languages), bool(working))
+
+
+@dataclass
+class Trial:
+    """One content of a problem and the submissions handed in to it; a context manager, see the module.
+
+    `left_out`: submissions (by path) that no executor could take, with the reason.
+    """
+
+    api: Api
+    name: str
+    sha: str
+    priority: Literal["high", "normal", "low"] = "low"
+    left_out: dict[str, str] = field(default_factory=dict)
+    _open: dict[str, m.Task] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, api: Api, manifest: ProblemManifest, priority: Literal["high", "normal", "low"] = "low") -> Self:
+        """A trial of this manifest, whose blobs are uploaded."""
+        return cls(api, manifest.name, api.put_content(manifest_bytes(manifest)), priority)
+
+    def hand_in(self, submission: m.Submission, **changes: object) -> m.Task:
+        """Hand in at this content; `changes` are of the submission's fields."""
+        fields = {"problem": self.name, "problem_hash": self.sha, "priority": self.priority, **changes}
+        task = self.api.submit(submit.keyed(submission.model_copy(update=fields)))
+        self._open[task.id] = task
+        return task
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel what is open, as far as the cluster answers."""
+        deadline, before = clock.Deadline(_FAREWELL), self.api.timeout
+        self.api.timeout = 2.0
+        try:
+            for task in self._open:
+                with contextlib.suppress(JudgeError):  # it has ended meanwhile, or nobody answers
+                    if not deadline.over:
+                        self.api.cancel(task)
+        finally:
+            self.api.timeout = before
+            self._open.clear()
+
+    def follow(self, rows: Sequence[R], table: Callable[[Sequence[R]], Table], *, quiet: bool) -> list[R]:
+        """Follow rows to their ends, on a terminal in a live table; those that were judged, in their order."""
+        waiting = {row.task.id: row for row in rows if not row.task.done}
+        lost = _Lost(self.api)
+        live = Live(table(rows), console=show.out, auto_refresh=False, transient=True)
+        if show.out.is_terminal and not quiet:
+            live.start()
+        try:
+            while waiting:
+                for row in list(waiting.values())[:9]:
+                    hold = {} if row.task.id != next(iter(waiting)) else {"wait": submit.POLL}
+                    row.task = self.api.get(row.task.id, version=row.task.version, **hold)
+                for row in lost.look(list(waiting.values())):
+                    self.left_out[row.example.candidate.path] = lost.present.why(row.task.submission.language)
+                    row.task = self._give_up(row.task)
+                for task, row in list(waiting.items()):
+                    if row.task.done:
+                        del waiting[task]
+                        self._open.pop(task, None)
+                        if not live.is_started and not quiet:
+                            _say(row, len(rows) - len(waiting), len(rows))
+                if live.is_started:
+                    live.update(table(rows), refresh=True)
+        finally:
+            live.stop()
+        return [row for row in rows if row.example.candidate.path not in self.left_out]
+
+    def _give_up(self, task: m.Task) -> m.Task:
+        try:
+            return self.api.cancel(task.id)
+        except UnavailableError:
+            raise
+        except JudgeError:  # it ended at the last moment
+            return self.api.get(task.id)
+
+
+class _Lost:
+    """Which rows wait for executors that are gone; looks now and then."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._next = clock.Deadline(_LOOK)
+        self._since: dict[str, clock.Deadline] = {}
+        self.present = Present(any=True)
+
+    def look(self, waiting: Sequence[R]) -> list[R]:
+        """Those that have waited for too long for an executor with their language."""
+        if not self._next.over:
+            return []
+        self._next = clock.Deadline(_LOOK)
+        self.present = present(self._api)
+        found = []
+        for row in waiting:
+            if row.task.executor or self.present.takes(row.task.submission.language):
+                self._since.pop(row.task.id, None)
+                continue
+            row.task = self._api.get(row.task.id)  # the row may not have been looked at for a while
+            if not row.task.executor and self._since.setdefault(row.task.id, clock.Deadline(_PATIENCE)).over:
+                found.append(row)
+        return [row for row in found if not row.task.done]
+
+
+def _say(row: ExampleRow, done: int, total: int) -> None:
+    line = Text(f"[{done}/{total}] ").append_text(show.verdict_text(row.task))
+    show.err.say(line.append(f" {row.example.candidate.path}"))

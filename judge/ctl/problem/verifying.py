@@ -1,0 +1,195 @@
+"""A package's own submissions judged on the cluster and compared with what the package says of them."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from judge.ctl import show
+from judge.ctl.api import Api
+from judge.ctl.problem import exporting, importing, inferring
+from judge.ctl.problem.rows import Row, left_out, table_of
+from judge.ctl.problem.trial import Present, Trial, present
+from judge.errors import EXIT_FAILED, UsageError
+from judge.languages.table import load_table
+from judge.model import messages as m
+from judge.problems import timing
+from judge.problems.expectations import LOWER, UPPER, Candidate, candidates
+from judge.problems.package import Package
+
+Priority = Literal["high", "normal", "low"]
+# The exit code when all that was judged is as expected, and something could not be judged for want of an executor.
+EXIT_LEFT_OUT = 4
+
+
+@dataclass
+class Verified:
+    """The outcome of a verification; `warnings` do not make it fail, `faults` beside the rows' do.
+
+    `left_out`: what no executor could take, by path, with the reason; `skipped` cannot be judged anywhere.
+    """
+
+    name: str
+    rows: list[Row] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    languages: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def right(self) -> bool:
+        """Whether everything that was judged is as the package says."""
+        return not self.faults and not any(row.wrong for row in self.rows)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command."""
+        if not self.right:
+            return EXIT_FAILED
+        return EXIT_LEFT_OUT if self.left_out else 0
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """The rows for programs, those that were left out last."""
+        missing = [left_out(path, self.languages.get(path, ""), why) for path, why in sorted(self.left_out.items())]
+        return [*(row.as_json() for row in self.rows), *missing]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to verify. `name`: import the package under it, too; `infer`: set the time limit anew."""
+
+    name: str | None = None
+    priority: Priority = "low"
+    infer: bool = False
+    check: bool = True
+    time_limit: float | None = None
+    quiet: bool = False
+
+
+def verify(api: Api, target: str, options: Options) -> Verified:
+    """Judge a package's own submissions, every test of them, and compare with what the package says.
+
+    `target` is a directory or archive, which is judged without being registered (unless `options.name` says as what),
+    or the name of a problem, which is judged at its present content. A limit inferred anew becomes the problem's.
+    """
+    path = Path(target)
+    if path.exists():
+        with importing.read_checked(path, options.name, options.time_limit) as package:
+            tried = importing.try_out(api, package, check=options.check, infer=options.infer, quiet=options.quiet)
+            verified = _verify(api, package, options)
+            _take_over(verified, tried)
+            if options.name is not None:
+                importing.register(api, package.manifest)
+            return verified
+    if options.name is not None:
+        raise UsageError("--as: is for packages that are imported; leave it out for a problem of the cluster")
+    with tempfile.TemporaryDirectory(prefix="judge-verify-") as directory:
+        folder = Path(directory) / "package"
+        info = exporting.find(api, target)
+        exporting.export(api, target, folder)
+        with importing.read_checked(folder, target) as package:
+            package.manifest, package.infer = exporting.manifest_of(api, info), False
+            if options.time_limit is not None or options.infer:
+                return _again(api, package, options)
+            return _verify(api, package, options)
+
+
+def _again(api: Api, package: Package, options: Options) -> Verified:
+    """Verify a problem of the cluster with another time limit, which is its own from then on."""
+    if options.time_limit is not None:
+        package.manifest = inferring.by_hand(package.manifest, options.time_limit)
+    tried = importing.try_out(api, package, check=False, infer=options.infer, quiet=options.quiet)
+    verified = _verify(api, package, options)
+    _take_over(verified, tried)
+    importing.register(api, package.manifest)
+    return verified
+
+
+def _take_over(verified: Verified, tried: importing.Tried) -> None:
+    verified.warnings[:0] = [one for one in tried.warnings if one not in verified.warnings]
+    verified.left_out = {**tried.left_out, **verified.left_out}
+    verified.notes += tried.notes
+    words = inferring.origin_words(tried.manifest)
+    if words:
+        verified.notes.append(f"time limit {tried.manifest.limits.cpu:g} s, {words}")
+
+
+def _verify(api: Api, package: Package, options: Options) -> Verified:
+    """Judge at the manifest as it is; its blobs are uploaded."""
+    found, there = candidates(package, load_table()), present(api)
+    verified = Verified(package.manifest.name, languages={one.path: one.language for one in found})
+    verified.skipped = [f"{one.path}: {one.skipped}" for one in found if one.skipped]
+    wanted = [one for one in found if not one.skipped]
+    with Trial.of(api, package.manifest, options.priority) as trial:
+        rows = inferring.hand_in(package, trial, wanted, there)
+        verified.rows = trial.follow(rows, table_of, quiet=options.quiet)
+        verified.left_out |= trial.left_out
+    if not any(row.example.candidate.path.startswith("accepted/") for row in verified.rows):
+        accepted = any(path.startswith("accepted/") for path in verified.left_out)
+        if not accepted:
+            verified.faults.append("the package has no accepted submission that can be judged here")
+    margins = timing.margins(package.yaml)
+    _measure_slow(api, package, verified, there, margins, options)
+    _check_margins(verified, margins)
+    return verified
+
+
+def _measure_slow(
+    api: Api, package: Package, verified: Verified, there: Present, margins: timing.Margins, options: Options
+) -> None:
+    """How far beyond the limit those are that must be too slow: those that were, under a raised limit."""
+    slow = {
+        row.example.candidate.path: row
+        for row in verified.rows
+        if row.example.candidate.bound == UPPER and row.task.verdict is not None and _too_slow(row)
+    }
+    wanted: list[Candidate] = [row.example.candidate for row in slow.values()]
+    if not wanted:
+        return
+    rows, _ = inferring.beyond(api, package, package.manifest, wanted, there, margins=margins, quiet=options.quiet)
+    for row in rows:
+        known = slow[row.example.candidate.path]
+        known.beyond, known.raised = row.beyond, row.raised
+        warning = inferring.slow_warning(known, margins)
+        if warning:
+            verified.warnings.append(warning)
+
+
+def _too_slow(row: Row) -> bool:
+    return any(test.verdict is m.Verdict.TLE for test in (row.task.result or m.Result()).tests)
+
+
+def _check_margins(verified: Verified, margins: timing.Margins) -> None:
+    """The format's safety margin: accepted submissions must stay well below the limit. Warned of, as hosts differ."""
+    for row in verified.rows:
+        candidate = row.example.candidate
+        if candidate.bound == LOWER and row.margin is not None and row.margin < margins.to_limit:
+            verified.warnings.append(
+                f"{candidate.path}: the time limit is only {row.margin:.2f} times its CPU time; "
+                f"the package wants {margins.to_limit:g} (time_multipliers.ac_to_time_limit)"
+            )
+
+
+def print_verified(verified: Verified) -> None:
+    """The table, and what else there is to say."""
+    show.out.print(table_of(verified.rows))
+    for line in verified.notes:
+        show.out.say(line, "dim")
+    for line in verified.skipped:
+        show.out.say(f"skipped {line}", "dim")
+    for path, why in sorted(verified.left_out.items()):
+        show.out.say(f"left out {path}: {why}", "yellow")
+    for line in verified.warnings:
+        show.out.say(f"! {line}", "yellow")
+    for line in verified.faults:
+        show.out.say(f"✗ {line}", "red")
+    wrong = sum(bool(row.wrong) for row in verified.rows)
+    total = f"{verified.name}: {len(verified.rows)} submissions, "
+    total += "all as expected" if verified.right else f"{wrong} not as expected"
+    total += f"; {len(verified.left_out)} left out" if verified.left_out else ""
+    style = "bold red" if not verified.right else "bold yellow" if verified.left_out else "bold green"
+    show.out.say(total, style)
