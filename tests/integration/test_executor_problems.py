@@ -64,9 +64,13 @@ def judge(pipeline, data, source, language="python3", mode="lazy"):
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir()))
 def test_example_packages_are_judged_as_their_authors_meant(pipeline, work, name):
     with read_package(EXAMPLES / name) as package:
+        if package.infer:
+            package = read_package(EXAMPLES / name, time_limit=1)  # noqa: PLW2901 - the same, in short
         data = packages.data_of(package, work / "blobs")
         for one in candidates(package, TABLE):
             assert not one.skipped, one
+            if one.files:  # tests/integration/test_problem_verify.py has those
+                continue
             done = judge(pipeline, data, one.source.decode(), one.language, "full")
             for rule in one.rules:
                 assert check(rule, done.verdict, done.result, 100) == "", (one.path, done.result.model_dump())

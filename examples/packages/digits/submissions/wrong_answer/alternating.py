@@ -1,0 +1,2 @@
+line = input()
+print(abs(sum(map(int, line[::2])) - sum(map(int, line[1::2]))))
