@@ -333,17 +333,18 @@ def _candidate(
         known = find(given, table)
         choices = {known} if known else set()
     else:
-        choices = {guess(f"{name}/{file}" if file else name, table) for file in files} - {None}
+        guesses = (guess(f"{name}/{file}" if file else name, table) for file in files)
+        choices = {one for one in guesses if one is not None}
     if choices == {"c", "cpp"}:
         choices = {"cpp"}
     skipped = "" if choices else "no language of the table has this suffix"
     if given is not None and not choices:
         skipped = f"there is no language '{clean(given, 40)}'"
     if len(choices) > 1:
-        skipped = f"its files are in several languages: {', '.join(sorted(map(str, choices)))}"
+        skipped = f"its files are in several languages: {', '.join(sorted(choices))}"
     if not mine:
         skipped = "neither its folder nor submissions.yaml says what it is for"
-    language = next(iter(choices)) or "" if len(choices) == 1 else ""
+    language = next(iter(choices)) if len(choices) == 1 else ""
     source = files.get("", b"")
     return Candidate(name, source, language, mine, skipped, {} if "" in files else files, entry)
 
