@@ -159,7 +159,11 @@ def test_a_trial_keeps_its_content_while_the_name_gets_another(world: World) -> 
         ({"problem": None}, FieldError, "problem: is missing; 'problem_hash' goes with"),
         ({"problem": "other"}, FieldError, "problem_hash: names a manifest of problem 'hello', not of 'other'"),
         ({"problem_hash": "0" * 64}, NotFoundError, "there is no blob 000"),
-        ({"problem_hash": None, "check": "inputs"}, FieldError, "source: is given together with 'check'"),
+        (
+            {"problem": "other", "problem_hash": None, "check": "inputs"},
+            FieldError,
+            "source: is given together with 'check'",
+        ),
         ({"role": "user", "problem_hash": None, "check": "inputs"}, ForbiddenError, "check: takes a token of role"),
     ],
 )
