@@ -311,7 +311,7 @@ def _spell(rule: Rule) -> str:
 def candidates(package: Package, table: Mapping[str, Language]) -> list[Candidate]:
     """The package's submissions in name order, with what is required of them. PackageError for submissions.yaml."""
     rules = read_rules(package)
-    return [_candidate(name, files, rules, table) for name, files in _programs(package).items()]
+    return [_candidate(name, files, rules, table, package.entries) for name, files in _programs(package).items()]
 
 
 def _programs(package: Package) -> dict[str, dict[str, bytes]]:
@@ -324,11 +324,15 @@ def _programs(package: Package) -> dict[str, dict[str, bytes]]:
 
 
 def _candidate(
-    name: str, files: Mapping[str, bytes], rules: Sequence[Rule], table: Mapping[str, Language]
+    name: str,
+    files: Mapping[str, bytes],
+    rules: Sequence[Rule],
+    table: Mapping[str, Language],
+    entries: Mapping[str, str],
 ) -> Candidate:
     mine = [rule for rule in rules if matches(rule.glob, name)]
     given = next((rule.language for rule in mine if rule.language), None)
-    entry = next((rule.entry for rule in mine if rule.entry), None)
+    entry = next((rule.entry for rule in mine if rule.entry), None) or entries.get(f"submissions/{name}")
     if given is not None:
         known = find(given, table)
         choices = {known} if known else set()

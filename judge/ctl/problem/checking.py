@@ -33,6 +33,7 @@ class Checked:
     """
 
     passed: dict[Kind, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -64,8 +65,9 @@ def programs(manifest: ProblemManifest) -> dict[Kind, list[ProblemProgram]]:
     found: dict[Kind, list[ProblemProgram]] = {}
     if manifest.input_validators:
         found["inputs"] = manifest.input_validators
-    if manifest.validators and not _NO_OUTPUT & set(manifest.type):
-        found["answers"] = manifest.validators
+    output = [] if _NO_OUTPUT & set(manifest.type) else manifest.validators
+    if manifest.answer_validators or output:
+        found["answers"] = [*manifest.answer_validators, *output]
     return found
 
 
@@ -97,6 +99,8 @@ def _judge(row: CheckRow, manifest: ProblemManifest, done: Checked) -> None:
     samples = {test.name for test in manifest.tests if test.sample}
     done.passed[row.kind] = sum(test.verdict is m.Verdict.AC for test in result.tests)
     bad = [test for test in result.tests if test.verdict is not m.Verdict.AC]
+    if result.reason and row.task.verdict is m.Verdict.AC:
+        done.notes.append(f"check of {row.kind}: {show_line(result.reason)}")
     if not bad and row.task.verdict is not m.Verdict.AC:
         why = result.reason or (row.task.verdict or row.task.status)
         done.warnings.append(f"the {row.kind} could not be checked: {show_line(str(why))}")
@@ -106,7 +110,8 @@ def _judge(row: CheckRow, manifest: ProblemManifest, done: Checked) -> None:
         sentence = f"test {test.name}: its {what} is refused by the package's own validator" + (
             f": {said}" if said else ""
         )
-        sure = row.kind == "inputs" or test.name in samples
+        # An answer file is whatever the output validator reads, and need not be an output that it accepts.
+        sure = row.kind == "inputs" or test.name in samples or "the answer validator" in test.reason
         (done.refused if sure else done.warnings).append(sentence)
 
 

@@ -65,7 +65,7 @@ def try_out(api: Api, package: Package, *, check: bool = True, infer: bool = Fal
         checking.refuse(package.manifest.name, checked)
         tried.warnings += checked.warnings
         tried.left_out |= checked.left_out
-        tried.notes += [checked.words] if checked.words else []
+        tried.notes += [*checked.notes, *([checked.words] if checked.words else [])]
     if inferring_too:
         inferred = inferring.infer(api, package, there, quiet=quiet)
         package.manifest, package.infer = inferred.manifest, False

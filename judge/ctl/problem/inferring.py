@@ -73,8 +73,7 @@ def infer(api: Api, package: Package, there: Present, *, quiet: bool) -> Inferre
         done.left_out |= trial.left_out
     times = _times(done)
     if not times:
-        reasons = [*done.left_out.items()] + [(row.example.candidate.path, row.wrong) for row in done.rows]
-        why = "; ".join(f"{path}: {reason}" for path, reason in reasons[:3])
+        why = "; ".join(f"{path}: {reason}" for path, reason in [*done.left_out.items()][:3])
         raise PackageError(f"{name}: has no time limit, and none can be inferred ({why}); give it with --time-limit")
     slowest, cpu = timing.slowest(times)
     limit = margins.limit(cpu)
