@@ -253,7 +253,7 @@ def test_an_import_takes_little_memory(cluster: Cluster, tmp_path: Path) -> None
 
 
 def test_a_file_that_changes_on_the_way_is_refused(cluster: Cluster, tmp_path: Path) -> None:
-    root = package(tmp_path / "changes", burning(accepted__a=0.02))
+    root = package(tmp_path / "changes", burning(accepted__a=0.02), {"data/secret/1.in": "never seen\n"})
     with read_checked(root) as one, cluster.api() as api:
         (root / "data/secret/1.in").write_text("8\n")
         with pytest.raises(Exception, match=r"changed while the package was imported"):
