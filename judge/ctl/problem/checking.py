@@ -29,7 +29,7 @@ _SHOWN = 200
 class Checked:
     """What came of it: how many tests each check has passed, the sentences about tests that were refused.
 
-    `refused` are faults, `warnings` are not: an answer file of a secret test need not be an output that is accepted.
+    `refused` are faults, `warnings` are not.
     """
 
     passed: dict[Kind, int] = field(default_factory=dict)
@@ -88,15 +88,14 @@ def check(api: Api, manifest: ProblemManifest, there: Present, *, quiet: bool) -
             example = Example("", Candidate(label, b"", language or "", []), submission)
             rows.append(CheckRow(example, trial.hand_in(submission), kind))
         for row in trial.follow(rows, table_of, quiet=quiet):
-            _judge(row, manifest, done)
+            _judge(row, done)
         done.left_out |= trial.left_out
     return done
 
 
-def _judge(row: CheckRow, manifest: ProblemManifest, done: Checked) -> None:
+def _judge(row: CheckRow, done: Checked) -> None:
     """Turn the results of one check into sentences."""
     result = row.task.result or m.Result()
-    samples = {test.name for test in manifest.tests if test.sample}
     done.passed[row.kind] = sum(test.verdict is m.Verdict.AC for test in result.tests)
     bad = [test for test in result.tests if test.verdict is not m.Verdict.AC]
     if result.reason and row.task.verdict is m.Verdict.AC:
@@ -104,15 +103,20 @@ def _judge(row: CheckRow, manifest: ProblemManifest, done: Checked) -> None:
     if not bad and row.task.verdict is not m.Verdict.AC:
         why = result.reason or (row.task.verdict or row.task.status)
         done.warnings.append(f"the {row.kind} could not be checked: {show_line(str(why))}")
-    for test in bad:
-        what = "input" if row.kind == "inputs" else "answer"
-        said = show_line(test.message or test.reason or test.error or test.output)
-        sentence = f"test {test.name}: its {what} is refused by the package's own validator" + (
-            f": {said}" if said else ""
-        )
-        # An answer file is whatever the output validator reads, and need not be an output that it accepts.
-        sure = row.kind == "inputs" or test.name in samples or "the answer validator" in test.reason
-        (done.refused if sure else done.warnings).append(sentence)
+    sentences = {test.name: _sentence(row.kind, test) for test in bad}
+    # An answer file is whatever the output validator reads, and need not be an output that it accepts.
+    sure = [test.name for test in bad if row.kind == "inputs" or "the answer validator" in test.reason]
+    done.refused += [sentences[name] for name in sure]
+    doubts = [name for name in sentences if name not in sure]
+    if doubts:
+        more = f" (and of {len(doubts) - 1} more tests)" if len(doubts) > 1 else ""
+        done.warnings.append(f"{sentences[doubts[0]]}{more}; fine if answers are no outputs in this problem")
+
+
+def _sentence(kind: Kind, test: m.TestResult) -> str:
+    what = "input" if kind == "inputs" else "answer"
+    said = show_line(test.message or test.reason or test.error or test.output)
+    return f"test {test.name}: its {what} is refused by the package's own validator" + (f": {said}" if said else "")
 
 
 def show_line(text: str) -> str:
