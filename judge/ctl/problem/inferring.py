@@ -71,6 +71,9 @@ def infer(api: Api, package: Package, there: Present, *, quiet: bool) -> Inferre
         rows = hand_in(package, trial, lower, there)
         done.rows = trial.follow(rows, table_of, quiet=quiet)
         done.left_out |= trial.left_out
+    for path, why in trial.refused.items():
+        done.warnings.append(f"{path}: does not count for the time limit: {why}")
+        done.left_out[path] = why
     times = _times(done)
     if not times:
         why = "; ".join(f"{path}: {reason}" for path, reason in [*done.left_out.items()][:3])
@@ -97,7 +100,7 @@ def infer(api: Api, package: Package, there: Present, *, quiet: bool) -> Inferre
 def hand_in(
     package: Package, trial: Trial, wanted: Sequence[Candidate], there: Present, mode: str = "full"
 ) -> list[Row]:
-    """Rows of the submissions that some executor takes; the others, and what is refused, are the trial's `left_out`."""
+    """Rows of the submissions that some executor takes; the trial knows which were left out and which refused."""
     table, rows = load_table(), []
     for one in wanted:
         if not there.takes(one.language):
@@ -108,7 +111,7 @@ def hand_in(
             example = example_of(package, one)
             rows.append(Row(example, trial.hand_in(example.submission, mode=mode), limit))
         except UsageError as exc:
-            trial.left_out[one.path] = str(exc)
+            trial.refused[one.path] = str(exc)
     return rows
 
 

@@ -59,7 +59,8 @@ def present(api: Api) -> Present:
 class Trial:
     """One content of a problem and the submissions handed in to it; a context manager, see the module.
 
-    `left_out`: submissions (by path) that no executor could take, with the reason.
+    `left_out`: submissions (by path) that no executor could take, with the reason; `refused`: those that the cluster
+    does not take, such as too large ones.
     """
 
     api: Api
@@ -67,6 +68,7 @@ class Trial:
     sha: str
     priority: Literal["high", "normal", "low"] = "low"
     left_out: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
     _open: dict[str, m.Task] = field(default_factory=dict)
 
     @classmethod

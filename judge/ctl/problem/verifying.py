@@ -128,6 +128,7 @@ def _verify(api: Api, package: Package, options: Options) -> Verified:
         rows = inferring.hand_in(package, trial, wanted, there)
         verified.rows = trial.follow(rows, table_of, quiet=options.quiet)
         verified.left_out |= trial.left_out
+    verified.faults += [f"{path}: {why}" for path, why in trial.refused.items()]
     if not any(row.example.candidate.path.startswith("accepted/") for row in verified.rows):
         accepted = any(path.startswith("accepted/") for path in verified.left_out)
         if not accepted:

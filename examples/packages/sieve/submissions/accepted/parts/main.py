@@ -1,3 +1,0 @@
-from sieve import primes
-
-print(len(primes(int(input()))))
