@@ -17,6 +17,7 @@ from judge.ctl.options import Output
 from judge.ctl.problem import exporting, importing, showing, verifying
 from judge.errors import UsageError
 from judge.model.problem import ProblemsReply
+from judge.problems.importers.draft import Asked
 from judge.problems.timing import MOST
 
 app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help=True)
@@ -26,6 +27,13 @@ app.command("check")(checkup.problem_check)
 TimeLimit = Annotated[
     float | None,
     typer.Option("--time-limit", metavar="SECONDS", help="The CPU limit of a test, instead of the package's own."),
+]
+Origin = Annotated[
+    str | None,
+    typer.Option("--from", metavar="FORMAT", help="The format of the packages, instead of what is detected."),
+]
+Memory = Annotated[
+    int | None, typer.Option("--memory", metavar="MIB", help="The memory limit, where a format keeps it elsewhere.")
 ]
 Check = Annotated[bool, typer.Option("--check/--no-check", help="Run the package's validators on its own tests first.")]
 
@@ -54,6 +62,9 @@ def _checked_limit(seconds: float | None) -> float | None:
 def problem_import(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")],
     time_limit: TimeLimit = None,
+    dialect: checkup.Dialect = "",
+    origin: Origin = None,
+    memory: Memory = None,
     check: Check = True,
     output: Output = TABLE,
 ) -> None:
@@ -61,12 +72,13 @@ def problem_import(
 
     A package without a time limit gets one by its accepted submissions, which are judged first.
     """
-    limit, quiet = _checked_limit(time_limit), output == show.Output.JSON
-    packages = [importing.read_checked(path, time_limit=limit) for path in paths]
+    limit, chosen, quiet = _checked_limit(time_limit), checkup.dialect_of(dialect), output == show.Output.JSON
+    asked = Asked(format=origin, memory=memory)
+    packages = [importing.read_checked(path, time_limit=limit, dialect=chosen, asked=asked) for path in paths]
     done = []
     with _interruptible(), connect() as api:
         for package in packages:
-            tried = importing.try_out(api, package, check=check, quiet=quiet)
+            tried = importing.try_out(api, package, check=check, page=True, quiet=quiet)
             done.append((importing.register(api, tried.manifest), tried))
             showing.print_tried(tried)
     infos = [info for info, _ in done]
@@ -114,6 +126,7 @@ def problem_verify(
     priority: Annotated[str, typer.Option(help="high, normal or low.")] = "low",
     infer: Annotated[bool, typer.Option("--infer", help="Infer the time limit, even if there is one.")] = False,
     time_limit: TimeLimit = None,
+    dialect: checkup.Dialect = "",
     check: Check = True,
     output: Output = TABLE,
 ) -> None:
@@ -133,6 +146,7 @@ def problem_verify(
         infer=infer,
         check=check,
         time_limit=_checked_limit(time_limit),
+        dialect=checkup.dialect_of(dialect),
         quiet=output == show.Output.JSON,
     )
     with _interruptible(), connect() as api:

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from judge.ctl import statements
 from judge.ctl.api import Api
 from judge.ctl.problem import checking, inferring, uploading
 from judge.ctl.problem.trial import Present, present
 from judge.ctl.problem.uploading import Uploaded
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest
 from judge.problems import expectations
+from judge.problems.importers.draft import Asked
 from judge.problems.package import Package, manifest_bytes, read_package
+from judge.problems.reading.formats import Dialect
 
 
 @dataclass
@@ -42,24 +45,33 @@ class Tried:
         }
 
 
-def read_checked(path: Path, name: str | None = None, time_limit: float | None = None) -> Package:
-    """A package with its submissions.yaml checked as well; PackageError."""
-    package = read_package(path, name=name, time_limit=time_limit)
+def read_checked(
+    path: Path,
+    name: str | None = None,
+    time_limit: float | None = None,
+    dialect: Dialect = "",
+    asked: Asked | None = None,
+) -> Package:
+    """A package with its submissions.yaml checked as well; arguments and errors as `read_package`."""
+    package = read_package(path, name=name, time_limit=time_limit, dialect=dialect, asked=asked)
     expectations.read_rules(package)
-    if time_limit is not None:
-        package.manifest = inferring.by_hand(package.manifest, time_limit)
     return package
 
 
-def try_out(api: Api, package: Package, *, check: bool = True, infer: bool = False, quiet: bool = True) -> Tried:
+def try_out(
+    api: Api, package: Package, *, check: bool = True, infer: bool = False, page: bool = False, quiet: bool = True
+) -> Tried:
     """Upload a package, check its tests, and infer its limit when it has none (or `infer` says so); register nothing.
 
-    UsageError when its own validators refuse a test, PackageError when no limit can be inferred.
+    `page`: make its statements in LaTeX HTML as well. UsageError when its own validators refuse a test, PackageError
+    when no limit can be inferred.
     """
-    uploaded = uploading.upload(api, package, [manifest_bytes(package.manifest)], quiet=quiet)
     inferring_too = infer or package.infer
-    there = present(api) if inferring_too or (check and checking.programs(package.manifest)) else Present()
-    tried = Tried(package.manifest, uploaded, there, list(package.notes))
+    asked = inferring_too or page or (check and checking.programs(package.manifest))
+    there = present(api) if asked else Present()
+    notes = statements.convert(api, package) if page and there.any else []
+    uploaded = uploading.upload(api, package, [manifest_bytes(package.manifest)], quiet=quiet)
+    tried = Tried(package.manifest, uploaded, there, [*package.notes, *notes])
     if check and checking.programs(package.manifest):
         checked = checking.check(api, package.manifest, there, quiet=quiet)
         checking.refuse(package.manifest.name, checked)

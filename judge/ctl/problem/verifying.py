@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,13 +16,18 @@ from judge.ctl.problem.trial import Present, Trial, present
 from judge.errors import EXIT_FAILED, UsageError
 from judge.languages.table import load_table
 from judge.model import messages as m
+from judge.model.problem import ProblemInfo
+from judge.model.verification import Verification, VerifiedRow
 from judge.problems import timing
 from judge.problems.expectations import LOWER, UPPER, Candidate, candidates
 from judge.problems.package import Package
+from judge.problems.reading.formats import Dialect
 
 Priority = Literal["high", "normal", "low"]
 # The exit code when all that was judged is as expected, and something could not be judged for want of an executor.
 EXIT_LEFT_OUT = 4
+# Rows and sentences that the cluster keeps of a verification.
+_KEPT = 1000
 
 
 @dataclass
@@ -67,6 +73,7 @@ class Options:
     infer: bool = False
     check: bool = True
     time_limit: float | None = None
+    dialect: Dialect = ""
     quiet: bool = False
 
 
@@ -78,12 +85,12 @@ def verify(api: Api, target: str, options: Options) -> Verified:
     """
     path = Path(target)
     if path.exists():
-        with importing.read_checked(path, options.name, options.time_limit) as package:
+        with importing.read_checked(path, options.name, options.time_limit, options.dialect) as package:
             tried = importing.try_out(api, package, check=options.check, infer=options.infer, quiet=options.quiet)
             verified = _verify(api, package, options)
             _take_over(verified, tried)
             if options.name is not None:
-                importing.register(api, package.manifest)
+                _keep(api, verified, importing.register(api, package.manifest))
             return verified
     if options.name is not None:
         raise UsageError("--as: is for packages that are imported; leave it out for a problem of the cluster")
@@ -95,7 +102,9 @@ def verify(api: Api, target: str, options: Options) -> Verified:
             package.manifest, package.infer = exporting.manifest_of(api, info), False
             if options.time_limit is not None or options.infer:
                 return _again(api, package, options)
-            return _verify(api, package, options)
+            verified = _verify(api, package, options)
+            _keep(api, verified, info)
+            return verified
 
 
 def _again(api: Api, package: Package, options: Options) -> Verified:
@@ -105,8 +114,38 @@ def _again(api: Api, package: Package, options: Options) -> Verified:
     tried = importing.try_out(api, package, check=False, infer=options.infer, quiet=options.quiet)
     verified = _verify(api, package, options)
     _take_over(verified, tried)
-    importing.register(api, package.manifest)
+    _keep(api, verified, importing.register(api, package.manifest))
     return verified
+
+
+def _keep(api: Api, verified: Verified, info: ProblemInfo) -> None:
+    """Have the cluster keep what came of it, for the problem's page; a problem that has changed meanwhile has none."""
+    told = Verification(
+        problem=info.name,
+        hash=info.hash,
+        rows=[_kept(row) for row in verified.rows[:_KEPT]],
+        left_out=[f"{path}: {why}"[:300] for path, why in sorted(verified.left_out.items())][:_KEPT],
+        warnings=[line[:1000] for line in verified.warnings[:_KEPT]],
+        faults=[line[:1000] for line in verified.faults[:_KEPT]],
+    )
+    with contextlib.suppress(UsageError):
+        api.call(m.Empty, "POST", f"/problems/{info.name}/verification", body=told)
+
+
+def _kept(row: Row) -> VerifiedRow:
+    result, candidate = row.task.result or m.Result(), row.example.candidate
+    return VerifiedRow(
+        submission=candidate.path[:300],
+        language=candidate.language[:64],
+        verdict=row.task.verdict,
+        score=result.score,
+        expected=candidate.says[:300],
+        wrong=row.wrong[:1000],
+        cpu=result.cpu,
+        limit=row.limit,
+        margin=row.margin,
+        task=row.task.id,
+    )
 
 
 def _take_over(verified: Verified, tried: importing.Tried) -> None:
