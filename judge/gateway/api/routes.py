@@ -297,7 +297,7 @@ class Body:
     length: int
 
 
-def _check_length(limit: int) -> None:
+def _check_size(limit: int) -> None:
     if request.content_length is None:
         raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
     if request.content_length > limit:
@@ -307,14 +307,14 @@ def _check_length(limit: int) -> None:
 
 def small_body(limit: int) -> bytes:
     """The raw body of this request; TooLargeError above `limit` bytes, LengthError when it does not say its length."""
-    _check_length(limit)
+    _check_size(limit)
     return request.get_data(cache=False)
 
 
 @contextlib.contextmanager
 def blob_body(limit: int, directory: Path) -> Iterator[Body]:
     """The same in a file without a name."""
-    _check_length(limit)
+    _check_size(limit)
     digest, length = hashlib.sha256(), 0
     with tempfile.TemporaryFile(dir=directory) as file:
         while piece := request.stream.read(_PIECE):
