@@ -213,7 +213,7 @@ def test_a_bad_choice_of_files_is_one_sentence(chrome, executor, tmp_path):
     browser.go("/submit")
     browser.fill(file=f"{tmp_path}/a.c\n{tmp_path}/b.py")
     browser.press("Submit")
-    browser.sees("could be c or python3", ".field.wrong")
+    browser.sees("Could be c or python3", ".field.wrong")
 
 
 def test_an_ended_session_asks_for_the_token_and_comes_back(chrome):
