@@ -1,4 +1,4 @@
-"""`judgectl problem check`: everything about packages that can be said without a cluster; nothing is imported."""
+"""`judgectl problem check`: everything about packages at once, without a cluster or with one; nothing is imported."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import Annotated
 import typer
 
 from judge.ctl import show
+from judge.ctl.api import connect
 from judge.ctl.options import Output
+from judge.ctl.problem import checking, uploading
+from judge.ctl.problem.trial import present
 from judge.errors import EXIT_FAILED, UsageError
+from judge.problems.package import Package, manifest_bytes
 from judge.problems.reading import formats
 from judge.problems.reading.checks import Checked, check_package
-from judge.problems.reading.findings import Level
+from judge.problems.reading.findings import Findings, Level
 
 Dialect = Annotated[
     str,
@@ -36,9 +40,10 @@ def dialect_of(said: str) -> formats.Dialect:
 def problem_check(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")],
     dialect: Dialect = "",
+    run: Annotated[bool, typer.Option("--run", help="Run the package's validators on its own tests, too.")] = False,
     output: Output = show.Output.TABLE,
 ) -> None:
-    """Say everything that is wrong with packages, or merely unusual, at once; no cluster is needed.
+    """Say everything that is wrong with packages, or merely unusual, at once; only --run needs a cluster.
 
     Exit code 1 when there is an error: import would refuse the package, or it contradicts the format.
     """
@@ -49,7 +54,9 @@ def problem_check(
             raise UsageError(f"{path}: there is no such directory or ZIP archive")
         checked = check_package(path, dialect=chosen)
         if checked.package is not None:
-            checked.package.close()
+            with checked.package as package:
+                if run:
+                    _run(package, checked.findings, quiet=output == show.Output.JSON)
         done.append(checked)
     rows = [
         {"package": one.name, "level": found.level, "text": found.text} for one in done for found in one.findings.all
@@ -61,6 +68,24 @@ def problem_check(
 
     show.tell(output, rows, in_words)
     raise typer.Exit(EXIT_FAILED if any(one.findings.errors for one in done) else 0)
+
+
+def _run(package: Package, findings: Findings, *, quiet: bool) -> None:
+    """What the package's validators say of its tests, on an executor."""
+    name = package.manifest.name
+    if not checking.programs(package.manifest):
+        findings.note(f"{name}: has no validator that could look at its tests")
+        return
+    with connect() as api:
+        uploading.upload(api, package, [manifest_bytes(package.manifest)], quiet=quiet)
+        done = checking.check(api, package.manifest, present(api), quiet=quiet)
+    for sentence in done.refused:
+        findings.error(f"{name}: {sentence}")
+    for sentence in [*done.warnings, *(f"{what}: not done: {why}" for what, why in done.left_out.items())]:
+        findings.warning(f"{name}: {sentence}")
+    for sentence in [*done.notes, done.words]:
+        if sentence:
+            findings.note(f"{name}: {sentence}")
 
 
 def _print(checked: Checked) -> None:

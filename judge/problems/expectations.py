@@ -21,6 +21,7 @@ from judge.languages.table import Language, find, guess
 from judge.model.messages import Result, TestResult, Verdict
 from judge.problems import metadata
 from judge.problems.package import Package
+from judge.problems.reading.annotations import expected
 from judge.problems.tree import clean
 
 WORDS = ("AC", "WA", "TLE", "RTE")
@@ -330,7 +331,7 @@ def _candidate(
     table: Mapping[str, Language],
     entries: Mapping[str, str],
 ) -> Candidate:
-    mine = [rule for rule in rules if matches(rule.glob, name)]
+    mine = [rule for rule in rules if matches(rule.glob, name)] or _annotated(name, files)
     given = next((rule.language for rule in mine if rule.language), None)
     entry = next((rule.entry for rule in mine if rule.entry), None) or entries.get(f"submissions/{name}")
     if given is not None:
@@ -347,10 +348,16 @@ def _candidate(
     if len(choices) > 1:
         skipped = f"its files are in several languages: {', '.join(sorted(choices))}"
     if not mine:
-        skipped = "neither its folder nor submissions.yaml says what it is for"
+        skipped = "neither its folder nor submissions.yaml nor an annotation says what it is for"
     language = next(iter(choices)) if len(choices) == 1 else ""
     source = files.get("", b"")
     return Candidate(name, source, language, mine, skipped, {} if "" in files else files, entry)
+
+
+def _annotated(name: str, files: Mapping[str, bytes]) -> list[Rule]:
+    """What DOMjudge's annotation in its sources asks for: one of some verdicts for the whole."""
+    whole = expected(files.values())
+    return [Rule(name, whole=whole, says=" or ".join(sorted(whole)))] if whole else []
 
 
 def check(rule: Rule, verdict: Verdict | None, result: Result, most: float | None = None) -> str:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from judge.errors import PackageError
 from judge.languages.table import load_table
 from judge.model.messages import Result, TestResult, Verdict
+from judge.problems import expectations
 from judge.problems.examples import Example, example_of, package_examples
 from judge.problems.expectations import MOST, candidates, matches, read_rules
 from judge.problems.package import read_package
@@ -237,3 +238,18 @@ def test_files_of_several_languages(work):
     assert found["accepted/x"].skipped == "its files are in several languages: c, python3"
     assert (found["accepted/y"].language, found["accepted/y"].skipped) == ("cpp", "")
     assert (found["accepted/z"].language, found["accepted/z"].entry) == ("python3", "n.txt")
+
+
+def test_what_an_annotation_says_where_no_folder_does(work):
+    files = DATA | {
+        "submissions/mixed/a.py": "# @EXPECTED_RESULTS@: WRONG-ANSWER, TIMELIMIT",
+        "submissions/mixed/b.py": "x",
+        "submissions/accepted/c.py": "# @EXPECTED_RESULTS@: WRONG-ANSWER",
+    }
+    with read_package(packages.write(work / "package", files)) as package:
+        found = {one.path: one for one in candidates(package, load_table())}
+    says = {path: (one.says, one.skipped) for path, one in found.items() if path in {"mixed/a.py", "accepted/c.py"}}
+    assert says == {"mixed/a.py": ("TLE or WA", ""), "accepted/c.py": ("AC", "")}
+    assert "nor an annotation" in found["mixed/b.py"].skipped
+    assert expectations.check(found["mixed/a.py"].rules[0], Verdict.AC, Result()) == "the verdict is AC, not TLE or WA"
+    assert not expectations.check(found["mixed/a.py"].rules[0], Verdict.TLE, Result())

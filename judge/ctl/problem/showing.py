@@ -42,10 +42,12 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
     samples = sum(test.sample for test in manifest.tests)
     origin = manifest.limit_origin
     slow = origin.too_slow if origin else {}
+    read_as = f", read as {manifest.dialect} reads it" if manifest.dialect else ""
     rows = [
         ("problem", info.name),
         ("title", info.title),
         ("kind", info.kind),
+        ("format", f"{manifest.format}{read_as}"),
         ("content", info.hash),
         ("imported (UTC)", info.imported[:19].replace("T", " ")),
         ("tests", f"{len(manifest.tests)}, {samples} of them samples"),
