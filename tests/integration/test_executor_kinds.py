@@ -8,6 +8,7 @@ import os
 
 import pytest
 
+from judge.executor.slot.packaged.static import format_code
 from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import extra_paths, load_table
 from judge.model.messages import Status, Verdict
@@ -147,6 +148,20 @@ def test_a_static_validator_reads_the_source(pipeline, problem):
     assert (refused.verdict, refused.result.failed_test) == (Verdict.WA, "secret/(static)")
     assert "the static validator rejected the submission" in refused.result.reason
     assert len(refused.result.tests) == 1, "nothing of it is run"
+
+
+def test_a_static_validator_knows_what_is_started(pipeline, problem):
+    data = problem.data(
+        problem.test("secret/1", "x", "x"),
+        static_validator=problem.program("static", WITHOUT_LOOPS.replace("open(entry).read()", "''")),
+        static_tests=[StaticTest(group="secret")],
+    )
+    files = {"util.py": "x = 1\n", "main.py": "import util\n" + CAT}
+    done = judge(pipeline, data, several(files, language="python3"))
+    assert done.result.tests[0].message == "('python3', 'main.py', [], ['main.py', 'util.py'])"
+    done = judge(pipeline, data, several({**files, "other.py": CAT}, language="python3", entry="other.py"))
+    assert done.result.tests[0].message.startswith("('python3', 'other.py', []")
+    assert (format_code("cpp17"), format_code("c11-clang"), format_code("clojure")) == ("cpp", "c", "clojure")
 
 
 def test_scores_of_a_static_validator(pipeline, problem):

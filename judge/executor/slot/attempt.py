@@ -23,7 +23,7 @@ from judge.executor.slot.ioi.rounds import Processes, Rounds
 from judge.executor.slot.memory_budget import JobLimits, job_limits
 from judge.executor.slot.packaged.built import BuildError, Workshop
 from judge.executor.slot.packaged.grading import Grader
-from judge.executor.slot.packaged.static import StaticValidator, Submitted
+from judge.executor.slot.packaged.static import StaticValidator, Submitted, format_code
 from judge.executor.slot.parallel.shared_queue import JudgedTest, Sharing
 from judge.executor.slot.program import Box, Program, included, plan, plan_program
 from judge.executor.slot.run_lock import RunLock
@@ -31,6 +31,7 @@ from judge.executor.slot.runner import Runner
 from judge.executor.slot.testing import AnswerTester, Judges, Tester
 from judge.executor.slot.validation import CustomValidator, SeveralValidators
 from judge.executor.verdict import GRACE
+from judge.languages.sources import choose
 from judge.languages.table import Language
 from judge.model.messages import Status
 from judge.model.problem import ProblemManifest, ProblemProgram, ProblemType
@@ -190,12 +191,13 @@ class Attempt:
         return CustomValidator(self.packaged(several[0], limits), workshop) if several else None
 
     def _static(self, manifest: ProblemManifest, limits: JobLimits) -> StaticValidator | None:
-        program = manifest.static_validator
-        if program is None or not manifest.static_tests:
+        program, submission = manifest.static_validator, self.job.assignment.submission
+        if program is None or not manifest.static_tests or submission.language not in self.means.table:
             return None
-        submission = self.job.assignment.submission
-        files = files_of(submission)
-        submitted = Submitted(submission.language or "", submission.entry or next(iter(files), ""), files)
+        files, row = files_of(submission), self.means.table[submission.language]
+        chosen = choose(files, row, submission.entry)
+        entry = chosen.main if row.entry == "file" else chosen.entry
+        submitted = Submitted(format_code(row.name), entry, files)
         return StaticValidator(self.packaged(program, limits), self.workshop(limits), submitted)
 
     def grader(self, limits: JobLimits) -> Grader | None:

@@ -154,8 +154,10 @@ class Tester:
 
         The last value says whether it is near a time limit, so that a repetition may find otherwise.
         """
-        if case.static is not None and self.judges.static is not None:
-            return *judged_alone(case, self.judges.static.check(case.static.args, self.left)), False
+        if case.static is not None:
+            static = self.judges.static
+            refused = ValidatorResult(accepted=False, fault="a command has no source for the static validator")
+            return *judged_alone(case, static.check(case.static.args, self.left) if static else refused), False
         with self._passes(case, grace) as done:
             return *self._result(case, done), done[-1].ruling.near
 

@@ -5,6 +5,7 @@ The files lie alone in its working directory. Nothing of the submission is run t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,15 @@ from judge.sandbox.types import Command
 _REJECTION = "the static validator rejected the submission"
 # Below /box; no file of a program can be called so.
 SUBMISSION = ".submission"
+# A row for one standard or compiler of a language: the format has one code for the language.
+_VARIANT = re.compile(r"(c|cpp|java|pascal)[0-9-].*")
+_SAME = {"pypy3": "python3", "pypy": "python3"}
+
+
+def format_code(language: str) -> str:
+    """The format's code of a language of the table, which calls most languages the same: `cpp` for `cpp17`."""
+    variant = _VARIANT.fullmatch(language)
+    return variant[1] if variant is not None else _SAME.get(language, language)
 
 
 @dataclass(frozen=True)
