@@ -48,7 +48,11 @@ _EXAMPLES = re.compile(
     rf"(?:\\Examples?\b\s*)?\\begin\{{example(?P<kind>\w*)\}}.*?\\end\{{example(?P=kind)\}}|\\exmp\w*(?:\s*{_ARGUMENT}){{2,3}}",
     re.DOTALL,
 )
-_WRAPPED = re.compile(r"\\begin\{wrapfigure\}(?:\s*\[[^\]]*\])?\s*\{[^{}]*\}(?:\s*\[[^\]]*\])?\s*\{[^{}]*\}")
+_WRAPPED = re.compile(
+    r"\\begin\{wrapfigure\}(?:\s*\[[^\]]*\])?\s*\{[^{}]*\}(?:\s*\[[^\]]*\])?\s*\{[^{}]*\}(.*?)\\end\{wrapfigure\}",
+    re.DOTALL,
+)
+_CAPTION = re.compile(r"\\caption\*?\s*\{")
 _SWITCH = re.compile(r"\\(bf|it|tt|sf|sc)\s*\{")
 _PIXELS = re.compile(r"\\def\s*\\htmlPixelsInCm\s*\{[^{}]*\}")
 _DOCUMENT = re.compile(r"\\documentclass.*?\\begin\{document\}(.*?)(?:\\end\{document\}|\Z)", re.DOTALL)
@@ -64,9 +68,9 @@ _MARKS = {"<<": "«", ">>": "»", '"---': "---"}
 _PREAMBLE: Final = rf"""
 \newcommand{{\problemname}}[1]{{}}
 \newcommand{{\problemyamlname}}{{}}
-\newcommand{{\illustration}}[3]{{\begin{{illustration}}\includegraphics[width=\textwidth]{{#2}}
+\newcommand{{\illustration}}[3]{{\begin{{wrapped}}\includegraphics[width=\textwidth]{{#2}}
 
-{{\small #3}}\end{{illustration}}}}
+{{\small #3}}\end{{wrapped}}}}
 \newcommand{{\nextsample}}{{{_NEXT}}}
 \newcommand{{\remainingsamples}}{{{_REST}}}
 \newcommand{{\includesample}}[1]{{{_NEXT}}}
@@ -87,13 +91,19 @@ def for_conversion(text: str, language: str) -> str:
     whole = _DOCUMENT.search(text)
     body = whole[1] if whole else text
     body = _EXAMPLES.sub(lambda _: "\n\n\\remainingsamples\n\n", _HEAD.sub("", body).replace(r"\end{problem}", ""))
-    body = _WRAPPED.sub(lambda _: r"\begin{illustration}", body).replace(r"\end{wrapfigure}", r"\end{illustration}")
+    body = _WRAPPED.sub(_wrapped, body)
     # An environment defines a macro of its name, and there is one already.
     body = _SECTION.sub(lambda match: f"\n\\Heading{match[2]}{{}}\n" if match[1] == "begin" else "\n", body)
     body = _SWITCH.sub(lambda match: rf"\text{match[1]}{{", _PIXELS.sub("", body))
     body = _QUOTED.sub(lambda match: match["kept"] or _MARKS[match[0]], body)
     defined = whole[0][: whole.start(1) - whole.start()] if whole else ""
     return _PREAMBLE + _headings(language) + _definitions(defined) + "\n" + body
+
+
+def _wrapped(match: re.Match[str]) -> str:
+    """A picture with text around it; what stands under it is a paragraph, as only whole figures have captions."""
+    inside = _CAPTION.sub(lambda _: "\n\n{", match[1])
+    return f"\\begin{{wrapped}}{inside}\\end{{wrapped}}"
 
 
 def _headings(language: str) -> str:

@@ -76,7 +76,9 @@ def test_a_whole_document_is_its_body_with_its_macros():
 @pytest.mark.parametrize("head", ["\\begin{wrapfigure}{r}{4cm}", "\\begin{wrapfigure}[3]{r}[1cm]{0.3\\textwidth}"])
 def test_pictures_with_text_around_them(head):
     made = body(f"{head}\\includegraphics{{a}}\\end{{wrapfigure}}")
-    assert made.strip() == "\\begin{illustration}\\includegraphics{a}\\end{illustration}"
+    assert made.strip() == "\\begin{wrapped}\\includegraphics{a}\\end{wrapped}"
+    made = body(f"{head}\\includegraphics{{a}}\\caption{{A \\emph{{cave}}}}\\end{{wrapfigure}}")
+    assert made.strip() == "\\begin{wrapped}\\includegraphics{a}\n\n{A \\emph{cave}}\\end{wrapped}"
 
 
 PIECES = st.sampled_from([

@@ -145,7 +145,7 @@ def harmless(text):
         if name == "id":
             assert value.startswith("st-")
         if name == "class":
-            assert value.split() and set(value.split()) <= {"formula", "footnotes", "left", "right", "illustration"}
+            assert value.split() and set(value.split()) <= {"formula", "footnotes", "left", "right", "wrapped"}
 
 
 @pytest.mark.parametrize("kind", ["md", "html"])

@@ -41,9 +41,7 @@ _ATTRIBUTES: Final[dict[str, set[str]]] = {
     "colgroup": {"span"},
 }
 # Classes that the style sheet knows; other ones would take the looks of the page's own parts.
-CLASSES: Final = frozenset(
-    {"formula", "left", "right", "center", "illustration", "footnotes", "smallcaps", "underline"}
-)
+CLASSES: Final = frozenset({"formula", "left", "right", "center", "wrapped", "footnotes", "smallcaps", "underline"})
 _PREFIX: Final = "st-"
 _WEB = re.compile(r"(https?://|mailto:)[^\s]", re.IGNORECASE)
 
