@@ -27,9 +27,9 @@ _FIGURES = 20
 _INCLUDED = re.compile(r"\\(?:input|include)\s*\{\s*([^{}\s]{1,200})\s*\}")
 _DEEPEST = 4
 _LIMITS = m.LimitsOverride(cpu=30, wall=60, memory=2 * 1024**3, output=16 * 1024**2)
-_CONVERT = "HOME=/tmp exec pandoc --from=latex --to=html5 --mathml --wrap=none"
+_CONVERT = "cd /tmp && HOME=/tmp exec pandoc --from=latex --to=html5 --mathml --wrap=none"
 # Browsers show no PDF as a picture. 110 pixels an inch is sharp enough at the width of a page.
-_DRAW = "base64 -d > in.pdf && pdftocairo -png -r 110 -singlefile in.pdf out && exec base64 -w 0 out.png"
+_DRAW = "cd /tmp && base64 -d > in.pdf && pdftocairo -png -r 110 -singlefile in.pdf out && exec base64 -w 0 out.png"
 # What a shell says of a program that is not there.
 _NO_PROGRAM = 127
 _TRIES = 4

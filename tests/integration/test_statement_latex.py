@@ -1,0 +1,127 @@
+"""Statements in LaTeX on a whole embedded cluster: an executor's pandoc makes HTML of them, in its sandbox."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.ctl import statements
+from judge.ctl.api import Api
+from judge.ctl.context import from_file
+from judge.gateway.statements.fragment import Statement, render
+from judge.problems.package import Package, read_package
+from tests.support.cluster import Cluster, processes_of, running
+from tests.support.statements import pdf, png
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(shutil.which("pandoc") is None, reason="needs pandoc: apt install pandoc poppler-utils"),
+]
+ECHO = Path(__file__).resolve().parents[2] / "examples/problems/hello"
+KATTIS = r"""\problemname{Odd Echo}
+\illustration{0.3}{cave.png}{A cave}
+You shout ``$n$'' words ($1 \le n \le 10^5$).
+\begin{Input}One line.\end{Input}
+\input{more}
+\includegraphics[width=0.4\textwidth]{plan}
+\nextsample
+"""
+POLYGON = r"""\begin{problem}{Odd Echo}{standard input}{standard output}{1 second}{256 megabytes}
+Shout <<once>>, \t{a<<b}.
+\InputFile One line.
+\Examples
+\begin{example}
+\exmpfile{example.01}{example.01.a}%
+\end{example}
+\Note Done.
+\end{problem}
+"""
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with running(tmp_path_factory.mktemp("latex") / "cluster", "--slots", "2") as cluster:
+        found: Cluster = cluster
+        with Api(from_file(found.directory / "client.yml")) as one:
+            yield one
+    assert processes_of(str(found.directory)) == {}
+
+
+def package(tmp_path: Path, files: dict[str, bytes]) -> Package:
+    folder = tmp_path / "echo"
+    shutil.copytree(ECHO, folder, ignore=shutil.ignore_patterns("problem_statement", "statement"))
+    for name, data in files.items():
+        (folder / "problem_statement" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "problem_statement" / name).write_bytes(data)
+        (folder / "statement" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "statement" / name).write_bytes(data)
+    return read_package(folder)
+
+
+def page(found: Package, language: str) -> str:
+    one = next(one for one in found.manifest.statements if one.language == language)
+    assert one.html is not None
+    files = {name: f"/f/{name}" for name in one.files}
+    text = found.read(one.html).decode()
+    return "{sample}".join(render(Statement(kind="html", text=text, files=files)).pieces)
+
+
+def test_kattis_and_polygons_statements_become_pages(api: Api, tmp_path: Path) -> None:
+    files = {
+        "problem.en.tex": KATTIS.encode(), "problem.ru.tex": POLYGON.encode(), "more.tex": b"\\section*{Output}$h_1$.",
+        "cave.png": png(20, 20), "plan.pdf": pdf("The plan"),
+    }  # fmt: skip
+    with package(tmp_path, files) as found:
+        assert statements.convert(api, found) == []
+        english = page(found, "en")
+        for part in (
+            "<h2",
+            ">Input</h2>",
+            ">Output</h2>",
+            "<math",
+            "“<math",
+            '<img src="/f/cave.png"',
+            "A cave",
+            "{sample}",
+        ):
+            assert part in english, (part, english)
+        assert '<img src="/f/plan.pdf.png" width="40%"' in english and "Odd Echo" not in english
+        russian = page(found, "ru")
+        assert "«once»" in russian and "<code>a&lt;&lt;b</code>" in russian and "megabytes" not in russian
+        assert russian.index("{sample}") < russian.index("Done.") and "Входные данные" in russian
+        picture = found.manifest.statements[0].files["plan.pdf.png"]
+        assert found.read(picture).startswith(b"\x89PNG")
+        # What is done is not done again.
+        assert statements.convert(api, found) == [] and found.manifest.statements[0].files["plan.pdf.png"] == picture
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\newcommand{\\a}{\\a\\a}\\a",
+        "\\newcommand{\\a}[1]{#1#1#1#1#1#1#1#1}" + "\\a{" * 9 + "x" + "}" * 9,
+        "{" * 20_000,
+        "\\input{/etc/passwd} \\include{../../../etc/passwd} \\lstinputlisting{/etc/passwd}",
+        "\\write18{touch /tmp/hit} \\immediate\\write18{id}",
+        "$" + "\\frac{1}{" * 5000 + "$",
+        "",
+    ],
+)
+def test_hostile_latex_ends_in_a_note_or_a_harmless_page(api: Api, tmp_path: Path, text: str) -> None:
+    with package(tmp_path, {"problem.en.tex": text.encode()}) as found:
+        notes = statements.convert(api, found)
+        if notes:
+            assert len(notes) == 1 and notes[0].startswith("problem.en.tex: is offered as a download, not as a page: ")
+            assert found.manifest.statements[0].html is None
+        else:
+            assert "root:" not in page(found, "en")
+
+
+def test_what_no_executor_has_is_said(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statements, "_CONVERT", "exec /usr/bin/no-such-program")
+    with package(tmp_path, {"problem.en.tex": b"x"}) as found:
+        (note,) = statements.convert(api, found)
+    assert "has no pandoc; install it on the executors and import again" in note
