@@ -144,7 +144,8 @@ def test_the_browser_says_in_which_language(app, ada):
 def test_a_pdf_is_shown_as_it_is(ada, caves):
     page = ada.get("/problems/caves?language=en&kind=pdf")
     sha = caves.statements[1].files["problem.en.pdf"]
-    assert f'<object class="pdf card" data="/api/v1/problems/caves/files/{sha}#navpanes=0&amp;view=FitH" type="application/pdf"' in page.text
+    address = f"/api/v1/problems/caves/files/{sha}"
+    assert f'<object class="pdf card" data="{address}#navpanes=0&amp;view=FitH" type="application/pdf"' in page.text
     assert "Sample input 1" in words(page)
     answer = ada.get(f"/api/v1/problems/caves/files/{sha}")
     assert answer.mimetype == "application/pdf" and answer.data == pdf("Cave Walk, as its author drew it")
