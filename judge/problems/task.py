@@ -142,7 +142,7 @@ def _check_entry(
 
 def entry_of(stem: str, files: Collection[str], language: Language | None) -> str | None:
     """The included file that starts a program in this language, None when it has none."""
-    suffixes = language.suffixes if language is not None else []
+    suffixes = [*language.suffixes, *language.sources] if language is not None else []
     return next((name for name in sorted(files) if name in {stem + suffix for suffix in suffixes}), None)
 
 

@@ -142,3 +142,45 @@ def test_what_runs_at_one_time_fits(share, run, check, given_, languages, intera
     for size, asked, wanted in zip(got, given_, (run, check), strict=True):
         assert size == wanted if asked else min(LEAST, wanted) <= size <= wanted
     assert LEAST <= fitted.compile.memory <= min(share, COMPILE_LIMITS.memory)
+
+
+@given(
+    share=st.integers(64, 9000).map(lambda count: count * MIB),
+    run=SIZES,
+    check=SIZES,
+    given_=st.tuples(st.booleans(), st.booleans()),
+    languages=st.tuples(st.sampled_from(sorted(TABLE)), st.sampled_from(sorted(TABLE))),
+    count=st.integers(1, 8),
+    managed=st.booleans(),
+)
+def test_processes_of_one_submission_and_their_manager_fit_together(
+    share, run, check, given_, languages, count, managed
+):
+    task = {"kind": "communication" if managed else "two-steps", "processes": count}
+    one = job(
+        {"language": languages[0], "source": ""},
+        limits=memory(run),
+        memory_is_default=not given_[0],
+        validation=memory(check),
+        validation_memory_is_default=not given_[1],
+        task={**task, "manager": program(languages[1])} if managed else task,
+    )
+    extra = tuple(TABLE[name].memory_extra * MIB for name in languages)
+    try:
+        fitted = job_limits(one, share, TABLE)
+    except UsageError:
+        least = [
+            more + (size if asked else LEAST) for size, more, asked in zip((run, check), extra, given_, strict=True)
+        ]
+        rounded = count  # what a division leaves of a slot is no process's
+        assert count * least[0] + (least[1] if managed else 0) + rounded > share
+        return
+    full = count * (fitted.run.memory + extra[0]) + ((fitted.validation.memory + extra[1]) if managed else 0)
+    assert full <= share
+    assert fitted.run.memory == run if given_[0] else fitted.run.memory <= run
+
+
+def test_processes_that_do_not_fit_are_told_of():
+    one = job(limits=memory(GIB), memory_is_default=False, task={"kind": "two-steps", "processes": 2})
+    with pytest.raises(UsageError, match=r"each of 2 processes .* needs 1 GiB of memory; a slot .* has 512 MiB"):
+        job_limits(one, GIB, TABLE)

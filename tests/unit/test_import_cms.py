@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.errors import PackageError
-from judge.model.problem import ProblemType
+from judge.executor.slot.program import plan
+from judge.languages.table import load_table
+from judge.model.messages import Limits, Submission
+from judge.model.problem import IoiTask, ProblemType
 from judge.problems.importers import cms, tps
 from judge.problems.package import Package, read_package
 from tests.support.packages import Files, write
@@ -442,3 +445,16 @@ def test_faults_of_tps_have_one_sentence(tmp_path, files, sentence):
 @given(st.binary(max_size=300))
 def test_any_json_is_read_or_refused(data):
     one_sentence(lambda: tps.parse(data, "x"))
+
+
+def test_a_single_file_is_called_as_its_graders_know_it():
+    task = IoiTask(source="sums", entry="grader")
+    table = load_table()
+    for language, name, grader in (("python3", "sums.py", "grader.py"), ("cpp", "sums.cpp", "grader.cpp")):
+        submission = Submission(language=language, source="x = 1\n", filename="mine.txt")
+        made = plan(submission, Limits(), table, {grader: b"import sums\n"}, task)
+        assert set(made.files) == {name, grader}
+        started = [word for word in [*(made.compile or []), *made.run] if word.endswith(grader)]
+        assert started, made
+    plain = plan(Submission(language="python3", source="x\n"), Limits(), table, {}, task)
+    assert set(plain.files) == {"sums.py"}

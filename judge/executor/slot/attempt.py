@@ -156,7 +156,8 @@ class Attempt:
             if job.data is not None and manifest
             else {}
         )
-        return plan(submission, limits.run, self.means.table, extra)
+        task = manifest.task if manifest is not None else None
+        return plan(submission, limits.run, self.means.table, extra, task)
 
     def workshop(self, limits: JobLimits) -> Workshop:
         """What it takes to build and run programs of the package."""

@@ -7,7 +7,7 @@ another executor may have it. Pure; called by the pipeline and by slots that hel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from judge.errors import UsageError
 from judge.executor.channel import Job, limits_of
@@ -15,7 +15,7 @@ from judge.executor.slot.builds import compile_limits
 from judge.executor.verdict import size
 from judge.languages.table import MIB, Language
 from judge.model.messages import Limits
-from judge.model.problem import VALIDATION, ProblemType
+from judge.model.problem import VALIDATION, IoiTask, ProblemType
 
 # No program gets less than so many bytes: the task is given back instead.
 LEAST = 16 * MIB
@@ -66,6 +66,8 @@ def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> Jo
     if share is None:
         return JobLimits(run.limits, compiling.limits, validation.limits)
     manifest = job.data.manifest if job.data is not None else None
+    if manifest is not None and manifest.task is not None and manifest.task.kind != "batch":
+        return _several(run, compiling, validation, share, manifest.task)
     if manifest is None or ProblemType.INTERACTIVE not in manifest.type:
         checked = manifest is not None and bool(manifest.programs(submission.check))
         told = validation.within(share) if checked else validation.limits
@@ -74,6 +76,21 @@ def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> Jo
     left = share - run.least(LEAST) - validation.extra
     mine = run.within(share, validation.who, validation.least(max(LEAST, min(share // 4, left))))
     told = validation.within(share, run.who, mine.memory + run.extra)
+    return JobLimits(mine, compiling.within(share), told)
+
+
+def _several(run: _Demand, compiling: _Demand, validation: _Demand, share: int, task: IoiTask) -> JobLimits:
+    """The limits of processes that run side by side, each with as much, and of their manager, if they have one."""
+    count = task.processes
+    kept = 0
+    if task.manager is not None:
+        left = share - count * run.least(LEAST) - validation.extra
+        kept = validation.least(max(LEAST, min(share // 4, left)))
+    each = replace(run, who=f"each of {count} processes of the submission, which share a slot,")
+    mine = each.within((share - kept) // count)
+    told = validation.limits
+    if task.manager is not None:
+        told = validation.within(share, run.who, count * (mine.memory + run.extra))
     return JobLimits(mine, compiling.within(share), told)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from judge.errors import UsageError
 from judge.languages.sources import is_source
 from judge.languages.table import BOX, PATH, HeapSign, Language, family
 from judge.model.messages import Limits, Submission
-from judge.model.problem import ProblemManifest, ProblemProgram
+from judge.model.problem import IoiTask, ProblemManifest, ProblemProgram
+from judge.problems.task import entry_of
 from judge.sandbox.box import Run
 from judge.sandbox.types import Command, Outcome
 
@@ -71,12 +72,17 @@ class Program:
 
 
 def plan(
-    submission: Submission, limits: Limits, table: Mapping[str, Language], include: Mapping[str, bytes] | None = None
+    submission: Submission,
+    limits: Limits,
+    table: Mapping[str, Language],
+    include: Mapping[str, bytes] | None = None,
+    task: IoiTask | None = None,
 ) -> Program:
     """How to judge a submission: by its language, or by its own shell commands (the seed's plain task).
 
     `include` are the package's files that go with it; they take the place of the submission's own of the same name, as
-    the format says. Raises UsageError for a language that is not in the table.
+    the format says. With graders (`task.entry`) one of them is started. Raises UsageError for a language that is not in
+    the table.
     """
     if submission.command is not None:
         return Program(
@@ -89,6 +95,8 @@ def plan(
         )
     language = _language(submission.language or "", table)
     own, entry = _own_files(submission, language)
+    if task is not None:
+        own, entry = _graded(own, entry, include or {}, language, task)
     files = {**own, **(include or {})}
     made = language.plan_files(files, limits.memory, entry)
     return Program(
@@ -120,6 +128,16 @@ def _own_files(submission: Submission, language: Language) -> tuple[dict[str, by
     data = files[0].data if files else (submission.source or "").encode("utf-8", "replace")
     own = language.own_name(data.decode("utf-8", "replace"), name)
     return {own: data}, None if entry == name else entry
+
+
+def _graded(
+    own: dict[str, bytes], entry: str | None, include: Mapping[str, bytes], language: Language, task: IoiTask
+) -> tuple[dict[str, bytes], str | None]:
+    """The same beside graders: they know a single file by the task's name, and one of them is started."""
+    if task.source and len(own) == 1 and language.entry == "file":
+        (name, data), *_ = own.items()
+        own = {task.source + PurePosixPath(name).suffix: data}
+    return own, entry_of(task.entry, include, language) or entry
 
 
 def included(

@@ -15,7 +15,7 @@ from judge.executor.slot.packaged.feedback import ValidatorResult
 from judge.executor.slot.program import Box, Program
 from judge.executor.verdict import Checked, Ruling, run_fault, run_verdict
 from judge.files import in_memory
-from judge.model.messages import Limits
+from judge.model.messages import Limits, Verdict
 from judge.model.problem import IoiTask
 from judge.sandbox.meeting import Actor, Link, path_of
 from judge.sandbox.types import Command, Killed, Outcome
@@ -231,7 +231,10 @@ class Rounds:
         if heard is None or (heard.fault and first is not None and not before):
             heard = ValidatorResult(accepted=True)
         checked = heard.checked(first=before)
-        return Round(one, limits, run_verdict(one, limits, checked, heap_full=self.program.heap_full(one)), heard)
+        ruling = run_verdict(one, limits, checked, heap_full=self.program.heap_full(one))
+        if ruling.verdict is not Verdict.AC:
+            heard = replace(heard, score=None, multiplier=None)
+        return Round(one, limits, ruling, heard)
 
 
 def merged(outcomes: Sequence[Outcome], number: int) -> Outcome:

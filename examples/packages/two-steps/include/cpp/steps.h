@@ -1,0 +1,2 @@
+int pack(int a, int b);
+int sum(int packed);

@@ -1,0 +1,4 @@
+#include <string>
+
+std::string encode(int number);
+int decode(std::string bits);

@@ -1,0 +1,219 @@
+"""IOI tasks in the real sandbox: who decides when a manager or a process goes wrong, and tasks of other systems."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import pytest
+
+from judge.executor.slot.pipeline import Pipeline
+from judge.languages.table import extra_paths, load_table
+from judge.model.messages import Verdict
+from judge.sandbox import SandboxPool
+from tests.support import packages
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
+]
+TABLE = load_table()
+YAML = "problem_format_version: 2025-09\nname: X\nuuid: 1\ntype: scoring\nlimits: {time_limit: 0.5, memory: 64}\n"
+TESTS = {"data/secret/1.in": "5\n", "data/secret/1.ans": "", "data/secret/test_group.yaml": "score_aggregation: min\n"}
+MANAGER = """
+import sys
+from_first, to_first = sys.argv[1:3]
+def end(outcome, said="well"):
+    print(outcome)
+    print(said, file=sys.stderr)
+    sys.exit(0)
+"""
+OPEN = 'out = open(to_first, "wb", buffering=0)\nheard = open(from_first, "rb")\n'
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with contextlib.closing(SandboxPool(f"test-ioi-{os.getpid()}", paths=extra_paths(TABLE.values()))) as made:
+        yield made
+
+
+@pytest.fixture
+def pipeline(pool, work):
+    return Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work)
+
+
+def communication(work, manager: str, said: str = "io: std\n", yaml: str = YAML):
+    files = {
+        "problem.yaml": yaml,
+        "judge.yaml": f"kind: communication\n{said}",
+        "manager/manager.py": MANAGER + manager,
+        **TESTS,
+    }
+    return packages.load(packages.write(work / "package", files), work / "blobs")
+
+
+def judge(pipeline, data, source, language="python3"):
+    completed = pipeline.execute(packages.job(data, language, source, "full")).completed
+    assert completed is not None
+    assert not completed.retry, completed.result.reason
+    return completed
+
+
+ECHO = "print(input(), flush=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("manager", "source", "verdict", "reason"),
+    [
+        ("raise SystemExit(1)", ECHO, "JE", "the manager failed: ended with exit code 1"),
+        ("import os; os.abort()", ECHO, "JE", "the manager failed: ended by SIGABRT"),
+        ("print('what?')", ECHO, "JE", "the first line that the manager prints is not its outcome"),
+        ("print(-1)", ECHO, "JE", "the first line that the manager prints is not its outcome"),
+        ("pass", ECHO, "JE", "the first line that the manager prints is not its outcome"),
+        ("end(0, 'no')", ECHO, "WA", "no"),
+        (OPEN + "out.write(b'5\\n'); assert heard.readline() == b'5\\n'; end(0, 'no')", ECHO, "WA", "no"),
+        (OPEN + "assert heard.read() == b''; raise SystemExit(3)", "raise SystemExit(7)", "RTE", "exit code 7"),
+        (OPEN + "heard.read(); end(0, 'silence')", "import os; os.abort()", "RTE", "SIGABRT"),
+        (OPEN + "heard.read(); end(0, 'silence')", "pass", "WA", "silence"),
+        (OPEN + "out.write(b'x' * 300000); heard.read(); end(0, 'silence')", "pass", "WA", "silence"),
+        (OPEN + "heard.read(); end(1)", "import time; time.sleep(9)", "TLE", "wall time limit"),
+        ("end(1)", "while True: pass", "TLE", "CPU time limit"),
+        ("end(0, 'no')", "while True: pass", "WA", "no"),
+        (OPEN + "heard.read(); end(1)", "x = bytearray(200 << 20)", "MLE", "memory limit"),
+        (OPEN + "heard.read(); end(1)", "while True: print('x' * 1000)", "TLE", "time limit exceeded"),
+    ],
+)
+def test_who_decides(pipeline, work, manager, source, verdict, reason):
+    done = judge(pipeline, communication(work, manager), source)
+    assert (done.verdict, reason in done.result.reason) == (verdict, True), done.result.reason
+
+
+def test_the_end_of_input_can_be_seen_while_the_manager_waits(pipeline, work):
+    manager = OPEN + "out.write(b'1 2 3\\n'); out.close(); end(float(heard.read().split()[0] == b'6'))"
+    done = judge(pipeline, communication(work, manager), "import sys; print(sum(map(int, sys.stdin.read().split())))")
+    assert done.verdict is Verdict.AC, done.result.reason
+
+
+@pytest.mark.parametrize("order", ["out, heard", "heard, out"])
+@pytest.mark.parametrize("way", ["std", "fifo"])
+def test_pipes_may_be_opened_in_any_order(pipeline, work, order, way):
+    opened = {"out": 'out = open(to_first, "w")\n', "heard": "heard = open(from_first)\n"}
+    manager = "".join(opened[one] for one in order.split(", "))
+    manager += "out.write('7\\n'); out.flush(); end(float(heard.readline() == '7\\n'))"
+    source = ECHO if way == "std" else (
+        "import sys\nsource = open(sys.argv[1])\nline = source.readline()\nopen(sys.argv[2], 'w').write(line)\n"
+    )  # fmt: skip
+    done = judge(pipeline, communication(work, manager, f"io: {way}\n"), source)
+    assert done.verdict is Verdict.AC, done.result.reason
+
+
+def test_outcomes_are_parts_of_the_points(pipeline, work):
+    group = "max_score: 40\nscore_aggregation: min\n"
+    data = communication(work, "end(0.25, 'translate:partial')")
+    done = judge(pipeline, data, "pass")
+    assert (done.verdict, done.result.tests[0].feedback) == ("AC", "Output is partially correct")
+    files = {"problem.yaml": YAML, "judge.yaml": "kind: communication\n", "manager/m.py": MANAGER + "end(0.25)"}
+    files |= TESTS | {"data/secret/test_group.yaml": group}
+    other = packages.load(packages.write(work / "other", files), work / "blobs")
+    assert judge(pipeline, other, "pass").result.score == 10
+
+
+def test_without_scores_a_part_is_wrong(pipeline, work):
+    plain = YAML.replace("type: scoring\n", "")
+    files = {"problem.yaml": plain, "judge.yaml": "kind: communication\n", "manager/m.py": MANAGER + "end(0.9)"}
+    files |= {"data/secret/1.in": "5\n", "data/secret/1.ans": ""}
+    data = packages.load(packages.write(work / "plain", files), work / "blobs")
+    assert judge(pipeline, data, "pass").verdict is Verdict.WA
+
+
+def test_what_is_used_is_that_of_all_processes(pipeline, work):
+    source = "import time\nwhile time.process_time() < 0.15: pass\nx = bytearray(20 << 20)\n"
+    done = judge(pipeline, communication(work, "end(1)", "processes: 2\nio: std\n"), source)
+    assert done.verdict is Verdict.TLE or 0.28 < done.result.tests[0].cpu < 0.45
+    assert 20 << 20 < done.result.tests[0].memory < 60 << 20
+
+
+# --- tasks of other systems -------------------------------------------------------------------------------------------
+
+TASK = {
+    "task.yaml": 'name: half\ntitle: Half\ntime_limit: 1\nmemory_limit: 64\nn_input: 2\ninfile: ""\noutfile: ""\n',
+    "input/input0.txt": "4\n",
+    "input/input1.txt": "10\n",
+    "output/output0.txt": "2\n",
+    "output/output1.txt": "5\n",
+}
+CHECKER = """#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+    int input, right, given = -1;
+    if (argc != 4) return 1;
+    fscanf(fopen(argv[1], "r"), "%d", &input);
+    fscanf(fopen(argv[2], "r"), "%d", &right);
+    if (fscanf(fopen(argv[3], "r"), "%d", &given) != 1) return 2;
+    if (given == right) { printf("1.0\\n"); fprintf(stderr, "translate:success\\n"); }
+    else if (given == input) { printf("0.5\\n"); fprintf(stderr, "not halved\\n"); }
+    else { printf("0.0\\n"); fprintf(stderr, "translate:wrong\\n"); }
+}
+"""
+
+
+def load(work, files):
+    return packages.load(packages.write(work / "half", files), work / "blobs")
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict", "score", "said"),
+    [
+        ("print(int(input()) // 2)", "AC", 100, "Output is correct"),
+        ("print(input())", "AC", 50, "not halved"),
+        ("print(7)", "WA", 0, "Output isn't correct"),
+        ("n = int(input()); print(2 if n == 4 else n)", "AC", 75, "Output is correct"),
+    ],
+)
+def test_a_checker_of_cms(pipeline, work, source, verdict, score, said):
+    done = judge(pipeline, load(work, TASK | {"check/checker.c": CHECKER}), source)
+    assert (done.verdict, done.result.score) == (verdict, score), done.result.reason
+    assert done.result.tests[0].feedback == said
+
+
+def test_a_checker_that_fails_is_the_judges_error(pipeline, work):
+    done = judge(pipeline, load(work, TASK | {"check/checker.c": CHECKER}), "print('x')")
+    assert done.verdict is Verdict.JE
+
+
+@pytest.mark.parametrize(
+    ("printed", "verdict", "score"),
+    [("1", "AC", 100), ("1.000000", "AC", 100), ("0.30", "AC", 30), ("1e-1", "AC", 10), ("0", "WA", 0), ("-1", "WA", 0),
+     ("", "JE", None), ("nan", "JE", None), ("0.5.5", "JE", None), ("yes", "JE", None)],
+)  # fmt: skip
+def test_outcomes_as_checkers_write_them(pipeline, work, printed, verdict, score):
+    done = judge(pipeline, load(work, TASK | {"check/checker.py": f"print({printed!r})\n"}), "print(1)")
+    assert (done.verdict, done.result.score) == (verdict, score), done.result.reason
+
+
+def test_a_checker_without_its_source(pipeline, work):
+    script = "#!/usr/bin/env python3\nimport sys\nprint(float(open(sys.argv[2]).read() == open(sys.argv[3]).read()))\n"
+    data = load(work, TASK | {"check/checker": script})
+    assert judge(pipeline, data, "print(int(input()) // 2)").verdict is Verdict.AC
+    assert judge(pipeline, data, "print(0)").verdict is Verdict.WA
+
+
+def test_words_are_compared_with_their_case(pipeline, work):
+    data = load(work, TASK | {"output/output0.txt": "Two\n", "output/output1.txt": "Two\n"})
+    assert judge(pipeline, data, "print('  Two ')").verdict is Verdict.AC
+    assert judge(pipeline, data, "print('two')").verdict is Verdict.WA
+
+
+def test_files_of_cms(pipeline, work):
+    files = TASK | {"task.yaml": TASK["task.yaml"].replace('infile: ""', "infile: in.txt").replace('outfile: ""', "")}
+    files |= {"sol/solution.c": 'int main() { freopen("in.txt"); freopen("output.txt"); }'}
+    source = "open('output.txt', 'w').write(str(int(open('in.txt').read()) // 2))"
+    assert judge(pipeline, load(work, files), source).verdict is Verdict.AC
+
+
+def test_products_of_cms(pipeline, work):
+    scores = "score_type: GroupMul\nscore_type_parameters: [[30, '000'], [70, '.*']]\n"
+    files = TASK | {"task.yaml": TASK["task.yaml"] + scores, "check/checker.c": CHECKER}
+    done = judge(pipeline, load(work, files), "print(input())")
+    assert done.result.score == 30 * 0.5 + 70 * 0.25
+    assert [group.score for group in done.result.groups] == [15, 17.5]
