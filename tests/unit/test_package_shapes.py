@@ -584,7 +584,29 @@ SHAPES: dict[str, Shape] = {
             package.manifest.dialect == "kattis"
             and [(one.verdict, one.score, one.low) for one in package.manifest.graders[1:2]]
             == [("worst_error", "sum", -1)]
+            and not any("no_errors" in note for note in package.notes)
         ),
+    ),
+    "grader flags of Kattis beside a file of DOMjudge's": Shape(
+        legacy("type: scoring\n")
+        | {"data/testdata.yaml": "grader_flags: no_errors\n", "domjudge-problem.ini": "color=red\n"},
+        lambda package: package.manifest.dialect == "kattis",
+    ),
+    "settings of groups in DOMjudge's dialect, which are not inherited": Shape(
+        legacy("type: scoring\n")
+        | {
+            "data/secret/testdata.yaml": "grader_flags: max\non_reject: continue\n",
+            "data/secret/a/testdata.yaml": "accept_score: 3\n",
+            "data/secret/a/1.in": "",
+            "data/secret/a/1.ans": "",
+            "domjudge-problem.ini": "color=red\n",
+        },
+        lambda package: (
+            {one.name: (one.score, one.on_reject) for one in package.manifest.graders if "secret" in one.name}
+            == {"secret": ("max", "continue"), "secret/a": ("sum", "break")}
+            and package.manifest.dialect == "domjudge"
+        ),
+        tests=False,
     ),
     "a flag that the default grader does not have": Shape(
         legacy("type: scoring\n") | {"data/secret/testdata.yaml": "grader_flags: max best\n"},
