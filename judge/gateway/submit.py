@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, TooLargeError
 from judge.gateway.auth import Principal
-from judge.languages.table import find, load_table
 from judge.model import messages as m
 
 
@@ -115,10 +114,8 @@ def admit(
         raise FieldError("Idempotency-Key", f"has {len(key)} characters; send 1 to 128")
     if key and submission.idempotency_key and key != submission.idempotency_key:
         raise FieldError("idempotency_key", "differs from the header Idempotency-Key; send one of them")
-    language = submission.language and (find(submission.language, load_table()) or submission.language)
     return submission.model_copy(
         update={
-            "language": language,
             "user": submission.user or principal.user,
             "role": principal.role,
             "idempotency_key": key or submission.idempotency_key,

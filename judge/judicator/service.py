@@ -31,7 +31,7 @@ from judge.judicator.status import StatusReader
 from judge.judicator.tasks import forms, intake, results
 from judge.judicator.tasks.forms import HandOut
 from judge.judicator.tasks.lifecycle import STALE, Tasks
-from judge.languages.table import load_table
+from judge.languages.table import load_table, row_of
 from judge.model import messages as m
 from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.deleting import ProblemName
@@ -171,6 +171,8 @@ class Service:
         if submission.language is not None and submission.language not in table:
             # A site's executors may have a language of their own.
             table = table.union(*(languages(executor) for executor in await self.executors.all()))
+            if submission.language not in table:
+                submission = submission.model_copy(update={"language": row_of(submission.language)})
         intake.check(
             submission,
             self._config.limits,

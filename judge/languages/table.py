@@ -280,6 +280,11 @@ def find(said: str, table: Mapping[str, Language]) -> str | None:
     return (_builtin_names() if table == _builtin() else Names(table, "")).find(said)
 
 
+def row_of(said: str) -> str:
+    """The built-in row that a name stands for, or else the name itself, which may be that of a site's own row."""
+    return find(said, load_table()) or said
+
+
 def family(name: str, table: Mapping[str, Language]) -> str:
     """The row that this one is a version of (`cpp` for `cpp17`), or itself: what is said of it holds for all."""
     row = table.get(name)

@@ -461,7 +461,7 @@ class SearchRequest(Message):
 
     user: str | None = None
     problem: Identifier | None = None
-    language: Identifier | None = None
+    language: LanguageName | None = None
     status: Status | None = None
     verdict: Verdict | None = None
     executor: str | None = None

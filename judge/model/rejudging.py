@@ -6,7 +6,7 @@ import enum
 
 from pydantic import Field
 
-from judge.model.messages import Identifier, Message, SearchTime, Task, TaskId, Trace, Verdict
+from judge.model.messages import Identifier, LanguageName, Message, SearchTime, Task, TaskId, Trace, Verdict
 
 
 class RejudgeFilter(Message):
@@ -18,7 +18,7 @@ class RejudgeFilter(Message):
     ids: list[TaskId] = Field(default_factory=list, max_length=20_000)
     user: list[str] = Field(default_factory=list, max_length=100)
     problem: list[Identifier] = Field(default_factory=list, max_length=100)
-    language: list[Identifier] = Field(default_factory=list, max_length=100)
+    language: list[LanguageName] = Field(default_factory=list, max_length=100)
     verdict: list[Verdict] = Field(default_factory=list, max_length=100)
     executor: list[str] = Field(default_factory=list, max_length=100, description="judged by one of these")
     since: SearchTime | None = Field(default=None, description="handed in at this time or later")

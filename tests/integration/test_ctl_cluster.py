@@ -156,7 +156,7 @@ def test_hold_keeps_boot_away_until_release(cluster: Cluster) -> None:
     ("arguments", "sentence"),
     [
         (["submit", "-p", "absent", str(HELLO / "accepted/hello.c")], "absent"),
-        (["submit", "-l", "cobol", str(HELLO / "accepted/hello.c")], "'cobol' is not known"),
+        (["submit", "-l", "klingon", str(HELLO / "accepted/hello.c")], "'klingon' is not known"),
         (["problem", "import", str(ROOT / "judge")], "problem.yaml"),
         (["problem", "show", "absent"], "'absent' does not exist"),
         (["get", "nonsense"], "'nonsense'"),

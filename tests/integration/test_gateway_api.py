@@ -379,6 +379,15 @@ def test_executors_drain_and_resume(admin, ada, executor):
     error(admin("POST", "/executors/%20/drain"), 404, "not_found", "there is no executor")
 
 
+def test_a_language_by_the_name_that_another_judge_has_for_it(ada):
+    """It is stored, shown and searched for as the row that is meant."""
+    given = ada("POST", "/submissions", json={**SOURCE, "language": "GNU C"}).json
+    assert given["submission"]["language"] == "c", given
+    for name in ("c", "GNU%20c", "C%20(GCC%209.2.0)"):
+        found = ada("GET", f"/submissions?language={name}&limit=500").json["tasks"]
+        assert given["id"] in [task["id"] for task in found], name
+
+
 def test_status_judicators_languages_health(ada, nobody, executor, world):
     wait_for(lambda: ada("GET", "/status").json["leader"] == "j1", what="a leader")
     status = check(ada("GET", "/status"), 200, "status")

@@ -10,6 +10,7 @@ from bson import ObjectId
 from judge.errors import FieldError
 from judge.judicator.documents import RejudgingDocument, TaskDocument, VerdictFields, first_id, iso_or_none
 from judge.judicator.rejudging.reruns import Cell
+from judge.languages.table import row_of
 from judge.model.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgeState, Rejudging
 from judge.mongodb.store import Bson
 
@@ -36,7 +37,8 @@ def selection(wanted: RejudgeFilter) -> Bson:
     ):
         values = getattr(wanted, name)
         if values:
-            query[path] = {"$in": list(dict.fromkeys(values))}
+            known = [*values, *map(row_of, values)] if name == "language" else values
+            query[path] = {"$in": list(dict.fromkeys(known))}
     if wanted.verdict:
         query["verdict"] = {"$in": [one.value for one in dict.fromkeys(wanted.verdict)]}
     if wanted.ids:

@@ -13,6 +13,7 @@ from judge.judicator.database import Database
 from judge.judicator.documents import TaskDocument
 from judge.judicator.rejudging import verdicts
 from judge.judicator.tasks import forms
+from judge.languages.table import row_of
 from judge.model.messages import SearchRequest
 from judge.mongodb.store import Bson
 
@@ -94,6 +95,8 @@ def search_query(request: SearchRequest, folding: frozenset[int]) -> Bson:
         value = getattr(request, name)
         if value is not None:
             query[field] = value
+    if request.language is not None and (row := row_of(request.language)) != request.language:
+        query["language"] = {"$in": [request.language, row]}
     parts = [
         verdicts.matches(name, str(value), folding)
         for name in ("status", "verdict")
