@@ -289,9 +289,9 @@ def test_a_test_without_input_reads_nothing():
 
 
 def test_an_unknown_language_is_given_back(pipeline):
-    done = pipeline.execute(job(language="cobol", source="x")).completed
+    done = pipeline.execute(job(language="klingon", source="x")).completed
     assert done.retry
-    assert "'cobol' is not in this executor's table" in done.result.reason
+    assert "'klingon' is not in this executor's table" in done.result.reason
 
 
 def test_no_room_for_the_output_is_given_back(pool, told, work):
