@@ -66,7 +66,7 @@ def test_parallel_adds_of_one_user_keep_their_places(world: World) -> None:
         ({"source": ""}, FieldError, "source: is empty"),
         ({"source": "x" * 200_000}, TooLargeError, "limit is 131072"),
         ({"source": "a\0b"}, FieldError, "binary"),
-        ({"language": "klingon"}, FieldError, "'klingon' is unknown here; known are ada, algol68, awk, bash, brainfuck, c,"),
+        ({"language": "klingon"}, FieldError, "'klingon' is unknown here; known are ada, algol68, awk,"),
         ({"problem": "nothing"}, NotFoundError, "no problem 'nothing'"),
         ({"tests": [m.Test(name="1", input_blob="0" * 64)]}, FieldError, "not uploaded"),
     ],
