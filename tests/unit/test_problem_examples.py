@@ -135,8 +135,8 @@ def test_a_folder_without_anything(tmp_path: Path):
 
 
 def test_a_submission_in_no_known_language(copy: Path):
-    (copy / "problems/hello/submissions/accepted/hello.bf").write_text("+")
-    with pytest.raises(PackageError, match=r"hello/submissions/accepted/hello\.bf: no language of the table"):
+    (copy / "problems/hello/submissions/accepted/hello.xyz").write_text("+")
+    with pytest.raises(PackageError, match=r"hello/submissions/accepted/hello\.xyz: no language of the table"):
         load_examples(copy)
 
 
