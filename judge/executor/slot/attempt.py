@@ -193,12 +193,13 @@ class Attempt:
 
     def _static(self, manifest: ProblemManifest, limits: JobLimits) -> StaticValidator | None:
         program, submission = manifest.static_validator, self.job.assignment.submission
-        if program is None or not manifest.static_tests or submission.language not in self.means.table:
+        row = self.means.table.get(submission.language or "")
+        if program is None or not manifest.static_tests or row is None:
             return None
-        files, row = files_of(submission), self.means.table[submission.language]
+        files = files_of(submission)
         chosen = choose(files, row, submission.entry)
         entry = chosen.main if row.entry == "file" else chosen.entry
-        submitted = Submitted(format_code(row.name), entry, files)
+        submitted = Submitted(format_code(row.family), entry, files)
         return StaticValidator(self.packaged(program, limits), self.workshop(limits), submitted)
 
     def grader(self, limits: JobLimits) -> Grader | None:
