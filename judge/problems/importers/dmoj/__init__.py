@@ -76,7 +76,7 @@ def _limits(draft: Draft, said: dict[str, Any], asked: Asked, where: str) -> Non
     lacking = [name for key, name in (("time_limit", "time"), ("memory", "memory")) if key not in draft.limits]
     if lacking:
         draft.report.dropped(
-            f"{' and '.join(lacking)} limit: the site's database has it; --time-limit and --memory-limit set them"
+            f"{' and '.join(lacking)} limit: the site's database has it; --time-limit and --memory set them"
         )
     output = said.get("output_limit_length")
     if isinstance(output, int) and not isinstance(output, bool) and 0 < output <= 1024 * _MIB:
