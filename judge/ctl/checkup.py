@@ -13,6 +13,7 @@ from judge.ctl.options import Output
 from judge.ctl.problem import checking, uploading
 from judge.ctl.problem.trial import present
 from judge.errors import EXIT_FAILED, UsageError
+from judge.problems.importers.draft import Asked
 from judge.problems.package import Package, manifest_bytes
 from judge.problems.reading import formats
 from judge.problems.reading.checks import Checked, check_package
@@ -23,6 +24,13 @@ Dialect = Annotated[
     typer.Option(
         "--dialect", metavar="kattis|domjudge", help="How a legacy package is read, instead of what is detected in it."
     ),
+]
+Origin = Annotated[
+    str | None,
+    typer.Option("--from", metavar="FORMAT", help="The format of the packages, instead of what is detected."),
+]
+Memory = Annotated[
+    int | None, typer.Option("--memory", metavar="MIB", help="The memory limit, where a format keeps it elsewhere.")
 ]
 _STYLES: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
@@ -40,6 +48,8 @@ def dialect_of(said: str) -> formats.Dialect:
 def problem_check(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")],
     dialect: Dialect = "",
+    origin: Origin = None,
+    memory: Memory = None,
     run: Annotated[bool, typer.Option("--run", help="Run the package's validators on its own tests, too.")] = False,
     output: Output = show.Output.TABLE,
 ) -> None:
@@ -52,7 +62,7 @@ def problem_check(
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: there is no such directory or ZIP archive")
-        checked = check_package(path, dialect=chosen)
+        checked = check_package(path, dialect=chosen, asked=Asked(format=origin, memory=memory))
         if checked.package is not None:
             with checked.package as package:
                 if run:

@@ -28,13 +28,6 @@ TimeLimit = Annotated[
     float | None,
     typer.Option("--time-limit", metavar="SECONDS", help="The CPU limit of a test, instead of the package's own."),
 ]
-Origin = Annotated[
-    str | None,
-    typer.Option("--from", metavar="FORMAT", help="The format of the packages, instead of what is detected."),
-]
-Memory = Annotated[
-    int | None, typer.Option("--memory", metavar="MIB", help="The memory limit, where a format keeps it elsewhere.")
-]
 Check = Annotated[bool, typer.Option("--check/--no-check", help="Run the package's validators on its own tests first.")]
 
 
@@ -63,8 +56,8 @@ def problem_import(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")],
     time_limit: TimeLimit = None,
     dialect: checkup.Dialect = "",
-    origin: Origin = None,
-    memory: Memory = None,
+    origin: checkup.Origin = None,
+    memory: checkup.Memory = None,
     check: Check = True,
     output: Output = TABLE,
 ) -> None:
@@ -127,6 +120,8 @@ def problem_verify(
     infer: Annotated[bool, typer.Option("--infer", help="Infer the time limit, even if there is one.")] = False,
     time_limit: TimeLimit = None,
     dialect: checkup.Dialect = "",
+    origin: checkup.Origin = None,
+    memory: checkup.Memory = None,
     check: Check = True,
     output: Output = TABLE,
 ) -> None:
@@ -147,6 +142,7 @@ def problem_verify(
         check=check,
         time_limit=_checked_limit(time_limit),
         dialect=checkup.dialect_of(dialect),
+        asked=Asked(format=origin, memory=memory),
         quiet=output == show.Output.JSON,
     )
     with _interruptible(), connect() as api:

@@ -20,6 +20,7 @@ from judge.model.problem import ProblemInfo
 from judge.model.verification import Verification, VerifiedRow
 from judge.problems import timing
 from judge.problems.expectations import LOWER, UPPER, Candidate, candidates
+from judge.problems.importers.draft import Asked
 from judge.problems.package import Package
 from judge.problems.reading.formats import Dialect
 
@@ -74,6 +75,7 @@ class Options:
     check: bool = True
     time_limit: float | None = None
     dialect: Dialect = ""
+    asked: Asked | None = None
     quiet: bool = False
 
 
@@ -85,7 +87,7 @@ def verify(api: Api, target: str, options: Options) -> Verified:
     """
     path = Path(target)
     if path.exists():
-        with importing.read_checked(path, options.name, options.time_limit, options.dialect) as package:
+        with importing.read_checked(path, options.name, options.time_limit, options.dialect, options.asked) as package:
             tried = importing.try_out(api, package, check=options.check, infer=options.infer, quiet=options.quiet)
             verified = _verify(api, package, options)
             _take_over(verified, tried)
