@@ -130,6 +130,12 @@ def test_a_forced_format(tmp_path: Path) -> None:
         assert len(package.manifest.tests) == 1 and package.manifest.limits.memory == 64 * 1024**2
 
 
+@pytest.mark.parametrize("name", ["polygon", "dmoj", "cms", "tps", "directory"])
+def test_a_forced_format_that_it_is_not(name: str, tmp_path: Path) -> None:
+    with pytest.raises(PackageError, match=f"has not the files of format {name}"):
+        read_package(folder(tmp_path, {"readme.md": b""}, "x"), asked=Asked(format=name))
+
+
 def test_detection_leaves_packages_alone(tmp_path: Path) -> None:
     files = {"problem.yaml": b"", "data/secret/1.in": b"", "data/secret/1.ans": b"", "init.yml": b""}
     opened = open_package_tree(folder(tmp_path, files, "x"))

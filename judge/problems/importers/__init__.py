@@ -75,6 +75,8 @@ def _open(tree: Tree, asked: Asked) -> Opened:
         raise PackageError(_unknown(tree))
     if chosen == PACKAGE:
         return Opened(tree, folder)
+    if not IMPORTERS[chosen].matches(tree):
+        raise PackageError(f"{tree.label}: has not the files of format {chosen}, which --from says it is in")
     draft: Draft = IMPORTERS[chosen].convert(tree, asked)
     try:
         made = draft.finish()
