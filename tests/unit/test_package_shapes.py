@@ -617,6 +617,17 @@ SHAPES: dict[str, Shape] = {
         legacy("type: scoring\ngrading:\n  show_test_data_groups: true\n"),
         lambda package: [one.name for one in package.manifest.graders] == ["", "sample", "secret"],
     ),
+    "samples only, as in DOMjudge": Shape(
+        legacy("name: X\n")
+        | {"domjudge-problem.ini": "timelimit='1'\n", "data/sample/1.in": "", "data/sample/1.ans": ""},
+        lambda package: names(package) == ["sample/1"] and package.manifest.limits.cpu == 1,
+        ["secret: has no tests"],
+        tests=False,
+    ),
+    "answers that are handed in, without a time limit": Shape(
+        current("name: X\ntype: [pass-fail, submit-answer]\n"),
+        lambda package: package.manifest.type == ["pass-fail", "submit-answer"],
+    ),
     "no samples": Shape(
         current("name: X\n") | {"data/secret/1.in": "", "data/secret/1.ans": ""},
         lambda package: names(package) == ["secret/1"],

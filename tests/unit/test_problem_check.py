@@ -125,3 +125,17 @@ def test_the_command(tmp_path: Path) -> None:
     }
     for wrong, why in ((str(tmp_path / "none"), "there is no such"), (f"--dialect=kattiss {good}", "is not known")):
         assert why in str(runner.invoke(app, ["problem", "check", *wrong.split()]).exception)
+
+
+@pytest.mark.parametrize(("kind", "level"), [("pass-fail", "error"), ("[pass-fail, submit-answer]", "warning")])
+def test_without_time_limit_and_submissions(tmp_path: Path, kind: str, level: str) -> None:
+    files = {
+        "problem.yaml": f"problem_format_version: 2025-09\nname: A\ntype: {kind}\n",
+        "data/secret/1.in": "1\n",
+        "data/secret/1.ans": "1\n",
+    }
+    checked = check_package(packages.write(tmp_path / "sum", files))
+    found = next(one for one in checked.findings.all if "no accepted submission" in one.text)
+    assert (found.level, "cannot be inferred" in found.text) == (level, level == "error")
+    if checked.package is not None:
+        checked.package.close()

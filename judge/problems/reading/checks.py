@@ -290,7 +290,8 @@ def _submissions(about: _About) -> None:
     package = about.package
     tops = {path.split("/")[1] for path in about.tree.below("submissions") if path.count("/") > 1}
     if "accepted" not in tops:
-        text = "has no accepted submission, so the time limit cannot be inferred" if package and package.infer else ""
+        limitless = package and package.infer and ProblemType.SUBMIT_ANSWER not in package.manifest.type
+        text = "has no accepted submission, so the time limit cannot be inferred" if limitless else ""
         say = about.findings.error if text else about.findings.warning
         say(f"{about.tree.where('submissions')}: {text or 'has no accepted submission; the format requires one'}")
     if package is None:
