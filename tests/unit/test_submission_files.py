@@ -310,6 +310,7 @@ GOOD = {"language": "c", "files": files(a_c="int main(){}", a_h="")}
         {**GOOD, "entry": "a.c", "problem": "hello", "filename": "a.zip"},
         {"language": "java", "files": files(A_java="class A {}", B_java=""), "entry": "app.A"},
         {"command": "sh x.sh", "files": files(x_sh="true")},
+        {"language": "groovy", "files": files(Main_groovy="println 1", Lib_groovy="class Lib {}")},
         {"language": "c", "files": [{"name": "a.c", "base64": "/w=="}]},
         {"language": "c", "files": [{"name": f"{n}.c", "text": "x"} for n in range(100)]},
         {"language": "c", "files": [{"name": "A.c", "text": "x"}, {"name": "a.c", "text": "x"}]},

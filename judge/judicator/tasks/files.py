@@ -95,7 +95,8 @@ def _check_entry(submission: Submission, names: list[str], table: Mapping[str, L
 def _check_sources(contents: Mapping[str, bytes], submission: Submission, row: Language) -> None:
     made = row.outputs()
     for index, (name, data) in enumerate(contents.items()):
-        if name.split("/")[0] in made and len(contents) > 1:
+        top = name.split("/")[0]
+        if top in made and not is_source(top, row) and len(contents) > 1:
             raise FieldError(
                 f"files.{index}.name", f"'{name}' is where {row.title} puts what it compiles; rename it or leave it out"
             )
