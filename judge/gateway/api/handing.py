@@ -21,7 +21,6 @@ from judge.model import messages as m
 
 ZIP: Final = "application/zip"
 FORM: Final = "multipart/form-data"
-_ARCHIVE: Final = {"type": "string", "format": "binary", "description": "fields of a Submission in the query"}
 MEDIA: Final[dict[str, dict[str, Any]]] = {
     FORM: {
         "type": "object",
@@ -31,8 +30,7 @@ MEDIA: Final[dict[str, dict[str, Any]]] = {
             "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
         },
     },
-    ZIP: _ARCHIVE,
-    "application/x-zip-compressed": _ARCHIVE,
+    ZIP: {"type": "string", "format": "binary", "description": "fields of a Submission in the query"},
 }
 # The names under which other judges' clients send files, and what they call the fields.
 _FILES: Final = frozenset({"files", "files[]", "file", "code", "code[]", "sub_file", "sub_file[]", "source"})
