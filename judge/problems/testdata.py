@@ -105,7 +105,7 @@ class _Reader:
                     raise PackageError(f"{self._tree.where('data')}: has more than {MAX_TESTS} tests; join some")
         if not any(not test.sample for test in self._found.tests) and not self._found.statics:
             where = self._tree.where(SECRET_FOLDER)
-            alone = self._rules.dialect == DOMJUDGE and self._found.tests
+            alone = self._rules.dialect == DOMJUDGE and self._found.tests and not self._yaml.scoring
             say = self._findings.warning if alone else self._findings.error
             say(f"{where}: has no tests; expected pairs of files NAME.in and NAME.ans")
         if self._legacy and not self._yaml.scoring and not groups.decisive(self._found.graders):

@@ -289,6 +289,11 @@ REFUSED: dict[str, tuple[Files, str]] = {
         {name: data for name, data in LEGACY.items() if "secret" not in name},
         "sum/data/secret: has no tests",
     ),
+    "samples only where they have no points": (
+        {name: data for name, data in LEGACY.items() if "secret" not in name}
+        | {"problem.yaml": b"type: scoring\n", "domjudge-problem.ini": b"timelimit=1\n"},
+        "sum/data/secret: has no tests",
+    ),
     "no tests at all": (
         {name: data for name, data in LEGACY.items() if "data" not in name},
         "sum/data/secret: has no tests",
