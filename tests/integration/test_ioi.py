@@ -217,3 +217,65 @@ def test_products_of_cms(pipeline, work):
     done = judge(pipeline, load(work, files), "print(input())")
     assert done.result.score == 30 * 0.5 + 70 * 0.25
     assert [group.score for group in done.result.groups] == [15, 17.5]
+
+
+STUB = """#include <cstdio>
+#include "half.h"
+int main(int argc, char **argv) {
+    FILE *in = fopen(argv[1], "r"), *out = fopen(argv[2], "w");
+    int number;
+    if (argc == 4 && fscanf(in, "%d", &number) == 1) fprintf(out, "%d\\n", half(number));
+}
+"""
+TALKS = """#include <cstdio>
+int main(int argc, char **argv) {
+    int number, sum = 0;
+    scanf("%d", &number);
+    for (int i = 1; i < argc; i += 2) {
+        int said = 0;
+        FILE *out = fopen(argv[i + 1], "w"), *in = fopen(argv[i], "r");
+        fprintf(out, "%d\\n", number), fflush(out);
+        if (fscanf(in, "%d", &said) == 1) sum += said;
+    }
+    printf("%.1f\\n", sum == number ? 1.0 : 0.0);
+    fprintf(stderr, "translate:%s\\n", sum == number ? "success" : "wrong");
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict"),
+    [
+        ("int half(int number) { return number / 2; }", "AC"),
+        ("int half(int number) { return number; }", "WA"),
+        ("int half(int) { __builtin_trap(); }", "RTE"),
+        ("int half(int number) { for (volatile int i = 0;; i++) number += i; }", "TLE"),
+    ],
+)
+def test_a_communication_task_of_cms_with_stubs(pipeline, work, source, verdict):
+    files = TASK | {"task.yaml": TASK["task.yaml"] + "num_processes: 2\n", "check/manager.cpp": TALKS}
+    files |= {"sol/stub.cpp": STUB, "sol/half.h": "int half(int number);\n"}
+    done = judge(pipeline, load(work, files), f'#include "half.h"\n{source}\n', "cpp")
+    assert done.verdict == verdict, done.result.reason
+    assert done.result.score == (100 if verdict == "AC" else 0)
+
+
+def test_an_export_of_tps_with_graders(pipeline, work):
+    grader = '#include <cstdio>\n#include "half.h"\nint main() { int n; scanf("%d", &n); printf("%d\\n", half(n)); }\n'
+    files = {
+        "problem.json": '{"code": "half", "name": "Half", "time_limit": 1, "memory_limit": 67108864,'
+        ' "task_type": "Batch", "task_type_params": "{}"}',
+        "graders/grader.cpp": grader,
+        "graders/half.h": "int half(int number);\n",
+        "graders/grader.py": "import half\nprint(half.half(int(input())))\n",
+        "subtasks/0-samples.json": '{"score": 0, "testcases": ["0-01"]}',
+        "subtasks/1-small.json": '{"score": 30, "testcases": ["0-01", "1-01"]}',
+        "subtasks/2-all.json": '{"score": 70, "testcases": ["0-01", "1-01", "2-01"]}',
+    }
+    for name, number in (("0-01", 4), ("1-01", 10), ("2-01", 10**6)):
+        files |= {f"tests/{name}.in": f"{number}\n", f"tests/{name}.out": f"{number // 2}\n"}
+    data = load(work, files)
+    assert judge(pipeline, data, "def half(n):\n    return n // 2\n").result.score == 100
+    done = judge(pipeline, data, '#include "half.h"\nint half(int n) { return n < 1000 ? n / 2 : 0; }\n', "cpp")
+    assert (done.verdict, done.result.score) == ("WA", 30)
+    assert judge(pipeline, data, "import sys\nsys.exit(3)\n").result.score == 0
