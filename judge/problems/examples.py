@@ -111,7 +111,7 @@ def example_of(package: Package, candidate: Candidate) -> Example:
     except ValidationError as exc:
         why = exc.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         raise PackageError(f"{problem}/submissions/{candidate.path}: the name of a file {clean(why, 200)}") from None
-    submission = Submission(language=candidate.language, problem=problem, mode="full", **program)
+    submission = Submission(language=candidate.language or None, problem=problem, mode="full", **program)
     return Example(problem, candidate, submission, _most(package.manifest))
 
 

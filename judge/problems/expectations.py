@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, f
 from judge.errors import PackageError
 from judge.languages.table import Language, find, guess
 from judge.model.messages import Result, TestResult, Verdict
+from judge.model.problem import ProblemType
 from judge.problems import metadata
 from judge.problems.package import Package
 from judge.problems.reading.annotations import expected
@@ -312,7 +313,10 @@ def _spell(rule: Rule) -> str:
 def candidates(package: Package, table: Mapping[str, Language]) -> list[Candidate]:
     """The package's submissions in name order, with what is required of them. PackageError for submissions.yaml."""
     rules = read_rules(package)
-    return [_candidate(name, files, rules, table, package.entries) for name, files in _programs(package).items()]
+    found = [_candidate(name, files, rules, table, package.entries) for name, files in _programs(package).items()]
+    if ProblemType.SUBMIT_ANSWER in package.manifest.type:  # outputs of tests, in no language
+        return [replace(one, language="", skipped="" if one.rules else one.skipped) for one in found]
+    return found
 
 
 def _programs(package: Package) -> dict[str, dict[str, bytes]]:

@@ -1,0 +1,3 @@
+from sieve import primes
+
+print(len(primes(int(input()))))
