@@ -132,6 +132,8 @@ def test_a_filter_as_a_query() -> None:
     assert rejudge_views.selection(wanted) == {
         "done": True,
         "rerun_of": None,
+        "submission.problem_hash": None,
+        "submission.check": None,
         "_id": {"$in": [ObjectId("0" * 24)]},
         "user": {"$in": ["ann"]},
         "problem.name": {"$in": ["p"]},
