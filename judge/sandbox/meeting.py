@@ -61,14 +61,15 @@ def path_of(position: int) -> str:
 def run_meeting(
     actors: Sequence[Actor],
     links: Sequence[Link],
-    over: Callable[[int, Outcome], bool],
+    over: Callable[[int, Outcome, bool], bool],
     cancel_fd: int | None = None,
     extra: float = 0.0,
 ) -> list[Outcome]:
     """Run all of them to their ends; returns their accounts, in order. SandboxError as `Sandbox.run`.
 
     Each has the pipes that it takes part in, in the order of `links`. `over` is asked with every end, by the actor's
-    number: whether that settles the matter, so that all others are killed (Killed.CANCELLED). `extra` is by how many
+    number and with whether a program that wrote to it had closed its side before: whether that settles the matter, so
+    that all others are killed (Killed.CANCELLED). `extra` is by how many
     seconds at most the wall limits of counted actors grow. They are started in order.
     """
     runs: list[Run] = []
@@ -158,7 +159,7 @@ class _Meeting:
         runs: Sequence[Run],
         outcomes: list[Outcome | None],
         pipes: Sequence[_Pipe],
-        over: Callable[[int, Outcome], bool],
+        over: Callable[[int, Outcome, bool], bool],
         extra: float,
     ) -> None:
         self._actors = actors
@@ -184,9 +185,9 @@ class _Meeting:
         while True:
             pause = self._look()
             ready = {fd for fd, _ in self._poll.poll((min(pause, _STAND_IN) if busy else pause) * 1000)}
+            self._note_gone(ready)
             for number in range(len(self._runs)):
                 self._note_end(number, ready)
-            self._note_gone(ready)
             ended = [outcome for outcome in self._outcomes if outcome is not None]
             if len(ended) == len(self._runs):
                 return ended
@@ -241,7 +242,8 @@ class _Meeting:
             self._forget_event(number)
             self._poll.unregister(run.channel)
             outcome = self._outcomes[number] = run.finish(self._killed[number])
-            if self._over(number, outcome):
+            forsaken = any(pipe.left for pipe in self._pipes if pipe.link.reader == number)
+            if self._over(number, outcome, forsaken):
                 self._kill_all(Killed.CANCELLED)
 
     def _forget_event(self, number: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -175,7 +175,7 @@ class Rounds:
         commands = [replace(command, argv=[*command.argv, str(step), path_of(0)]) for step in (0, 1)]
         actors = [Actor(boxes[0], replace(commands[0], stdin=stdin)), Actor(boxes[1], commands[1])]
         outcomes = self.meet(
-            actors, [Link(0, 1)], lambda _, ended: self._ended_badly(ended), self._extra(command, left)
+            actors, [Link(0, 1)], lambda _, ended, __: self._ended_badly(ended), self._extra(command, left)
         )
         failed = next(iter(self._failed(outcomes)), None)
         limits = self._limits(outcomes, failed)
@@ -202,10 +202,18 @@ class Rounds:
         actors = [Actor(manager.box(), asked, counted=False)]
         actors += [Actor(box, self._process(command, number)) for number, box in enumerate(self.processes.boxes())]
         links = [link for number in range(1, count + 1) for link in (Link(number, 0, held=True), Link(0, number))]
-        outcomes = self.meet(actors, links, self._over, self._extra(command, left))
+        forsaken: set[int] = set()
+
+        def over(number: int, outcome: Outcome, left: bool) -> bool:  # noqa: FBT001 - the meeting's interface
+            if left and number > 0 and not outcome.killed:
+                forsaken.add(number - 1)
+                return False
+            return self._over(number, outcome)
+
+        outcomes = self.meet(actors, links, over, self._extra(command, left))
         with outcomes[0] as said:
             heard = manager.found(said, scoring=self.scoring)
-        return self._ruled(outcomes[1:], heard, said)
+        return self._ruled(outcomes[1:], heard, said, forsaken)
 
     def _over(self, number: int, outcome: Outcome) -> bool:
         """Whether an end settles the matter: a process that did wrong, or a manager that does not say yes."""
@@ -214,11 +222,14 @@ class Rounds:
         heard = self.manager.found(outcome, scoring=self.scoring) if self.manager is not None else None
         return heard is None or not heard.accepted
 
-    def _ruled(self, processes: Sequence[Outcome], heard: ValidatorResult | None, manager: Outcome) -> Round:
+    def _ruled(
+        self, processes: Sequence[Outcome], heard: ValidatorResult | None, manager: Outcome, forsaken: Collection[int]
+    ) -> Round:
         """The verdict of a communication: what a process did wrong by itself comes before the manager's word.
 
-        Unless the manager had said no before: then a process that ends badly at the end of its input is no wonder. A
-        manager that fails because a process did is not at fault.
+        Unless the manager had said no before: then a process that ends badly at the end of its input is no wonder. An
+        interpreter closes its pipes some time before it ends: `forsaken` processes ended in between. A manager that
+        fails because a process did is not at fault.
         """
         failed = self._failed(processes, manager.cpu)
         first = min(failed, key=lambda number: processes[number].ended, default=None)
@@ -226,7 +237,7 @@ class Rounds:
         shown = first
         if shown is None:
             shown = next((number for number, one in enumerate(processes) if Killed.CANCELLED not in one.killed), 0)
-        before = heard is not None and manager.ended < processes[shown].ended
+        before = heard is not None and (manager.ended < processes[shown].ended or shown in forsaken)
         one = merged(processes, shown)
         if heard is None or (heard.fault and first is not None and not before):
             heard = ValidatorResult(accepted=True)
