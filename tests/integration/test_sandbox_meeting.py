@@ -94,7 +94,7 @@ def test_cpu_time_of_counted_ones_is_limited_together(boxes):
 
 def test_an_end_that_settles_it_kills_all_others(boxes):
     outcomes = meet(
-        boxes, [sh("exit 1"), sh("sleep 9"), sh('cat "$1"', ONE)], [Link(1, 2)], lambda number, _: number == 0
+        boxes, [sh("exit 1"), sh("sleep 9"), sh('cat "$1"', ONE)], [Link(1, 2)], lambda number, *_: number == 0
     )
     assert [outcome.killed for outcome in outcomes] == [set(), {Killed.CANCELLED}, {Killed.CANCELLED}]
     for outcome in outcomes:

@@ -117,7 +117,7 @@ class Runner:
         return first, second
 
     def meet(
-        self, actors: Sequence[Actor], links: Sequence[Link], over: Callable[[int, Outcome], bool], extra: float
+        self, actors: Sequence[Actor], links: Sequence[Link], over: Callable[[int, Outcome, bool], bool], extra: float
     ) -> list[Outcome]:
         """Several programs that talk to each other; the arguments are those of `run_meeting`, errors those of `run`."""
         with self._turn():

@@ -27,7 +27,7 @@ _MOST = 3600.0
 _STREAMS = 'exec <"$1" >"$2" 3<&- 4<&-; shift 2; exec "$@"'
 
 Run = Callable[[Box, Command], Outcome]
-Meet = Callable[[Sequence[Actor], Sequence[Link], Callable[[int, Outcome], bool], float], list[Outcome]]
+Meet = Callable[[Sequence[Actor], Sequence[Link], Callable[[int, Outcome, bool], bool], float], list[Outcome]]
 
 
 class Processes:
@@ -204,7 +204,7 @@ class Rounds:
         links = [link for number in range(1, count + 1) for link in (Link(number, 0, held=True), Link(0, number))]
         forsaken: set[int] = set()
 
-        def over(number: int, outcome: Outcome, left: bool) -> bool:  # noqa: FBT001 - the meeting's interface
+        def over(number: int, outcome: Outcome, left: bool) -> bool:
             if left and number > 0 and not outcome.killed:
                 forsaken.add(number - 1)
                 return False
