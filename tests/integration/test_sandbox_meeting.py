@@ -105,7 +105,9 @@ def test_cancelling_ends_all(boxes):
     reading, writing = os.pipe()
     timer = threading.Timer(0.2, os.write, (writing, b"x"))
     timer.start()
-    outcomes = meet(boxes, [sh('cat "$1"', ONE), sh('exec 5> "$1"; sleep 9', ONE)], [Link(1, 0)], cancel_fd=reading)
+    outcomes = meet(
+        boxes, [sh('cat "$1"', ONE), sh('exec 5> "$1"; sleep 9', ONE)], [Link(1, 0, held=True)], cancel_fd=reading
+    )
     timer.join()
     assert all(Killed.CANCELLED in outcome.killed for outcome in outcomes)
     for outcome in outcomes:
