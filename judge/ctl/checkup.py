@@ -89,7 +89,7 @@ def _run(package: Package, findings: Findings, *, quiet: bool) -> None:
     with connect() as api:
         uploading.upload(api, package, [manifest_bytes(package.manifest)], quiet=quiet)
         done = checking.check(api, package.manifest, present(api), quiet=quiet)
-    for sentence in done.refused:
+    for sentence in [*done.broken, *done.refused]:
         findings.error(f"{name}: {sentence}")
     for sentence in [*done.warnings, *(f"{what}: not done: {why}" for what, why in done.left_out.items())]:
         findings.warning(f"{name}: {sentence}")

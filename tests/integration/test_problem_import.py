@@ -131,6 +131,16 @@ def test_nothing_to_infer_from(cluster: Cluster, tmp_path: Path) -> None:
     assert not {"nothing", "liar"} & problems(cluster).keys()
 
 
+def test_an_output_validator_that_does_not_compile(cluster: Cluster, tmp_path: Path) -> None:
+    limits = YAML + "limits: {time_limit: 1}\n"
+    root = package(tmp_path / "broken", {"output_validator/check.c": "int main(void) { return 42 }\n"}, yaml=limits)
+    said = ctl(cluster, "problem", "import", root, code=EXIT_USAGE).stderr
+    assert "broken: is not imported: the output validator does not compile" in said
+    assert "broken" not in problems(cluster)
+    ctl(cluster, "problem", "import", root, "--no-check")
+    assert "broken" in problems(cluster)
+
+
 def test_a_submission_that_does_not_count(cluster: Cluster, tmp_path: Path) -> None:
     times = burning(accepted__a=0.02, accepted__b=1.2)
     extra = {

@@ -29,12 +29,13 @@ _SHOWN = 200
 class Checked:
     """What came of it: how many tests each check has passed, the sentences about tests that were refused.
 
-    `refused` are faults, `warnings` are not.
+    `refused` and `broken` (an output validator that cannot judge at all) are faults, `warnings` are not.
     """
 
     passed: dict[Kind, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -102,7 +103,10 @@ def _judge(row: CheckRow, done: Checked) -> None:
         done.notes.append(f"check of {row.kind}: {show_line(result.reason)}")
     if not bad and row.task.verdict is not m.Verdict.AC:
         why = result.reason or (row.task.verdict or row.task.status)
-        done.warnings.append(f"the {row.kind} could not be checked: {show_line(str(why))}")
+        if row.kind == "answers" and row.task.verdict is m.Verdict.JE:
+            done.broken.append(show_line(str(why)))
+        else:
+            done.warnings.append(f"the {row.kind} could not be checked: {show_line(str(why))}")
     sentences = {test.name: _sentence(row.kind, test) for test in bad}
     # An answer file is whatever the output validator reads, and need not be an output that it accepts.
     sure = [test.name for test in bad if row.kind == "inputs" or "the answer validator" in test.reason]
@@ -136,7 +140,9 @@ def table_of(rows: Sequence[CheckRow]) -> Table:
 
 
 def refuse(name: str, checked: Checked) -> None:
-    """UsageError with one sentence for each test that was refused, the first of them."""
+    """UsageError with one sentence for each test that was refused, the first of them, or for a broken validator."""
+    if checked.broken:
+        raise UsageError(f"{name}: is not imported: {checked.broken[0]}; mend it (--no-check does not try it)")
     if checked.refused:
         most = 50
         rest = [f"… and {len(checked.refused) - most} more tests"] if len(checked.refused) > most else []
