@@ -10,7 +10,7 @@ from rich.text import Text
 from judge.ctl import show
 from judge.ctl.problem import inferring
 from judge.ctl.problem.importing import Tried
-from judge.model.problem import ProblemInfo, ProblemManifest
+from judge.model.problem import IoiTask, ProblemInfo, ProblemManifest, ProblemProgram
 
 
 def problems_table(infos: list[ProblemInfo]) -> Table:
@@ -33,21 +33,16 @@ def problems_table(infos: list[ProblemInfo]) -> Table:
 def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
     """Everything that decides how a problem is judged."""
     limits = manifest.limits
-    validator = "the default one"
-    if manifest.validators:
-        validator = "; ".join(
-            f"{program.name} ({program.language or 'its own build and run'}, {len(program.files)} files)"
-            for program in manifest.validators
-        )
     samples = sum(test.sample for test in manifest.tests)
     origin = manifest.limit_origin
     slow = origin.too_slow if origin else {}
     read_as = f", read as {manifest.dialect} reads it" if manifest.dialect else ""
+    made_of = f", made of a package of {manifest.origin}" if manifest.origin not in {"", "directory"} else ""
     rows = [
         ("problem", info.name),
         ("title", info.title),
         ("kind", info.kind),
-        ("format", f"{manifest.format}{read_as}"),
+        ("format", f"{manifest.format}{read_as}{made_of}"),
         ("content", info.hash),
         ("imported (UTC)", info.imported[:19].replace("T", " ")),
         ("tests", f"{len(manifest.tests)}, {samples} of them samples"),
@@ -56,8 +51,13 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
         ("must be too slow", ", ".join(f"{path} ({cpu:.2f} s)" for path, cpu in slow.items())),
         ("not judged for it", ", ".join(origin.left_out) if origin else ""),
         ("", f"{show.size(limits.output)} output, {show.size(manifest.source_bytes)} source"),
-        ("validator", validator),
+        ("task", _task_words(manifest.task) if manifest.task else ""),
+        ("validator", _programs(*manifest.validators) or "the default one"),
         ("validator's flags", " ".join(manifest.validator_flags)),
+        ("static validator", _programs(manifest.static_validator)),
+        ("grader", _programs(manifest.grader)),
+        ("input validators", _programs(*manifest.input_validators)),
+        ("answer validators", _programs(*manifest.answer_validators)),
         ("passes", str(manifest.passes) if manifest.passes > 1 else ""),
         ("languages", ", ".join(manifest.languages) or "all"),
         ("included files", ", ".join(f"{name}: {len(files)}" for name, files in manifest.include.items())),
@@ -67,6 +67,11 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
         if value:
             table.add_row(Text(key, style="bold"), Text(value))
     show.out.print(table)
+    if manifest.task is not None and manifest.task.subtasks:
+        subtasks = show.grid("subtask", "rule", "points>", "tests>")
+        for subtask in manifest.task.subtasks:
+            subtasks.add_row(subtask.name, subtask.rule, f"{subtask.points:g}", str(len(subtask.tests)))
+        show.out.print(subtasks)
     if manifest.groups:
         groups = show.grid("group", "aggregation", "max score>", "requires")
         for group in manifest.groups:
@@ -82,6 +87,23 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
             )
             graders.add_row(one.name or "data", one.on_reject, one.verdict, one.score, f"{low} to {high}")
         show.out.print(graders)
+
+
+def _programs(*programs: ProblemProgram | None) -> str:
+    """Programs of a package by name, with the language in which they are written."""
+    return "; ".join(
+        f"{program.name} ({program.language or 'its own build and run'}, {len(program.files)} files)"
+        for program in programs
+        if program is not None
+    )
+
+
+def _task_words(task: IoiTask) -> str:
+    """The kind of an IOI task, with its files, processes and manager."""
+    files = [f"{what} {name}" for what, name in (("reads", task.input_file), ("writes", task.output_file)) if name]
+    talks = [f"{task.processes} processes"] if task.processes > 1 else []
+    managed = [f"manager {_programs(task.manager)}"] if task.manager else []
+    return ", ".join([task.kind, *files, *talks, *managed])
 
 
 def as_json(info: ProblemInfo, manifest: ProblemManifest) -> dict[str, Any]:
