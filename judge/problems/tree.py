@@ -31,6 +31,7 @@ _LINK_BYTES = 4096
 
 # The one hidden file that means something: the time limit of some legacy packages.
 TIME_LIMIT_FILE = ".timelimit"
+_LEFT_BEHIND = frozenset({"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"})
 # Hidden files that are read nevertheless: Polygon keeps its rendered statements in two such folders.
 _READ = frozenset({TIME_LIMIT_FILE, ".html", ".pdf"})
 
@@ -296,5 +297,5 @@ def clean(text: str, limit: int = 200) -> str:
 
 
 def _ignored(name: str) -> bool:
-    """Whether tools left this behind: hidden files, editors' backups, a Mac's resource forks."""
-    return name not in _READ and (name.startswith((".", "-")) or name.endswith("~") or name == "__MACOSX")
+    """Whether tools left this behind: hidden files, editors' backups, a Mac's resource forks, Python's caches."""
+    return name not in _READ and (name.startswith((".", "-")) or name.endswith("~") or name in _LEFT_BEHIND)

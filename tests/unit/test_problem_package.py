@@ -201,9 +201,11 @@ def test_what_tools_leave_behind_is_ignored(tmp_path: Path):
     junk = {
         ".git/config": b"x", "data/secret/.DS_Store": b"x", "data/secret/._1.in": b"x", "__MACOSX/data/1.in": b"x",
         "data/secret/1.in~": b"x", "data/secret/1.desc": b"x", "data/secret/1.hint": b"x", "data/secret/1.png": b"x",
-        "data/invalid_input/1.in": b"x",
+        "data/invalid_input/1.in": b"x", "submissions/accepted/__pycache__/a.pyc": b"x", "Thumbs.db": b"x",
     }  # fmt: skip
-    found = read_package(folder(tmp_path, changed(LEGACY, junk))).manifest
+    package = read_package(folder(tmp_path, changed(LEGACY, junk)))
+    assert not [path for path in package.submissions if "pycache" in path]
+    found = package.manifest
     clean = read_package(folder(tmp_path / "clean", LEGACY)).manifest
     assert found.model_copy(update={"package": clean.package}) == clean
 
