@@ -36,7 +36,7 @@ _UTF8_NAME: Final = 0x800
 # What reading a damaged archive raises.
 _DAMAGED: Final = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error),
-    *(NotImplementedError, EOFError, OSError, ValueError, RuntimeError),
+    *(NotImplementedError, EOFError, OSError, OverflowError, ValueError, RuntimeError),
 )
 _ENCRYPTED: Final = 0x1
 

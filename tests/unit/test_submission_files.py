@@ -9,12 +9,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from flask import Flask
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, JudgeError, TooLargeError
+from judge.gateway.api import handing
 from judge.judicator.tasks import forms, intake
 from judge.languages import handed, sources
 from judge.languages.table import Language, load_table
@@ -367,3 +369,29 @@ def test_a_key_compares_all_of_it() -> None:
     turned = Submission.model_validate({"language": "c", "files": files(a_h="", a_c="int main(){}")})
     digests = [forms.digest(each) for each in (one, same, other, turned)]
     assert digests[0] == digests[1] and len(set(digests)) == 3, "the first file may be what is started"
+
+
+@pytest.mark.parametrize("field", ["entry.x", "filename.x", "language.x", "entry_point.x", ".x"])
+@pytest.mark.parametrize("files", [False, True])
+def test_only_limits_have_inner_fields(field: str, files: bool) -> None:
+    sent = {"files": (io.BytesIO(b"print(1)"), "a.py")} if files else {}
+    with (
+        Flask(__name__).test_request_context("/", method="POST", data={field: "1", **sent},
+                                             content_type="multipart/form-data"),
+        pytest.raises(FieldError, match="is not a known field"),
+    ):  # fmt: skip
+        handing.submission(LIMITS)
+
+
+def test_an_archive_whose_entry_lies_beyond_all_files_is_refused() -> None:
+    data = zipped(("a.py", b"print(1)"))
+    at = data.index(b"PK\x01\x02")
+    extra = struct.pack("<HHQ", 1, 8, 2**63)
+    length = struct.unpack_from("<H", data, at + 28)[0]
+    entry = bytearray(data[at : at + 46 + length])
+    struct.pack_into("<H", entry, 30, len(extra))
+    struct.pack_into("<I", entry, 42, 0xFFFFFFFF)
+    end = bytearray(data[data.index(b"PK\x05\x06") :])
+    struct.pack_into("<I", end, 12, len(entry) + len(extra))
+    damaged = data[:at] + bytes(entry) + extra + bytes(end)
+    assert "no ZIP archive that can be read" in refusal(lambda: handed.gather([("a.zip", damaged)]))

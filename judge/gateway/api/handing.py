@@ -80,6 +80,8 @@ def _fields(given: Iterable[tuple[str, str]]) -> dict[str, Any]:
         if text == "":
             continue  # as forms send what was left out
         outer, _, inner = name.partition(".")
+        if inner and outer != "limits":
+            raise FieldError(name[:60], "is not a known field")
         place = fields.setdefault(outer, {}) if inner else fields
         if not isinstance(place, dict) or (inner or outer) in place:
             raise FieldError(name[:60], "is given more than once")

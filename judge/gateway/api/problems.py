@@ -182,10 +182,7 @@ def _file(call: Call) -> Reply:
     view = call.services.shown.view(find(call.services, call.params["name"]))
     file = file_of(view, call.params["sha"])
     data = call.cluster.blob(call.params["sha"])
-    try:
-        picture = call.services.shown.picture(file, data)
-    except PackageError:
-        picture = None
+    picture = call.services.shown.picture(file, call.params["sha"], data)
     kind = "inline" if picture is not None else "attachment"
     headers = {
         "Content-Disposition": f"{kind}; filename*=UTF-8''{quote(file.name, safe='')}",

@@ -9,7 +9,7 @@ from typing import Any
 from flask import Response, g, render_template, request
 from markupsafe import Markup
 
-from judge.errors import JudgeError, PackageError
+from judge.errors import JudgeError, PackageError, UnavailableError
 from judge.gateway.api import handlers as api
 from judge.gateway.api import problems as details
 from judge.gateway.api.routes import Services
@@ -123,7 +123,7 @@ class Problem:
             return nothing, [], "The statement is in LaTeX, and could not be turned into a page when it was imported."
         try:
             fragment = self._services.shown.fragment(view, statement)
-        except PackageError as exc:
+        except (PackageError, UnavailableError) as exc:
             return nothing, [], f"The statement cannot be shown here: {exc}."
         return parts(fragment, samples), fragment.missing, ""
 

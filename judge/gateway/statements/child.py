@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import sys
 
-from judge.errors import JudgeError
+from judge.errors import JudgeError, PackageError
 from judge.gateway.statements.fragment import Statement, render
 from judge.model.messages import ErrorBody
 
@@ -19,17 +19,24 @@ MEMORY = 768 * 1024**2
 
 def main() -> int:
     """One statement; exit code 0 with a fragment on stdout, 2 with an error's body."""
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    # The first limit ends it by SIGXCPU, which nothing else does.
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     try:
         made = render(Statement.model_validate_json(sys.stdin.buffer.read()))
     except JudgeError as exc:
-        sys.stdout.write(ErrorBody(code=exc.code, error=str(exc), field=None).model_dump_json())
-        return 2
+        return _refuse(exc)
+    except (MemoryError, RecursionError):
+        return _refuse(PackageError("the statement takes too much memory to be shown; read its source"))
     sys.stdout.write(made.model_dump_json())
     return 0
+
+
+def _refuse(error: JudgeError) -> int:
+    sys.stdout.write(ErrorBody(code=error.code, error=str(error), field=None).model_dump_json())
+    return 2
 
 
 if __name__ == "__main__":

@@ -32,6 +32,13 @@ _ATTRIBUTES: Final = frozenset({
     "displaystyle", "scriptlevel", "columnspan", "rowspan", "notation",
 })  # fmt: skip
 _VALUE = re.compile(r"[A-Za-z0-9.%+ -]{1,40}")
+# Lengths that move nothing out of its line, and those of which only some elements may have negative ones.
+_LENGTH = re.compile(r"0(?:px)?|(?:\d{1,2}(?:\.\d{1,4})?|\.\d{1,4})(?:em|ex)|\d{1,3}%")
+_SIGNED = re.compile(rf"{_LENGTH.pattern}|-(?:\d(?:\.\d{{1,4}})?|\.\d{{1,4}})(?:em|ex)")
+_LENGTHS: Final = frozenset({
+    "lspace", "rspace", "minsize", "maxsize", "linethickness", "width", "height", "depth", "voffset",
+})  # fmt: skip
+_MOVING: Final = frozenset({"mo", "mspace"})
 _BARS: Final = frozenset({"|", "\N{DOUBLE VERTICAL LINE}"})
 _SPAN = re.compile(r"[1-9][0-9]?")
 _SPANS = frozenset({"columnspan", "rowspan"})
@@ -164,10 +171,13 @@ def _sign(text: str) -> bool:
 
 def _attributes(old: ET.Element) -> dict[str, str]:
     found = ((key, _SPACES.get(value, value)) for key, value in old.items() if key in _ATTRIBUTES)
-    return {key: value for key, value in found if _rule(key).fullmatch(value)}
+    tag = old.tag.rpartition("}")[2].lower()
+    return {key: value for key, value in found if _rule(tag, key).fullmatch(value)}
 
 
-def _rule(key: str) -> re.Pattern[str]:
+def _rule(tag: str, key: str) -> re.Pattern[str]:
+    if key in _LENGTHS:
+        return _SIGNED if tag in _MOVING else _LENGTH
     return _SPAN if key in _SPANS else _VALUE
 
 

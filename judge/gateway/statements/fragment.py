@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from typing import Final, Literal
 from urllib.parse import unquote
@@ -36,8 +36,11 @@ _SIZED = re.compile(
 _PIXELS = {"px": 1.0, "cm": 37.8, "mm": 3.78, "in": 96.0, "pt": 1.33, "em": 16.0}
 _DRAWING = re.compile(r"""<(?:img|embed)\b[^>]*?\bsrc\s*=\s*["']([^"'>]{1,250})["'][^>]*>""", re.IGNORECASE)
 _HEADING = re.compile(r"<(/?)h1\b")
-_FIRST = re.compile(r"\s*<h2[^>]*>(.*?)</h2>\s*", re.DOTALL)
-_TAG = re.compile(r"<[^>]*>")
+# Elements of a line alone: what holds others may end elsewhere than it seems to.
+_TAG = re.compile(
+    r'</?(?:a|abbr|b|br|cite|code|em|i|img|kbd|q|s|samp|small|span|strong|sub|sup|tt|u|var)(?: [a-z]+="[^"]*")*>'
+)
+_FIRST = re.compile(rf'\s*<h2(?: [a-z]+="[^"]*")*>((?:[^<]|{_TAG.pattern})*)</h2>\s*')
 # Pictures that a page can show, by the ends of their files' names.
 IMAGES: Final = (".png", ".jpg", ".jpeg", ".gif", ".svg")
 
@@ -83,6 +86,7 @@ def render(statement: Statement) -> Fragment:
     _check(cleaned)
     cleaned = _without_title(_HEADING.sub(r"<\1h2", cleaned), statement.title)
     pieces, wanted = marks.cut(cleaned)
+    _check_amount(pieces)
     return Fragment(pieces=pieces, samples=wanted, missing=missing[:20])
 
 
@@ -198,10 +202,14 @@ class _Depth(HTMLParser):
             self.depth -= 1
 
 
+def _check_amount(pieces: Sequence[str]) -> None:
+    if sum(map(len, pieces)) > _MOST_HTML or sum(one.count("<") for one in pieces) > 2 * MOST_ELEMENTS:
+        raise PackageError(f"the statement has more than {MOST_ELEMENTS} elements, or more than 4 MiB of HTML")
+
+
 def _check(cleaned: str) -> None:
     """PackageError for what would keep a browser busy."""
-    if len(cleaned) > _MOST_HTML or cleaned.count("<") > 2 * MOST_ELEMENTS:
-        raise PackageError(f"the statement has more than {MOST_ELEMENTS} elements, or more than 4 MiB of HTML")
+    _check_amount([cleaned])
     depth = _Depth()
     depth.feed(cleaned)
     if depth.deepest > _DEEPEST:

@@ -20,6 +20,10 @@ MOST_BYTES: Final = 16 * 1024**2
 _MOST_PIXELS: Final = 50_000_000
 _SVG_BYTES: Final = 2 * 1024**2
 _SVG_ELEMENTS: Final = 30_000
+_SVG_SHAPES: Final = 100_000  # with those that are drawn anew by `use`, patterns, markers and the like
+_INNER = re.compile(r"""url\s*\(\s*["']?#([^"')\s]+)""", re.IGNORECASE)
+_JPEG_HEAD: Final = 1024**2
+_FILL = re.compile(rb"\xff+")
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 FILE: Final = "application/octet-stream"
@@ -37,8 +41,8 @@ _SVG_TAGS: Final = frozenset({
     "pattern", "style", "switch", "filter", "feGaussianBlur", "feOffset", "feMerge", "feMergeNode", "feFlood",
     "feComposite", "feColorMatrix", "feBlend",
 })  # fmt: skip
-_CSS_BAD = re.compile(r"@|\\|expression|javascript|url\s*\(\s*(?![\"']?#)|</", re.IGNORECASE)
-_ADDRESS = re.compile(r"url\s*\(\s*(?![\"']?#)|javascript|\\", re.IGNORECASE)
+_CSS_BAD = re.compile(r"@|\\|expression|javascript|(image-set|image|src)\s*\(|url\s*\(\s*(?![\"']?#)|</", re.IGNORECASE)
+_ADDRESS = re.compile(r"(image-set|image|src)\s*\(|url\s*\(\s*(?![\"']?#)|javascript|\\", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -81,16 +85,16 @@ def _pair(data: bytes, at: int, width: int, order: str) -> tuple[int, int] | Non
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
     """Width and height of a JPEG: they stand in its first frame's header."""
     at = 2
+    data = data[:_JPEG_HEAD]
     while at + 9 <= len(data):
         if data[at] != 0xFF:
             return None
-        marker = data[at + 1]
-        if marker == 0xFF:
-            at += 1
-        elif marker in _START_OF_FRAME:
+        # Any number of these bytes may stand before a marker.
+        at = _FILL.match(data, at).end() - 1  # type: ignore[union-attr]
+        marker = data[at + 1] if at + 1 < len(data) else 0
+        if marker in _START_OF_FRAME:
             return _pair(data, at + 5, 2, "big")
-        else:
-            at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
+        at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
     return None
 
 
@@ -105,13 +109,14 @@ def harmless_svg(data: bytes) -> bytes:
         if root.tag != f"{{{_SVG}}}svg":
             raise PackageError("the picture is no SVG; its root element must be svg")
         _strip(root)
+        _count(root)
+        ET.register_namespace("", _SVG)
+        ET.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+        made: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     except DefusedXmlException:
         raise PackageError("the picture declares entities; save it as plain SVG") from None
     except (ET.ParseError, RecursionError, ValueError, LookupError) as exc:
         raise PackageError(f"the picture is no SVG that can be read: {str(exc)[:80]}") from None
-    ET.register_namespace("", _SVG)
-    ET.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-    made: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return made
 
 
@@ -123,11 +128,40 @@ def _strip(element: ET.Element) -> None:
         for key, value in list(one.attrib.items()):
             if not _may_stay(key, value):
                 del one.attrib[key]
-        for child in list(one):
-            if _drawn(child):
-                waiting.append(child)
-            else:
-                one.remove(child)
+        one[:] = [child for child in one if _drawn(child)]
+        waiting += one
+
+
+def _count(root: ET.Element) -> None:
+    """PackageError for a picture that draws too much, because its parts refer to others that refer to others."""
+    named: dict[str, ET.Element] = {}
+    for one in root.iter():
+        named.setdefault(one.get("id", ""), one)
+    known: dict[ET.Element, int] = {}
+
+    def count(one: ET.Element) -> int:
+        if one not in known:
+            known[one] = 0  # as long as it is being counted
+            total = 1
+            referred = [named[name] for name in _referred(one) if name in named]
+            for other in (*one, *referred):
+                total += count(other)
+                if total > _SVG_SHAPES:
+                    raise PackageError(f"the picture draws more than {_SVG_SHAPES} shapes; draw it simpler")
+            known[one] = total
+        if not known[one]:
+            raise PackageError("the picture has a part that refers to itself")
+        return known[one]
+
+    count(root)
+
+
+def _referred(one: ET.Element) -> Iterator[str]:
+    for key, value in one.items():
+        if key in {_XLINK, "href"}:
+            yield value[1:]
+        else:
+            yield from _INNER.findall(value)
 
 
 def _drawn(element: ET.Element) -> bool:

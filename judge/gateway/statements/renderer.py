@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +23,12 @@ _WALL_SECONDS = 3.0 * CPU_SECONDS
 _KEPT_BYTES = 64 * 1024**2
 _TOO_MUCH = f"the statement takes too long or too much memory to be shown (more than {CPU_SECONDS} s); read its source"
 
+_BUSY = "the statement could not be made ready at the moment; try again in a few seconds"
+_REFUSED = 2
+# Deaths that the text alone brings about: by its limit of CPU time, or in a library that gets no memory.
+_BY_CONTENT = frozenset({signal.SIGXCPU, signal.SIGABRT, signal.SIGSEGV})
+log = logging.getLogger(__name__)
+
 
 class Renderer:
     """One per worker process of the gateway, used by all its threads."""
@@ -34,7 +42,7 @@ class Renderer:
     def render(self, statement: Statement) -> Fragment:
         """The fragment of a statement, at once when it has been made before; so is a refusal.
 
-        PackageError: it cannot be shown. UnavailableError: too many others are being made.
+        PackageError: it cannot be shown. UnavailableError: it cannot be made just now; that is not remembered.
         """
         asked = statement.model_dump_json().encode()
         if len(statement.text) > SOURCE_BYTES:
@@ -74,23 +82,30 @@ def _size(made: Fragment | str) -> int:
 
 
 def _made(asked: bytes) -> Fragment | str:
-    """A fragment, or why there is none."""
+    """A fragment, or why the text has none. UnavailableError for what another try may not meet."""
     # In uWSGI `sys.executable` is uWSGI.
     python = Path(sys.prefix) / "bin" / "python3"
     try:
         done = subprocess.run(
-            [python, "-m", "judge.gateway.statements.child"],
+            [python, "-P", "-m", "judge.gateway.statements.child"],
             input=asked,
             capture_output=True,
             timeout=_WALL_SECONDS,
             check=False,
             env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
         )
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, OSError) as exc:
+        log.warning("no statement could be made ready: %s", exc)
+        raise UnavailableError(_BUSY) from None
+    if -done.returncode in _BY_CONTENT:
         return _TOO_MUCH
     try:
         if done.returncode == 0:
             return Fragment.model_validate_json(done.stdout)
-        return ErrorBody.model_validate_json(done.stdout).error
+        if done.returncode == _REFUSED:
+            return ErrorBody.model_validate_json(done.stdout).error
     except ValidationError:
-        return _TOO_MUCH
+        pass
+    said = done.stderr[-300:].decode("utf-8", "replace")
+    log.warning("the process that makes statements ended with %d: %s", done.returncode, said)
+    raise UnavailableError(_BUSY)

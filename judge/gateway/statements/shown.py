@@ -172,6 +172,8 @@ class Shown:
         self._lock = threading.Lock()
         self._views: OrderedDict[str, View] = OrderedDict()
         self._texts: OrderedDict[str, Text] = OrderedDict()
+        self._drawer = threading.Lock()
+        self._drawings: OrderedDict[str, pictures.Picture | None] = OrderedDict()
 
     def view(self, problem: ProblemInfo) -> View:
         """What people see of a problem at its present content. Raises what the cluster answers, and PackageError."""
@@ -218,7 +220,7 @@ class Shown:
                     self._texts.popitem(last=False)
         return known
 
-    def picture(self, file: File, data: IO[bytes]) -> pictures.Picture | None:
+    def picture(self, file: File, sha: str, data: IO[bytes]) -> pictures.Picture | None:
         """A statement's file as a browser may show it, or None when it is handed out as it is, to keep."""
         name = file.name.lower()
         if file.use != "statement" or not name.endswith((*IMAGES, ".pdf")):
@@ -227,12 +229,33 @@ class Shown:
             begin = data.read(5)
             data.seek(0)
             return pictures.Picture(pictures.PDF, b"", shown=True) if begin == b"%PDF-" else None
+        if name.endswith(".svg"):
+            return self._drawing(name, sha, data)
         content = data.read(pictures.MOST_BYTES + 1)
         data.seek(0)
         if len(content) > pictures.MOST_BYTES:
             return None
         looked = pictures.look_at(name, content)
         return looked if looked.shown else None
+
+    def _drawing(self, name: str, sha: str, data: IO[bytes]) -> pictures.Picture | None:
+        """An SVG made harmless, or None for one that cannot be; either is made once, and one at a time."""
+        with self._drawer:
+            if sha in self._drawings:
+                self._drawings.move_to_end(sha)
+                return self._drawings[sha]
+            content = data.read(pictures.MOST_BYTES + 1)
+            data.seek(0)
+            try:
+                made = pictures.look_at(name, content)
+            except PackageError:
+                made = None
+            self._drawings[sha] = made
+            kept = sum(1024 + len(one.data) for one in self._drawings.values() if one is not None)
+            while len(self._drawings) > 1 and (kept > _MEMORY or len(self._drawings) > _VIEWS):
+                _, gone = self._drawings.popitem(last=False)
+                kept -= 1024 + len(gone.data) if gone is not None else 0
+            return made
 
     def _source(self, sha: str) -> str:
         with self._cluster.blob(sha) as file:
