@@ -14,7 +14,7 @@ from judge.config import EtcdClient, SubmissionLimits, Tls
 from judge.errors import ConfigError, FieldError, ForbiddenError, JudgeError, TooLargeError
 from judge.gateway import auth, submit, uwsgi
 from judge.gateway.auth import Principal
-from judge.gateway.pages import forms
+from judge.gateway.pages import forms, views
 from judge.gateway.pages import people as pages
 from judge.model import messages as m
 from tests.support.gateway import ADMIN, PEOPLE, USER, make_config, write_tokens
@@ -312,3 +312,19 @@ def test_errors_of_the_cluster_find_their_field(error, place, text):
 
 def test_an_odd_key_is_replaced():
     assert forms.from_mapping({"key": "x"}).key != "x"
+
+
+def test_one_output_for_a_problem_needs_no_language():
+    one = _form(language="", source="", problem="sums").submission([submit.Upload("1.out", 3, b"42\n")], LIMITS)
+    assert one.source == "42\n" and one.filename == "1.out" and one.language is None
+    one = _form(language="", source="", problem="sums").submission([submit.Upload("1.out", 3, b"\xff\0\n")], LIMITS)
+    assert [file.data for file in one.files] == [b"\xff\0\n"]
+    many = [submit.Upload(f"{n}.out", 200_000, b"x" * 200_000) for n in range(3)]
+    assert len(_form(language="", source="", problem="sums").submission(many, LIMITS).files) == 3
+
+
+def test_of_a_long_source_a_page_shows_the_beginning():
+    lines, whole = views.beginning("\n" * 4_000_000)
+    assert len(lines) == 2000 and not whole
+    assert views.beginning("a\r\nb\n") == (["a", "b", ""], True)
+    assert len(views.beginning("x" * 100_000)[0][0]) == 65536

@@ -18,6 +18,7 @@ from judge.languages.table import guess, load_table
 from judge.model import messages as m
 
 _MIB = 1024**2
+_OUTPUTS = 4 * _MIB  # as the judicators take them
 FIELDS = ("language", "problem", "source", "entry", "stdin", "cpu", "wall", "memory")
 _LABELS = {"cpu": "CPU time", "wall": "wall time", "stdin": "input"}
 _VERBS = ("is ", "has ", "contains ", "does ")
@@ -65,9 +66,15 @@ class SubmitForm:
         if len(uploads) > 1 or any(handed.is_archive(one.name, one.data) for one in uploads):
             return self._of_files(uploads, limits)
         upload = next(iter(uploads), None)
+        if upload is not None and self._outputs() and guess(PurePosixPath(upload.name).name, load_table(None)) is None:
+            return self._of_files(uploads, limits)
         if upload is None or upload.length > limits.source_bytes or is_text(upload.data):
             return self._of_text(upload, limits)
         return self._of_files(uploads, limits)
+
+    def _outputs(self) -> bool:
+        """Whether files may be outputs of a problem, and no program."""
+        return bool(self.values.get("problem")) and not self.values.get("language")
 
     def _of_files(self, uploads: Sequence[Upload], limits: SubmissionLimits) -> m.Submission | None:
         """Several files, or one that is no UTF-8 text: a browser does not offer them again, so an error says so."""
@@ -75,7 +82,9 @@ class SubmitForm:
             check_whole(uploads)
             files = handed.gather(
                 ((one.name.replace("\\", "/"), one.data) for one in uploads),
-                handed.Bounds(limits.files, limits.files_bytes),
+                handed.Bounds(
+                    limits.files, max(limits.files_bytes, _OUTPUTS) if self._outputs() else limits.files_bytes
+                ),
             )
             given = {name: self.values.get(name) or None for name in ("language", "entry")}
             archive = PurePosixPath(uploads[0].name.replace("\\", "/")).name[-255:] if len(uploads) == 1 else None

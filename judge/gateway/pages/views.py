@@ -147,7 +147,18 @@ def verbatim(value: str) -> Markup:
     return escape(value)
 
 
+def beginning(text: str) -> tuple[list[str], bool]:
+    """The lines of a source as far as a page shows them, and whether they are all."""
+    shown = text[:_SHOWN_CHARS].replace("\r\n", "\n").split("\n", _SHOWN_LINES)
+    whole = len(text) <= _SHOWN_CHARS and len(shown) <= _SHOWN_LINES
+    return shown[:_SHOWN_LINES], whole or (len(text) <= _SHOWN_CHARS and shown[_SHOWN_LINES:] == [""])
+
+
+_SHOWN_CHARS = 64 * 1024
+_SHOWN_LINES = 2000
+
 FILTERS = {
+    "beginning": beginning,
     "verbatim": verbatim,
     "capitalize_first": capitalize_first,
     "look": look,
