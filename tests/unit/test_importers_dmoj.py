@@ -180,6 +180,9 @@ COMPARISONS = [
     ("unordered", b"2\n1 3", b"1 2 3\n", 42), ("unordered", b"1 2", b"1 2 2\n", 43),
     ("easy", b"ab C", b"cb\na\n", 42), ("easy", b"ab", b"abb\n", 43),
     ("linecount", b"1\n2\n", b"1\n2\n", 42), ("linecount", b"1\n3\n", b"1\n2\n", 43), ("linecount", b"", b"1\n", 43),
+    ("linecount", b"1\n2\n3\n", b"1\n2\n", 43), ("linecount", b"1\n", b"", 43), ("linecount", b"", b"\n", 42),
+    ("linecount", b"a b garbage\n", b"a b\n", 43), ("linecount", b"a  b\n", b"a b\n", 43),
+    ("linecount", b"\n a \n\nb", b"a\nb\n", 42),
 ]  # fmt: skip
 
 
@@ -209,8 +212,36 @@ def unpacked(tmp_path: Path, init: str, files: Files | None = None) -> Path:
 def test_comparisons(how: str, output: bytes, answer: bytes, code: int, tmp_path: Path) -> None:
     where = unpacked(tmp_path, f"checker: {how}\n" + CASES)
     assert ask(where, output, answer, how)[0] == code
+    if how == "linecount" and len(output.split(b"\n")) > len(answer.split(b"\n")) and code == 43:
+        assert ask(where, output, answer, how, "--points", "40")[0] == 43
     if how == "linecount" and output == b"1\n3\n":
         assert ask(where, output, answer, how, "--points", "40") == (42, "20")
+
+
+DROPPED = {
+    "checker: {name: linecount, args: {match: 'lambda p, j: True'}}\n": "checker linecount: 'match' cannot be",
+    "checker: {name: rstripped, args: {filter_new_line: true}}\n": "checker rstripped: 'filter_new_line' cannot be",
+    "checker: {name: sorted, args: {split_on: commas}}\n": "checker sorted: split_on: expected lines or whitespace",
+    "checker: standard\nchecker_args: {precision: 3}\n": "checker standard: 'precision' cannot be",
+    "checker: {name: bridged, args: {files: c.cpp, flags: [-DX]}}\n": "checker bridged: 'flags' cannot be",
+    "checker: {name: bridged, args: {files: c.cpp, args_format_string: x}}\n": "'args_format_string' cannot be",
+    "interactive: {files: c.cpp, flags: [-DX]}\n": "interactive: 'flags' cannot be",
+    "checker: {name: check.py, args: {a: .inf}}\n": "checker check.py: args: expected texts, numbers",
+    "checker: {name: check.py, args: {a: [{b: 2020-01-01}]}}\n": "checker check.py: args: expected texts, numbers",
+}
+
+
+@pytest.mark.parametrize("init", DROPPED)
+def test_what_would_be_lost_on_the_way_is_refused(init: str, tmp_path: Path) -> None:
+    files = {**PLAIN, "c.cpp": b"int main() {}\n", "check.py": b"def check(a, b, **c): return True\n"}
+    with pytest.raises(PackageError) as caught:
+        taken(tmp_path, init + CASES, files)
+    assert DROPPED[init] in str(caught.value)
+
+
+def test_what_only_changes_the_feedback_is_left_out(tmp_path: Path) -> None:
+    for number, said in enumerate(("{name: linecount, args: {feedback: false}}", "{name: standard, args: {x: []}}")):
+        taken(tmp_path / str(number), f"checker: {said}\n" + CASES)
 
 
 def test_which_comparison_is_meant(tmp_path: Path) -> None:
@@ -230,7 +261,9 @@ BRIDGED = "checker: {name: bridged, args: {files: checker.cpp, lang: CPP17, type
 FLAT = "checker: bridged\nchecker_args: {files: [checker.cpp, extra.h], lang: CPP20, type: TYPE}\n"
 
 
-@pytest.mark.parametrize(("kind", "defines"), [("testlib", ""), ("default", "-DPLAIN"), ("peg", "-DPEG"), ("coci", "")])
+@pytest.mark.parametrize(
+    ("kind", "defines"), [("testlib", ""), ("default", "-DPLAIN"), ("peg", "-DPEG"), ("coci", "-DCOCI")]
+)
 @pytest.mark.parametrize("init", [BRIDGED, FLAT])
 def test_bridged_checkers(init: str, kind: str, defines: str, tmp_path: Path) -> None:
     files = {**PLAIN, "checker.cpp": CHECKER, "extra.h": b"", "testlib.h": b"// testlib\n"}
@@ -246,6 +279,9 @@ def test_interactors(tmp_path: Path) -> None:
     package = taken(tmp_path, init, files)
     assert ProblemType.INTERACTIVE in package.manifest.type
     assert "-DPLAIN -DINTERACTOR='\"ia\"'" in package.read(validator_of(package).files["build"]).decode()
+    for number, (kind, told) in enumerate((("coci", "-DCOCI -DINTERACTOR='\"ioa\"'"), ("peg", "INTERACTOR='\"ia\"'"))):
+        coci = taken(tmp_path / str(number), init.replace("inter.cpp}", f"inter.cpp, type: {kind}}}"), files)
+        assert told in coci.read(validator_of(coci).files["build"]).decode()
     assert any("unbuffered" in note for note in package.notes)
 
 
@@ -277,13 +313,63 @@ def test_a_checker_in_python(tmp_path: Path) -> None:
     assert ask(where, b"1", b"1 2\n")[0] == 43
     assert ask(where, b"1 3", b"1 2\n")[0] == 43, "a part is not all"
     assert ask(where, b"1 3", b"1 2\n", "--points", "40") == (42, "20")
-    assert ask(where, b"1 3", b"\xff\n", "--points", "40")[0] == 1, "a checker that fails is the judge's fault"
+    assert ask(where, b"1 3", b"1 2\n", "--points", "40", "--times", "2") == (42, "20")
     assert (tmp_path / "feedback/judgemessage.txt").read_text().strip() == "nearly"
+    assert ask(where, b"\xff", b"1 2\n", "--points", "40")[0] == 43, "text that is none is wrong"
+
+
+ABSOLUTE = b"""from dmoj.result import CheckerResult
+
+def check(process_output, judge_output, point_value, **kwargs):
+    if process_output == b'fail':
+        raise ValueError
+    result, case, batch = float(process_output), 1, 'batch'
+    return CheckerResult(kwargs.get('yes', False), result, 'a' + chr(0xdc80) + 'b')
+"""
+
+
+def test_points_that_a_checker_in_python_gives(tmp_path: Path) -> None:
+    where = unpacked(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": ABSOLUTE})
+    assert ask(where, b"2.5", b"", "--points", "40") == (42, "2.5"), "points count without a yes"
+    assert (tmp_path / "feedback/judgemessage.txt").read_text().strip() == "a?b"
+    assert ask(where, b"2.5", b"", "--points", "40", "--times", "4") == (42, "10")
+    (tmp_path / "feedback/score.txt").unlink()
+    assert ask(where, b"10", b"", "--points", "40", "--times", "4") == (42, "")
+    assert ask(where, b"0", b"", "--points", "40")[0] == 43
+    assert ask(where, b"1", b"")[0] == 43 and ask(where, b"0.5", b"", "--any")[0] == 43, "nothing but the points"
+    assert ask(where, b"fail", b"", "--points", "40")[0] == 1, "a checker that fails is the judge's fault"
+
+
+def test_fractions_of_points_beside_a_checkers_own(tmp_path: Path) -> None:
+    init = "checker: linecount\n" + CASES.replace("40", "2.5").replace("60", "5")
+    assert [test.flags for test in taken(tmp_path, init).manifest.tests] == [
+        ["linecount", "--points", "5", "--times", "2"],
+        ["linecount", "--points", "10", "--times", "2"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"def check(a, b, **kwargs):\n  result = case = batch = kwargs['point_value']\n  return result",
+        b"def helper(result): return result\ndef check(a, b, **kwargs): return helper(a == b)",
+        b"def check(a, b, **_): return {'result': a == b}['result']",
+        b"def check(a, b, **kw):\n  return kw.get('judge_input', b'') and 'result' != 'case'",
+    ],
+)
+def test_names_that_are_the_checkers_own(source: bytes) -> None:
+    assert programs._why_not(source.decode()) == ""
 
 
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
+        (b"def check(a, b, submission_source, **kwargs): return True", "asks for submission_source"),
+        (b"def check(a, b, *, case_position=0, **kwargs): return True", "asks for case_position"),
+        (b"def check(a, b, **kw): return kw.get('batch')", "asks for batch"),
+        (b"def check(a, b, **kw): return 'result' in kw", "asks for result"),
+        (b"def f(result, **k): pass\ndef check(a, b, **kw): return f(**kw)", "asks for result"),
+        (b"def check(a, b, **kw):\n  x = kw\n  return x['result']", "asks for result"),
         (b"print 1", "is not written in Python 3"),
         (b"from dmoj.graders import x\ndef check(a, b): pass", "needs the module 'dmoj.graders'"),
         (b"import subprocess\ndef check(a, b): pass", "needs the module 'subprocess'"),

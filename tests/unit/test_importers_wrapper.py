@@ -13,6 +13,7 @@ from judge.problems import importers
 WRAPPER = Path(importers.__file__).with_name("wrapper.c")
 IOA = '-DCHECKER="ioa"'
 TESTLIB = (IOA,)
+BOTH = (IOA, '-DINTERACTOR="ioa"')
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
 
@@ -79,14 +80,23 @@ CODES = [
     (7, "points 5", ("--any",), 42, None),
     (7, "points 5", ("--points", "20"), 42, "5"),
     (7, "points 2.5 half of it", ("--points", "20"), 42, "2.5"),
-    (7, "2.5 half of it", ("--points", "20"), 42, "2.5"),
+    (7, "2.5 half of it", ("--points", "20"), 1, None),
+    (7, "points 2.5", ("--points", "5", "--times", "2"), 42, None),
+    (7, "points 1.5", ("--points", "5", "--times", "2"), 42, "3"),
+    (41, "a share", ("--points", "5", "--times", "2"), 42, "1.25"),
+    (7, "points nan", ("--points", "20"), 1, None),
+    (7, "points 1e999", ("--points", "20"), 1, None),
+    (7, "expected 3, found: points 20", ("--points", "20"), 1, None),
+    (7, "points 5 found\npoints 20", ("--points", "20"), 42, "5"),
+    (7, "points 5 partial 1/1\npartial 1/1\n20", ("--points", "20"), 42, "5"),
+    (7, "points 5 " + "x" * 4086 + "points 20", ("--points", "20"), 42, "5"),
+    (7, "x" * 4095 + "points 20", ("--points", "20"), 1, None),
     (7, "points 0", ("--points", "20"), 43, None),
     (7, "points 30", ("--points", "20"), 42, None),
     (7, "no number", ("--points", "20"), 1, None),
     (7, "points 123.25", ("--unbounded",), 42, "123.25"),
     (0, "ok", ("--unbounded",), 42, "0"),
-    (7, "partial 1/4", ("--points", "20"), 42, "5"),
-    (7, "partial 4/4", (), 42, None),
+    (7, "partial 1/4", ("--points", "20"), 1, None),
     (41, "partially correct", ("--points", "20"), 42, "5"),
     (16, "partially correct (0)", ("--points", "20"), 43, None),
     (116, "partially correct (100)", (), 42, None),
@@ -97,7 +107,7 @@ CODES = [
 @pytest.mark.parametrize(("code", "message", "flags", "expected", "score"), CODES)
 def test_testlibs_exit_codes(code, message, flags, expected, score, tmp_path, built) -> None:
     validator = Validator(tmp_path, built, TESTLIB)
-    validator.program("checker", f'echo "{message}" >&2\nexit {code}\n')
+    validator.program("checker", f"cat <<'END' >&2\n{message}\nEND\nexit {code}\n")
     assert validator.ask(*flags) == expected, validator.said
     assert validator.feedback("score.txt") == score
     if flags != ("--nonsense",):
@@ -148,13 +158,76 @@ def test_checkers_of_wcipeg(tmp_path, built) -> None:
     assert validator.ask("--points", "20") == 42 and validator.feedback("score.txt") == "5"
 
 
+@pytest.mark.parametrize(
+    ("lines", "code", "score"),
+    [
+        ("3\n10\n5", 42, "6"),
+        ("found 5\n1\n4\n4\n1", 42, "5"),
+        ("0\n4\n4\n4", 43, None),
+        ("10\n x\n10\n10 y", 43, None),
+        ("10 10\n10\nfound\n10", 43, None),
+        ("-1\n1e1\n1.5", 43, None),
+        ("4\n0\n4", 43, None),
+        ("", 43, None),
+    ],
+)
+def test_the_first_pair_of_numbers_decides_for_wcipeg(lines, code, score, tmp_path, built) -> None:
+    validator = Validator(tmp_path, built, ('-DCHECKER="oai"', "-DPLAIN", "-DPEG"))
+    validator.program("checker", f"cat <<'END'\n{lines}\nEND\nexit 1\n")
+    assert validator.ask("--points", "20") == code and validator.feedback("score.txt") == score
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "score"),
+    [
+        ("partial 1/4", 42, "5"),
+        ("dirt\npartial 1/4\npartial 4/4", 42, "5"),
+        ("partial 4/4", 42, None),
+        ("found partial 4/4", 1, None),
+        ("points 20", 1, None),
+        ("20\n20", 1, None),
+    ],
+)
+def test_checkers_of_coci(message, code, score, tmp_path, built) -> None:
+    validator = Validator(tmp_path, built, (IOA, "-DCOCI"))
+    validator.program("checker", f"cat <<'END' >&2\n{message}\nEND\nexit 7\n")
+    assert validator.ask("--points", "20") == code and validator.feedback("score.txt") == score
+
+
+def test_points_are_the_words_of_the_program_that_gives_them(tmp_path, built) -> None:
+    validator = Validator(tmp_path, built, BOTH)
+    validator.program("interactor", "echo points 20 >&2\n")
+    validator.program("checker", "echo points 5 >&2; exit 7\n")
+    assert validator.ask("--points", "20") == 42 and validator.feedback("score.txt") == "5"
+
+
+CMS = [
+    ("echo ok >&2", 42, None),
+    ("echo 0.0; echo translate:wrong >&2", 1, None),
+    ("echo 1", 1, None),
+    ("echo seen 3 words", 42, None),
+    ("echo wrong >&2; exit 1", 43, None),
+    ("echo points 0.25 >&2; exit 7", 42, "0.25"),
+    ("exit 41", 42, "0.25"),
+    ("echo points 0 >&2; exit 7", 43, None),
+    ("echo points 1 >&2; exit 7", 42, None),
+    ("echo points 20 >&2; exit 7", 1, None),
+]
+
+
+@pytest.mark.parametrize(("script", "code", "part"), CMS)
+def test_testlib_in_tasks_that_have_outcomes(script, code, part, tmp_path, built) -> None:
+    validator = Validator(tmp_path, built, (IOA, "-DCMS"))
+    validator.program("checker", script + "\n")
+    assert validator.ask() == code, validator.said
+    assert validator.feedback("score_multiplier.txt") == part
+    assert validator.feedback("score.txt") is None
+
+
 def test_points_as_percent(tmp_path, built) -> None:
     validator = Validator(tmp_path, built, (IOA, "-DPERCENT"))
     validator.program("checker", "echo points 25 >&2; exit 7\n")
     assert validator.ask("--points", "20") == 42 and validator.feedback("score.txt") == "5"
-
-
-BOTH = (IOA, '-DINTERACTOR="ioa"')
 
 
 def test_an_interactor_and_then_the_checker(tmp_path, built) -> None:

@@ -100,7 +100,8 @@ def write_scored(
             ]
         if partial and group.rule != "all":
             each = whole[group.name] / (len(group.cases) if group.rule == "each" else 1)
-            settings["output_validator_args"] = [*_flags(draft, _HIDDEN), "--points", str(as_number(each))]
+            times = ["--times", str(scale)] if scale != 1 else []
+            settings["output_validator_args"] = [*_flags(draft, _HIDDEN), "--points", str(as_number(each)), *times]
         folder = f"data/secret/{folders[group.name]}"
         draft.group(folder, {**settings, **group.settings})
         _write(draft, folder, group.cases)

@@ -96,7 +96,7 @@ def find_program(draft: Draft, folders: Sequence[str], names: Sequence[str]) -> 
 def put_checker(draft: Draft, source: Ref) -> None:
     """Have a checker as the package's output validator."""
     if testlib.uses_testlib(source) and not _is_patched(draft, source):
-        testlib.put_checker(draft, testlib.Source(source))
+        testlib.put_checker(draft, testlib.Source(source), style=testlib.CMS)
         draft.report.took(f"checker: {draft.tree.where(source.path)}, made with testlib")
         return
     folder = "output_validator"

@@ -74,9 +74,11 @@ class Style:
 TESTLIB = Style()
 # 0 is right, 1 is wrong.
 PLAIN = Style(interactor="ia", defines=("PLAIN",))
-# `partial X/Y` and testlib's exit codes.
-COCI = Style(interactor="ia")
-PEG = Style(checker="oai", defines=("PLAIN", "PEG"))
+# testlib's exit codes, and `partial X/Y`.
+COCI = Style(defines=("COCI",))
+PEG = Style(checker="oai", interactor="ia", defines=("PLAIN", "PEG"))
+# A checker of testlib in a task of the Contest Management System: a part is an outcome.
+CMS = Style(defines=("CMS",))
 
 
 def put_checker(draft: Draft, checker: Source | None, interactor: Source | None = None, style: Style = TESTLIB) -> None:

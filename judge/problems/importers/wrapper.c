@@ -4,16 +4,19 @@
  * What they are told, and what their exit codes mean, is chosen when this is compiled:
  *   CHECKER, INTERACTOR  the files that they are told, as letters: i input, o output (or the interactor's record), a answer
  *   PLAIN                0 is right and 1 is wrong; else testlib's codes hold: 0 right; 1, 2, 4, 8 wrong; 3 its own fault;
- *                        7 with "points X" or "partial X/Y" in its message: X points, that part; 16 + N: N percent,
- *                        up to 100
- *   PEG                  as PLAIN, but 1 with two lines of a number each is that part
+ *                        7 with a line "points X": X points; 16 + N: N percent, up to 100
+ *   COCI                 7 with a line "partial X/Y" is that part, and "points X" says nothing
+ *   PEG                  as PLAIN, but 1 with two lines of a whole number each, one after the other, is that part
+ *   CMS                  "points X" is an outcome from 0 to 1, and a part is written as such. What ends with 0 and prints
+ *                        a number is no checker of testlib's, and the judge's fault
  *   PERCENT              "points X" means X percent
  *   RUNS                 the submission runs twice: the interactor's record, else what the checker prints, is the second
  *                        input. RUNS is 2 when the interactor is there for both runs, else 1
  * What else ends them is the judge's fault, and so is any other end of this program.
  *
  * Without a flag a part of the points is wrong. --points MOST: the test is worth so many; --unbounded: the points are
- * taken as they are; --any: a part is right, too, and nothing is scored (samples).
+ * taken as they are; --any: a part is right, too, and nothing is scored (samples). --times SCALE: MOST is so many times
+ * what the test is worth to the programs.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -29,9 +32,11 @@
 
 enum { RIGHT = 42, WRONG = 43, FAULT = 1 };
 
-static char here[PATH_MAX], messages[PATH_MAX], score[PATH_MAX], next_input[PATH_MAX], second[PATH_MAX];
+static char here[PATH_MAX], messages[PATH_MAX], score[PATH_MAX], part[PATH_MAX], next_input[PATH_MAX], second[PATH_MAX];
 static enum { NOTHING, ANY, POINTS, UNBOUNDED } scoring = NOTHING;
-static double most;
+static double most, scale = 1;
+/* How long the messages were before the program ran whose end is looked at. */
+static off_t before;
 
 __attribute__((noreturn)) static void fail(const char *format, ...)
 {
@@ -92,6 +97,8 @@ static int run(const char *name, const char *letters, const char *input, const c
     snprintf(path, sizeof path, "%s/%s", here, name);
     for (; *letters && count < 7; letters++)
         argv[count++] = *letters == 'i' ? input : *letters == 'o' ? output : answer;
+    struct stat about;
+    before = stat(messages, &about) == 0 ? about.st_size : 0;
     pid_t child = fork();
     if (child < 0)
         fail("the %s cannot be started", name);
@@ -116,50 +123,77 @@ static int run(const char *name, const char *letters, const char *input, const c
     return WEXITSTATUS(status);
 }
 
-/* What the messages say of a part: a number of points (1), or a share of them (2); 0 when they say nothing. */
+/* What the program that ran last says of a part: a number of points (1), or a share of them (2); 0 when it says nothing.
+ * Only whole lines count, of which the first decides: what follows may quote the submission. */
 static int said(double *value)
 {
     FILE *file = fopen(messages, "rb");
-    char line[4096], *place, *end;
-    double above, below, before = -1;
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
     int found = 0;
-    if (file == NULL)
-        return 0;
-    while (fgets(line, sizeof line, file) != NULL) {
-        place = strstr(line, "partial ");
-        if (place != NULL && sscanf(place + 8, "%lf/%lf", &above, &below) == 2 && below > 0) {
+    double above;
+    if (file == NULL || fseeko(file, before, SEEK_SET) != 0)
+        fail("the messages cannot be read");
+#if defined(COCI) || defined(PEG)
+    double below, last = -1;
+#endif
+    while (!found && (length = getline(&line, &room, file)) >= 0) {
+        if (memchr(line, 0, length) != NULL)
+            continue;
+#if defined(PEG)
+        line[strcspn(line, "\r\n")] = 0;
+        if (*line == 0 || line[strspn(line, "0123456789")] != 0) {
+            last = -1;
+            continue;
+        }
+        above = last;
+        below = last = strtod(line, NULL);
+        if (above >= 0) {
+            *value = below > 0 ? above / below : 0;
+            found = 2;
+        }
+#elif defined(COCI)
+        if (sscanf(line, "partial %lf/%lf", &above, &below) == 2 && below > 0 && above - above == 0) {
             *value = above / below;
             found = 2;
-            continue;
         }
-        place = strstr(line, "points ");
-        above = strtod(place != NULL ? place + 7 : line, &end);
-        if (end == (place != NULL ? place + 7 : line) || above - above != 0) {
-            before = -1;
-            continue;
-        }
-#ifdef PEG
-        if (before >= 0 && above > 0) {
-            *value = before / above;
-            found = 2;
-        }
-        before = above;
 #else
-        (void)before;
-        *value = above;
-        found = 1;
+        char *end;
+        if (strncmp(line, "points ", 7) != 0)
+            continue;
+        above = strtod(line + 7, &end);
+        if (end > line + 7 && above - above == 0) {
+            *value = above;
+            found = 1;
+        }
 #endif
     }
+    free(line);
     fclose(file);
     return found;
 }
 
-static void write_score(double value)
+static void write_number(const char *name, double value)
 {
-    FILE *file = fopen(score, "wb");
+    FILE *file = fopen(name, "wb");
     if (file == NULL || fprintf(file, "%.10g\n", value) < 0 || fclose(file) != 0)
         fail("the score cannot be written");
 }
+
+#ifdef CMS
+/* A checker whose testlib.h was made for that system says no by what it prints, and ends with 0. */
+static void refuse_outcome(const char *printed)
+{
+    FILE *file = fopen(printed, "rb");
+    double value;
+    if (file == NULL)
+        fail("what the checker printed cannot be read");
+    if (fscanf(file, "%lf", &value) == 1)
+        fail("the checker speaks as the Contest Management System wants it: its testlib.h is not the usual one");
+    fclose(file);
+}
+#endif
 
 /* End with what a part of the points means here: `value` points, or that share of them. */
 __attribute__((noreturn)) static void give(double value, int share)
@@ -167,15 +201,21 @@ __attribute__((noreturn)) static void give(double value, int share)
     if (share && value > 1)
         value = 1;
     if (scoring == UNBOUNDED) {
-        write_score(value <= 0 ? 0 : share ? value * 100 : value);
+        write_number(score, value <= 0 ? 0 : share ? value * 100 : value);
         exit(RIGHT);
     }
+#ifdef CMS
+    if (scoring == NOTHING && value > 0 && value < 1) {
+        write_number(part, value);
+        exit(RIGHT);
+    }
+#endif
     if (value <= 0 || (scoring == NOTHING && !(share && value >= 1)))
         exit(WRONG);
     if (scoring == POINTS) {
-        value = share ? value * most : value;
+        value = share ? value * most : value * scale;
         if (value < most)
-            write_score(value);
+            write_number(score, value);
     }
     exit(RIGHT);
 }
@@ -205,6 +245,11 @@ static void judge(const char *name, int code)
 #ifdef PERCENT
         if (kind == 1)
             give(value / 100, 1);
+#endif
+#ifdef CMS
+        if (value > 1)
+            fail("the %s gives %g points, which is no outcome from 0 to 1", name, value);
+        give(value, 1);
 #endif
         give(value, kind == 2);
     }
@@ -254,7 +299,7 @@ int main(int argc, char **argv)
     ssize_t length = readlink("/proc/self/exe", here, sizeof here - 1);
     const char *looked_at = NULL, *input, *answer;
     if (argc < 4 || length <= 0)
-        fail("usage: run INPUT ANSWER FEEDBACK/ [--points MOST | --unbounded | --any] < output");
+        fail("usage: run INPUT ANSWER FEEDBACK/ [--points MOST [--times SCALE] | --unbounded | --any] < output");
     here[length] = 0;
     *strrchr(here, '/') = 0;
     for (int i = 4; i < argc; i++) {
@@ -264,12 +309,15 @@ int main(int argc, char **argv)
             scoring = UNBOUNDED;
         else if (strcmp(argv[i], "--points") == 0 && i + 1 < argc)
             scoring = POINTS, most = strtod(argv[++i], NULL);
+        else if (strcmp(argv[i], "--times") == 0 && i + 1 < argc)
+            scale = strtod(argv[++i], NULL);
         else
             fail("the flag %s is not known", argv[i]);
     }
     input = argv[1], answer = argv[2];
     snprintf(messages, sizeof messages, "%s/judgemessage.txt", argv[3]);
     snprintf(score, sizeof score, "%s/score.txt", argv[3]);
+    snprintf(part, sizeof part, "%s/score_multiplier.txt", argv[3]);
     snprintf(next_input, sizeof next_input, "%s/nextpass.in", argv[3]);
     snprintf(second, sizeof second, "%s/second.in", argv[3]);
 #ifdef RUNS
@@ -300,9 +348,15 @@ int main(int argc, char **argv)
 #ifdef CHECKER
     if (looked_at == NULL)
         looked_at = output_file();
+#ifdef CMS
+    const char *printed = fresh("printed");
+    judge("checker", run("checker", CHECKER, input, looked_at, answer, printed, 0));
+    refuse_outcome(printed);
+#else
     judge("checker", run("checker", CHECKER, input, looked_at, answer, NULL, 0));
 #endif
+#endif
     if (scoring == UNBOUNDED)
-        write_score(0);
+        write_number(score, 0);
     return RIGHT;
 }

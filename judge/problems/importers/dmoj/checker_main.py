@@ -1,6 +1,6 @@
 """An output validator: asks a checker that was written for DMOJ's judge. Goes into converted packages.
 
-__main__.py INPUT ANSWER FEEDBACK/ [--points MOST | --any] < output
+__main__.py INPUT ANSWER FEEDBACK/ [--points MOST [--times SCALE] | --any] < output
 """
 
 import sys
@@ -21,26 +21,30 @@ def plain(data: bytes) -> bytes:
 
 
 def main() -> int:
-    """Ask, and say what came of it; a checker that fails is the judge's fault, as is the exit code 1."""
+    """Ask, and say what came of it; a checker that fails is the judge's fault, as is the exit code 1.
+
+    One that stumbles over text that is none says no. With points, those decide, whether the checker says yes or no.
+    """
     given, answer, feedback = (Path(name) for name in sys.argv[1:4])
     flags = sys.argv[4:]
-    most = float(flags[1]) if flags[:1] == ["--points"] else 1.0
-    said = dmoj_checker.check(
-        sys.stdin.buffer.read(),
-        plain(answer.read_bytes()),
-        judge_input=plain(given.read_bytes()),
-        point_value=most,
-        **ARGUMENTS,
-    )
+    scored = flags[:1] == ["--points"]
+    scale = float(flags[3]) if flags[2:3] == ["--times"] else 1.0
+    most = float(flags[1]) / scale if scored else 1.0
+    told = {**ARGUMENTS, "judge_input": plain(given.read_bytes()), "point_value": most}
+    try:
+        said = dmoj_checker.check(sys.stdin.buffer.read(), plain(answer.read_bytes()), **told)
+    except UnicodeDecodeError:
+        said = False
     passed, points = bool(getattr(said, "passed", said)), getattr(said, "points", None)
-    feedback.joinpath("judgemessage.txt").write_text(f"{getattr(said, 'feedback', '') or ''}\n")
+    message = f"{getattr(said, 'feedback', '') or ''}\n"
+    feedback.joinpath("judgemessage.txt").write_text(message, encoding="utf-8", errors="replace")
     part = (most if passed else 0.0) if points is None else float(points)
-    if passed and part >= most:
+    if part >= most and (passed or scored):
         return RIGHT
-    if not passed or part <= 0 or not flags:
+    if part <= 0 or not flags or not (passed or scored):
         return WRONG
-    if flags[0] == "--points":
-        feedback.joinpath("score.txt").write_text(f"{part:.10g}\n")
+    if scored:
+        feedback.joinpath("score.txt").write_text(f"{part * scale:.10g}\n")
     return RIGHT
 
 

@@ -1,6 +1,6 @@
 """An output validator: DMOJ's checkers that the default validator cannot stand for. Goes into converted packages.
 
-compare.py INPUT ANSWER FEEDBACK/ HOW [--points MOST | --any] < output
+compare.py INPUT ANSWER FEEDBACK/ HOW [--points MOST [--times SCALE] | --any] < output
 """
 
 import sys
@@ -28,8 +28,10 @@ def rstripped(data: bytes) -> list[bytes]:
 
 
 def linecount(output: bytes, answer: bytes) -> float:
-    """The part of the answer's lines that are right, one by one."""
-    wanted, found = lines(answer), lines(output)
+    """The part of the answer's lines that are right, one by one; more lines than it has are wrong."""
+    wanted, found = ([line.strip() for line in data.split(b"\n") if line] for data in (answer, output))
+    if len(found) > len(wanted):
+        return 0.0
     if not wanted:
         return 1.0
     return sum(one == other for one, other in zip(wanted, found, strict=False)) / len(wanted)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import math
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
 from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, slug
+from judge.problems.tree import clean
 
 # The site's checkers that the default validator stands for. Line breaks are blanks to it.
 _FLOATS = {"default": "float_tolerance", "absolute": "float_absolute_tolerance", "relative": "float_relative_tolerance"}
@@ -29,6 +31,20 @@ _UNKNOWN = frozenset({
     "submission_source", "case_position", "batch", "submission_language", "execution_time", "problem_id", "result",
     "binary_data", "case",
 })  # fmt: skip
+# What a built-in checker may be told; what only changes the feedback, or how long a program may take, is left out.
+_TAKEN = {
+    "floats": {"precision", "error_mode"},
+    "floatsabs": {"precision"},
+    "floatsrel": {"precision"},
+    "identical": {"pe_allowed"},
+    "sorted": {"split_on"},
+    "linecount": {"feedback"},
+}
+_BRIDGED = frozenset({
+    "files", "lang", "type", "feedback", "cached", "time_limit", "memory_limit", "compiler_time_limit",
+    "preprocessing_time", "unbuffered",
+})  # fmt: skip
+_DEEP = 32
 _SHIM = ("dmoj.result", "dmoj.utils.unicode")
 
 
@@ -61,7 +77,16 @@ def _check_one(said: Mapping[str, Any], where: str) -> None:
                     )
 
 
+def _check_keys(args: Mapping[str, Any], known: Collection[str], what: str, where: str) -> None:
+    """What is not known, and is not empty, may decide what is right; PackageError."""
+    for key, value in args.items():
+        if key not in known and value not in (None, "", [], {}):
+            raise PackageError(f"{where}: {what}: '{clean(str(key), 40)}' cannot be converted; leave it out")
+
+
 def _put_checker(draft: Draft, name: str, args: Mapping[str, Any], where: str) -> bool:
+    if name != "bridged" and not name.endswith(".py"):
+        _check_keys(args, _TAKEN.get(name, ()), f"checker {clean(name, 40)}", where)
     if name == "standard":
         _flags(draft, ["case_sensitive"])
         draft.report.took("checker standard as the default validator, to which line breaks are blanks")
@@ -80,6 +105,8 @@ def _put_checker(draft: Draft, name: str, args: Mapping[str, Any], where: str) -
         draft.report.took(f"checker {name} as the default validator {_FLOATS[mode]} 1e-{precision}")
         return False
     if name in _COMPARED:
+        if name == "sorted" and args.get("split_on", "lines") not in {"lines", "whitespace"}:
+            raise PackageError(f"{where}: checker sorted: split_on: expected lines or whitespace")
         how = "unordered" if name == "sorted" and args.get("split_on") == "whitespace" else name
         draft.put("output_validator/compare.py", _resource("compare.py"))
         _flags(draft, [how])
@@ -123,9 +150,8 @@ def _style(given: Mapping[str, Any], what: str, where: str) -> testlib.Style:
 
 
 def _put_bridged(draft: Draft, args: Mapping[str, Any], where: str) -> bool:
+    _check_keys(args, _BRIDGED, "checker bridged", where)
     source, style = _source(draft, args, "checker", where), _style(args, "checker", where)
-    if args.get("args"):
-        raise PackageError(f"{where}: checker: args: a checker with arguments of its own cannot be converted")
     testlib.put_checker(draft, source, style=style)
     draft.report.took(f"checker {source.ref.path} ({args.get('type') or 'default'})")
     return style is not testlib.PLAIN and (style is not testlib.TESTLIB or testlib.gives_points(source.ref))
@@ -134,6 +160,7 @@ def _put_bridged(draft: Draft, args: Mapping[str, Any], where: str) -> bool:
 def _put_interactor(draft: Draft, given: Any, where: str) -> bool:
     if not isinstance(given, dict):
         raise PackageError(f"{where}: interactive: expected a mapping with files and type")
+    _check_keys(given, _BRIDGED, "interactive", where)
     source, style = _source(draft, given, "interactive", where), _style(given, "interactive", where)
     draft.kind("interactive")
     testlib.put_checker(draft, None, source, style)
@@ -165,6 +192,9 @@ def _put_signature(draft: Draft, given: Any, where: str) -> None:
 
 def _put_python(draft: Draft, name: str, args: Mapping[str, Any], where: str) -> bool:
     """A checker in Python that needs nothing but what it is told here; PackageError for any other."""
+    if not _is_literal(dict(args)):
+        msg = "args: expected texts, numbers, booleans, lists and mappings of these"
+        raise PackageError(f"{where}: checker {clean(name, 80)}: {msg}")
     ref = draft.ref(name.removeprefix("./"))
     text = draft.text(ref.path, limit=256 * 1024)
     reason = _why_not(text)
@@ -182,6 +212,44 @@ def _put_python(draft: Draft, name: str, args: Mapping[str, Any], where: str) ->
     return "CheckerResult" in text
 
 
+def _is_literal(value: Any, depth: int = 0) -> bool:
+    """Whether Python can read a value from what it prints of it."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if value is None or type(value) in {str, bool, int}:
+        return True
+    if depth >= _DEEP or not isinstance(value, list | dict):
+        return False
+    inner = value if isinstance(value, list) else [*value, *value.values()]
+    return all(_is_literal(one, depth + 1) for one in inner)
+
+
+def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
+    """What a checker is told by DMOJ's judge alone, as far as it asks: as a parameter, or in its **kwargs."""
+    of = function.args
+    asked = {one.arg for one in (*of.posonlyargs, *of.args, *of.kwonlyargs)}
+    if of.kwarg is not None:
+        uses, seen = 0, 0
+        for node in ast.walk(function):
+            uses += isinstance(node, ast.Name) and node.id == of.kwarg.arg
+            key: ast.expr | None = None
+            match node:
+                case ast.Subscript(value=ast.Name(id=name), slice=key):
+                    pass
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="get" | "pop"), args=[key, *_]):
+                    pass
+                case ast.Compare(left=key, ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id=name)]):
+                    pass
+            if isinstance(key, ast.Constant) and name == of.kwarg.arg:
+                seen += 1
+                asked.add(str(key.value))
+        if uses > seen:
+            # They are handed on whole: any word of the program may be the key.
+            asked |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+            asked |= {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    return asked & _UNKNOWN
+
+
 def _why_not(text: str) -> str:
     """Why a checker in Python cannot be asked here; empty when it can."""
     try:
@@ -189,7 +257,8 @@ def _why_not(text: str) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "is not written in Python 3"
     nodes = list(ast.walk(tree))
-    if not any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
+    checks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
+    if not checks:
         return "has no function check"
     for node in nodes:
         modules = []
@@ -201,11 +270,8 @@ def _why_not(text: str) -> str:
             top = module.split(".")[0]
             if module not in _SHIM and (top == "dmoj" or top not in _STANDARD):
                 return f"needs the module '{module[:40]}'"
-        names = {getattr(node, "id", None), getattr(node, "value", None) if isinstance(node, ast.Constant) else None}
-        told = {one for one in names if isinstance(one, str)} & _UNKNOWN
-        if told and not isinstance(node, ast.arg):
-            return f"asks for {min(told)}"
-    return ""
+    told = _asks_for(checks[-1], tree)
+    return f"asks for {min(told)}" if told else ""
 
 
 # Modules of Python that a checker may use; none of them matters to the sandbox.
