@@ -59,6 +59,7 @@ def judge(pipeline, data, source, language="python3"):
     return completed
 
 
+ABORT = "import os, sys; sys.stdin.read(); os.abort()"
 ECHO = "print(input(), flush=True)\n"
 
 
@@ -79,6 +80,10 @@ ECHO = "print(input(), flush=True)\n"
         (OPEN + "heard.read(); end(1)", "import time; time.sleep(9)", "TLE", "wall time limit"),
         ("end(1)", "while True: pass", "TLE", "CPU time limit"),
         ("end(0, 'no')", "while True: pass", "WA", "no"),
+        (OPEN + "out.close(); heard.read(); end(0, 'no')", ABORT, "RTE", "SIGABRT"),
+        (OPEN + "out.close(); heard.read(); raise SystemExit(3)", ABORT, "RTE", "SIGABRT"),
+        (OPEN + "out.close(); heard.read(); raise SystemExit(3)", "input()", "RTE", "exit code 1"),
+        (OPEN + "out.close(); heard.read(); end(0, 'no')", "input()", "WA", "no"),
         (OPEN + "heard.read(); end(1)", "x = bytearray(200 << 20)", "MLE", "memory limit"),
         (OPEN + "heard.read(); end(1)", "while True: print('x' * 1000)", "TLE", "time limit exceeded"),
     ],

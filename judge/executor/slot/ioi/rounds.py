@@ -205,7 +205,7 @@ class Rounds:
         forsaken: set[int] = set()
 
         def over(number: int, outcome: Outcome, left: bool) -> bool:
-            if left and number > 0 and not outcome.killed:
+            if left and number > 0 and not outcome.killed and outcome.signal is None:
                 forsaken.add(number - 1)
                 return False
             return self._over(number, outcome)
@@ -228,8 +228,8 @@ class Rounds:
         """The verdict of a communication: what a process did wrong by itself comes before the manager's word.
 
         Unless the manager had said no before: then a process that ends badly at the end of its input is no wonder. An
-        interpreter closes its pipes some time before it ends: `forsaken` processes ended in between. A manager that
-        fails because a process did is not at fault.
+        interpreter closes its pipes some time before it ends: `forsaken` processes ended in between, by no
+        signal. A manager that fails after a process did is not at fault.
         """
         failed = self._failed(processes, manager.cpu)
         first = min(failed, key=lambda number: processes[number].ended, default=None)
@@ -239,8 +239,8 @@ class Rounds:
             shown = next((number for number, one in enumerate(processes) if Killed.CANCELLED not in one.killed), 0)
         before = heard is not None and (manager.ended < processes[shown].ended or shown in forsaken)
         one = merged(processes, shown)
-        if heard is None or (heard.fault and first is not None and not before):
-            heard = ValidatorResult(accepted=True)
+        if heard is None or (heard.fault and first is not None and not manager.ended < processes[first].ended):
+            heard, before = ValidatorResult(accepted=True), False
         checked = heard.checked(first=before)
         ruling = run_verdict(one, limits, checked, heap_full=self.program.heap_full(one))
         if ruling.verdict is not Verdict.AC:
