@@ -19,6 +19,8 @@ DEPTH: Final = 32
 # So many values a file may stand for, with its aliases written out.
 _MOST: Final = 200_000
 _QUOTED: Final = 80
+# Longer integers become no text and no float, and nobody means them.
+_BITS: Final = 256
 
 
 class UnreadableError(yaml.constructor.ConstructorError):
@@ -51,12 +53,16 @@ class Loader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """One node's value."""
         try:
-            return super().construct_object(node, deep)
+            value = super().construct_object(node, deep)
         except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError) as exc:
             # A date that does not exist, a number of a million digits, a tag on what it does not fit.
             kind = node.tag.rpartition(":")[2]
             problem = f"has a value that cannot be read as {kind}: {str(exc) or type(exc).__name__}"
             raise UnreadableError(None, None, problem, node.start_mark) from None
+        if isinstance(value, int) and value.bit_length() > _BITS:
+            problem = f"has a value that cannot be read as int: it has more than {_BITS} bits"
+            raise UnreadableError(None, None, problem, node.start_mark)
+        return value
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -37,6 +37,12 @@ MIB = 1024**2
 _BUILTIN = Path(__file__).with_name("languages.yml")
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _KNOWN = frozenset({"source", "directory", "stem", "entry", "memory_mb", "limit_mb"})
+# These are names that the submitter has chosen: in a text that a shell or an interpreter reads they would be code.
+_NAMES = re.compile(r"\{(source|sources|directory|stem|entry)\}")
+_CODE = re.compile(r"""[\s'"();|&<>$`\[\]]""")
+_CODE_OPTION = re.compile(r"-[A-Za-z]*[ce]|--?(eval|exec|execute|command|run|print)")
+# Programs whose `-c` is no code: they check or compile the file behind it.
+_CHECKERS = re.compile(r".*/(perl|ruby|raku|gcc|g\+\+|clang|clang\+\+|swipl)[0-9.-]*")
 # An argument of its own, which stands for several: the source that is started, and the others.
 _SOURCES = "{sources}"
 _BOX_FILE = re.compile(rf"{BOX}/([A-Za-z0-9_.+-]+)")
@@ -117,12 +123,15 @@ class Language(config.Model):
         for field in ("compile", "run"):
             for argument in getattr(self, field) or ():
                 _check_placeholders(field, argument)
+            _check_names(field, getattr(self, field) or [])
         for name, value in self.env.items():
             _check_placeholders(f"env.{name}", value)
         try:
             re.compile(self.entry_pattern)
         except re.error as exc:
             raise config.fault(f"entry_pattern: is no regular expression: {exc}", "entry_pattern") from None
+        if re.search(r"\\[snDSW]", self.entry_pattern):
+            raise config.fault("entry_pattern: must stay within a line; write '[ \\t]' for blanks", "entry_pattern")
         if "{entry}" in self.source_name and self.entry != "class":
             raise config.fault("source_name: '{entry}' needs 'entry: class'", "source_name")
         return self
@@ -394,6 +403,19 @@ def _check_placeholders(field: str, text: str) -> None:
     if unknown:
         known = ", ".join(f"{{{name}}}" for name in sorted(_KNOWN))
         raise config.fault(f"{field}: unknown placeholder '{{{min(unknown)}}}'; known are {known}", field)
+
+
+def _check_names(field: str, command: Sequence[str]) -> None:
+    """Refuse a command in which a submission's file names would be read as code."""
+    for before, word in zip(["", *command], command, strict=False):
+        found = _NAMES.search(word)
+        checks = before == "-c" and _CHECKERS.fullmatch(command[0])
+        if found and (_CODE.search(word) or (_CODE_OPTION.fullmatch(before) and not checks)):
+            raise config.fault(
+                f"{field}: '{found[0]}' would be code in '{word[:60]}'; give it as an argument of its own ($1 of sh -c),"  # noqa: E501
+                " or in env",
+                field,
+            )
 
 
 def _examine(language: Language, timeout: float) -> tuple[str, str]:

@@ -24,10 +24,12 @@ def outputs_for(tests: Sequence[str], files: Collection[str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     secret = [test for test in tests if not test.startswith(_SAMPLE)]
+    taken = (
+        {name for name in files if any(_fit(other, name) for other in secret)} if len(secret) < len(tests) else set()
+    )
     for test in tests:
         fitting = [(_fit(test, name), name) for name in files]
         if test.startswith(_SAMPLE):
-            taken = {name for name in files if any(_fit(other, name) for other in secret)}
             fitting = [(fit, name) for fit, name in fitting if fit > 1 or name not in taken]
         best = max((one for one in fitting if one[0]), key=lambda one: (one[0], *_preferred(one[1])), default=None)
         if best is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -18,6 +18,7 @@ from judge.model.messages import Assignment, Completed, SourceFile, Submission, 
 from judge.sandbox import SandboxPool
 from tests.integration.test_languages import PATIENT, here
 from tests.support.file_programs import PROGRAMS
+from tests.support.language_programs import programs
 
 pytestmark = [
     pytest.mark.root,
@@ -34,14 +35,20 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
         yield Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=outputs)
 
 
-def judge(pipeline: Pipeline, language: str, files: dict[str, bytes], entry: str | None = None) -> Completed:
+def judge(
+    pipeline: Pipeline,
+    language: str,
+    files: dict[str, bytes],
+    entry: str | None = None,
+    test: Test = Test(name="1", answer="42\n"),  # noqa: B008 - is never changed
+) -> Completed:
     if language in here().missing:
         pytest.skip(f"{TABLE[language].title} is not on this machine: {here().missing[language]}")
     given = Submission(
         language=language,
         files=[SourceFile.of(name, data) for name, data in files.items()],
         entry=entry,
-        tests=[Test(name="1", answer="42\n")],
+        tests=[test],
         limits=PATIENT,
     )
     assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=given)
@@ -124,3 +131,63 @@ def test_a_fault_in_any_source_is_a_compile_error(pipeline: Pipeline, language: 
     done = judge(pipeline, language, dict([good[language]]) | {name: b"this is not a program ("})
     assert done.verdict is Verdict.CE
     assert name in done.result.compile_log
+
+
+# Rows whose commands are scripts of a shell or of the language itself.
+SCRIPTED = [
+    "typescript",
+    "coffeescript",
+    "tcl",
+    "ada",
+    "nasm",
+    "gas",
+    "brainfuck",
+    "cobol",
+    "lisp",
+    "scheme",
+    "prolog",
+    "erlang",
+    "elixir",
+    "clojure",
+    "sqlite",
+    "ocaml",
+    "luajit",
+    "r",
+    "octave",
+]
+
+
+@pytest.mark.parametrize("stem", ["main (1)", "a;b", "it's $HOME `x` & [1] #{2}/x"])
+@pytest.mark.parametrize("language", SCRIPTED)
+def test_a_file_may_be_called_anything(pipeline: Pipeline, language: str, stem: str) -> None:
+    row = TABLE[language]
+    found = programs(row)
+    name = stem + PurePosixPath(row.source_name).suffix
+    given, answer = found.tests[0]
+    files = {name: found.sources["right"].encode(), "notes.txt": b"beside it\n"}
+    done = judge(pipeline, language, files, test=Test(name="1", input=given, answer=answer))
+    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)
+
+
+def test_a_name_runs_no_other_compiler(pipeline: Pipeline) -> None:
+    source = b'#include <stdio.h>\nint main(void) { puts("42"); }\n'
+    files = {"a;cd ..;cd box;gcc x.c -o run;exit 0;.asm": b"nothing", "x.c": source}
+    assert judge(pipeline, "nasm", files).verdict is Verdict.CE
+
+
+SAYS = {"typescript": "const n: number = %s; console.log(n);\n", "coffeescript": "console.log %s\n"}
+
+
+@pytest.mark.parametrize("language", list(SAYS))
+@pytest.mark.parametrize(
+    ("names", "entry"),
+    [(("index", "other"), None), (("main", "index"), None), (("b", "a"), "b"), (("src/b", "src/main"), "src/b")],
+    ids=["index", "main", "entry", "folder"],
+)
+def test_the_script_that_is_started(
+    pipeline: Pipeline, language: str, names: tuple[str, str], entry: str | None
+) -> None:
+    suffix = TABLE[language].suffixes[0]
+    texts = {f"{name}{suffix}": (SAYS[language] % said).encode() for name, said in zip(names, (42, 1), strict=True)}
+    done = judge(pipeline, language, dict(reversed(texts.items())), entry and entry + suffix)
+    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)

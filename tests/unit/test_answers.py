@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.problems import answers
 from judge.problems.answers import outputs_for
 
 TESTS = ["sample/1", "secret/easy/1", "secret/easy/2", "secret/hard/1"]
@@ -50,3 +51,18 @@ def test_every_file_is_for_a_test_that_ends_like_it(tests, files):
             assert f"/{test}".endswith((f"/{stem}", f"/{name}"))
     for test in tests:
         assert outputs_for([test, "secret/other test"], [f"{test}.out", "zz"])[test] == f"{test}.out"
+
+
+def test_the_secret_tests_are_looked_through_once(monkeypatch):
+    """However many samples there are."""
+    calls = 0
+
+    def counted(test, name, fit=answers._fit):
+        nonlocal calls
+        calls += 1
+        return fit(test, name)
+
+    monkeypatch.setattr(answers, "_fit", counted)
+    tests = [f"sample/{n}" for n in range(20)] + [f"secret/{n}" for n in range(20)]
+    outputs_for(tests, [f"x{n}.out" for n in range(20)])
+    assert calls <= 20 * 40 + 20 * 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -291,3 +292,56 @@ def test_entry_never_leaves_the_directory(source: str, filename: str):
 def test_entry_is_linear_in_hostile_sources(unit: str):
     source = unit * (128 * 1024 // len(unit))
     find_entry(source)  # the suite's timeout is the check; a quadratic scan takes minutes
+
+
+_SEARCH = """
+import re
+from judge.languages import sources, table
+for row in table.load_table().values():
+    if row.entry_pattern:
+        for what in (b"\\n", b" ", b"\\t", b"\\r\\n", b"\\n \\t", b"a \\n", b"package ", b"pub fn\\n", b"main "):
+            many = what * (256 * 1024 // len(what))
+            sources.choose({"a": many, "b": many}, row)
+"""
+
+
+def test_the_file_to_start_is_found_in_time_linear_in_its_size():
+    """The slot does it, outside of all limits."""
+    subprocess.run([sys.executable, "-c", _SEARCH], check=True, timeout=10)
+
+
+@pytest.mark.parametrize(("pattern", "fine"), [(r"^\s*x", False), (r"^[ \t]*x", True), ("^\\n", False), ("", True)])
+def test_patterns_of_the_file_to_start_stay_in_a_line(tmp_path: Path, pattern: str, fine: bool):
+    path = site(tmp_path, f"{ROW}    entry_pattern: '{pattern}'\n")
+    if fine:
+        assert load_table(path)["awk"].entry_pattern == pattern
+    else:
+        with pytest.raises(ConfigError, match="entry_pattern"):
+            load_table(path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "[/bin/sh, -c, 'exec x {source}']", '[/bin/sh, -c, "{source}"]', '[/bin/sh, -ec, "{directory}"]',
+        '[/usr/bin/x, --eval, "{stem}"]', '[/usr/bin/x, -eval, "{entry}"]', '[/usr/bin/x, -e, "{sources}"]',
+        "[/usr/bin/x, '.read {source}']", "[/usr/bin/x, '--do=(load \"{source}\")']", '[/usr/bin/python3, -c, "{source}"]',  # noqa: E501
+    ],
+)  # fmt: skip
+def test_names_of_files_are_never_code(tmp_path: Path, command: str):
+    for field in ("run", "compile"):
+        text = ROW if field == "compile" else ROW.replace('[/usr/bin/awk, -f, "{source}"]', "[/usr/bin/x]")
+        row = text.replace("run: [/usr/bin/x]", f"run: {command}") + (
+            f"    compile: {command}\n" * (field == "compile")
+        )
+        with pytest.raises(ConfigError, match="would be code"):
+            load_table(site(tmp_path, row))
+
+
+@pytest.mark.parametrize(
+    "command",
+    ['[/bin/sh, -c, \'exec x "$1"\', sh, "{source}"]', '[/usr/bin/perl, -c, "{source}"]', '[/usr/bin/x, "-I{directory}"]',  # noqa: E501
+     "[/bin/sh, -c, 'x -Xmx{memory_mb}m']", '[/usr/bin/gcc-12, -c, "{sources}"]'],
+)  # fmt: skip
+def test_names_of_files_as_arguments(tmp_path: Path, command: str):
+    load_table(site(tmp_path, f"{ROW}    compile: {command}\n"))

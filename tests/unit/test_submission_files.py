@@ -395,3 +395,8 @@ def test_an_archive_whose_entry_lies_beyond_all_files_is_refused() -> None:
     struct.pack_into("<I", end, 12, len(entry) + len(extra))
     damaged = data[:at] + bytes(entry) + extra + bytes(end)
     assert "no ZIP archive that can be read" in refusal(lambda: handed.gather([("a.zip", damaged)]))
+
+
+def test_an_entry_is_for_executors_that_know_of_it() -> None:
+    assert forms.wants_of(Submission(language="java", source="x", entry="app.Main")) == ["files"]
+    assert forms.wants_of(Submission(language="java", source="x")) == []

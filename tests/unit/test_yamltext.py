@@ -42,7 +42,7 @@ FAULTS = {
     "no bool": ("tokens: !!bool x\n", r":1: has a value that cannot be read as bool"),
     "no base": ("tokens: 0b_\n", r":1: has a value that cannot be read as int"),
     "long int": (f"tokens: {'9' * 9999}\n", r":1: has a value that cannot be read as int: Exceeds the limit"),
-    "long hex": (f"tokens: 0x{'f' * 9999}\n", r":1: tokens: .*, got a very long number"),
+    "long hex": (f"tokens: 0x{'f' * 9999}\n", r":1: tokens: .*, got a very long number|it has more than 256 bits"),
     "not a number as key": (".nan: 1\n", r":1: "),
     "nothing as key": ("~: 1\n", r":1: "),
     "deep": ("tokens: " + "[" * 5000, r":1: is nested too deeply"),
@@ -93,11 +93,18 @@ def test_a_plain_file_has_no_aliases_and_few_levels(text: str, sentence: str) ->
     assert yamltext.read(deepest, "f", plain=True).value
 
 
+@pytest.mark.parametrize("number", ["0x" + "f" * 4000, "-0x" + "f" * 65, "0b1" + "0" * 256, "1" + ":0" * 200])
+def test_integers_are_of_a_size_that_somebody_means(number: str) -> None:
+    with pytest.raises(ConfigError, match=r"^f:1: has a value that cannot be read as int: it has more than 256 bits$"):
+        yamltext.read(f"a: {number}", "f")
+    assert yamltext.read("a: 0x" + "f" * 64, "f").value == {"a": 2**256 - 1}
+
+
 _WORDS = st.sampled_from(
     ["<<", "a", "name", "tokens", "=", "~", ".nan", "-.inf", "1", "0x_", "0b_", "1e999", "2026-13-45", "190:20:30",
      "!!int", "!!int ''", "!!timestamp", "!!binary a", "!!set", "!!omap", "!!pairs", "!!float", "!!merge x",
      "!!value x", "!x", "&x", "*x", "&x a", "[", "]", "{", "}", ", ", ": ", "? ", "- ", "\n", "\n  ", "\n- ", "|", ">",
-     "'", '"', "#", "%YAML 1.1\n---\n", "---\n", "...\n", "\t", "\ufeff", "\u2028", "9" * 5000]
+     "'", '"', "#", "%YAML 1.1\n---\n", "---\n", "...\n", "\t", "\ufeff", "\u2028", "9" * 5000, "0x" + "f" * 4000]
 )  # fmt: skip
 
 

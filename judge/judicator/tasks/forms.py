@@ -127,7 +127,9 @@ def digest(submission: Submission) -> str:
 
 def wants_of(submission: Submission) -> list[str]:
     """What an executor must be able to beside the language, of `messages.ABILITIES`."""
-    return [name for name, given in (("check", submission.check), ("files", submission.files)) if given]
+    # Older ones would start another class or file than the entry.
+    needed = (("check", submission.check), ("files", submission.files or submission.entry))
+    return [name for name, given in needed if given]
 
 
 def blobs_of(submission: Submission) -> list[str]:
