@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.cluster.verbs import HEAD, Verbs
 from tests.support.deployed import Site, site
 
 SEED = int(os.environ.get("JUDGE_TEST_SEED", random.SystemRandom().randrange(10**6)))
+_TABLES: list[Verbs] = []
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +25,25 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield made
 
 
+@pytest.fixture(scope="session")
+def verbs(deployed: Site) -> Verbs:
+    """Runs playbooks under a stream of submissions, and keeps the table."""
+    made = Verbs(deployed, SEED)
+    _TABLES.append(made)
+    return made
+
+
 @pytest.fixture
 def chance(figure: Callable[[str], None]) -> random.Random:
     """What decides who is hit; JUDGE_TEST_SEED repeats a run."""
     figure(f"JUDGE_TEST_SEED={SEED}")
     return random.Random(SEED)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table of all verbs that were measured."""
+    rows = [row.line() for table in _TABLES for row in table.rows]
+    if rows:
+        terminalreporter.section(f"verbs under submissions, JUDGE_TEST_SEED={SEED}")
+        for line in (*HEAD, *rows):
+            terminalreporter.line(line)

@@ -1,0 +1,102 @@
+"""What a playbook does to those who hand programs in meanwhile: each verb of docs/playbooks, measured, as one table.
+
+A verb runs under a stream of submissions with idempotency keys, of which nothing may be lost, doubled or misjudged.
+The rows of a run are printed at its end, and written to out/verbs.md as the table of docs/playbooks/README.md.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.deployed import Site
+from tests.support.deployment import ROOT, Run
+from tests.support.ledger import Ledger, faults, outage
+
+INTERVAL = 0.5  # seconds between two submissions
+TABLE = ROOT / "out" / "verbs.md"
+HEAD = (
+    "| verb | hosts | seconds | longest without a verdict | without an acknowledgement | lost | doubled | wrong |",
+    "|---|---|---|---|---|---|---|---|",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One verb as it was measured; times are seconds, and the last three count submissions."""
+
+    verb: str
+    hosts: str
+    seconds: float
+    verdicts: float
+    acknowledged: float
+    lost: int
+    doubled: int
+    wrong: int
+
+    def line(self) -> str:
+        """As a row of the table."""
+        return (
+            f"| {self.verb} | {self.hosts} | {self.seconds:.0f} | {self.verdicts:.1f} s | {self.acknowledged:.1f} s "
+            f"| {self.lost} | {self.doubled} | {self.wrong} |"
+        )
+
+
+class Verbs:
+    """The verbs of one session on one deployed cluster."""
+
+    def __init__(self, site: Site, seed: int, table: Path = TABLE) -> None:
+        """`seed` decides where runs are cut off; `table` is rewritten with every row."""
+        self.site, self.seed, self.table = site, seed, table
+        self.rows: list[Row] = []
+
+    def measure(self, verb: str, hosts: Sequence[str], act: Callable[[], object], *, settle: int = 3) -> Row:
+        """Do it under the stream, and keep the row; AssertionError unless every promise was kept.
+
+        `act` runs the playbook and checks it. Afterwards `settle` new submissions have to be judged, which belongs to
+        what is measured: a verb that ends with a cluster that stands still has not ended.
+        """
+        with self.site.stream(INTERVAL) as crowd:
+            crowd.flows()
+            began = time.monotonic()
+            act()
+            seconds = time.monotonic() - began
+            crowd.flows(settle)
+            ended = time.monotonic()
+            ledger = crowd.finish()
+        noticed = outage(ledger, began, ended)
+        row = self._row(verb, hosts, seconds, noticed.verdicts, noticed.acknowledged, ledger)
+        self.rows.append(row)
+        self.table.parent.mkdir(exist_ok=True)
+        self.table.write_text("\n".join((*HEAD, *(one.line() for one in self.rows))) + "\n")
+        found = faults(ledger)
+        assert not found, "\n".join([f"{len(found)} of {len(ledger.offered)}:", *found[:20]])
+        return row
+
+    @staticmethod
+    def _row(
+        verb: str, hosts: Sequence[str], seconds: float, verdicts: float, acknowledged: float, ledger: Ledger
+    ) -> Row:
+        kinds = [text.partition(":")[0] for text in faults(ledger)]
+        lost, doubled = kinds.count("lost"), kinds.count("doubled")
+        wrong = len(kinds) - lost - doubled
+        return Row(verb, ", ".join(hosts), seconds, verdicts, acknowledged, lost, doubled, wrong)
+
+    def cut_off(self, verb: str, tasks: int, play: Callable[[int], Run], times: int = 3) -> list[str]:
+        """Kill the verb `times` times in a row, each at another task, and run it to its end; where it was cut off.
+
+        `tasks` is about how many a whole run has; `play(N)` runs the playbook and kills it at its Nth task, with 0
+        to its end. JUDGE_TEST_SEED repeats the choice, which is also the verb's own.
+        """
+        chance = random.Random(f"{self.seed} {verb}")
+        reached = []
+        for number in sorted(chance.sample(range(2, max(tasks, times + 2)), times)):
+            run = play(number)
+            if run.code == 0:  # what the run before has done is done, so this one has fewer tasks
+                break
+            reached.append(run.tasks[-1] if run.tasks else "the start")
+        play(0).check()
+        return reached
