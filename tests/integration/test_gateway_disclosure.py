@@ -16,7 +16,7 @@ from judge.gateway.api.handlers import ROUTES
 from judge.gateway.pages import views
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, ExecutorState, JudicatorState, MemberState, StatusReply, UsageReply
-from judge.model.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
+from judge.model.problem import LimitOrigin, ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest, Statement
 from tests.support.gateway import ADMIN, ID, USER, Browser, Person, Prepared, make_config, serving_app
 from tests.support.marked import Marks
 
@@ -64,6 +64,11 @@ PUBLIC: dict[tuple[type[Any], str], Any] = {
     (m.ExecutorInfo, "slots"): 2,
     (m.ExecutorInfo, "languages"): {"c": "gcc 12"},
     (m.ExecutorInfo, "version"): "0.1.0",
+    (m.ExecutorInfo, "abilities"): ["manifests"],
+    (LimitOrigin, "how"): "inferred",
+    (LimitOrigin, "slowest_cpu"): 0.7,
+    (LimitOrigin, "multiplier"): 2.0,
+    (LimitOrigin, "resolution"): 1.0,
     (StatusReply, "leader"): "judicator-1",
     (StatusReply, "epoch"): 1,
     (StatusReply, "judicators"): [JudicatorState(name="judicator-1", address="127.0.0.1:1")],
@@ -80,20 +85,16 @@ PUBLIC: dict[tuple[type[Any], str], Any] = {
 # Bodies and forms with which a call works; all others are made without.
 BODIES: dict[str, dict[str, Any]] = {"api.submit": {"language": "c", "source": "int x;", "problem": "hello"}}
 FORMS: dict[str, dict[str, str]] = {"submit": {"language": "c", "source": "int x;", "problem": "hello"}}
-NAMES = {"api.problem": "hello"}
 # Answers other than success, for all but these: to admins only (403).
-OTHER_STATUS = {"api.output": 404}
+OTHER_STATUS = {"api.output": 404, "api.problem_file": 404}
+# Answers when the problem's manifest cannot be read.
+UNKNOWN_STATUS = {"api.problem": 404, "api.statement": 404, "problem": 404}
 UNMARKED = {"static", "login", "logout", "favicon"}
 
 
 @pytest.fixture(scope="module")
 def judicator(tmp_path_factory, etcd_endpoint):
     with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
-        tests = [
-            ProblemTest(name=name, input="b" * 64, answer="c" * 64, sample=name.startswith("sample"))
-            for name in ("sample/1", "secret/1", "secret/2")
-        ]
-        one.manifest = one.put(ProblemManifest(name="hello", tests=tests).model_dump_json().encode())
         yield one
 
 
@@ -122,7 +123,15 @@ def marked_task(marks: Marks, ref: m.ProblemRef, *, known: bool) -> m.Task:
 
 def prepare(judicator: Prepared, marks: Marks, *, known: bool) -> None:
     """Answers full of marks for all that a user's routes ask the judicators."""
-    ref = m.ProblemRef(name="hello", hash=judicator.manifest if known else "f" * 64)
+    shown, secret = judicator.put(b"1\n"), judicator.put(marks.text("the data of a test").encode())
+    tests = [ProblemTest(name="sample/1", input=shown, answer=shown, sample=True)]
+    tests += [ProblemTest(name=name, input=secret, answer=secret) for name in ("secret/1", "secret/2")]
+    statement = Statement(language="en", main="problem.en.md", files={"problem.en.md": judicator.put(b"# Hello\n")})
+    manifest = ProblemManifest(
+        name="hello", tests=tests, statements=[statement], limit_origin=marks.message(LimitOrigin)
+    )
+    stored = judicator.put(manifest.model_dump_json().encode())
+    ref = m.ProblemRef(name="hello", hash=stored if known else "f" * 64)
     task = marked_task(marks, ref, known=known)
     executors = ExecutorsReply(executors=[marks.message(ExecutorState)])
     problem = ProblemInfo(name="hello", title="Hello", hash=ref.hash, tests=3, limits=m.Limits())
@@ -143,7 +152,7 @@ def calls(app: Any) -> list[tuple[str, str, str]]:
     found = []
     for rule in app.url_map.iter_rules():
         if rule.endpoint not in UNMARKED:
-            name = NAMES.get(rule.endpoint, "executor-1")
+            name = "hello" if "/problems/" in rule.rule else "executor-1"
             given = {"id": ID, "task_id": ID, "name": name, "number": "1", "sha": "a" * 64}
             unknown = rule.arguments - set(given)
             assert not unknown, f"say in this test what {unknown} of {rule.rule} may be"
@@ -154,7 +163,7 @@ def calls(app: Any) -> list[tuple[str, str, str]]:
     return found
 
 
-def answers(app: Any, person: Person, browser: Browser) -> Any:
+def answers(app: Any, person: Person, browser: Browser, *, known: bool) -> Any:
     """Every route's answer, with its name."""
     admins = {f"api.{route.name}" for route in ROUTES if route.role == "admin"}
     csrf = browser.csrf("/submit")
@@ -167,7 +176,8 @@ def answers(app: Any, person: Person, browser: Browser) -> Any:
         else:
             form = {"csrf": csrf, **FORMS.get(endpoint, {})}
             answer = browser.client.open(path, method=method, data=form)
-        expected = answer.status_code < 400 or OTHER_STATUS.get(endpoint) == answer.status_code
+        others = OTHER_STATUS if known else OTHER_STATUS | UNKNOWN_STATUS
+        expected = answer.status_code < 400 or others.get(endpoint) == answer.status_code
         only_admins = answer.status_code == 403 and (endpoint in admins or not endpoint.startswith("api."))
         assert expected or only_admins, f"{method} {path}: {answer.text}; prepare what it needs in this test"
         yield f"{method} {path}", answer
@@ -191,7 +201,7 @@ def test_no_route_shows_a_user_what_is_marked(app, judicator, caplog, data, know
     caplog.clear()
     marks = Marks(data.draw, PUBLIC)
     prepare(judicator, marks, known=known)
-    for name, answer in answers(app, Person(app.test_client(), USER), Browser(app.test_client(), USER)):
+    for name, answer in answers(app, Person(app.test_client(), USER), Browser(app.test_client(), USER), known=known):
         text = answer.text + "\n".join(f"{key}: {value}" for key, value in answer.headers.items())
         assert not leaks(marks, text), name
         assert '"rejudging":4711' not in text and "rejudging 4711" not in text.lower(), name
@@ -238,7 +248,9 @@ def test_each_hide_that_is_taken_away_is_noticed(app, judicator, monkeypatch, mo
         marks = Marks(data.draw, PUBLIC)
         prepare(judicator, marks, known=True)
         person = Person(app.test_client(), USER)
-        text = "".join(person("GET", path).text for path in (f"/submissions/{ID}", "/executors", "/status"))
+        text = "".join(
+            person("GET", path).text for path in (f"/submissions/{ID}", "/problems/hello", "/executors", "/status")
+        )
         assert leaks(marks, text)
 
     found()

@@ -20,6 +20,7 @@ from judge.errors import ConflictError, LimitError
 from judge.judicator.queue.waiting import RequestingExecutor
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, By, Note, TokensSeen
+from judge.model.blobs import BlobsWanted
 from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
 from judge.model.overview import DrainRequest, ExecutorsReply, StatusReply, UsageRequest
 from judge.model.rejudging import (
@@ -226,6 +227,7 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
         "usage": [UsageRequest(user=user), UsageRequest(user="crowd")],
         "drain": [DrainRequest(executor="e1", drain=drain) for drain in (True, False)],
         "problems": [m.Empty()],
+        "blobs_missing": [BlobsWanted(blobs=["a" * 64])],
         "rejudgings": [RejudgingsRequest()],
         "rejudging": [RejudgingRef(id=1000)],
         "rejudge_diff": [RejudgeDiffRequest(id=1000, all=True, limit=50)],

@@ -13,6 +13,7 @@ from pymongo.monitoring import CommandFailedEvent, CommandStartedEvent, CommandS
 
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, By, Note, TokenSeen, TokensSeen
+from judge.model.blobs import BlobsWanted
 from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
 from judge.model.overview import DrainRequest, UsageRequest
 from judge.model.rejudging import (
@@ -81,6 +82,7 @@ def requests(world: World) -> dict[str, m.Message]:
         "status": m.Empty(),
         "usage": UsageRequest(user="ann"),
         "problems": m.Empty(),
+        "blobs_missing": BlobsWanted(blobs=["a" * 64]),
         "problem_verification": ProblemName(name="small"),
         "problem_verified": Verification(problem="small", hash=small.hash),
         "rejudge_preview": RejudgeFilter(verdict=["AC"]),

@@ -324,7 +324,7 @@ def test_the_same_blob_from_many_at_once(world: World) -> None:
 
 
 def test_a_damaged_manifest_is_not_read(world: World) -> None:
-    people = world.client(timeout=1.0)
+    people = world.client(timeout=4.0)
     sha = people.put_blob(b'{"name": "x", "tests": []}')
     world.db["fs.chunks"].update_one({}, {"$set": {"data": b'{"name": "y", "tests": []}'}})
     with pytest.raises(UnavailableError, match="damaged"):

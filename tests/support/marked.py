@@ -72,7 +72,7 @@ class Marks:
         if kind is float:
             return float(self._noted(repr(0.1357911 + self._next() * 0.0103071), place))
         assert kind is str, f"{place}: nobody has said how to mark {kind}"
-        return self._hex(metadata, place) or self._noted(f"{WORD}x{self._next()}x", place)
+        return self._hex(metadata, place) or self.text(place)
 
     def _hex(self, metadata: Iterable[Any], place: str) -> str | None:
         for pattern in filter(None, (getattr(one, "pattern", None) for one in metadata)):
@@ -88,6 +88,10 @@ class Marks:
     def _noted(self, text: str, place: str) -> str:
         self.words[text] = place
         return text
+
+    def text(self, place: str) -> str:
+        """A marked text that is no field's value."""
+        return self._noted(f"{WORD}x{self._next()}x", place)
 
     def found(self, text: str) -> dict[str, str]:
         """The marks that are in a text, with their fields."""
