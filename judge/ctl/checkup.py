@@ -18,6 +18,7 @@ from judge.problems.package import Package, manifest_bytes
 from judge.problems.reading import formats
 from judge.problems.reading.checks import Checked, check_package
 from judge.problems.reading.findings import Findings, Level
+from judge.problems.timing import MOST
 
 Dialect = Annotated[
     str,
@@ -32,6 +33,10 @@ Origin = Annotated[
 Memory = Annotated[
     int | None, typer.Option("--memory", metavar="MIB", help="The memory limit, where a format keeps it elsewhere.")
 ]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option("--time-limit", metavar="SECONDS", help="The CPU limit of a test, instead of the package's own."),
+]
 _STYLES: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
@@ -45,11 +50,19 @@ def dialect_of(said: str) -> formats.Dialect:
     return ""
 
 
+def limit_of(seconds: float | None) -> float | None:
+    """The value of --time-limit; UsageError for one that cannot be."""
+    if seconds is not None and not 0 < seconds <= MOST:
+        raise UsageError(f"--time-limit: {seconds:g} is no time limit; give seconds above 0, {MOST:g} at most")
+    return seconds
+
+
 def problem_check(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")],
     dialect: Dialect = "",
     origin: Origin = None,
     memory: Memory = None,
+    time_limit: TimeLimit = None,
     run: Annotated[bool, typer.Option("--run", help="Run the package's validators on its own tests, too.")] = False,
     output: Output = show.Output.TABLE,
 ) -> None:
@@ -57,12 +70,12 @@ def problem_check(
 
     Exit code 1 when there is an error: import would refuse the package, or it contradicts the format.
     """
-    chosen = dialect_of(dialect)
+    chosen, limit = dialect_of(dialect), limit_of(time_limit)
     done = []
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: there is no such directory or ZIP archive")
-        checked = check_package(path, dialect=chosen, asked=Asked(format=origin, memory=memory))
+        checked = check_package(path, time_limit=limit, dialect=chosen, asked=Asked(format=origin, memory=memory))
         if checked.package is not None:
             with checked.package as package:
                 if run:

@@ -446,7 +446,11 @@ def review(source: Source[ProblemYaml], findings: Findings) -> None:
 def parse_ini(data: bytes, where: str) -> dict[str, str]:
     """DOMjudge's domjudge-problem.ini: `key = value` lines without a section; values may be quoted. PackageError."""
     parser = configparser.ConfigParser(
-        interpolation=None, strict=False, default_section="", comment_prefixes=(";", "#")
+        interpolation=None,
+        strict=False,
+        default_section="",
+        comment_prefixes=(";", "#"),
+        inline_comment_prefixes=(";",),
     )
     try:
         parser.read_string("[problem]\n" + data.decode("utf-8-sig"))

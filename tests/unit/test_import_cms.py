@@ -407,6 +407,7 @@ def test_a_repository_of_tps(tmp_path):
         {"task_type_params": json.dumps([2, "stub", "std_io"])},
         {"task_type_params": None, "type_params": [2]},
         {"task_type_parameters": {"num_processes": 2}},
+        {"num_processes": 2, "user_io": "std_io"},
     ],
 )
 def test_communication_of_tps(tmp_path, parameters):
@@ -440,6 +441,21 @@ def test_faults_of_tps_have_one_sentence(tmp_path, files, sentence):
         load(tmp_path, files)
     assert sentence in str(fault.value)
     assert "\n" not in str(fault.value)
+
+
+def test_user_io_of_tps_beside_its_parameters(tmp_path):
+    files = with_(json_plus(EXPORT, task_type="Communication", user_io="fifo_io"), {"graders/manager.cpp": CPP})
+    with load(tmp_path, files | {"graders/stub.cpp": CPP}) as package:
+        assert package.manifest.task is not None and package.manifest.task.io == "fifo"
+
+
+def test_tps_says_whether_its_graders_and_checkers_count(tmp_path):
+    checker = {"checker/checker.cpp": CPP}
+    with load(tmp_path / "with", with_(REPOSITORY, checker)) as package:
+        assert package.manifest.validators and package.manifest.task is not None and package.manifest.task.entry
+    without = json_plus(with_(REPOSITORY, checker), has_grader=False, has_checker=False)
+    with load(tmp_path / "without", without) as package:
+        assert not package.manifest.validators and not package.manifest.include
 
 
 @given(st.binary(max_size=300))

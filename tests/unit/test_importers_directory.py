@@ -111,6 +111,26 @@ REFUSED: dict[str, tuple[Files, str]] = {
     "a checker in Python": (files_of(["1.in", "1.out"], {"checker.py": b""}), "does not use testlib.h"),
     "nothing": ({"readme.md": b""}, "has no problem.yaml, and no other known format either (readme.md)"),
     "a contest": ({"contest.xml": b"", "problems/a/problem.xml": b""}, "is a contest of Polygon"),
+    "a contest with tests": (
+        {"contest.xml": b"", "problems/a/problem.xml": b"", "problems/a/tests/01": b"", "problems/a/tests/01.a": b""},
+        "is a contest of Polygon",
+    ),
+    "a set of packages": (
+        {f"{name}/{file}": b"" for name in "abcde" for file in ("problem.yaml", "data/1.in", "data/1.ans")},
+        "x: is no package itself, but holds some (a, b, c, d, …); give one of them",
+    ),
+    "a set of tasks": (
+        {f"{name}/{file}": b"" for name in "ab" for file in ("init.yml", "1.in", "1.out")},
+        "is no package itself, but holds some (a, b)",
+    ),
+    "tests of several problems": (
+        files_of(["a/1.in", "a/1.out", "b/1.in", "b/1.out"], {"a/a.cpp": b"", "b/b.py": b""}),
+        "has tests of several problems (a, b); give the folder of one of them",
+    ),
+    "GEN without its task": (
+        files_of(["input/1.txt", "output/1.txt"], {"gen/GEN": b"#ST: 100\n"}),
+        "has gen/GEN, but no task.yaml beside it",
+    ),
 }  # fmt: skip
 
 
@@ -134,6 +154,18 @@ def test_a_forced_format(tmp_path: Path) -> None:
 def test_a_forced_format_that_it_is_not(name: str, tmp_path: Path) -> None:
     with pytest.raises(PackageError, match=f"has not the files of format {name}"):
         read_package(folder(tmp_path, {"readme.md": b""}, "x"), asked=Asked(format=name))
+
+
+def test_folders_of_tests_are_one_problem_unless_programs_are_called_like_them(tmp_path: Path) -> None:
+    names = ["easy/1.in", "easy/1.out", "hard/1.in", "hard/1.out"]
+    with read_package(folder(tmp_path, files_of(names, {"sol.cpp": b"", "easy.py": b""}), "sum")) as package:
+        assert len(package.manifest.tests) == 2
+
+
+def test_a_format_that_is_given_is_taken_at_its_word(tmp_path: Path) -> None:
+    files = {f"{name}/{file}": b"" for name in "ab" for file in ("task.yaml", "1.in", "1.out")}
+    with read_package(folder(tmp_path, files, "x"), asked=Asked(format="directory")) as package:
+        assert len(package.manifest.tests) == 2
 
 
 def test_detection_leaves_packages_alone(tmp_path: Path) -> None:

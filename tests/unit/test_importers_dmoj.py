@@ -115,6 +115,11 @@ def test_batches_in_an_archive(tmp_path: Path) -> None:
         assert inputs(zipped) == inputs(package), "an archive in an archive is read as well"
 
 
+def test_dependencies_by_their_older_name(tmp_path: Path) -> None:
+    older = taken(tmp_path / "older", BATCHES.replace("dependencies", "requirements"), BATCHED)
+    assert groups_of(older) == groups_of(taken(tmp_path / "newer", BATCHES, BATCHED))
+
+
 def test_pretests_come_first(tmp_path: Path) -> None:
     package = taken(
         tmp_path, "pretest_test_cases:\n- {in: 2.in, out: 2.out, points: 5}\n" + CASES[: CASES.index("- {in: 2")]
@@ -409,6 +414,13 @@ def test_files_in_place_of_standard_input(said: str, tmp_path: Path) -> None:
 # --- what is refused ---------------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[str, str]] = {
+    "a limit of one case": (
+        "test_cases:\n- {in: 1.in, out: 1.out, time_limit: 3}\n", "time_limit: a test has no limit of its own here",
+    ),
+    "a limit of one case in a batch": (
+        "test_cases:\n- {points: 1, batched: [{in: 1.in, out: 1.out, memory_limit: 3}]}\n",
+        "memory_limit: a test has no limit of its own here",
+    ),
     "a grader in Python": ("custom_judge: x.py\n" + CASES, "custom_judge: 'x.py' is a program for DMOJ's own"),
     "a generator": ("generator: gen.cpp\ntest_cases:\n- {points: 1, generator_args: [1]}\n", "1 cases have no files"),
     "no cases": ("checker: standard\n", "test_cases: is missing; without an archive every case must be listed"),

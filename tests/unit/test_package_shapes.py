@@ -427,6 +427,10 @@ SHAPES: dict[str, Shape] = {
         ),
         ["has no problem.yaml; it is read as DOMjudge does"],
     ),
+    "DOMjudge: comments behind values": Shape(
+        legacy("name: X\n") | {"domjudge-problem.ini": "timelimit = 3 ; seconds\ncolor = #ff0000\n"},
+        lambda package: package.manifest.limits.cpu == 3,
+    ),
     "DOMjudge: an unreadable ini": Shape(
         legacy("name: X\n") | {"domjudge-problem.ini": "what is this"},
         lambda package: package.infer,

@@ -127,6 +127,27 @@ def test_the_command(tmp_path: Path) -> None:
         assert why in str(runner.invoke(app, ["problem", "check", *wrong.split()]).exception)
 
 
+def test_a_conversion_is_told_and_its_author_not_asked_for_what_only_the_format_has(tmp_path: Path) -> None:
+    files = {"1.in": "1\n", "1.out": "1\n", "sol.py": "print(input())\n", "notes.txt": "x"}
+    found = said(packages.write(tmp_path / "sum", files))
+    assert "note: carried over: solution sol.py as accepted" in found
+    assert "note: not carried over: notes.txt: nothing says what it is for" in found
+    assert not any("license" in one or "statement" in one or "input validator" in one for one in found), found
+
+
+def test_a_time_limit_may_be_given(tmp_path: Path) -> None:
+    path = packages.write(tmp_path / "sum", {"1.in": "1\n", "1.out": "1\n"})
+    lacking = check_package(path)
+    assert any("cannot be inferred" in one for one in lacking.findings.errors) and lacking.package is None
+    runner = CliRunner()
+    assert runner.invoke(app, ["problem", "check", str(path)]).exit_code == 1
+    done = runner.invoke(app, ["problem", "check", "--time-limit", "2.5", str(path)])
+    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "sum: 0 errors, 1 warning"), done.output
+    for wrong in ("0", "-1", "1e9", "nan"):
+        refused = runner.invoke(app, ["problem", "check", f"--time-limit={wrong}", str(path)])
+        assert "is no time limit; give seconds above 0" in str(refused.exception)
+
+
 @pytest.mark.parametrize(("kind", "level"), [("pass-fail", "error"), ("[pass-fail, submit-answer]", "warning")])
 def test_without_time_limit_and_submissions(tmp_path: Path, kind: str, level: str) -> None:
     files = {

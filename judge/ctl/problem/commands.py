@@ -18,16 +18,11 @@ from judge.ctl.problem import exporting, importing, showing, verifying
 from judge.errors import UsageError
 from judge.model.problem import ProblemsReply
 from judge.problems.importers.draft import Asked
-from judge.problems.timing import MOST
 
 app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help=True)
 TABLE = show.Output.TABLE
 app.command("check")(checkup.problem_check)
 
-TimeLimit = Annotated[
-    float | None,
-    typer.Option("--time-limit", metavar="SECONDS", help="The CPU limit of a test, instead of the package's own."),
-]
 Check = Annotated[bool, typer.Option("--check/--no-check", help="Run the package's validators on its own tests first.")]
 
 
@@ -45,16 +40,10 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _checked_limit(seconds: float | None) -> float | None:
-    if seconds is not None and not 0 < seconds <= MOST:
-        raise UsageError(f"--time-limit: {seconds:g} is no time limit; give seconds above 0, {MOST:g} at most")
-    return seconds
-
-
 @app.command("import")
 def problem_import(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")],
-    time_limit: TimeLimit = None,
+    time_limit: checkup.TimeLimit = None,
     dialect: checkup.Dialect = "",
     origin: checkup.Origin = None,
     memory: checkup.Memory = None,
@@ -65,7 +54,7 @@ def problem_import(
 
     A package without a time limit gets one by its accepted submissions, which are judged first.
     """
-    limit, chosen, quiet = _checked_limit(time_limit), checkup.dialect_of(dialect), output == show.Output.JSON
+    limit, chosen, quiet = checkup.limit_of(time_limit), checkup.dialect_of(dialect), output == show.Output.JSON
     asked = Asked(format=origin, memory=memory)
     packages = [importing.read_checked(path, time_limit=limit, dialect=chosen, asked=asked) for path in paths]
     done = []
@@ -118,7 +107,7 @@ def problem_verify(
     name: Annotated[str | None, typer.Option("--as", help="Import the package under this name as well.")] = None,
     priority: Annotated[str, typer.Option(help="high, normal or low.")] = "low",
     infer: Annotated[bool, typer.Option("--infer", help="Infer the time limit, even if there is one.")] = False,
-    time_limit: TimeLimit = None,
+    time_limit: checkup.TimeLimit = None,
     dialect: checkup.Dialect = "",
     origin: checkup.Origin = None,
     memory: checkup.Memory = None,
@@ -140,7 +129,7 @@ def problem_verify(
         priority=choices[priority],
         infer=infer,
         check=check,
-        time_limit=_checked_limit(time_limit),
+        time_limit=checkup.limit_of(time_limit),
         dialect=checkup.dialect_of(dialect),
         asked=Asked(format=origin, memory=memory),
         quiet=output == show.Output.JSON,

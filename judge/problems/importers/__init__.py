@@ -6,6 +6,7 @@ tree is of its format, `convert(tree, asked)` makes the draft, or raises Package
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +25,8 @@ FORMATS = (PACKAGE, *IMPORTERS)
 _PACKAGE_FOLDERS = frozenset({
     "problem_statement", "output_validators", "output_validator", "input_validators", "input_format_validators",
 })  # fmt: skip
+# A folder with one of these is a package of its own; a tree with such folders is a set of problems.
+_OF_ONE = frozenset({"problem.yaml", "domjudge-problem.ini", "problem.xml", "init.yml", "task.yaml", "problem.json"})
 # Folders of tests, whose names say nothing about the problem.
 _NAMELESS = frozenset({"data", "test", "tests", "testcase", "testcases", "testdata", "test_data", "cases", "io"})
 
@@ -70,6 +73,8 @@ def _open(tree: Tree, asked: Asked) -> Opened:
         # Archives often hold one folder of the package's name; it is looked at from there.
         tree.enter(top)
         folder = folder if top.lower() in _NAMELESS else top
+    if asked.format is None and found in {None, "directory"}:
+        _check_alone(tree)
     chosen = asked.format or found
     if chosen is None:
         raise PackageError(_unknown(tree))
@@ -86,6 +91,19 @@ def _open(tree: Tree, asked: Asked) -> Opened:
     return Opened(made, folder, draft.name, draft.report)
 
 
+def _check_alone(tree: Tree) -> None:
+    """PackageError for a set of problems: together their tests would be one problem that nobody meant."""
+    if "contest.xml" in tree.files:
+        raise PackageError(
+            f"{tree.label}: is a contest of Polygon; import the problems in it one by one (problems/NAME)"
+        )
+    within = sorted({posixpath.dirname(path) for path in tree.files if posixpath.basename(path) in _OF_ONE})
+    if within and within != [""]:
+        more = ", …" if len(within) > 4 else ""
+        shown = ", ".join(clean(folder, 40) for folder in within[:4])
+        raise PackageError(f"{tree.label}: is no package itself, but holds some ({shown}{more}); give one of them")
+
+
 def _is_package(tree: Tree) -> bool:
     """The Kattis/ICPC format, also in DOMjudge's form, which may lack a problem.yaml."""
     if tree.files.keys() & {"problem.yaml", "domjudge-problem.ini"}:
@@ -96,8 +114,6 @@ def _is_package(tree: Tree) -> bool:
 
 def _unknown(tree: Tree) -> str:
     """Why nothing can be made of a tree, by what looks closest."""
-    if "contest.xml" in tree.files:
-        return f"{tree.label}: is a contest of Polygon; import the problems in it one by one (problems/NAME)"
     seen = ", ".join(clean(path, 40) for path in sorted(tree.files)[:4])
     return (
         f"{tree.label}: has no problem.yaml, and no other known format either ({seen or 'it is empty'}); "

@@ -15,7 +15,7 @@ from judge.problems.importers import testlib
 from judge.problems.importers.cases import Case, write_plain
 from judge.problems.importers.draft import Asked, Draft, Ref, slug
 from judge.problems.importers.pairs import Pair, find_pairs
-from judge.problems.tree import Tree
+from judge.problems.tree import Tree, clean
 
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
 _SOURCES = (*_CPP, ".c", ".py", ".java", ".kt", ".pas", ".rs", ".go", ".cs", ".js", ".rb", ".hs", ".d", ".nim")
@@ -56,6 +56,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     programs = _programs(tree)
     pairs, alone = find_pairs(path for path in tree.files if path not in programs.values())
     _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
+    _check_alone(tree, pairs)
     cases = [_case(tree, pair) for pair in pairs]
     write_plain(draft, cases)
     samples = sum(case.sample for case in cases)
@@ -84,6 +85,17 @@ def _check_pairs(draft: Draft, pairs: Sequence[Pair], *, custom: bool) -> None:
         raise PackageError(f"{msg}; add it (as NAME.out), or remove the input")
     if lacking:
         draft.report.dropped(f"answers of {len(lacking)} tests: there are none, so the checker gets empty files")
+
+
+def _check_alone(tree: Tree, pairs: Sequence[Pair]) -> None:
+    """PackageError where the tests are of several problems, or where something says how they are scored."""
+    if "gen/GEN" in tree.files:
+        raise PackageError(f"{tree.label}: has gen/GEN, but no task.yaml beside it; add it, or choose --from directory")
+    folders = {posixpath.basename(posixpath.dirname(pair.input)).lower() for pair in pairs}
+    solved = sorted(folders & {stem for _, stem in _named(tree, _SOURCES)})
+    if len(solved) > 1:
+        shown = ", ".join(clean(folder, 40) for folder in solved[:4])
+        raise PackageError(f"{tree.label}: has tests of several problems ({shown}); give the folder of one of them")
 
 
 def _case(tree: Tree, pair: Pair) -> Case:

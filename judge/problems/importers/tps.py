@@ -137,7 +137,8 @@ class _Conversion:
     def _programs(self, code: str) -> None:
         draft, keys, kind = self._draft, self._task.keys, self._kind()
         stems = {"Batch": ("grader",), "Communication": ("stub", "grader"), "TwoSteps": ("manager", "grader")}
-        entry = ioi.put_graders(draft, ("graders", "grader"), stems[kind]) if kind in stems else ""
+        graded = kind in stems and self._get("has_grader") is not False
+        entry = ioi.put_graders(draft, ("graders", "grader"), stems[kind]) if graded else ""
         stem = ioi.source_stem(code)
         if entry:
             keys.update({"source": stem, "entry": entry} if stem else {"entry": entry})
@@ -151,7 +152,7 @@ class _Conversion:
         else:
             self._files()
         checker = ioi.find_program(draft, ("checker",), ("checker",))
-        if checker is not None and kind != "Communication":
+        if checker is not None and kind != "Communication" and self._get("has_checker") is not False:
             ioi.put_checker(draft, checker)
 
     def _files(self) -> None:
@@ -174,7 +175,7 @@ class _Conversion:
         count = int(count) if str(count).isdecimal() and len(str(count)) < 4 else 0
         if not 1 <= count <= 32:
             raise PackageError(f"{self._where}: num_processes: must be from 1 to 32")
-        way = str(self._parameter("Communication", "user_io", 2) or "std_io")
+        way = str(self._parameter("Communication", "user_io", 2) or self._get("user_io") or "std_io")
         if way not in {"fifo_io", "std_io"}:
             raise PackageError(f"{self._where}: user_io: '{clean(way, 40)}' is neither fifo_io nor std_io")
         self._task.keys.update({"kind": "communication", "processes": count, "io": way.removesuffix("_io")})

@@ -45,6 +45,7 @@ FOLDERS = frozenset(
         *formats.INPUT_VALIDATORS,
         *formats.ANSWER_VALIDATORS,
         "visualizers",
+        "manager",  # of judge.yaml
     }
 )
 _DATA_FOLDERS = {
@@ -66,19 +67,29 @@ class Checked:
     package: Package | None = None
 
 
-def check_package(path: Path, *, name: str | None = None, dialect: Dialect = "", asked: Asked | None = None) -> Checked:
+def check_package(
+    path: Path,
+    *,
+    name: str | None = None,
+    time_limit: float | None = None,
+    dialect: Dialect = "",
+    asked: Asked | None = None,
+) -> Checked:
     """Everything about the package at `path` that can be said without running anything; nothing is raised for it."""
     with contextlib.ExitStack() as stack:
         content = _Content()
         try:
-            reader = open_reader(stack, path, Given(name, None, dialect), asked, content.look)
+            reader = open_reader(stack, path, Given(name, time_limit, dialect), asked, content.look)
         except PackageError as exc:
             findings = Findings()
             findings.error(str(exc))
             return Checked(name or path.name, findings)
         package = reader.read()
+        for note in reader.notes:
+            reader.findings.note(note)
         about = _About(reader, package, content)
-        for check in _CHECKS:
+        # What only describes a package is asked of those who wrote it in this format.
+        for check in _CHECKS if not reader.notes else [one for one in _CHECKS if one not in _OF_AUTHORS]:
             with reader.findings.caught():
                 check(about)
         if package is not None and reader.findings.errors:
@@ -318,3 +329,4 @@ _CHECKS: tuple[Callable[[_About], None], ...] = (
     _contents,
     _submissions,
 )
+_OF_AUTHORS = frozenset({_description, _statements, _programs})

@@ -77,7 +77,8 @@ class Reader:
         self.ini: dict[str, str] = {}
         self.name = name
         self._given = given
-        self._notes = notes or []
+        # Of another format: what was carried over, and what was not.
+        self.notes = notes or []
         self._blobs = Blobs(tree, look)
         self._table = load_table()
         self._finder = Finder(tree, self._table, self.findings)
@@ -132,7 +133,7 @@ class Reader:
             yaml=said,
             expectations=self._small(EXPECTATIONS) if EXPECTATIONS in self.tree.files else None,
             entries=entries,
-            notes=[*self._notes, *(one.text for one in self.findings.all)],
+            notes=[*self.notes, *(one.text for one in self.findings.all)],
             findings=self.findings,
             infer=cpu is None,
         )

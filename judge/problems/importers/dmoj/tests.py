@@ -95,6 +95,7 @@ def _subtask(
     partial: bool,
 ) -> Subtask:
     """A batch, or a case of its own, which is a batch of one for the score."""
+    _refuse_limits(entry, source)
     keys = {**top, **{key: entry[key] for key in _INHERITED if key in entry}}
     worth = Fraction(0) if first else points(keys.get("points", 1), f"{source.where}: test_cases: {number}: points")
     name = f"{number:02d}"
@@ -104,6 +105,8 @@ def _subtask(
     if not isinstance(batched, list) or any(not isinstance(one, dict) or "batched" in one for one in batched):
         raise PackageError(f"{source.where}: test_cases: {number}: batched: expected a list of cases")
     batches.append(name)
+    for one in batched:
+        _refuse_limits(one, source)
     cases = [_case({**keys, **one}, f"{name}_{place:02d}", source) for place, one in enumerate(batched, 1)]
     if not cases:
         raise PackageError(f"{source.where}: test_cases: {number}: batched: has no cases")
@@ -111,9 +114,15 @@ def _subtask(
     return Subtask(name, cases, worth, rule, _dependencies(entry, number, source, batches))
 
 
+def _refuse_limits(entry: Mapping[str, Any], source: _Source) -> None:
+    for limit in ("time_limit", "memory_limit"):
+        if limit in entry:
+            raise PackageError(f"{source.where}: test_cases: {limit}: a test has no limit of its own here; remove it")
+
+
 def _dependencies(entry: Mapping[str, Any], number: int, source: _Source, batches: Sequence[str]) -> list[str]:
     """The names of the batches that one depends on; they are counted from 1, without the cases between them."""
-    given = entry.get("dependencies") or []
+    given = entry.get("dependencies") or entry.get("requirements") or []  # the second is the older name
     known = isinstance(given, list) and all(
         isinstance(one, int) and not isinstance(one, bool) and 1 <= one < len(batches) for one in given
     )
