@@ -21,16 +21,16 @@ class LockedError(Exception):
 
 
 @contextmanager
-def one_at_a_time(directory: Path = RECORDS, patience: float = PATIENCE) -> Iterator[None]:
+def one_at_a_time(directory: Path = RECORDS, patience: float = PATIENCE, name: str = "lock") -> Iterator[None]:
     """Wait for the module that an earlier run left behind, which ends as its work does; LockedError when it does not.
 
-    `patience` is in seconds.
+    `patience` is in seconds; `name` is that of the lock, the one around changes of the host unless another is given.
     """
     if os.geteuid() != 0:  # nothing of the host can be changed
         yield
         return
     directory.mkdir(mode=0o755, exist_ok=True)
-    path = directory / "lock"
+    path = directory / name
     until = time.monotonic() + patience
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as lock:
         while True:

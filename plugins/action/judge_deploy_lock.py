@@ -1,0 +1,131 @@
+"""Controller's half of judge_deploy_lock: who this run is, and whether the run that has the lock still lives."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from ansible import context
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+
+_START = 19  # the process's start, among the words of /proc/PID/stat after the name
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def started(pid: int) -> str:
+    """When a process was started, in ticks since the boot; empty when it does not live, or nobody can tell."""
+    return (_text(f"/proc/{pid}/stat").rpartition(")")[2].split() or [""] * (_START + 1))[_START]
+
+
+def controller() -> dict[str, str]:
+    """What tells this machine, and within it this set of processes, from all others."""
+    try:
+        processes = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        processes = ""
+    return {
+        "host": socket.gethostname(),
+        "machine": _text("/etc/machine-id"),
+        "boot": _text("/proc/sys/kernel/random/boot_id"),
+        "processes": processes,
+    }
+
+
+def record(owner: str, verb: str, pid: int) -> dict[str, Any]:
+    """Who takes the lock: nothing secret. `pid`: of ansible-playbook."""
+    here = controller()
+    return {
+        "run": f"{here['host']} {here['boot']} {here['processes']} {pid} {started(pid)}",
+        "who": owner or f"{getpass.getuser()}@{here['host']}",
+        "owner": owner,
+        "verb": verb,
+        "pid": pid,
+        "started": started(pid),
+        "controller": here,
+    }
+
+
+def is_over(held: dict[str, Any], here: dict[str, str]) -> bool:
+    """Whether the run that has the lock was one of this controller, and does not live any more."""
+    there = held.get("controller") or {}
+    if not here["boot"] or any(there.get(key) != here[key] for key in ("host", "machine")):
+        return False
+    if there.get("boot") != here["boot"]:
+        # Without an identity of its own, a machine of this name may be another one.
+        return bool(here["machine"])
+    return there.get("processes") == here["processes"] and started(held.get("pid", 0)) != held.get("started")
+
+
+def duration(seconds: float) -> str:
+    """As people say it."""
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return f"{int(seconds)} s"
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // 1440} days"
+
+
+def sentence(where: str, held: dict[str, Any]) -> str:
+    """Who has the lock."""
+    return f"{where}: {held.get('who')} has had the deploy lock for {duration(held.get('age', 0))} ({held.get('verb')})"
+
+
+class ActionModule(ActionBase):
+    """Asks the host once, and a second time where the lock may be taken from who has it."""
+
+    _VALID_ARGS = frozenset({"path", "state", "owner", "take_over"})
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Returns `problem`, a sentence when somebody else has the lock; else it is ours, or free, or this is a look."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _, args = self.validate_argument_spec(
+            {
+                "path": {"type": "path", "required": True},
+                "state": {"type": "str", "choices": ["taken", "free", "read"], "required": True},
+                "owner": {"type": "str", "default": ""},
+                "take_over": {"type": "bool", "default": False},
+            }
+        )
+        # This is a process of ansible-playbook's own.
+        verb = Path(next(iter(context.CLIARGS.get("args") or ()), "ansible")).name
+        mine = record(args["owner"], verb, os.getppid())
+        request = {"path": args["path"], "state": args["state"], "record": mine, "over": None}
+        found = self._ask(request, task_vars)
+        held = found.get("held") or {}
+        result.update(found, problem="", who=mine["who"])
+        if not held or held.get("run") == mine["run"]:
+            return result
+        where = self._task.delegate_to or (task_vars or {}).get("inventory_hostname", "")
+        same = bool(args["owner"]) and held.get("owner") == args["owner"]
+        if args["state"] == "read" or not (args["take_over"] or same or is_over(held, mine["controller"])):
+            return result | {"problem": sentence(where, held)}
+        if not self._task.check_mode:
+            # Only from whom it was seen with: two that take over at once do not both get it.
+            again = self._ask(request | {"over": held["run"]}, task_vars)
+            taken = again.get("held") or {}
+            result.update(again, problem=sentence(where, taken) if taken else "")
+        if args["take_over"] and not same and not result["problem"]:
+            result["warnings"] = [f"{sentence(where, held)}; it was taken over"]
+        return result
+
+    def _ask(self, request: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = self._execute_module(
+                module_name="judge_deploy_lock", module_args=request, task_vars=task_vars
+            )
+        except AnsibleConnectionFailure as exc:
+            # A dead judicator must not keep others from being mended; precheck says that it is away.
+            return {"changed": False, "unreached": " ".join(str(exc).split())}
+        found.pop("invocation", None)
+        return found

@@ -1,0 +1,166 @@
+"""One run changes a cluster at a time: real runs of ansible-playbook against hosts that are this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.ansible_plugins import plugin
+from tests.support.servers import wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCK = plugin("action", "judge_deploy_lock")
+ACT = plugin("modules", "judge_deploy_lock").act
+PLAYBOOK = """
+- name: One run at a time
+  hosts: judicators:executors
+  gather_facts: false
+  any_errors_fatal: true
+  tasks:
+    - ansible.builtin.import_tasks: {root}/playbooks/tasks/lock.yml
+    - ansible.builtin.wait_for: {{path: "{{{{ until }}}}", timeout: 60}}
+      run_once: true
+      when: until is defined
+- name: The next run may begin
+  hosts: judicators:executors
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_tasks: {root}/playbooks/tasks/unlock.yml
+"""
+
+
+class Cluster:
+    """Two judicators and an executor that are this machine, and a judicator that cannot be reached."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        away = {"ansible_host": "127.0.0.1", "ansible_port": 9}
+        groups = {
+            "judicators": {"hosts": {"j1": local, "j2": local, "j3": away}},
+            "executors": {"hosts": {"e1": local}},
+        }
+        (directory / "hosts.yml").write_text(yaml.safe_dump(groups))
+        (directory / "play.yml").write_text(PLAYBOOK.format(root=ROOT))
+        self.settings = directory / "settings.json"
+        self.settings.write_text(
+            json.dumps({"judge_common_lock": f"{directory}/{{{{ judge_common_at | default(inventory_hostname) }}}}.lock"})
+        )
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        """Begin a run."""
+        return subprocess.Popen(
+            [Path(sys.executable).parent / "ansible-playbook", "-i", self.directory / "hosts.yml",
+             self.directory / "play.yml", "-e", f"@{self.settings}", *options],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            env={**os.environ, "ANSIBLE_NOCOLOR": "1", "COLUMNS": "1000"},
+        )  # fmt: skip
+
+    def run(self, *options: str) -> tuple[int, str]:
+        """A whole run: its exit code, and what it printed."""
+        process = self.start(*options)
+        text, _ = process.communicate(timeout=120)
+        return process.returncode, text
+
+    def held(self) -> set[str]:
+        """Whose lock is taken."""
+        return {path.stem for path in self.directory.glob("*.lock")}
+
+    def hold(self, *options: str) -> subprocess.Popen[str]:
+        """A run that has the lock until it is told to go on."""
+        process = self.start("-e", f"until={self.directory}/go", *options)
+        wait_for(lambda: self.held() == {"j1", "j2"}, 60, "the lock")
+        return process
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path)
+
+
+def test_a_second_run_stops_before_it_has_begun(cluster: Cluster) -> None:
+    """Whatever --limit says, and though one judicator is away."""
+    first = cluster.hold()
+    code, text = cluster.run("--limit", "e1")
+    assert code != 0
+    assert "has had the deploy lock for" in text
+    assert "(play.yml)" in text
+    assert "judge_lock_take_over=true" in text
+    assert cluster.held() == {"j1", "j2"}
+    checked, _ = cluster.run("--check")
+    assert checked == 0, "nothing is changed, so nothing is in the way"
+    (cluster.directory / "go").touch()
+    assert (first.communicate(timeout=60), first.returncode)[1] == 0
+    assert cluster.held() == set()
+    assert cluster.run("--limit", "e1")[0] == 0
+
+
+def test_a_run_that_was_killed_is_no_hindrance(cluster: Cluster) -> None:
+    first = cluster.hold()
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate(timeout=60)
+    assert cluster.held() == {"j1", "j2"}
+    code, text = cluster.run()
+    assert code == 0, text
+    assert cluster.held() == set()
+
+
+def test_who_runs_elsewhere_is_believed_until_somebody_takes_over(cluster: Cluster) -> None:
+    """Another controller's process cannot be asked for; a stopped run frees what it has had itself, and nothing else."""
+    for name in ("j1", "j2"):
+        elsewhere = {"run": "x", "who": "anna@desk", "owner": "nightly", "verb": "site.yml", "since": 0}
+        (cluster.directory / f"{name}.lock").write_text(json.dumps(elsewhere))
+        code, text = cluster.run()
+        assert code != 0
+        assert f"{name}: anna@desk has had the deploy lock for" in text
+        assert "days (site.yml)" in text
+        assert cluster.held() == {name}
+        (cluster.directory / f"{name}.lock").unlink()
+    (cluster.directory / "j2.lock").write_text(json.dumps(elsewhere))
+    code, text = cluster.run("-e", "judge_lock_take_over=true")
+    assert code == 0, text
+    assert "it was taken over" in text
+    (cluster.directory / "j2.lock").write_text(json.dumps(elsewhere))
+    assert cluster.run("-e", "judge_lock_owner=nightly")[0] == 0
+    assert cluster.held() == set()
+
+
+def test_of_two_that_take_over_at_once_one_gets_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert ACT(path, "taken", {"run": "old"}, None, 5.0) == {}
+    assert ACT(path, "taken", {"run": "a"}, None, 9.0) == {"run": "old", "since": 5.0, "age": 4.0}
+    assert ACT(path, "taken", {"run": "a"}, "old", 10.0) == {}
+    assert ACT(path, "taken", {"run": "b"}, "old", 11.0)["run"] == "a"
+    assert ACT(path, "taken", {"run": "a"}, None, 20.0) == {}
+    assert ACT(path, "read", {"run": "b"}, None, 30.0) == {"run": "a", "since": 10.0, "age": 20.0}
+    assert ACT(path, "free", {"run": "b"}, None, 30.0)["run"] == "a"
+    assert ACT(path, "free", {"run": "a"}, None, 30.0) == {}
+    assert ACT(path, "free", {"run": "a"}, None, 30.0) == {}
+    assert not path.exists()
+
+
+def test_a_run_is_over_when_this_controller_has_its_process_no_more() -> None:
+    here = {"host": "desk", "machine": "m", "boot": "b", "processes": "pid:[1]"}
+    mine = {"pid": os.getpid(), "started": LOCK.started(os.getpid()), "controller": here}
+    assert mine["started"]
+    assert not LOCK.is_over(mine, here)
+    assert LOCK.is_over({**mine, "started": "1"}, here), "the number is another process's now"
+    assert LOCK.is_over({**mine, "pid": 2**22 + 1}, here)
+    gone = {**mine, "pid": 2**22 + 1}
+    assert not LOCK.is_over(gone, {**here, "host": "lap"})
+    assert not LOCK.is_over(gone, {**here, "processes": "pid:[2]"}), "a container's processes are seen in it only"
+    assert LOCK.is_over(mine, {**here, "boot": "c"}), "the controller was started anew"
+    assert not LOCK.is_over({**mine, "controller": {**here, "machine": ""}}, {**here, "boot": "c", "machine": ""})
+    assert not LOCK.is_over({"run": "damaged"}, here)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(3, "3 s"), (840, "14 min"), (7300, "2 h"), (1e6, "11 days")])
+def test_ages_are_said_as_people_do(seconds: float, text: str) -> None:
+    assert LOCK.duration(seconds) == text
