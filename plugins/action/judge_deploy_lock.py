@@ -87,7 +87,7 @@ class ActionModule(ActionBase):
     _VALID_ARGS = frozenset({"path", "state", "owner", "take_over"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Returns `problem`, a sentence when somebody else has the lock; else it is ours, or free, or this is a look."""
+        """Returns `problem`, a sentence when somebody else has the lock; else it is ours or free."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         _, args = self.validate_argument_spec(
             {

@@ -39,7 +39,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-held: {description: "Whose it is, when it is not this run's: C(who), C(verb), C(age) in seconds.", type: dict, returned: success}
+held: {description: "Another run that has it: C(who), C(verb), C(age) in seconds.", type: dict, returned: success}
 """
 
 

@@ -51,7 +51,9 @@ class Cluster:
         (directory / "play.yml").write_text(PLAYBOOK.format(root=ROOT))
         self.settings = directory / "settings.json"
         self.settings.write_text(
-            json.dumps({"judge_common_lock": f"{directory}/{{{{ judge_common_at | default(inventory_hostname) }}}}.lock"})
+            json.dumps(
+                {"judge_common_lock": f"{directory}/{{{{ judge_common_at | default(inventory_hostname) }}}}.lock"}
+            )
         )
 
     def start(self, *options: str) -> subprocess.Popen[str]:
@@ -113,7 +115,7 @@ def test_a_run_that_was_killed_is_no_hindrance(cluster: Cluster) -> None:
 
 
 def test_who_runs_elsewhere_is_believed_until_somebody_takes_over(cluster: Cluster) -> None:
-    """Another controller's process cannot be asked for; a stopped run frees what it has had itself, and nothing else."""
+    """Another controller's process cannot be asked for; a run that stops frees its own only."""
     for name in ("j1", "j2"):
         elsewhere = {"run": "x", "who": "anna@desk", "owner": "nightly", "verb": "site.yml", "since": 0}
         (cluster.directory / f"{name}.lock").write_text(json.dumps(elsewhere))
