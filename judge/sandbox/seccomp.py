@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
 
 import pyseccomp as sc
 
 from judge.files import in_memory
+from judge.sandbox import bpf
 
 # Never asked for by a program that judges fairly: the process is killed and the verdict is "forbidden act".
 _KILLED = """
@@ -111,13 +111,17 @@ _AF_UNIX = 1
 # its helpers have those pids, and their clocks go on from run to run. Everybody in a pid namespace may read them.
 _AGENTS_CLOCKS = ((0xFFFFFFF8, 0xFFFFFFF0), (0xFFFFFFF0, 0xFFFFFFE0), (0xFFFFFFE0, 0xFFFFFFC0))
 
-_STATEMENT = struct.Struct("=HBBI")
-_LOAD, _IF_GREATER, _IF_AT_LEAST, _RETURN = 0x20, 0x25, 0x35, 0x06
-_ERRNO, _X32 = 0x00050000, 0x40000000
+_ERRNO = 0x00050000
 
 
 def build() -> bytes:
     """The filter as a BPF program (an array of `struct sock_filter`), for the agent to load before each exec."""
+    # libseccomp has rules for numbers only: those after the newest are not there.
+    return bpf.compact(exported(), NEWEST, _ERRNO | errno.ENOSYS)
+
+
+def exported() -> bytes:
+    """The filter as libseccomp writes it, which lets through all numbers that it has no rule for."""
     rules = sc.SyscallFilter(sc.ALLOW)
     rules.set_attr(sc.Attr.ACT_BADARCH, sc.KILL_PROCESS)  # foreign ABIs: 32-bit and x32 calls
     # A search tree: the kernel tries every number when a filter is set, and each run sets it (docs/decisions/011).
@@ -142,7 +146,7 @@ def build() -> bytes:
     for call in ("clock_gettime", "clock_nanosleep", "timer_create"):
         for mask, value in _AGENTS_CLOCKS:
             _add(rules, invalid, call, sc.Arg(0, sc.MASKED_EQ, mask, value))
-    return _unknown_are_missing(_export(rules))
+    return _export(rules)
 
 
 def _add_files(rules: sc.SyscallFilter) -> None:
@@ -213,21 +217,6 @@ def _add(rules: sc.SyscallFilter, action: int, name: str, *args: sc.Arg) -> None
         number = _NUMBERS.get(name, -1)
     if number >= 0:
         rules.add_rule(action, number, *args)
-
-
-def _unknown_are_missing(program: bytes) -> bytes:
-    """Put a look at the number before the program: later ones than NEWEST are ENOSYS. x32's are the program's to kill.
-
-    libseccomp has rules for numbers only, not for ranges. Jumps are relative, so the rest stays as it is. The
-    architecture is not looked at: a foreign one gets an error here for such a number, which its kernel gives as well.
-    """
-    head = (
-        (_LOAD, 0, 0, 0),  # the number: the first field of struct seccomp_data
-        (_IF_AT_LEAST, 2, 0, _X32),
-        (_IF_GREATER, 0, 1, NEWEST),
-        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
-    )
-    return b"".join(_STATEMENT.pack(*one) for one in head) + program
 
 
 def _export(rules: sc.SyscallFilter) -> bytes:
