@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -129,6 +129,10 @@ class MongodbConfig(Daemon):
         return self
 
 
+# Of outputs that are handed in, at least: a task's document may have 16 MiB in all.
+OUTPUTS_BYTES: Final = 4 * 1024**2
+
+
 class SubmissionLimits(Model):
     """What a person may hand in."""
 
@@ -138,6 +142,11 @@ class SubmissionLimits(Model):
     body_bytes: int = Field(default=16 * 1024**2, ge=1024)
     blob_bytes: int = Field(default=256 * 1024**2, ge=1024)
     tests: int = Field(default=1000, ge=1, le=10_000)
+
+    @property
+    def outputs_bytes(self) -> int:
+        """Bytes of the outputs that one submission to a submit-answer problem may be, all of them together."""
+        return max(self.source_bytes, self.files_bytes, OUTPUTS_BYTES)
 
 
 class JudicatorConfig(Daemon):

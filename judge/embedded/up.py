@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from rich.console import Console
 from rich.live import Live
@@ -47,6 +50,45 @@ class Options:
     allow_weak_sandbox: bool = False
     quiet: bool = False
     wait_file: Path | None = None
+
+
+class Output(io.TextIOBase):
+    """Standard output that may fail: a reader that has gone, or a full disk, must not end boot and leave its services.
+
+    What comes after a failure is lost.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        """Write; the characters that count as written."""
+        try:
+            return self._file.write(text)
+        except OSError:
+            self._give_up()
+            return len(text)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        try:
+            self._file.flush()
+        except OSError:
+            self._give_up()
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self._file.isatty()
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+        return self._file.fileno()
+
+    def _give_up(self) -> None:
+        """What is still to be written goes nowhere: else it would fail again at the end of the process."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._file.fileno())
+        os.close(nowhere)
 
 
 class Screen:
@@ -170,7 +212,7 @@ def _run(options: Options, directory: embedded.Directory) -> int:
             files.replace(options.wait_file, address + "\n", 0o644, durable=False)
 
     _log_to(directory.log_dir / "boot.log")
-    console = Console(highlight=False)
+    console = Console(file=Output(sys.stdout), highlight=False)
     screen = Screen(options, address, ready, console)
     try:
         if not options.quiet:

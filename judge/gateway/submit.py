@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, TooLargeError
 from judge.gateway.auth import Principal
+from judge.languages import handed
 from judge.model import messages as m
 
 
@@ -19,8 +20,8 @@ def size(count: int) -> str:
     return f"{count} byte{'s' if count != 1 else ''}"
 
 
-def _too_large(length: int, limits: SubmissionLimits) -> TooLargeError:
-    error = TooLargeError(f"source: is too large, {size(length)}; at most {size(limits.source_bytes)} are taken")
+def _too_large(length: int, most: int) -> TooLargeError:
+    error = TooLargeError(f"source: is too large, {size(length)}; at most {size(most)} are taken")
     error.field = "source"
     return error
 
@@ -29,11 +30,20 @@ def check_source(source: str, limits: SubmissionLimits) -> None:
     """FieldError or TooLargeError for a source that nobody can mean."""
     length = len(source.encode())
     if length > limits.source_bytes:
-        raise _too_large(length, limits)
+        raise _too_large(length, limits.source_bytes)
     if not source.strip():
         raise FieldError("source", "is empty; hand in the text of a program")
     if "\0" in source:
         raise FieldError("source", "contains a NUL byte, so it is not the text of a program")
+
+
+def check_output(source: str, limits: SubmissionLimits) -> None:
+    """The same for what may be an output (a problem and no language are given); judicators know whether it is one."""
+    length = len(source.encode())
+    if length > limits.outputs_bytes:
+        raise _too_large(length, limits.outputs_bytes)
+    if "\0" in source:
+        raise FieldError("source", "contains a NUL byte; hand in an output that is no text as one of 'files'")
 
 
 @dataclass(frozen=True)
@@ -66,33 +76,15 @@ def is_text(data: bytes) -> bool:
 def decode_source(upload: Upload, limits: SubmissionLimits) -> str:
     """An uploaded file as source text; FieldError when it is binary or not UTF-8, TooLargeError when too large."""
     if upload.length > limits.source_bytes:
-        raise _too_large(upload.length, limits)
+        raise _too_large(upload.length, limits.source_bytes)
     data = upload.data
     if b"\0" in data:
         raise FieldError("source", "is a binary file; hand in the text of a program, not what a compiler made of it")
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8")
     except UnicodeDecodeError as exc:
         line = data.count(b"\n", 0, exc.start) + 1
         raise FieldError("source", f"is not UTF-8 text (line {line}); save the file as UTF-8") from None
-
-
-def canonical(submission: m.Submission) -> m.Submission:
-    """The submission with files in one form: what is UTF-8 is text. So the same files are the same, however they came.
-
-    FieldError for a file that cannot be read.
-    """
-    files = []
-    for index, file in enumerate(submission.files):
-        if file.base64 is None or file.text is not None:
-            files.append(file)
-            continue
-        try:
-            files.append(m.SourceFile.of(file.name, file.data))
-        except ValueError:
-            why = f"of '{file.name}' is not Base64 (RFC 4648, with padding)"
-            raise FieldError(f"files.{index}.base64", why) from None
-    return submission.model_copy(update={"files": files})
 
 
 def admit(
@@ -108,8 +100,12 @@ def admit(
     if not principal.admin:
         _check_user_rights(submission)
     if submission.source is not None:
-        check_source(submission.source, limits)
-    submission = canonical(submission)
+        outputs = submission.problem is not None and submission.language is None and submission.command is None
+        if outputs:
+            check_output(submission.source, limits)
+        else:
+            check_source(submission.source, limits)
+    submission = handed.composed(submission)
     if key is not None and not 1 <= len(key) <= 128:
         raise FieldError("Idempotency-Key", f"has {len(key)} characters; send 1 to 128")
     if key and submission.idempotency_key and key != submission.idempotency_key:

@@ -20,14 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from judge.config import SubmissionLimits
 from judge.errors import FieldError, TooLargeError
 from judge.languages.sources import file_named
-from judge.languages.table import Language, guess
+from judge.languages.table import Language, guess, row_of
 from judge.model.messages import FILES, SourceFile, Submission
 from judge.model.names import name_fault
 
 # What an archive may have beside sources is left out, so it may be larger than they; its entries are so bounded, too.
 ARCHIVE_BYTES: Final = 1024**2
+# An archive of outputs may be larger than all of them by so much.
+_SPARE_BYTES: Final = 1024**2
 _ENTRIES: Final = 10_000
 _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
@@ -43,10 +46,23 @@ _ENCRYPTED: Final = 0x1
 
 @dataclass(frozen=True)
 class Bounds:
-    """How many files are taken, and how many bytes of all of them."""
+    """How many files are taken, how many bytes of all of them, and of an archive that they come in."""
 
     files: int = FILES
     bytes: int = 4 * 1024**2
+    archive: int = ARCHIVE_BYTES
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest thing that is looked at: a file, or an archive."""
+        return max(self.bytes, self.archive)
+
+
+def bounds(limits: SubmissionLimits, *, outputs: bool) -> Bounds:
+    """The bounds of a program, or of outputs, which may be larger."""
+    if outputs:
+        return Bounds(limits.files, limits.outputs_bytes, limits.outputs_bytes + _SPARE_BYTES)
+    return Bounds(limits.files, limits.files_bytes)
 
 
 def is_archive(name: str, data: bytes) -> bool:
@@ -59,7 +75,7 @@ def gather(named: Iterable[tuple[str, bytes]], bounds: Bounds | None = None) -> 
     found = _Gathered(bounds or Bounds())
     for name, data in named:
         if is_archive(name, data):
-            _unpack(name, data, found)
+            _unpack(name, data, found, (bounds or Bounds()).archive)
         else:
             found.add(name, len(data))
             found.files[_composed(name)] = data
@@ -106,12 +122,64 @@ def program(
     outputs = answers and entry is None and not any(guess(PurePosixPath(name).name, table) for name in files)
     if language is None and not outputs:
         language = guess_language(list(files), table, entry)
-    name, data = next(iter(files.items()))
-    if len(files) == 1 and entry in {None, name} and b"\0" not in data:
-        with contextlib.suppress(UnicodeDecodeError):
-            return {"language": language, "source": data.decode("utf-8"), "filename": PurePosixPath(name).name}
+    single = _as_source(files, entry, outputs=outputs)
+    if single is not None:
+        return {"language": language, **single}
     made = [SourceFile.of(name, data) for name, data in files.items()]
     return {"language": language, "files": made, "entry": entry, "filename": filename}
+
+
+def _as_source(files: Mapping[str, bytes], entry: str | None, *, outputs: bool) -> dict[str, Any] | None:
+    """The fields of what is one text, or None. An output's folders say which test it is for."""
+    name, data = next(iter(files.items()))
+    last = PurePosixPath(name).name
+    if len(files) > 1 or entry not in {None, name, last} or b"\0" in data or (outputs and last != name):
+        return None
+    try:
+        return {"source": data.decode("utf-8"), "filename": last}
+    except UnicodeDecodeError:
+        return None
+
+
+def composed(submission: Submission) -> Submission:
+    """The submission as it is kept: names in the composed form of Unicode, files that are UTF-8 as text.
+
+    FieldError for a file that cannot be read.
+    """
+    files = []
+    for index, file in enumerate(submission.files):
+        try:
+            data = file.data if file.text is None and file.base64 is not None else None
+        except ValueError:
+            why = f"of '{file.name}' is not Base64 (RFC 4648, with padding)"
+            raise FieldError(f"files.{index}.base64", why) from None
+        name = _composed(file.name)
+        files.append(SourceFile.of(name, data) if data is not None else file.model_copy(update={"name": name}))
+    names = {name: _composed(value) for name in ("filename", "entry") if (value := getattr(submission, name))}
+    return submission.model_copy(update={"files": files, **names})
+
+
+def comparable(submission: Submission) -> Submission:
+    """A form of the submission that is the same for the same one, however it came; an idempotency key compares it.
+
+    The order of files is nothing, one file is the same as its text as `source`, and what an archive or directory was
+    called is left out, as a form or JSON does not say it. FieldError as `composed`.
+    """
+    submission = composed(submission)
+    update: dict[str, Any] = {}
+    if submission.language is not None:
+        update["language"] = row_of(submission.language)
+    if submission.files and submission.source is None:
+        files = sorted(submission.files, key=lambda one: one.name)
+        update |= {"files": files, "filename": None}
+        outputs = submission.language is None and submission.command is None
+        whole = {one.name: one.data for one in files if None in {one.text, one.base64}}
+        single = _as_source(whole, submission.entry, outputs=outputs) if len(whole) == len(files) == 1 else None
+        if single is not None:
+            update |= {"files": [], "entry": None, **single}
+    elif submission.entry == submission.filename:
+        update["entry"] = None
+    return submission.model_copy(update=update)
 
 
 def contents(submission: Submission) -> dict[str, bytes]:
@@ -179,10 +247,10 @@ class _Gathered:
             raise FieldError("files", f"'{_shown(name)}' is not as long as the archive says; pack it again")
 
 
-def _unpack(label: str, data: bytes, found: _Gathered) -> None:
+def _unpack(label: str, data: bytes, found: _Gathered, most: int) -> None:
     label = _shown(label)
-    if len(data) > ARCHIVE_BYTES:
-        raise TooLargeError(f"files: the archive '{label}' has {len(data)} bytes; at most {ARCHIVE_BYTES} are taken")
+    if len(data) > most:
+        raise TooLargeError(f"files: the archive '{label}' has {len(data)} bytes; at most {most} are taken")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()

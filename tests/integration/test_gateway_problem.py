@@ -347,3 +347,27 @@ def test_a_verification_is_for_admins(person, root, caves, judicator):
     assert root("POST", "/problems/other/verification", json=body).status_code == 400
     judicator.answers["problem_verification"] = VerificationReply(verification=told)
     assert check(root("GET", "/problems/caves/verification"), 200, "verification")["verification"]["rows"]
+
+
+def test_a_file_that_is_known_is_not_fetched(app, caves, judicator):
+    """If-None-Match and HEAD are answered by the manifest alone, whatever becomes of the content."""
+    person = Person(app.test_client(), USER)
+    sha = caves.statements[0].files["cave.png"]
+    path = f"/problems/caves/files/{sha}"
+    first = person("GET", path)
+    assert first.headers["ETag"] == f'"{sha}"' and first.data
+    kept = judicator.blobs.data.pop(sha)
+    try:
+        assert person("GET", path).status_code == 404, "it is fetched"
+        for known in (f'"{sha}"', f'W/"{sha}"', f'"x", "{sha}"', "*"):
+            answer = person("GET", path, headers={"If-None-Match": known})
+            assert (answer.status_code, answer.data, answer.headers["ETag"]) == (304, b"", f'"{sha}"')
+        headed = person("HEAD", path)
+        assert (headed.status_code, headed.headers["ETag"]) == (200, f'"{sha}"')
+        assert "Content-Length" not in headed.headers and "Content-Type" not in headed.headers
+        assert person("GET", path, headers={"If-None-Match": '"x"'}).status_code == 404
+        secret = caves.tests[-1].input
+        for how in ({"method": "HEAD"}, {"method": "GET", "headers": {"If-None-Match": f'"{secret}"'}}):
+            assert person(path=f"/problems/caves/files/{secret}", **how).status_code == 404
+    finally:
+        judicator.blobs.data[sha] = kept

@@ -91,6 +91,31 @@ def test_a_life_of_a_cluster(cluster):
     assert (cluster.directory / "up.log").read_text().count("admin token: ") == 1
 
 
+def test_a_reader_that_goes_away_ends_nothing(tmp_path):
+    """`judge up | head`: what it says is lost, and a signal still ends all of it, not boot alone."""
+    directory = tmp_path / "c"
+    command = [str(BIN / "judge"), "up", "--dir", str(directory), "--port", "0", "--slots", "1", "--allow-weak-sandbox"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"cluster ")
+        process.stdout.close()
+        wait_for(
+            lambda: (
+                (directory / "run/boot.json").exists()
+                and {one.state for one in status.read(directory / "run").services} == {"RUNNING"}
+            ),
+            timeout=60,
+            what="services that run",
+        )
+        assert process.poll() is None
+    finally:
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(timeout=60)
+    assert code == 0
+    wait_for(lambda: not processes_of(str(directory)), what="the end of every process")
+
+
 def test_service_that_cannot_run_ends_the_first_start(tmp_path):
     binaries = tmp_path / "bin"
     binaries.mkdir()

@@ -46,7 +46,7 @@ class Cluster:
 
         def up() -> bool:
             assert self.process is not None
-            assert self.process.poll() is None, (self.directory / "up.log").read_text(errors="replace")[-3000:]
+            assert self.process.poll() is None, self.said()
             return ready.exists()
 
         wait_for(up, timeout=timeout, what="a serving cluster")
@@ -57,6 +57,10 @@ class Cluster:
         if self.process.poll() is None:
             self.process.send_signal(sig)
         return self.process.wait(timeout=60)
+
+    def said(self) -> str:
+        """The end of what `judge up` said."""
+        return (self.directory / "up.log").read_text(errors="replace")[-3000:]
 
     def api(self, timeout: float = 60.0) -> Api:
         """A client with the admin token."""
@@ -75,6 +79,10 @@ def running(directory: Path, *arguments: str, prefix: Sequence[str] = ()) -> Ite
     try:
         cluster.start()
         yield cluster
+        # Services outlive a `judge up` that has ended by itself, so that would show as processes that are left over.
+        assert cluster.process is not None
+        assert cluster.process.poll() is None, f"`judge up` ended with {cluster.process.returncode}: {cluster.said()}"
+        assert cluster.stop() == 0, cluster.said()
     finally:
         if cluster.process is not None:
             cluster.stop()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import random
 import stat
 import struct
+import unicodedata
 import zipfile
 from pathlib import Path
 
@@ -366,9 +369,59 @@ def test_a_key_compares_all_of_it() -> None:
     one = Submission.model_validate(GOOD)
     same = Submission.model_validate({**GOOD, "idempotency_key": "k"})
     other = Submission.model_validate({"language": "c", "files": files(a_c="int main(){ }", a_h="")})
-    turned = Submission.model_validate({"language": "c", "files": files(a_h="", a_c="int main(){}")})
-    digests = [forms.digest(each) for each in (one, same, other, turned)]
-    assert digests[0] == digests[1] and len(set(digests)) == 3, "the first file may be what is started"
+    entered = Submission.model_validate({"language": "c", "files": files(a_c="int main(){}", a_h=""), "entry": "a.c"})
+    digests = [forms.digest(each) for each in (one, same, other, entered)]
+    assert digests[0] == digests[1] and len(set(digests)) == 3
+
+
+_NAMES = st.lists(
+    st.sampled_from(["main.c", "a/b.c", "u\u0308.h", "\u00fc.c", "data.bin", "C.java"]), min_size=1, unique=True
+)
+
+
+@given(_NAMES, st.binary(max_size=20), st.randoms(use_true_random=False), st.sampled_from(["C", "c", "gcc"]))
+def test_a_key_sees_the_same_files_however_they_come(
+    names: list[str], data: bytes, chance: random.Random, language: str
+) -> None:
+    """As JSON, in another order, decomposed, as Base64, or as a form or an archive makes a submission of them."""
+    contents = {name: data + bytes([65 + place]) for place, name in enumerate(names)}
+    plain = {"language": "c", "files": [SourceFile.of(name, each) for name, each in contents.items()]}
+    turned = list(contents.items())
+    chance.shuffle(turned)
+    shuffled = {
+        "language": language,
+        "filename": "x.zip",
+        "files": [
+            {"name": unicodedata.normalize(chance.choice(["NFC", "NFD"]), name), "base64": base64.b64encode(each)}
+            for name, each in turned
+        ],
+    }
+    gathered = handed.program(handed.gather(turned), load_table(None), language="c", filename=None)
+    gathered = {key: value for key, value in gathered.items() if value is not None}
+    made = [Submission.model_validate(one) for one in (plain, shuffled, gathered)]
+    assert len({forms.digest(one) for one in made}) == 1
+    changed = {**plain, "files": [*plain["files"][1:], SourceFile.of(names[0], data + b"other")]}
+    assert forms.digest(Submission.model_validate(changed)) != forms.digest(made[0])
+    kept = handed.composed(made[1])
+    assert {one.name: one.data for one in kept.files} == {
+        unicodedata.normalize("NFC", name): each for name, each in contents.items()
+    }
+
+
+def test_one_file_is_its_source() -> None:
+    """Whether a client sends `source` or `files`; the folder of an output counts, it says which test it is for."""
+    source = Submission(language="c", source="int main(){}", filename="a.c")
+    for more in ({}, {"entry": "a.c"}):
+        one = Submission.model_validate({"language": "c", "files": files(a_c="int main(){}"), **more})
+        assert forms.digest(one) == forms.digest(source)
+    named = Submission(language="c", source="int main(){}", filename="b.c")
+    assert forms.digest(named) != forms.digest(source)
+    outputs = [
+        Submission.model_validate({"problem": "x", "files": [{"name": name, "text": "1"}]})
+        for name in ("1.out", "a/1.out")
+    ]
+    assert forms.digest(outputs[0]) != forms.digest(outputs[1])
+    assert handed.program({"a/1.out": b"1"}, load_table(None), answers=True)["files"][0].name == "a/1.out"
 
 
 @pytest.mark.parametrize("field", ["entry.x", "filename.x", "language.x", "entry_point.x", ".x"])

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import os
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -197,3 +200,18 @@ def test_status_line():
     screen.close()
     text = out.getvalue()
     assert "a starting" in text and "http://127.0.0.1:1" in text and "Ctrl-C again kills" in text
+
+
+def test_an_output_that_takes_nothing_more_ends_nothing(tmp_path):
+    """A full disk; the process ends as if all had been written."""
+    program = (
+        "import sys; from rich.console import Console; from judge.embedded.up import Output\n"
+        "console = Console(file=Output(sys.stdout))\n"
+        "for line in range(3): console.print('x' * 100_000)\n"
+        "print('said', file=sys.stderr)"
+    )
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, "said\n")

@@ -40,18 +40,22 @@ _MOST: Final = 256  # fields of one form or query
 
 def submission(limits: SubmissionLimits) -> m.Submission:
     """The submission in the body of this request; FieldError, or TooLargeError, for what cannot be one."""
-    bounds = handed.Bounds(limits.files, limits.files_bytes)
-    if request.mimetype == FORM:
-        return _made(_fields(request.form.items(multi=True)), _sent(limits), bounds)
-    if (request.content_length or 0) > handed.ARCHIVE_BYTES:
-        raise TooLargeError(f"the archive has {request.content_length} bytes; at most {handed.ARCHIVE_BYTES} are taken")
+    form = request.mimetype == FORM
+    fields = _fields((request.form if form else request.args).items(multi=True))
+    # Whether a problem takes outputs the judicators know; who names a language or a command hands in none.
+    outputs = "problem" in fields and not {"language", "command"} & set(fields)
+    bounds = handed.bounds(limits, outputs=outputs)
+    if form:
+        return _made(fields, _sent(bounds), bounds)
+    if (request.content_length or 0) > bounds.archive:
+        raise TooLargeError(f"the archive has {request.content_length} bytes; at most {bounds.archive} are taken")
     body = request.get_data(cache=False)
     if not handed.is_archive("body.zip", body):
         raise FieldError("files", "are no ZIP archive, as the Content-Type says; send one, or files as a form")
-    return _made(_fields(request.args.items(multi=True)), [("body.zip", body)], bounds)
+    return _made(fields, [("body.zip", body)], bounds)
 
 
-def _sent(limits: SubmissionLimits) -> list[tuple[str, bytes]]:
+def _sent(bounds: handed.Bounds) -> list[tuple[str, bytes]]:
     """The files of the form; each is read as far as anybody may send."""
     found: list[tuple[str, bytes]] = []
     for part, file in request.files.items(multi=True):
@@ -59,13 +63,12 @@ def _sent(limits: SubmissionLimits) -> list[tuple[str, bytes]]:
             raise FieldError(part[:60], "is no field for a file; send the sources as 'files'")
         if not file.filename:
             continue
-        if len(found) >= limits.files:
-            raise FieldError("files", f"there are more than {limits.files}; hand in fewer")
+        if len(found) >= bounds.files:
+            raise FieldError("files", f"there are more than {bounds.files}; hand in fewer")
         name = file.filename.replace("\\", "/")
-        most = max(limits.files_bytes, handed.ARCHIVE_BYTES)
-        data = file.stream.read(most + 1)
-        if len(data) > most:
-            raise TooLargeError(f"files: '{name[-60:]}' has more than {most} bytes; hand in a shorter program")
+        data = file.stream.read(bounds.largest + 1)
+        if len(data) > bounds.largest:
+            raise TooLargeError(f"files: '{name[-60:]}' has more than {bounds.largest} bytes; hand in a shorter one")
         found.append((name, data))
     return found
 
@@ -98,9 +101,12 @@ def _made(fields: dict[str, Any], sent: list[tuple[str, bytes]], bounds: handed.
         else:
             table = load_table(None)
             archive = sent[0][0] if len(sent) == 1 and handed.is_archive(*sent[0]) else None
-            name = fields.get("filename") or (archive if archive != "body.zip" else None)
             told = {name: fields.get(name) for name in ("language", "entry")}
             made = handed.program(files, table, **told, answers="problem" in fields)
+            # What an archive is called is the name of several files only.
+            name = fields.get("filename") or (archive if archive != "body.zip" and "files" in made else None)
+            if "source" in made:
+                fields.pop("entry", None)
             fields |= {key: value for key, value in made.items() if value is not None}
             if name is not None:
                 fields["filename"] = name.rpartition("/")[2]

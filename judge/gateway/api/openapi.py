@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http
 import json
 import re
 from collections.abc import Mapping
@@ -63,8 +64,8 @@ def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schema
         good = _content(refs[route.reply, "serialization"])
     responses: dict[str, Any] = {}
     for status in [route.status, *route.also]:
-        responses[str(status)] = {"description": route.also.get(status, _STATUS[status])}
-        if route.method != "HEAD":
+        responses[str(status)] = {"description": route.also.get(status) or _STATUS[status]}
+        if route.method != "HEAD" and status != http.HTTPStatus.NOT_MODIFIED:
             responses[str(status)]["content"] = good
     for status in sorted(route.refusals()):
         responses[str(status)] = {"description": _STATUS[status]}

@@ -181,6 +181,14 @@ def _statement(call: Call) -> m.Message:
 def _file(call: Call) -> Reply:
     view = call.services.shown.view(find(call.services, call.params["name"]))
     file = file_of(view, call.params["sha"])
+    tagged = {"ETag": f'"{call.params["sha"]}"', "Cache-Control": _KEEP}
+    if request.if_none_match.contains_weak(call.params["sha"]):
+        return Reply(Response(status=304), headers=tagged)
+    if request.method == "HEAD":
+        # What is only known of the content, its length and type, a HEAD may leave out (RFC 9110, 9.3.2).
+        headed = Response(iter(()))
+        del headed.headers["Content-Type"]
+        return Reply(headed, headers=tagged)
     data = call.cluster.blob(call.params["sha"])
     picture = call.services.shown.picture(file, call.params["sha"], data)
     kind = "inline" if picture is not None else "attachment"
@@ -190,7 +198,7 @@ def _file(call: Call) -> Reply:
         if picture and picture.media == pictures.PDF
         else pictures.POLICY,
         "X-Frame-Options": "SAMEORIGIN",
-        "Cache-Control": _KEEP,
+        **tagged,
     }
     if picture is not None and picture.data:
         data.close()
@@ -224,7 +232,7 @@ ROUTES: list[Route] = [
     Route("GET", "/problems/<name>/statement", "statement", "A problem's statement as HTML", _statement, "user",
           StatementReply, query=StatementQuery, calls=("problems",)),
     Route("GET", "/problems/<name>/files/<sha>", "problem_file", "A file of a statement, a sample or an attachment",
-          _file, "user", BYTES, calls=("problems",)),
+          _file, "user", BYTES, also={304: "If-None-Match names this content"}, calls=("problems",)),
     Route("GET", "/problems/<name>/verification", "verification", "What came of verifying a problem", _verification,
           "admin", VerificationReply, calls=("problem_verification",)),
     Route("POST", "/problems/<name>/verification", "verified", "Keep what came of verifying a problem", _verified,

@@ -18,7 +18,6 @@ from judge.languages.table import guess, load_table
 from judge.model import messages as m
 
 _MIB = 1024**2
-_OUTPUTS = 4 * _MIB  # as the judicators take them
 FIELDS = ("language", "problem", "source", "entry", "stdin", "cpu", "wall", "memory")
 _LABELS = {"cpu": "CPU time", "wall": "wall time", "stdin": "input"}
 _VERBS = ("is ", "has ", "contains ", "does ")
@@ -82,9 +81,7 @@ class SubmitForm:
             check_whole(uploads)
             files = handed.gather(
                 ((one.name.replace("\\", "/"), one.data) for one in uploads),
-                handed.Bounds(
-                    limits.files, max(limits.files_bytes, _OUTPUTS) if self._outputs() else limits.files_bytes
-                ),
+                handed.bounds(limits, outputs=self._outputs()),
             )
             given = {name: self.values.get(name) or None for name in ("language", "entry")}
             archive = PurePosixPath(uploads[0].name.replace("\\", "/")).name[-255:] if len(uploads) == 1 else None

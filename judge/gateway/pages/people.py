@@ -28,7 +28,7 @@ from judge.gateway.pages import problem as problem_page
 from judge.gateway.pages import rejudge as rejudge_pages
 from judge.gateway.pages import trail as trail_pages
 from judge.gateway.submit import Upload, admit
-from judge.languages.handed import ARCHIVE_BYTES
+from judge.languages import handed
 from judge.model import messages as m
 from judge.model.problem import ProblemInfo
 
@@ -229,11 +229,11 @@ class Pages:
 def _uploads(limits: SubmissionLimits) -> list[Upload]:
     """The chosen files; of each no more is read than may be handed in."""
     found = []
+    most = max(limits.source_bytes, handed.bounds(limits, outputs=True).largest)
     for file in request.files.getlist("file"):
         if file.filename:
             length = file.stream.seek(0, 2)
             file.stream.seek(0)
-            most = max(limits.source_bytes, limits.files_bytes, ARCHIVE_BYTES)
             found.append(Upload(file.filename, length, file.stream.read(most)))
     return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Final
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, TooLargeError
@@ -16,8 +15,6 @@ from judge.model.problem import ProblemManifest
 
 # The limit of a problem whose package asks for none. One source is held to it; of several files the cluster's is.
 _DEFAULT_BYTES = ProblemManifest.model_fields["source_bytes"].default
-# Of outputs that are handed in: a task's document may have 16 MiB in all.
-_ANSWER_BYTES: Final = 4 * 1024**2
 
 
 def check_files(
@@ -29,8 +26,8 @@ def check_files(
     programs. `table` has the rows that are known here.
     """
     if not submission.files:
-        if source_bytes is None and submission.source is None:
-            raise FieldError("files", "are missing; hand in the outputs of the tests, each called after its test")
+        if source_bytes is None:
+            _check_output(submission.source, limits)
         _check_entry(submission, [submission.filename or ""], table)
         return
     if submission.source is not None:
@@ -41,7 +38,8 @@ def check_files(
     total = sum(map(len, contents.values()))
     most = _most(limits, source_bytes)
     if total > most:
-        raise TooLargeError(f"files: have {total} bytes together, the limit is {most}; hand in a shorter program")
+        what = "shorter outputs" if source_bytes is None else "a shorter program"
+        raise TooLargeError(f"files: have {total} bytes together, the limit is {most}; hand in {what}")
     if not any(data.strip() for data in contents.values()):
         raise FieldError("files", "are all empty; hand in the text of a program")
     _check_names(list(contents))
@@ -51,9 +49,18 @@ def check_files(
         _check_sources(contents, submission, row)
 
 
+def _check_output(source: str | None, limits: SubmissionLimits) -> None:
+    """An output that came as one text."""
+    if source is None:
+        raise FieldError("files", "are missing; hand in the outputs of the tests, each called after its test")
+    size = len(source.encode())
+    if size > limits.outputs_bytes:
+        raise TooLargeError(f"source: has {size} bytes, the limit of outputs is {limits.outputs_bytes}")
+
+
 def _most(limits: SubmissionLimits, source_bytes: int | None) -> int:
     if source_bytes is None:
-        return max(limits.files_bytes, _ANSWER_BYTES)
+        return limits.outputs_bytes
     return limits.files_bytes if source_bytes == _DEFAULT_BYTES else min(source_bytes, limits.files_bytes)
 
 

@@ -14,6 +14,7 @@ from bson import ObjectId
 
 from judge.allowance import Allowances
 from judge.judicator.documents import HistoryEntry, TaskDocument, iso_or_none
+from judge.languages import handed
 from judge.model.messages import Assignment, ProblemRef, Status, Submission, Task
 from judge.mongodb.store import Bson
 
@@ -120,8 +121,13 @@ def key_of(submission: Submission) -> str | None:
 
 
 def digest(submission: Submission) -> str:
-    """The SHA-256 of a submission's content; what the same idempotency key must come with again."""
-    content = submission.model_dump(mode="json", exclude={"idempotency_key", "trace", "role"}, exclude_defaults=True)
+    """The SHA-256 of a submission's content; what the same idempotency key must come with again.
+
+    FieldError for a file that cannot be read.
+    """
+    content = handed.comparable(submission).model_dump(
+        mode="json", exclude={"idempotency_key", "trace", "role"}, exclude_defaults=True
+    )
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,0 +1,135 @@
+"""Outputs that are handed in to a submit-answer problem through a gateway to a real judicator: all ways, all bounds."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+
+import httpx
+import pytest
+
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest, ProblemType
+from judge.problems.package import manifest_bytes
+from tests.support.gateway import USER, Browser, make_config, serving_app
+from tests.support.judicators import patient_world
+
+MIB = 1024**2
+MOST = 4 * MIB
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, etcd_endpoint, mongod_address):
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def app(world, tmp_path_factory):
+    settings = make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, world.tls("gateway-1", "gateway"))
+    with serving_app(settings) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(world):
+    return world.client()
+
+
+def imported(client, name, kind):
+    tests = [
+        ProblemTest(name=f"secret/{n}", input=client.put_blob(b"in"), answer=client.put_blob(b"out")) for n in "12"
+    ]
+    manifest = ProblemManifest(name=name, title=name, type=[ProblemType.PASS_FAIL, kind], tests=tests)
+    return client.call("problem_import", ProblemImport(manifest=client.put_blob(manifest_bytes(manifest))), ProblemInfo)
+
+
+@pytest.fixture(scope="module")
+def problem(client):
+    return imported(client, "table", ProblemType.SUBMIT_ANSWER)
+
+
+def packed(**files):
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return target.getvalue()
+
+
+def text(size):
+    return "7" * (size - 1) + "\n"
+
+
+def form(fields, *files):
+    """The form as a client sends it."""
+    request = httpx.Request("POST", "http://x", data=fields, files=[("file", one) for one in files] or {"x": ("", b"")})
+    return {"data": request.read(), "content_type": request.headers["Content-Type"]}
+
+
+TABLE = {"problem": "table"}
+NAMED = {**TABLE, "filename": "1.out"}
+WAYS = {
+    "source": lambda size: {"json": {**NAMED, "source": text(size)}},
+    "file": lambda size: {"json": {**TABLE, "files": [{"name": "1.out", "text": text(size)}]}},
+    "form": lambda size: form(TABLE, ("1.out", text(size).encode())),
+    "field": lambda size: form({**NAMED, "source": text(size)}),
+    "two": lambda size: form(TABLE, ("1.out", text(size - 9).encode()), ("2.out", b"12345678\n")),
+    "archive": lambda size: {
+        "query_string": TABLE, "data": packed(**{"1.out": text(size)}), "content_type": "application/zip"
+    },
+    "archive in a form": lambda size: form(TABLE, ("x.zip", packed(**{"1.out": text(size)}))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_outputs_come_in_up_to_their_bound(ada, problem, way):
+    for size, status in ((MOST, 201), (MOST + 1, 413)):
+        answer = ada("POST", "/submissions", **WAYS[way](size))
+        assert answer.status_code == status, answer.text[:500]
+        if status == 413:
+            assert re.search(r"4194304|at most 4 MiB", answer.json["error"]), answer.json
+    task = ada("GET", "/submissions?limit=1").json["tasks"][0]
+    kept = ada("GET", f"/submissions/{task['id']}/source", query_string={"file": "1.out"}).data
+    assert kept == text(MOST - 9 if way == "two" else MOST).encode()
+
+
+def test_all_ways_are_one_submission(ada, problem):
+    ids = set()
+    for way, made in WAYS.items():
+        if way != "two":
+            answer = ada("POST", "/submissions", headers={"Idempotency-Key": "same"}, **made(200_000))
+            assert answer.status_code in {200, 201}, (way, answer.text[:500])
+            ids.add(answer.json["id"])
+    assert len(ids) == 1
+
+
+def test_the_page_takes_a_long_output(app, problem):
+    browser = Browser(app.test_client(), USER)
+    data = text(3 * MIB).encode()
+    fields = {**TABLE, "csrf": browser.csrf("/submit"), "language": "", "source": ""}
+    answer = browser.client.post("/submit", **form(fields, ("1.out", data)))
+    assert answer.status_code == 303, answer.text
+    assert browser.get(f"/api/v1{answer.location}/source").data == data
+
+
+def test_programs_keep_their_bounds(ada, client, problem):
+    """Whoever names a language, or another problem, hands in no outputs."""
+    imported(client, "plain", ProblemType.PASS_FAIL)
+    long = text(300_000)
+    for body in ({"problem": "table", "language": "c"}, {"problem": "plain", "language": "c"}, {"problem": "plain"}):
+        answer = ada("POST", "/submissions", json={**body, "source": long})
+        assert (answer.status_code, answer.json["field"]) in {(413, "source"), (400, "language")}, answer.text
+    answer = ada("POST", "/submissions", json={"problem": "table", "source": "a\0b"})
+    assert answer.status_code == 400 and "as one of 'files'" in answer.json["error"]
+
+
+def test_an_import_is_shown_at_once(ada, client, admin):
+    for number in range(3):
+        name = f"new{number}"
+        imported(client, name, ProblemType.PASS_FAIL)
+        assert name in [one["name"] for one in ada("GET", "/problems").json["problems"]]
+        assert ada("GET", f"/problems/{name}").status_code == 200
+        assert admin("DELETE", f"/problems/{name}").status_code == 200
+        assert name not in json.dumps(ada("GET", "/problems").json)
