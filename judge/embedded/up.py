@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from rich.console import Console
 from rich.live import Live
@@ -212,7 +212,7 @@ def _run(options: Options, directory: embedded.Directory) -> int:
             files.replace(options.wait_file, address + "\n", 0o644, durable=False)
 
     _log_to(directory.log_dir / "boot.log")
-    console = Console(file=Output(sys.stdout), highlight=False)
+    console = Console(file=cast("IO[str]", Output(sys.stdout)), highlight=False)
     screen = Screen(options, address, ready, console)
     try:
         if not options.quiet:

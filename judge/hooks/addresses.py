@@ -1,0 +1,71 @@
+"""Where calls may go: nothing but public addresses, and networks that are allowed by name. Pure functions."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import urlsplit
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+MOST: Final = 2048
+_SCHEMES: Final = frozenset({"http", "https"})
+# Of IPv6, those that carry an IPv4 address in them: NAT64, 6to4, Teredo. Who is meant depends on the network.
+_TRANSLATED: Final = tuple(
+    ipaddress.ip_network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
+)
+
+
+def networks(given: Iterable[str]) -> list[Network]:
+    """Networks as they are written, `10.0.0.0/8`; ValueError."""
+    return [ipaddress.ip_network(one) for one in given]
+
+
+def may_go_to(address: str, allowed: Iterable[Network] = ()) -> bool:
+    """Whether a call may go to this IP address: a public one, or one of a network that is allowed."""
+    try:
+        given = found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    if any(each.version == one.version and each in one for one in allowed for each in (given, found)):
+        return True
+    if found.is_multicast or found.is_reserved or any(found.version == 6 and found in one for one in _TRANSLATED):
+        return False
+    return found.is_global
+
+
+def url_fault(url: str, allowed: Iterable[Network] = ()) -> str:
+    """Why nothing can be sent to this URL, as the rest of a sentence about it; empty when it may.
+
+    A name may stand for another address when it is asked for; that is looked at when a call is made.
+    """
+    if len(url) > MOST:
+        return f"is longer than {MOST} characters"
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return "has characters that no URL has; write it in ASCII"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as exc:
+        return f"is no URL: {exc}"
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        return "is no http or https URL with a host"
+    if port == 0:
+        return "has port 0"
+    if parts.username is not None or parts.password is not None:
+        return "has a name or password in it; a receiver knows a call by its signature"
+    host = parts.hostname
+    if _is_address(host) and not may_go_to(host, allowed):
+        return f"leads to {host}, which is no public address and in no network of webhooks.networks"
+    return ""
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,117 @@
+"""One call to an address that somebody has named. It reaches no private address, whatever a name stands for by then."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+import aiohttp
+
+import judge
+from judge import clock
+from judge.hooks.addresses import Network, may_go_to, url_fault
+from judge.text import one_line
+
+SECONDS: Final = 10.0
+# Of an answer so much is kept, for people.
+_KEPT: Final = 500
+_AGENT: Final = f"judge/{judge.__version__}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one call: the answer's status, or 0 and why there was none. `text` is the answer's beginning."""
+
+    status: int
+    text: str
+    seconds: float
+    retry_after: str = ""
+
+
+class ForbiddenAddressError(OSError):
+    """The name stands for an address to which nothing may be sent."""
+
+
+class Sender:
+    """Makes calls, of which so many may be under way as `limit` says. Of one event loop; `async with` it."""
+
+    def __init__(self, allowed: Iterable[Network] = (), *, seconds: float = SECONDS, limit: int = 64) -> None:
+        """`allowed` are private networks that may be reached; a call takes `seconds` at most."""
+        self._allowed = tuple(allowed)
+        self._seconds = seconds
+        self._limit = limit
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        # The last look is at the address that the socket is made for: no name can change between look and call.
+        connector = aiohttp.TCPConnector(
+            socket_factory=self._socket, limit=self._limit, force_close=True, use_dns_cache=False
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=self._seconds),
+            trust_env=False,
+            auto_decompress=False,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def send(self, url: str, body: bytes, headers: Mapping[str, str], *, method: str = "POST") -> Outcome:
+        """Send a body of JSON; never raises, follows no redirection."""
+        session = self._session
+        if session is None:
+            raise RuntimeError("outside of `async with`")
+        began = clock.monotonic()
+        fault = url_fault(url, self._allowed)
+        if fault:
+            return Outcome(0, f"the address {fault}", 0.0)
+        told = {"User-Agent": _AGENT, "Content-Type": "application/json", **headers}
+        try:
+            async with session.request(method, url, data=body, headers=told, allow_redirects=False) as answer:
+                text = (await answer.content.read(_KEPT)).decode("utf-8", "replace")
+                after = answer.headers.get("Retry-After", "")
+                return Outcome(answer.status, one_line(text)[:_KEPT], clock.monotonic() - began, after[:100])
+        except TimeoutError:
+            why = f"no answer within {self._seconds:g} s"
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            why = _reason(exc)
+        return Outcome(0, why, clock.monotonic() - began)
+
+    def _socket(self, info: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, _, address = info
+        if not may_go_to(str(address[0]), self._allowed):
+            raise ForbiddenAddressError(
+                errno.EACCES, f"{address[0]} is no public address and in no network of webhooks.networks"
+            )
+        return socket.socket(family, kind, protocol)
+
+
+def _reason(exc: BaseException) -> str:
+    """Why there was no answer, in a sentence for people."""
+    inner = getattr(exc, "os_error", None) or exc
+    found = [inner, *getattr(inner, "exceptions", ())]
+    for one in found:
+        if isinstance(one, ForbiddenAddressError):
+            return str(one.strerror)
+    if isinstance(exc, aiohttp.ClientConnectorDNSError):
+        return f"the name {exc.host} stands for no address"
+    if (
+        isinstance(inner, OSError)
+        and inner.errno is not None
+        and inner.errno > 0
+        and not isinstance(exc, aiohttp.ClientSSLError)
+    ):
+        return os.strerror(inner.errno).lower()
+    return one_line(str(exc) or type(exc).__name__)[:_KEPT]

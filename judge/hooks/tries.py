@@ -1,0 +1,47 @@
+"""When a call that came to nothing is tried again; pure functions."""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+from typing import Final
+
+_FIRST: Final = 2.0
+_MOST: Final = 3600.0
+# 2 s, 4 s … 34 min, then each hour: three days in all.
+TRIES: Final = 84
+_GONE: Final = 410
+
+
+def delivered(status: int) -> bool:
+    """Whether an answer says that the receiver has it."""
+    return 200 <= status < 300
+
+
+def hopeless(status: int) -> bool:
+    """Whether an answer says that no other try is worth it: what was there is gone for good (RFC 9110)."""
+    return status == _GONE
+
+
+def pause(tries: int, chance: float, asked: float | None = None) -> float:
+    """Seconds until the next try after `tries` (from 1) that failed.
+
+    `chance` from 0 to 1 spreads them by a quarter, so that receivers that come back are not met by all at once; `asked`
+    is what the receiver's Retry-After says.
+    """
+    wait = min(_MOST, _FIRST * 2.0 ** min(tries - 1, 20)) * (0.75 + 0.5 * chance)
+    return max(wait, min(asked, _MOST)) if asked is not None else wait
+
+
+def retry_after(text: str, now: datetime.datetime) -> float | None:
+    """A header Retry-After in seconds from now; None when it says nothing that can be understood."""
+    text = text.strip()
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return float(text)
+    try:
+        moment = email.utils.parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return max(0.0, (moment - now).total_seconds())

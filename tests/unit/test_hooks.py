@@ -1,0 +1,209 @@
+"""Calls to addresses that people name: their signatures, where they may go, when they are tried again."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.hooks import addresses, signing, tries
+from judge.hooks.sender import Sender
+
+LOCAL = addresses.networks(["127.0.0.0/8", "::1/128"])
+
+
+# --- signatures ------------------------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_specification():
+    """Known to the libraries of receivers, so that ours is what they compute."""
+    told = signing.headers(
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
+    )
+    assert told == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200), st.integers(0, 2**33), st.floats(-1000, 1000))
+def test_only_what_was_signed_is_genuine(body, other, moment, late):
+    secret = signing.new_secret()
+    told = signing.headers(secret, "x", moment, body)
+    assert signing.is_genuine(secret, told, body, moment + late) == (abs(late) <= 300)
+    assert signing.is_genuine(secret, told, other, moment) == (other == body)
+    assert not signing.is_genuine(signing.new_secret(), told, body, moment)
+    assert not signing.is_genuine(secret, told | {"webhook-id": "y"}, body, moment)
+    assert not signing.is_genuine(secret, told | {"webhook-timestamp": str(moment + 1)}, body, moment)
+    turned = {**told, "webhook-signature": f"v1,old v2,x {told['webhook-signature']}"}
+    assert signing.is_genuine(secret, turned, body, moment), "a receiver may know several"
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_?", "whsec_" + "A" * 28, "whsec_" + "A" * 400])
+def test_what_is_no_secret(secret):
+    with pytest.raises(ValueError, match="a secret"):
+        signing.key_of(secret)
+
+
+# --- addresses -------------------------------------------------------------------------------------------------
+
+PRIVATE = [
+    *("127.0.0.1", "127.9.9.9", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254"),
+    *("0.0.0.0", "100.64.0.1", "192.0.2.1", "198.18.0.1", "224.0.0.1", "255.255.255.255", "240.0.0.1", "::1", "::"),
+    *("fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:10.0.0.1", "::ffff:127.0.0.1", "64:ff9b::a00:1"),
+    *("2002:a00:1::1", "2001:db8::1", "2001:0:1::1", "x", "", "1", "0x7f.1", "localhost"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_private_addresses(address):
+    assert not addresses.may_go_to(address)
+
+
+@pytest.mark.parametrize("address", ["9.9.9.9", "2620:fe::fe", "::ffff:9.9.9.9"])
+def test_public_addresses(address):
+    assert addresses.may_go_to(address)
+
+
+@given(st.ip_addresses())
+def test_allowed_networks(address):
+    own = ipaddress.ip_network(address)
+    assert addresses.may_go_to(str(address), [own])
+    assert not addresses.may_go_to(str(address)) or not address.is_private
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("", "no http or https URL"),
+        ("ftp://example.com/", "no http or https URL"),
+        ("http:///x", "no http or https URL"),
+        ("example.com/x", "no http or https URL"),
+        ("http://me:secret@example.com/", "name or password"),
+        ("http://example.com:0/", "port 0"),
+        ("http://example.com:99999/", "is no URL"),
+        ("http://[::1/", "is no URL"),
+        ("http://127.0.0.1:8000/x", "no public address"),
+        ("http://[::1]/x", "no public address"),
+        ("http://[fe80::1%25eth0]/x", "no public address"),
+        ("http://exa mple.com/", "characters"),
+        ("http://example.com/\r\nX: y", "characters"),
+        ("http://b\u00fccher.example/", "characters"),
+        ("http://example.com/" + "x" * 2048, "longer"),
+    ],
+)
+def test_urls_that_nothing_is_sent_to(url, text):
+    assert text in addresses.url_fault(url)
+
+
+@pytest.mark.parametrize("url", ["http://example.com", "https://example.com:8443/a?b=c#d", "http://9.9.9.9/"])
+def test_urls(url):
+    assert addresses.url_fault(url) == ""
+    assert addresses.url_fault("http://127.0.0.1:1/", LOCAL) == ""
+
+
+# --- tries -----------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1))
+def test_pauses_grow_and_end(count, chance):
+    wait = tries.pause(count, chance)
+    assert 1.5 <= wait <= 4500
+    assert tries.pause(count, chance, 10**9) == max(wait, 3600) and tries.pause(count, chance, 0.0) == wait
+    assert tries.pause(count + 1, chance) >= wait
+
+
+def test_three_days_in_all():
+    assert 2.9 < sum(tries.pause(count, 0.5) for count in range(1, tries.TRIES)) / 86400 < 3.1
+
+
+@given(st.text(max_size=40))
+def test_any_retry_after(text):
+    found = tries.retry_after(text, datetime.datetime.now(datetime.UTC))
+    assert found is None or found >= 0
+
+
+def test_retry_after():
+    now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    assert tries.retry_after("120", now) == 120
+    assert tries.retry_after("Thu, 01 Jan 2026 00:01:00 GMT", now) == 60
+    assert tries.retry_after("Wed, 31 Dec 2025 00:01:00 GMT", now) == 0
+
+
+# --- calls -----------------------------------------------------------------------------------------------------
+
+
+class _Receiver(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.server.got.append((self.path, dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
+        status, more = self.server.say
+        self.send_response(status)
+        for name, value in more.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(b"x\n" * 10_000)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def receiver():
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Receiver) as server:
+        server.got, server.say = [], (200, {})
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def url(receiver, host="127.0.0.1"):
+    return f"http://{host}:{receiver.server_port}/x"
+
+
+async def test_a_call_and_its_outcome(receiver):
+    async with Sender(LOCAL) as sender:
+        done = await sender.send(url(receiver), b"{}", {"webhook-id": "a"})
+        assert done.status == 200 and done.text.startswith("x\\nx") and len(done.text) <= 500
+        path, told, body = receiver.got.pop()
+        assert (path, body, told["webhook-id"], told["Content-Type"]) == ("/x", b"{}", "a", "application/json")
+        assert told["User-Agent"].startswith("judge/")
+        receiver.say = (503, {"Retry-After": "7"})
+        done = await sender.send(url(receiver), b"{}", {})
+        assert (done.status, done.retry_after) == (503, "7")
+        receiver.got.clear()
+        receiver.say = (307, {"Location": url(receiver)})
+        assert (await sender.send(url(receiver), b"{}", {})).status == 307
+        assert len(receiver.got) == 1, "no redirection is followed"
+
+
+async def test_no_private_address_is_reached(receiver):
+    """Neither by number nor by name, nor by a name whose address is looked up when the call is made."""
+    async with Sender() as sender:
+        for host in ("127.0.0.1", "localhost", "[::1]", "2130706433", "127.1"):
+            done = await sender.send(url(receiver, host), b"{}", {})
+            assert done.status == 0 and ("no public address" in done.text or host[0] in "12"), (host, done)
+    assert receiver.got == []
+
+
+async def test_a_call_without_an_answer():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        async with Sender(LOCAL, seconds=0.3) as sender:
+            done = await sender.send(f"http://127.0.0.1:{port}/", b"{}", {})
+            assert (done.status, done.text) == (0, "no answer within 0.3 s")
+            done = await sender.send(f"https://127.0.0.1:{port}/", b"{}", {})
+            assert done.status == 0 and done.text
+    async with Sender(LOCAL) as sender:
+        done = await sender.send(f"http://127.0.0.1:{port}/", b"{}", {})
+        assert (done.status, done.text) == (0, "connection refused")
+        done = await sender.send("http://none.invalid/", b"{}", {})
+        assert (done.status, done.text) == (0, "the name none.invalid stands for no address")
