@@ -51,16 +51,17 @@ def url_fault(url: str, allowed: Iterable[Network] = ()) -> str:
         port = parts.port
     except ValueError as exc:
         return f"is no URL: {exc}"
-    if parts.scheme not in _SCHEMES or not parts.hostname:
-        return "is no http or https URL with a host"
-    if port == 0:
-        return "has port 0"
-    if parts.username is not None or parts.password is not None:
-        return "has a name or password in it; a receiver knows a call by its signature"
-    host = parts.hostname
-    if _is_address(host) and not may_go_to(host, allowed):
-        return f"leads to {host}, which is no public address and in no network of webhooks.networks"
-    return ""
+    host = parts.hostname or ""
+    faults = (
+        (parts.scheme not in _SCHEMES or not host, "is no http or https URL with a host"),
+        (port == 0, "has port 0"),
+        ("@" in parts.netloc, "has a name or password in it; a receiver knows a call by its signature"),
+        (
+            _is_address(host) and not may_go_to(host, allowed),
+            f"leads to {host}, which is no public address and in no network of webhooks.networks",
+        ),
+    )
+    return next((text for wrong, text in faults if wrong), "")
 
 
 def _is_address(host: str) -> bool:
