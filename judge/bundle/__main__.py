@@ -35,6 +35,12 @@ def parser() -> argparse.ArgumentParser:
 
 def make(options: argparse.Namespace) -> tuple[list[str], str]:
     """Make the bundle or bring it up to date: (a line for each change, a sentence about the whole). BundleError."""
+    own = debs.own_architecture()
+    if options.architecture != own:
+        raise BundleError(
+            f"a bundle for {options.architecture} cannot be made on this machine, which is {own}: its wheels and its "
+            f"sandbox are built here; run it on a {options.architecture} machine"
+        )
     root, cache, project = options.directory.resolve(), options.cache.resolve(), options.project.resolve()
     release, architecture = options.release, options.architecture
     changes, versions = debs.collect(

@@ -50,6 +50,12 @@ def own_release(os_release: str) -> str:
     return match[1] if match else ""
 
 
+def own_architecture() -> str:
+    """Debian's name of this machine's architecture."""
+    done = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def derive_sources(targets: str, own: str, release: str) -> list[str]:
     """Lines for sources.list: this machine's own Debian archive, as apt tells it, for another release.
 

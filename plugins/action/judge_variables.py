@@ -11,7 +11,10 @@ import yaml
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
 
+# On the command line it would beat the tasks that need the release's own Python.
+INTERPRETER = "ansible_python_interpreter"
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 PREFIX = "judge_"
 
@@ -73,6 +76,11 @@ class ActionModule(ActionBase):
                 why = " ".join(str(exc).split()).removesuffix(".")
                 problems.append(f"variable '{name}' cannot be evaluated ({why}); correct it in the inventory")
         problems += wrong_values(values, options)
+        if INTERPRETER in load_extra_vars(self._loader):
+            problems.append(
+                f"{INTERPRETER} is set on the command line, where it beats the release's own Python for tasks that "
+                "need it; set it in the inventory instead"
+            )
         if problems and not args["report"]:
             raise AnsibleActionFail("; ".join(problems))
         return result | {"changed": False, "problems": problems}

@@ -43,9 +43,15 @@ def judge_language_packages(names: str | Iterable[str], release: str = "", *, pa
     return sorted(found)
 
 
+def judge_program(programs: Iterable[dict[str, Any]], present: Iterable[str]) -> dict[str, Any]:
+    """The first of the programs whose language is present; one without a language needs none."""
+    there = set(present)
+    return next(one for one in programs if one.get("language") is None or one["language"] in there)
+
+
 class FilterModule:
-    """The filter, for Ansible."""
+    """The filters, for Ansible."""
 
     def filters(self) -> dict[str, Any]:
         """By name."""
-        return {"judge_language_packages": judge_language_packages}
+        return {"judge_language_packages": judge_language_packages, "judge_program": judge_program}

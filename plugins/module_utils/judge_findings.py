@@ -94,6 +94,21 @@ def _system(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
         )
 
 
+def _ability(seen: dict[str, Any], host: dict[str, Any], away: set[str]) -> Iterator[str]:
+    """What the machine and the network between hosts cannot do; `away` are addresses of hosts that are not there."""
+    if host.get("judicator") and not seen.get("mongod_can_run", True):
+        yield (
+            "its processor lacks AVX (on arm64: ARMv8.2-A), which mongod needs; give a virtual machine the processor "
+            "type 'host', or use another machine"
+        )
+    if host.get("executor"):
+        for lack in seen.get("sandbox_lacks", []):
+            yield f"the sandbox needs {lack}; boot with another kernel or other parameters, or correct the setting"
+    for peer in seen.get("unreachable", []):
+        if peer.rpartition(":")[0] not in away:
+            yield f"it cannot reach {peer}: nothing comes back; open this port between them (docs/deploy.md, Ports)"
+
+
 def _ports(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
     uses: dict[int, str] = {}
     for port, use in host.get("ports", []):
@@ -150,6 +165,19 @@ def _variables(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
         yield Finding(", ".join(names), text)
 
 
+def _mixed(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+    """Executors with different releases of Debian have different compilers."""
+    releases: dict[str, list[str]] = {}
+    for name, host in sorted(hosts.items()):
+        seen = (host.get("result") or {}).get("seen")
+        if host.get("executor") and seen and seen["os"]["codename"] in _RELEASES:
+            releases.setdefault(seen["os"]["codename"], []).append(name)
+    if len(releases) > 1:
+        which = "; ".join(f"{_RELEASES[code]}: {', '.join(names)}" for code, names in sorted(releases.items()))
+        text = f"executors have different compilers ({which}), so verdicts may depend on where a submission is judged"
+        yield Finding("", f"{text}; install the same release on all executors", fatal=False)
+
+
 def _clocks(hosts: dict[str, dict[str, Any]], limit: float) -> Iterator[Finding]:
     """Hosts whose clock is off from the middle one by more than the limit, however the measurement erred."""
     clocks = {
@@ -170,32 +198,53 @@ def _clocks(hosts: dict[str, dict[str, Any]], limit: float) -> Iterator[Finding]
             )
 
 
+def tolerated(hosts: dict[str, dict[str, Any]], percent: int) -> list[str]:
+    """Executors that cannot be reached and are no more than this share of all: nothing is lost with them."""
+    executors = [name for name, host in hosts.items() if host.get("executor")]
+    gone = [
+        name
+        for name in executors
+        if "unreached" in (hosts[name].get("result") or {})
+        and not hosts[name].get("judicator")
+        and not hosts[name].get("gateway")
+    ]
+    return sorted(gone) if len(gone) * 100 <= len(executors) * percent else []
+
+
 def findings(state: dict[str, Any]) -> list[Finding]:
     """All that is wrong, about the cluster first.
 
     `state`: `hosts` (by name: address, ports, space, bundle, judicator, etcd_path, mongodb_path, `variables`
     (sentences about its variables) and `result`, what precheck_host returned, where it ran), `groups`, `problems`
     (sentences that other checks found), `token` (of this cluster; empty before the first deployment), `clock_limit`
-    in seconds.
+    in seconds; `missing_percent`: how many executors may be away. A host is `judicator`, `executor`, `gateway`.
     """
     hosts = state["hosts"]
+    left_out = tolerated(hosts, state.get("missing_percent", 0))
+    away = {str(host.get("address")) for host in hosts.values() if "seen" not in (host.get("result") or {})}
     found = [Finding("", text) for text in state.get("problems", []) if text]
     found += _numbers(state["groups"])
     found += _addresses(hosts)
     found += _variables(hosts)
     found += _clocks(hosts, state["clock_limit"])
+    found += _mixed(hosts)
     for name, host in sorted(hosts.items()):
         result = host.get("result") or {}
         where = host.get("address") or "it"
         told = []
         if "unreached" in result and host.get("address"):  # without one that is the fault, and said already
             why = result["unreached"].removesuffix(".")
-            told.append(f"{where} cannot be reached ({why}); switch it on, or correct ansible_host and the SSH key")
+            text = f"{where} cannot be reached ({why}); switch it on, or correct ansible_host and the SSH key"
+            if name in left_out:
+                found.append(Finding(name, f"{text}; it is left out, run site.yml again when it is back", fatal=False))
+            else:
+                told.append(text)
         if "broken" in result:
             why = result["broken"].removesuffix(".")
             told.append(f"it cannot be looked at ({why}); it needs /usr/bin/python3 and a user who may become root")
         if (seen := result.get("seen")) is not None:
             told += [*_system(seen, host), *_ports(seen, host), *_disks(seen, host)]
+            told += _ability(seen, host, away)
             told += _old_data(name, seen, host, state.get("token") or "")
             if seen["address"] is False:
                 told.append(f"{where} is not an address of this host; correct ansible_host (or set judge_address)")
@@ -219,8 +268,9 @@ def report(
     problems: list[str],
     token: str,
     clock_limit: float,
+    missing_percent: int = 0,
 ) -> dict[str, Any]:
-    """`lines` to print and the number of `faults`, from what the role judge_precheck has put into hosts' variables.
+    """`lines` to print, how many are `faults`, and hosts that are `left_out`: from what the role has put into variables.
 
     Hosts outside of this run (`--limit`) count with what the inventory says of them.
     """
@@ -230,13 +280,24 @@ def report(
         host = hostvars[name]
         plan = dict(host.get("judge_precheck_plan") or {})
         plan["address"] = explicit_address(name, host)
-        plan["judicator"] = name in kinds["judicators"]
+        plan |= {kind.removesuffix("s"): name in names for kind, names in kinds.items()}
         plan["result"] = host.get("judge_precheck_seen")
         plan["variables"] = (host.get("judge_precheck_variables") or {}).get("problems", [])
         plan["bundle"] = bundles.get(plan.get("bundle_path", ""))
         hosts[name] = plan
     found = findings(
-        {"hosts": hosts, "groups": kinds, "problems": problems, "token": token, "clock_limit": clock_limit}
+        {
+            "hosts": hosts,
+            "groups": kinds,
+            "problems": problems,
+            "token": token,
+            "clock_limit": clock_limit,
+            "missing_percent": missing_percent,
+        }
     )
     ranked = [item for item in found if item.fatal] + [item for item in found if not item.fatal]
-    return {"lines": [item.line() for item in ranked], "faults": sum(item.fatal for item in found)}
+    return {
+        "lines": [item.line() for item in ranked],
+        "faults": sum(item.fatal for item in found),
+        "left_out": tolerated(hosts, missing_percent),
+    }

@@ -10,13 +10,18 @@ import platform
 import re
 import socket
 import subprocess
-import sys
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 _LISTEN = "0A"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+_CONTROLLERS = {"memory", "pids", "cpu"}  # what the sandbox bounds runs with
+_PATIENCE = 3.0  # seconds; the kernel repeats a lost request after one
+# What nobody has answered: a firewall that drops, or one that says so, or no way there. A refused connection is fine,
+# as nothing listens before the first deployment.
+_NO_WAY = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EPERM)
 
 
 def os_release(text: str) -> dict[str, str]:
@@ -146,14 +151,82 @@ def architecture() -> str:
         return _MACHINES.get(platform.machine(), platform.machine())
 
 
-def observe(*, address: str, ports: list[int], paths: list[str], etcd_path: str, mongodb_path: str) -> dict[str, Any]:
+def python_version(program: str = "/usr/bin/python3") -> str:
+    """`3.13`: of the interpreter that releases are made with, whichever runs this; empty when there is none."""
+    command = [program, "-Ic", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def processor_flags(text: str) -> set[str]:
+    """What the processor can do, out of /proc/cpuinfo; empty when it does not say."""
+    found = re.findall(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    return set(found[0].split()) if found else set()
+
+
+def mongod_can_run(machine: str, flags: set[str]) -> bool:
+    """Whether the processor has what MongoDB 5.0 and later are built for: AVX, or ARMv8.2-A (with its atomics)."""
+    needed = {"x86_64": "avx", "aarch64": "atomics"}.get(machine)
+    return not needed or not flags or needed in flags
+
+
+def sandbox_lacks(controllers: str, hierarchies: str, namespaces: str) -> list[str]:
+    """What executors need of the kernel and it has not.
+
+    `controllers`: cgroup.controllers of version 2; `hierarchies`: /proc/cgroups; `namespaces`: max_user_namespaces. A
+    text is empty where the file is not there.
+    """
+    lacks = []
+    rows = [line.split() for line in hierarchies.splitlines() if not line.startswith("#")]
+    there = set(controllers.split()) | {row[0] for row in rows if len(row) == 4 and row[1] != "0" and row[3] == "1"}
+    missing = sorted(_CONTROLLERS - there)
+    if missing:
+        lacks.append(f"control groups with {', '.join(missing)}")
+    if namespaces.strip() == "0":
+        lacks.append("user namespaces (the kernel's setting user.max_user_namespaces is 0)")
+    return lacks
+
+
+def unreachable(peers: Iterable[tuple[str, int]], patience: float = _PATIENCE) -> list[str]:
+    """Those of the peers, as `address:port`, that no packet comes back from; all are asked at once."""
+    found: list[str] = []
+
+    def ask(host: str, port: int) -> None:
+        try:
+            socket.create_connection((host, port), timeout=patience).close()
+        except TimeoutError:
+            found.append(f"{host}:{port}")
+        except OSError as exc:
+            if exc.errno in _NO_WAY:
+                found.append(f"{host}:{port}")
+
+    asking = [threading.Thread(target=ask, args=peer) for peer in peers]
+    for one in asking:
+        one.start()
+    for one in asking:
+        one.join()
+    return sorted(found)
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def observe(
+    *, address: str, ports: list[int], paths: list[str], etcd_path: str, mongodb_path: str, peers: list[str]
+) -> dict[str, Any]:
     """Everything that a precheck wants to know of this host."""
     system = Path("/etc/os-release")
-    python = Path("/usr/bin/python3")
+    reached = [(host.strip("[]"), int(port)) for host, _, port in (peer.rpartition(":") for peer in peers)]
     return {
         "os": os_release(system.read_text(encoding="utf-8") if system.is_file() else ""),
         "architecture": architecture(),
-        "python": f"{sys.version_info[0]}.{sys.version_info[1]}" if python.exists() else "",
+        "python": python_version(),
         "systemd": Path("/run/systemd/system").is_dir(),
         "root": os.geteuid() == 0,
         "address": has_address(address) if address else None,
@@ -161,4 +234,11 @@ def observe(*, address: str, ports: list[int], paths: list[str], etcd_path: str,
         "disks": {path: free_bytes(Path(path)) for path in paths},
         "etcd": etcd_data(Path(etcd_path)),
         "mongodb": mongodb_data(Path(mongodb_path)),
+        "mongod_can_run": mongod_can_run(platform.machine(), processor_flags(_text("/proc/cpuinfo"))),
+        "sandbox_lacks": sandbox_lacks(
+            _text("/sys/fs/cgroup/cgroup.controllers"),
+            _text("/proc/cgroups"),
+            _text("/proc/sys/user/max_user_namespaces"),
+        ),
+        "unreachable": unreachable(reached),
     }

@@ -25,6 +25,7 @@ options:
   releases: {description: Directory of the releases., type: path, required: true}
   current: {description: The link to the release in use., type: path, required: true}
   offline: {description: Whether everything else must come from O(source) too., type: bool, default: true}
+  constraints: {description: A file of versions for pip; without it the newest that fit., type: path}
 author: [judge]
 """
 
@@ -93,6 +94,8 @@ class Installer:
         ]
         if self.offline:
             options += ["--no-index", "--find-links", str(self.source)]
+        if self.module.params["constraints"]:
+            options += ["--constraint", self.module.params["constraints"]]
         command = [python, f"{pips[-1]}/pip", "install", *options, str(wheel)]
         self.run(command, f"pip could not install {wheel.name}")
         self.run([str(target / "bin/judge"), "--version"], f"{wheel.name} does not work on this host")
@@ -130,6 +133,7 @@ def main() -> None:
             "releases": place,
             "current": place,
             "offline": {"type": "bool", "default": True},
+            "constraints": {"type": "path"},
         },
         supports_check_mode=True,
     )

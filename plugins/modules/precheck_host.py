@@ -18,6 +18,11 @@ options:
   paths: {description: Directories whose free space matters., type: list, elements: str, default: []}
   etcd_path: {description: etcd's data directory., type: path, required: true}
   mongodb_path: {description: MongoDB's data directory., type: path, required: true}
+  peers:
+    description: Addresses with ports that this host has to reach. Whether anybody listens there does not matter.
+    type: list
+    elements: str
+    default: []
 author: [Judge]
 """
 
@@ -37,6 +42,7 @@ def main() -> None:
             "paths": {"type": "list", "elements": "str", "default": []},
             "etcd_path": {"type": "path", "required": True},
             "mongodb_path": {"type": "path", "required": True},
+            "peers": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )

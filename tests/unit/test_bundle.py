@@ -348,3 +348,13 @@ def test_what_dpkg_and_apt_say() -> None:
     status = "a installed\nb config-files\nd installed\n"
     assert apt.not_installed(status, ["a", "b", "c", "d|e", "e|f"]) == ["b", "c", "e|f"]
     assert apt.simulated("Inst gcc (4 Debian)\nConf gcc\nInst g++ [3] (4)\n") == ["g++", "gcc"]
+
+
+def test_a_bundle_for_another_architecture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its agent and its wheels would be this machine's, whatever its manifest says."""
+    own = debs.own_architecture()
+    other = "arm64" if own == "amd64" else "amd64"
+    code = command.main([str(tmp_path / "bundle"), "--package=hello", f"--architecture={other}"])
+    assert code == 1
+    assert f"a bundle for {other} cannot be made on this machine, which is {own}" in capsys.readouterr().err
+    assert not (tmp_path / "bundle").exists()

@@ -39,8 +39,8 @@ def test_it_has_what_a_deployment_is_made_of_and_nothing_else(artefact: Path) ->
     inside = names(artefact)
     tops = {name.split("/")[0] for name in inside}
     assert tops == {
-        "CHANGELOG.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "judge", "meta", "playbooks", "plugins",
-        "roles", "systemd",
+        "CHANGELOG.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "constraints.txt", "judge", "meta",
+        "playbooks", "plugins", "roles", "systemd",
     }  # fmt: skip
     tracked = subprocess.run(
         ["git", "ls-files", "judge", "playbooks", "plugins", "roles", "systemd"],

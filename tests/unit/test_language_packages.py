@@ -45,3 +45,11 @@ def test_a_row_that_is_none_is_named(plugin: ModuleType) -> None:
         Exception, match="judge_languages: 'fortan' is no row of the table of languages; choose all, or"
     ):
         plugin.judge_language_packages(["fortan"])
+
+
+def test_a_submission_is_in_the_first_language_that_there_is(plugin: ModuleType) -> None:
+    programs = [{"language": "c"}, {"language": "python3"}, {"command": "true"}]
+    choose = plugin.judge_program
+    assert choose(programs, ["python3", "c"]) == {"language": "c"}
+    assert choose(programs, ["python3"]) == {"language": "python3"}
+    assert choose(programs, []) == {"command": "true"}

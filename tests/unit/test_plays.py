@@ -75,3 +75,35 @@ def test_what_tags_install_is_taken_over_and_looked_at(inventory: Path, tag: str
     assert all(any("restarted one by one" in task for task in tasks) for tasks in over), left
     assert "Its services are well" in left["Every service is well and runs with its current config"]
     assert "A submission is judged from end to end" in left["The cluster judges"]
+
+
+def test_hosts_that_are_left_out_are_in_no_play_that_changes_any(inventory: Path) -> None:
+    """The precheck groups executors that are away; an inventory with that group stands for what it does."""
+    hosts = yaml.safe_load(inventory.read_text()) | {"judge_absent": {"hosts": {"e2": {}}}}
+    away = inventory.with_name("away.yml")
+    away.write_text(yaml.safe_dump(hosts))
+    found = plays(listed(away, "site.yml", "--list-hosts"))
+    for name, part in found.items():
+        here = re.findall(r"^      (\w+)$", part, re.MULTILINE)
+        expected = name in {"Look for what would go wrong", "One run at a time", "The next run may begin"}
+        assert ("e2" in here) == expected, name
+    assert "e1" in found["Executors take over what has changed, one first, then a third at a time"]
+
+
+def test_an_interpreter_of_the_command_line_is_refused(inventory: Path) -> None:
+    """There it would beat what tasks need; in the inventory it does not."""
+    command = [
+        Path(sys.executable).parent / "ansible",
+        "all",
+        "-i",
+        inventory,
+        "-m",
+        "judge_variables",
+        "--limit",
+        "e1",
+    ]
+    given = [*command, "-e", "ansible_python_interpreter=/usr/bin/python3"]
+    run = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "beats the release's own Python" in run.stdout
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout

@@ -276,3 +276,112 @@ def test_observations_from_files() -> None:
     assert observe.unit_of("0::/\n") == ""
     assert observe.has_address("203.0.113.77") is False
     assert observe.has_address("no-such-host.invalid") is None
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda c: c.seen("j1").update(mongod_can_run=False), "j1: its processor lacks AVX"),
+        (
+            lambda c: c.seen("e1").update(sandbox_lacks=["user namespaces"]),
+            "e1: the sandbox needs user namespaces; boot",
+        ),
+        (
+            lambda c: c.seen("e1").update(unreachable=["10.0.0.1:2379"]),
+            "e1: it cannot reach 10.0.0.1:2379: nothing comes",
+        ),
+    ],
+)
+def test_what_a_machine_or_the_network_cannot_do(damage: Any, told: str) -> None:
+    cluster = Cluster()
+    damage(cluster)
+    assert cluster.line().startswith(f"FAULT: {told}")
+
+
+def test_a_judicator_needs_no_sandbox_and_a_dead_host_answers_nobody() -> None:
+    cluster = Cluster()
+    cluster.seen("j1").update(sandbox_lacks=["user namespaces"])
+    cluster.seen("e1").update(mongod_can_run=False)
+    assert cluster.lines() == []
+    cluster.hostvars["j1"]["judge_precheck_seen"] = {"unreached": "timed out"}
+    cluster.seen("e1").update(unreachable=["10.0.0.1:2379", "10.0.0.1:7400"])
+    assert "j1: 10.0.0.1 cannot be reached" in cluster.line()
+
+
+def test_executors_of_two_releases_are_a_warning() -> None:
+    cluster = Cluster()
+    cluster.groups["executors"] += ["g1"]
+    cluster.seen("g1")["os"]["codename"] = "bookworm"
+    cluster.hostvars["g1"]["judge_precheck_plan"]["bundle_path"] = ""
+    line = cluster.line()
+    assert line.startswith("warning: executors have different compilers (Debian 12: g1; Debian 13: e1)")
+
+
+@pytest.mark.parametrize(("dead", "percent", "left_out"), [(1, 10, 1), (2, 10, 0), (2, 20, 2), (1, 0, 0), (0, 10, 0)])
+def test_a_share_of_the_executors_may_be_away(dead: int, percent: int, left_out: int) -> None:
+    cluster = Cluster()
+    for number in range(2, 11):
+        cluster.groups["executors"].append(f"e{number}")
+        cluster.hostvars[f"e{number}"] = {**cluster.hostvars["e1"], "ansible_host": f"10.0.1.{number}"}
+    for number in range(2, 2 + dead):
+        cluster.hostvars[f"e{number}"]["judge_precheck_seen"] = {"unreached": "timed out"}
+    report = precheck.report(cluster.hostvars, cluster.groups, {"/bundle": BUNDLE}, [], "", 2.0, percent)
+    assert len(report["left_out"]) == left_out
+    assert report["faults"] == dead - left_out
+    assert len(report["lines"]) == dead
+    assert all("it is left out" in line for line in report["lines"]) == bool(left_out or not dead)
+
+
+def test_an_executor_that_is_more_is_not_left_out() -> None:
+    cluster = Cluster(1)
+    cluster.groups["executors"] = ["j1"]
+    cluster.hostvars["j1"]["judge_precheck_seen"] = {"unreached": "timed out"}
+    assert precheck.report(cluster.hostvars, cluster.groups, {}, [], "", 2.0, 100)["left_out"] == []
+
+
+# --- what a host can do ------------------------------------------------------------------------------------------
+
+
+def test_the_release_s_python_is_asked_not_the_one_that_asks(tmp_path: Path) -> None:
+    other = tmp_path / "python3"
+    other.write_text("#!/bin/sh\necho 3.99\n")
+    other.chmod(0o755)
+    assert observe.python_version(str(other)) == "3.99"
+    assert observe.python_version(str(tmp_path / "none")) == ""
+
+
+def test_processors_that_mongod_runs_on() -> None:
+    assert observe.processor_flags("processor: 0\nflags\t\t: fpu avx avx2\nflags : fpu\n") == {"fpu", "avx", "avx2"}
+    assert observe.mongod_can_run("x86_64", {"fpu", "avx"})
+    assert not observe.mongod_can_run("x86_64", {"fpu", "sse4_2"})
+    assert observe.mongod_can_run("aarch64", observe.processor_flags("Features : fp asimd atomics\n"))
+    assert not observe.mongod_can_run("aarch64", observe.processor_flags("Features : fp asimd crc32\n"))
+    assert observe.mongod_can_run("x86_64", set()), "who does not say is believed"
+
+
+def test_what_the_sandbox_needs_of_the_kernel() -> None:
+    second = "cpuset cpu io memory hugetlb pids"
+    first = "#subsys_name hierarchy num_cgroups enabled\ncpu 3 5 1\nmemory 0 5 1\npids 4 5 1\ncpuset 0 9 1\n"
+    assert observe.sandbox_lacks(second, "", "15000") == []
+    assert observe.sandbox_lacks("", first.replace("memory 0", "memory 2"), "") == []
+    assert observe.sandbox_lacks("", first, "15000") == ["control groups with memory"]
+    (lack,) = observe.sandbox_lacks(second, "", "0\n")
+    assert "user.max_user_namespaces is 0" in lack
+
+
+def test_a_port_that_nothing_comes_back_from_is_told_from_one_that_nobody_uses() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used, socket.create_server(("127.0.0.1", 0)) as unused:
+        free = unused.getsockname()[1]
+        unused.close()
+        assert observe.unreachable([("127.0.0.1", used.getsockname()[1]), ("127.0.0.1", free)]) == []
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        peers = [full.getsockname()]
+        clients = [socket.socket() for _ in range(3)]
+        for client in clients:  # nobody takes them, and the kernel answers no further one
+            client.setblocking(False)
+            client.connect_ex(peers[0])
+        assert observe.unreachable(peers, 0.5) == [f"127.0.0.1:{peers[0][1]}"]
+        for client in clients:
+            client.close()
