@@ -270,7 +270,7 @@ def report(
     clock_limit: float,
     missing_percent: int = 0,
 ) -> dict[str, Any]:
-    """`lines` to print, how many are `faults`, and hosts that are `left_out`: from what the role has put into variables.
+    """`lines` to print, how many are `faults`, and hosts that are `left_out`: from what the role found.
 
     Hosts outside of this run (`--limit`) count with what the inventory says of them.
     """
