@@ -78,7 +78,7 @@ ECHO = "print(input(), flush=True)\n"
         (OPEN + "heard.read(); end(0, 'silence')", "pass", "WA", "silence"),
         (OPEN + "out.write(b'x' * 300000); heard.read(); end(0, 'silence')", "pass", "WA", "silence"),
         (OPEN + "heard.read(); end(1)", "import time; time.sleep(9)", "TLE", "wall time limit"),
-        ("end(1)", "while True: pass", "TLE", "CPU time limit"),
+        ("end(1)", "while True: pass", "TLE", "time limit exceeded"),
         ("end(0, 'no')", "while True: pass", "WA", "no"),
         (OPEN + "out.close(); heard.read(); end(0, 'no')", ABORT, "RTE", "SIGABRT"),
         (OPEN + "out.close(); heard.read(); raise SystemExit(3)", ABORT, "RTE", "SIGABRT"),

@@ -99,9 +99,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             data = {f"data/secret/{n}.in": f"{INPUTS[n - 1]}\n" for n in (1, 2)}
             data |= {f"data/secret/{n}.ans": f"{ANSWERS[n - 1]}\n" for n in (1, 2)}
             data |= {"data/sample/1.in": "sample\n", "data/sample/1.ans": "sample\n"}
-            packages.write(tmp_path_factory.getbasetemp() / "packages" / name, {**data, **files})
+            package = tmp_path_factory.getbasetemp() / "packages" / name
+            packages.write(package, {**data, **files})
             done = subprocess.run(
-                [str(BIN / "judgectl"), "problem", "import", str(tmp_path_factory.getbasetemp() / "packages" / name)],
+                [str(BIN / "judgectl"), "problem", "import", "--no-check", str(package)],
                 capture_output=True, text=True, check=False,
                 env={**os.environ, "JUDGE_CONTEXT": str(directory / "client.yml")},
             )  # fmt: skip
