@@ -25,7 +25,7 @@ from judge.errors import ConfigError
 from judge.languages.entry import find_entry
 from judge.languages.names import Names
 from judge.languages.sources import choose
-from judge.model.messages import Identifier, Limits
+from judge.model.messages import Identifier, Limits, RunOptions
 from judge.model.verdicts import Verdict
 
 log = logging.getLogger(__name__)
@@ -97,6 +97,7 @@ class Language(config.Model):
     entry_pattern: str = Field(default="", description="a regular expression, of the source that is started")
     sources: list[Suffix] = Field(default_factory=list, description="beside `suffixes`: what `{sources}` names")
     compile: Arguments | None = None
+    compiler_options: bool = Field(default=False, description="people may give the compiler more arguments")
     run: list[str] = Field(default_factory=list)
     version_command: list[str] = Field(default_factory=list)
     requires: list[AbsolutePath] = Field(default_factory=list)
@@ -165,12 +166,19 @@ class Language(config.Model):
         stem = find_entry(source, filename)[0] if self.entry == "class" else ""
         return self.source_name.replace("{entry}", stem)
 
-    def plan_files(self, files: Mapping[str, bytes], memory: int, entry: str | None = None) -> Plan:
+    def plan_files(
+        self,
+        files: Mapping[str, bytes],
+        memory: int,
+        entry: str | None = None,
+        options: RunOptions | None = None,
+    ) -> Plan:
         """How to build and start a program of these files, which lie in `/box` under their names; `memory` as above.
 
-        `entry` is the file or class to start, where somebody has said. The executor calls this once per submission,
-        and takes its commands to the sandbox as they are.
+        `entry` is the file or class to start, where somebody has said, `options` what else a person wants of the
+        compiler. The executor calls this once per submission, and takes its commands to the sandbox as they are.
         """
+        options = options or RunOptions()
         chosen = choose(files, self, entry)
         values = {
             "source": f"{BOX}/{chosen.main}",
@@ -180,10 +188,11 @@ class Language(config.Model):
             "memory_mb": str(max(1, memory // MIB)),
             "limit_mb": str(max(1, memory // MIB) + self.memory_extra),
         }
-        sources = [f"{BOX}/{name}" for name in chosen.sources]
+        sources = [f"{BOX}/{name}" for name in (chosen.sources if not options.alone else [chosen.main])]
+        more = options.compiler if self.compiler_options else []
         return Plan(
             source_name=chosen.main,
-            compile=_fill(self.compile, values, sources) if self.compile else None,
+            compile=_with_options(self.compile, _fill(self.compile, values, sources), more) if self.compile else None,
             run=_fill(self.run, values, sources),
             env={name: _replace(value, values) for name, value in self.env.items()},
         )
@@ -384,6 +393,12 @@ def _read(path: Path) -> _Table:
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8 text; expected a YAML file") from None
     return config.parse_text(_Table, text, str(path))
+
+
+def _with_options(command: list[str], filled: list[str], options: Iterable[str]) -> list[str]:
+    """A compiler's command with more arguments, which nothing is replaced in: after its own, before the sources."""
+    place = next((index for index, word in enumerate(command) if _NAMES.search(word)), len(command))
+    return [*filled[:place], *options, *filled[place:]]
 
 
 def _fill(command: Iterable[str], values: Mapping[str, str], sources: list[str]) -> list[str]:

@@ -90,6 +90,22 @@ class LimitsOverride(Message):
     memory: int | None = Field(default=None, ge=4 * 1024**2, le=4 * 1024**3)
     output: int | None = Field(default=None, ge=1, le=64 * 1024**2)
     processes: int | None = Field(default=None, ge=1, le=1024)
+    stack: int | None = Field(default=None, ge=64 * 1024, le=4 * 1024**3)
+
+
+class RunOptions(Message):
+    """How a program without a problem is built, run and judged, beside what its language's row says."""
+
+    compiler: list[str] = Field(
+        default_factory=list, max_length=256, description="more arguments of a compiler whose row takes any"
+    )
+    arguments: list[str] = Field(default_factory=list, max_length=256, description="of the program, not of a command")
+    merged: bool = Field(default=False, description="what it writes to stderr goes to stdout")
+    alone: bool = Field(default=False, description="of `files` only `entry` is compiled; all lie in its directory")
+    lines: bool = Field(
+        default=False, description="outputs are compared by lines, without the blanks at the end of each and of all"
+    )
+    outputs: bool = Field(default=False, description="the whole outputs of its last run are kept")
 
 
 class Test(Message):
@@ -157,6 +173,12 @@ class Submission(Message):
     )
     tests: list[Test] = Field(default_factory=list, max_length=TESTS)
     limits: LimitsOverride = LimitsOverride()
+    options: RunOptions | None = None
+    told: dict[Identifier, str | int | float | bool] = Field(
+        default_factory=dict,
+        max_length=64,
+        description="set by the gateway: what a person said in another judge's API, which gives it back (docs/judge0.md)",
+    )
     mode: Literal["lazy", "full"] = Field(
         default="lazy", description="lazy: judging ends where the verdict is decided; full: every test is run"
     )
@@ -244,6 +266,7 @@ class Result(Message):
     reason: str = ""
     stdout: str | None = Field(default=None, description="whole output of a task without answers, when small")
     stdout_blob: Sha256 | None = None
+    stderr: str | None = Field(default=None, description="Base64 of the first 64 KiB, when whole outputs are kept")
     language_version: str = ""
     judge_version: str = Field(default="", description="of the executor that judged it")
     sandbox: str = Field(default="", description="the slot and core that judged it, as its log lines name them")
@@ -358,7 +381,7 @@ class Completed(Message):
 
 
 # What a task may want of an executor beside its language, and an executor of an older release cannot do.
-ABILITIES: Final = frozenset({"check", "files"})
+ABILITIES: Final = frozenset({"check", "files", "options"})
 
 
 class ExecutorInfo(Message):

@@ -36,6 +36,7 @@ from judge.languages.table import Language
 from judge.model.messages import Status
 from judge.model.problem import ProblemManifest, ProblemProgram, ProblemType
 from judge.problems.dialects import later_input_is_next
+from judge.sandbox.types import Outcome
 
 # The slot says that it is nearly free when it expects to be so within this many seconds (docs/executor.md).
 LOOKAHEAD = 0.1
@@ -241,10 +242,10 @@ class Attempt:
         box: Box,
         program: Program,
         judges: Judges,
-        keep: Callable[[int, int], None] | None = None,
+        keep: Callable[[Outcome], None] | None = None,
         rounds: Rounds | None = None,
     ) -> Tester:
-        """What runs tests in this box; `keep` is given the whole output of each, as a descriptor and its size."""
+        """What runs tests in this box; `keep` is given the whole output of each."""
         manifest = self.manifest
         return Tester(
             program=program,

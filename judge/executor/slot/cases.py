@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from judge.executor.channel import Job
-from judge.model.messages import Submission
+from judge.model.messages import RunOptions, Submission
 from judge.model.problem import ProblemManifest, ProblemTest, ProblemType, StaticTest
 from judge.problems.answers import outputs_for
 from judge.problems.scoring import judging_order
@@ -22,7 +22,8 @@ class Case:
 
     `public`: the submitter has its data, so that the reason may quote it; else only the judges' message does. `flags`
     are the validator's, `args` the submission's; `files` lie in its working directory, by name. `static`: it is a
-    static validation test case. `handed_in` is the output that was handed in for it.
+    static validation test case. `handed_in` is the output that was handed in for it. `lines`: see
+    `RunOptions.lines`.
     """
 
     name: str
@@ -31,9 +32,10 @@ class Case:
     public: bool = True
     flags: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
-    files: Mapping[str, Path] = field(default_factory=dict)
+    files: Mapping[str, bytes | Path] = field(default_factory=dict)
     static: StaticTest | None = None
     handed_in: bytes | None = None
+    lines: bool = False
 
 
 def cases(job: Job) -> list[Case]:
@@ -41,13 +43,19 @@ def cases(job: Job) -> list[Case]:
     submission = job.assignment.submission
     if job.data is not None:
         return _of_problem(job.data.manifest, job.data.files, submission)
+    options = submission.options or RunOptions()
+    beside = files_of(submission) if options.alone else {}
     if not submission.tests:
-        return [Case(RUN_NAME, (submission.stdin or "").encode("utf-8", "replace"), None)]
+        stdin = (submission.stdin or "").encode("utf-8", "replace")
+        return [Case(RUN_NAME, stdin, None, args=tuple(options.arguments), files=beside)]
     return [
         Case(
             test.name,
             _content(test.input, test.input_blob, job.blobs) or b"",
             _content(test.answer, test.answer_blob, job.blobs),
+            args=tuple(options.arguments),
+            files=beside,
+            lines=options.lines,
         )
         for test in sorted(submission.tests, key=lambda test: test.name)
     ]

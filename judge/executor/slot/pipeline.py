@@ -7,6 +7,7 @@ single-threaded.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import errno
 import logging
@@ -33,7 +34,7 @@ from judge.executor.table import given_back
 from judge.executor.verdict import Ruling, compile_verdict, judge_error, usage
 from judge.model.messages import Completed, Limits, Result, Verdict
 from judge.model.problem import ProblemType
-from judge.sandbox.types import Command
+from judge.sandbox.types import Command, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +164,8 @@ class Judging:
     def _run_all(self, box: Box, program: Program, judges: Judges, limits: JobLimits) -> Verdict:
         """Run the tests that decide, in order; in full mode the others as well (seed: running)."""
         tests = cases(self._job)
-        whole = len(tests) == 1 and tests[0].answer is None
+        options = self._job.assignment.submission.options
+        whole = (len(tests) == 1 and tests[0].answer is None) or (options is not None and options.outputs)
         with contextlib.ExitStack() as stack:
             grader = self._attempt.grader(limits)
             if grader is not None:
@@ -181,8 +183,14 @@ class Judging:
                     serial.step()
             return serial.conclude(self._result)
 
-    def _keep_output(self, fd: int, size: int) -> None:
-        """The whole output of a task without answers: inside the result when small text, else in a file for main."""
+    def _keep_output(self, outcome: Outcome) -> None:
+        """The whole output of the last run: inside the result when small text, else in a file for main."""
+        fd = outcome.stdout
+        size = os.fstat(fd).st_size
+        options = self._job.assignment.submission.options
+        if options is not None and options.outputs:
+            self._result.stderr = base64.b64encode(outcome.read_stderr(truncation.INLINE)).decode()
+        self._result.stdout = self._finished.output = None
         if size <= truncation.INLINE:
             with contextlib.suppress(UnicodeDecodeError):
                 self._result.stdout = os.pread(fd, size, 0).decode("utf-8")

@@ -10,7 +10,7 @@ from typing import Protocol
 from judge.errors import UsageError
 from judge.languages.sources import is_source
 from judge.languages.table import BOX, PATH, HeapSign, Language, family
-from judge.model.messages import Limits, Submission
+from judge.model.messages import Limits, RunOptions, Submission
 from judge.model.problem import IoiTask, ProblemManifest, ProblemProgram
 from judge.problems.task import entry_of
 from judge.sandbox.box import Run
@@ -21,6 +21,7 @@ MIB = 1024**2
 COMPILE_LIMITS = Limits(cpu=60, wall=90, memory=2048 * MIB, output=64 * MIB, processes=256, files=1024)
 COMMAND_SOURCE = "source"
 NAME_BYTES = 255
+_MERGED = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
 
 
 def shorter(limits: Limits, seconds: float) -> Limits:
@@ -84,11 +85,12 @@ def plan(
     the format says. With graders (`task.entry`) one of them is started. Raises UsageError for a language that is not in
     the table.
     """
+    options = submission.options or RunOptions()
     if submission.command is not None:
         return Program(
             files=_files_beside_command(submission),
             compile=["/bin/sh", "-c", submission.compile] if submission.compile else None,
-            run=["/bin/sh", "-c", submission.command],
+            run=_started(["/bin/sh", "-c", submission.command], options),
             env={"PATH": PATH},
             limits=limits,
             cwd="/box",
@@ -98,15 +100,20 @@ def plan(
     if task is not None:
         own, entry = _graded(own, entry, include or {}, language, task)
     files = {**own, **(include or {})}
-    made = language.plan_files(files, limits.memory, entry)
+    made = language.plan_files(files, limits.memory, entry, options)
     return Program(
         files=files,
         compile=made.compile,
-        run=made.run,
+        run=_started(made.run, options),
         env={"PATH": PATH, **made.env},
         limits=language.limits(limits),
         heap=language.heap_sign(limits.memory),
     )
+
+
+def _started(run: Sequence[str], options: RunOptions) -> Sequence[str]:
+    """The command of a run, as the options want it."""
+    return [*_MERGED, *run] if options.merged else run
 
 
 def _files_beside_command(submission: Submission) -> dict[str, bytes]:

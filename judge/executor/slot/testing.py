@@ -36,6 +36,9 @@ from judge.problems.validator import validate
 from judge.sandbox.types import Command, Outcome
 
 
+_BLANKS = b" \t\n\v\f\r\0"
+
+
 @dataclass
 class Pass:
     """What one run of the program on one test came to; `message` is for judges, unless the validator has one."""
@@ -74,6 +77,9 @@ def compare(case: Case, output: bytes) -> tuple[Checked, str]:
     expected = answer if isinstance(answer, bytes) else answer.read_bytes()
     if output == expected:
         return Checked(accepted=True), ""
+    if case.lines:
+        same = _lines(output) == _lines(expected)
+        return Checked(accepted=same, message="" if same else "a line of the output differs"), ""
     try:
         found = validate(output, expected, case.flags)
     except JudgeError as exc:
@@ -81,6 +87,11 @@ def compare(case: Case, output: bytes) -> tuple[Checked, str]:
     # Also the program's own output may be the secret input: the reason quotes either only where both are known.
     message = found.detail if case.public else found.message
     return Checked(found.accepted, message if case.public else ""), message
+
+
+def _lines(output: bytes) -> list[bytes]:
+    """The lines of an output, without the blanks at the end of each, and without empty ones at the end of all."""
+    return [line.rstrip(_BLANKS) for line in output.rstrip(_BLANKS).split(b"\n")]
 
 
 def judged_alone(case: Case, validated: ValidatorResult, output: bytes = b"") -> tuple[TestResult, Judged]:
@@ -145,7 +156,7 @@ class Tester:
     judges: Judges = Judges()
     interactive: bool = False
     passes: int = 1
-    keep: Callable[[int, int], None] | None = None
+    keep: Callable[[Outcome], None] | None = None
     left: Callable[[], float] = lambda: math.inf
     rounds: Rounds | None = None
 
@@ -270,7 +281,7 @@ class Tester:
         out, err = truncation.shown(outcome)
         message, feedback = last.message or validated.message, validated.feedback
         if self.keep is not None:
-            self.keep(outcome.stdout, count)
+            self.keep(outcome)
         reason = ruling.reason if len(done) == 1 or not failed else f"pass {len(done)}: {ruling.reason}"
         result = TestResult(
             name=case.name,

@@ -36,10 +36,14 @@ _USERS: Final = 20
 
 
 def output_of(submission: Submission) -> int:
-    """The most bytes of output that may be stored of a submission: a single run without an answer keeps all of it."""
+    """The most bytes of output that may be stored of a submission: a single run without an answer keeps all of it.
+
+    So does the last of any, when it was asked for.
+    """
     tests = submission.tests
+    kept = submission.options is not None and submission.options.outputs
     answered = any(one.answer is not None or one.answer_blob is not None for one in tests)
-    if submission.problem is not None or len(tests) > 1 or answered:
+    if submission.problem is not None or ((len(tests) > 1 or answered) and not kept):
         return 0
     return submission.limits.output or Limits().output
 

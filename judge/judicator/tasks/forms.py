@@ -27,9 +27,11 @@ BRIEF: Final = {
     "result.tests": 0,
     "result.compile_log": 0,
     "result.stdout": 0,
+    "result.stderr": 0,
     "staged.result.tests": 0,
     "staged.result.compile_log": 0,
     "staged.result.stdout": 0,
+    "staged.result.stderr": 0,
 }
 
 
@@ -134,7 +136,7 @@ def digest(submission: Submission) -> str:
 def wants_of(submission: Submission) -> list[str]:
     """What an executor must be able to beside the language, of `messages.ABILITIES`."""
     # Older ones would start another class or file than the entry.
-    needed = (("check", submission.check), ("files", submission.files or submission.entry))
+    needed = (("check", submission.check), ("files", submission.files or submission.entry), ("options", submission.options))
     return [name for name, given in needed if given]
 
 

@@ -11,7 +11,7 @@ from judge.errors import FieldError, ForbiddenError, TooLargeError
 from judge.judicator.tasks.files import check_files
 from judge.judicator.tasks.results import texts
 from judge.languages.table import allows, load_table
-from judge.model.messages import LimitsOverride, Submission, Test
+from judge.model.messages import LimitsOverride, RunOptions, Submission, Test
 
 # A document holds a submission's texts up to the first figure; above it, each text over the second becomes a blob.
 INLINE_BYTES: Final = 256 * 1024
@@ -20,6 +20,7 @@ STDIN_BYTES: Final = 1024**2
 
 # What Linux's file systems take.
 _NAME_BYTES: Final = 255
+_OPTIONS_BYTES: Final = 8192
 _NO_NUL: Final = ("source", "filename", "entry", "compile", "command", "user")
 
 
@@ -71,6 +72,8 @@ def check(
         _check_source(submission, min(source_bytes, limits.source_bytes))
     check_files(submission, limits, None if outputs else source_bytes, load_table(None))
     _check_input(submission, limits)
+    if submission.options is not None:
+        _check_options(submission, submission.options)
 
 
 def check_trial(submission: Submission) -> None:
@@ -162,6 +165,22 @@ def _check_input(submission: Submission, limits: SubmissionLimits) -> None:
         if test.name in seen:
             raise FieldError(f"tests.{index}.name", f"'{test.name}' is the name of two tests; give each its own")
         seen.add(test.name)
+
+
+def _check_options(submission: Submission, options: RunOptions) -> None:
+    if submission.problem is not None:
+        raise FieldError("options", "are given together with a problem, which says how it is run; leave them out")
+    for name in ("compiler", "arguments"):
+        words = getattr(options, name)
+        if any("\0" in word for word in words):
+            raise FieldError(f"options.{name}", "contain a NUL byte, which no program can be given")
+        if sum(len(word.encode()) for word in words) > _OPTIONS_BYTES:
+            raise TooLargeError(f"options.{name}: have more than {_OPTIONS_BYTES} bytes together; give shorter ones")
+        if words and submission.command is not None:
+            raise FieldError(f"options.{name}", "go with a language; write them into the command")
+    row = load_table(None).get(submission.language or "")
+    if options.compiler and row is not None and not row.compiler_options:
+        raise FieldError("options.compiler", f"language '{row.name}' takes none; leave them out")
 
 
 def _check_test(place: str, test: Test) -> None:

@@ -44,6 +44,7 @@ def fit(result: Result) -> Dumped:
                 "compile_log": cut(result.compile_log, LOG_BYTES),
                 "reason": cut(result.reason, TEXT_BYTES),
                 "stdout": None if result.stdout is None else cut(result.stdout, STDOUT_BYTES),
+                "stderr": None if result.stderr is None else cut(result.stderr, STDOUT_BYTES),
                 "tests": [
                     test.model_copy(update={name: cut(getattr(test, name), limit) for name in _TEST_TEXTS})
                     for test in result.tests

@@ -63,7 +63,7 @@ class DataValidator:
         arguments: Sequence[str],
         source: bytes | Path,
         left: Callable[[], float],
-        files: Mapping[str, Path] | None = None,
+        files: Mapping[str, bytes | Path] | None = None,
     ) -> ValidatorResult:
         program = self._built.program
         stdin = truncation.sealed(source)

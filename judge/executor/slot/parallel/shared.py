@@ -40,6 +40,9 @@ class SharedJudge:
             return
         if self._attempt.manifest is not None and self._attempt.manifest.grader is not None:
             return
+        options = self._attempt.job.assignment.submission.options
+        if options is not None and options.outputs:
+            return  # a helper hands in no whole outputs
         self._offered = True
         with contextlib.ExitStack() as stack:
             runner = self._attempt.runner
