@@ -218,6 +218,19 @@ class ExecutorConfig(Daemon):
         return self
 
 
+class Judge0(Model):
+    """Judge0's API beside our own (docs/judge0.md)."""
+
+    prefix: str = Field(default="/judge0", pattern=r"^(/[A-Za-z0-9._-]+)+$", description="where it is")
+    enabled: bool = True
+    origins: list[str] = Field(
+        default_factory=list, description="of web pages whose scripts may call it, as https://ide.example; '*': of all"
+    )
+    delete: bool = Field(default=False, description="admins may delete finished submissions")
+    wait: Seconds = 120.0
+    callbacks: bool = True
+
+
 class GatewayConfig(Daemon):
     """gateway.yml: the uWSGI daemon and the WSGI app under it."""
 
@@ -236,6 +249,7 @@ class GatewayConfig(Daemon):
     proxied: bool = Field(default=False, description="a proxy on this host says whom it speaks for (X-Forwarded-For)")
     spool_dir: Path = Path("/var/tmp")  # noqa: S108 - its files have no name
     limits: SubmissionLimits = SubmissionLimits()
+    judge0: Judge0 = Judge0()
 
     def listening(self) -> list[str]:
         """Its own addresses, then that of its metrics."""

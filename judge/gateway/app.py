@@ -19,6 +19,8 @@ from judge.gateway.api import routes
 from judge.gateway.auth import Tokens, read_session_key
 from judge.gateway.cluster import Cluster
 from judge.gateway.front.gate import cookie_name
+from judge.gateway.judge0 import routes as judge0
+from judge.gateway.judge0 import wire
 from judge.gateway.notes import Notes
 from judge.gateway.pages import people as pages
 from judge.gateway.pages import views
@@ -63,6 +65,7 @@ def create_app(config: GatewayConfig) -> Flask:
     app.extensions["judge"] = services
     routes.register(app, services, api.ROUTES)
     pages.register(app, services)
+    judge0.register(app, services)
     app.before_request(_begin)
     app.after_request(_finish)
     app.register_error_handler(JudgeError, _known)
@@ -99,6 +102,9 @@ def _for_program() -> bool:
 def _answer(error: JudgeError) -> Response:
     if _for_program():
         return routes.error_response(error)
+    settings = cast("routes.Services", current_app.extensions["judge"]).config.judge0
+    if settings.enabled and f"{request.path}/".startswith(f"{settings.prefix}/"):
+        return wire.error_answer(error)
     title = {400: "That did not work", 403: "Not allowed", 404: "Not found", 503: "Please wait", 504: "Please wait"}
     response = Response(
         render_template(

@@ -245,7 +245,8 @@ class Service:
         docs = await self.tasks.reader.search(request.model_copy(update={"limit": request.limit + 1}))
         more = len(docs) > request.limit
         tasks = [forms.to_task(doc) for doc in docs[: request.limit]]
-        return m.SearchReply(tasks=tasks, next=tasks[-1].id if more else None)
+        total = await self.tasks.reader.count(request) if request.total else None
+        return m.SearchReply(tasks=tasks, next=tasks[-1].id if more else None, total=total)
 
     async def list_executors(self, _: m.Empty) -> ExecutorsReply:
         """All known executors."""

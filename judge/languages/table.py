@@ -97,6 +97,9 @@ class Language(config.Model):
     entry_pattern: str = Field(default="", description="a regular expression, of the source that is started")
     sources: list[Suffix] = Field(default_factory=list, description="beside `suffixes`: what `{sources}` names")
     compile: Arguments | None = None
+    compile_checks: bool = Field(
+        default=False, description="compiling only checks the source; a run needs nothing of it"
+    )
     compiler_options: bool = Field(default=False, description="people may give the compiler more arguments")
     run: list[str] = Field(default_factory=list)
     version_command: list[str] = Field(default_factory=list)
@@ -190,9 +193,10 @@ class Language(config.Model):
         }
         sources = [f"{BOX}/{name}" for name in (chosen.sources if not options.alone else [chosen.main])]
         more = options.compiler if self.compiler_options else []
+        command = None if options.unchecked and self.compile_checks else self.compile
         return Plan(
             source_name=chosen.main,
-            compile=_with_options(self.compile, _fill(self.compile, values, sources), more) if self.compile else None,
+            compile=_with_options(command, _fill(command, values, sources), more) if command else None,
             run=_fill(self.run, values, sources),
             env={name: _replace(value, values) for name, value in self.env.items()},
         )

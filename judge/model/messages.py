@@ -102,6 +102,7 @@ class RunOptions(Message):
     arguments: list[str] = Field(default_factory=list, max_length=256, description="of the program, not of a command")
     merged: bool = Field(default=False, description="what it writes to stderr goes to stdout")
     alone: bool = Field(default=False, description="of `files` only `entry` is compiled; all lie in its directory")
+    unchecked: bool = Field(default=False, description="a source is not checked for which nothing is compiled")
     lines: bool = Field(
         default=False, description="outputs are compared by lines, without the blanks at the end of each and of all"
     )
@@ -177,7 +178,7 @@ class Submission(Message):
     told: dict[Identifier, str | int | float | bool] = Field(
         default_factory=dict,
         max_length=64,
-        description="set by the gateway: what a person said in another judge's API, which gives it back (docs/judge0.md)",
+        description="set by the gateway: what was said in Judge0's API, which gives it back",
     )
     mode: Literal["lazy", "full"] = Field(
         default="lazy", description="lazy: judging ends where the verdict is decided; full: every test is run"
@@ -491,6 +492,8 @@ class SearchRequest(Message):
     done: bool | None = None
     limit: int = Field(default=50, ge=1, le=500)
     before: TaskId | None = None
+    skip: int = Field(default=0, ge=0, le=10_000, description="leave out so many; `before` is better where it will do")
+    total: bool = Field(default=False, description="say how many there are")
 
 
 class SearchReply(Message):
@@ -498,6 +501,7 @@ class SearchReply(Message):
 
     tasks: list[Task]
     next: TaskId | None = None
+    total: int | None = Field(default=None, description="how many there are, counted up to 10000; when asked for")
 
 
 class ErrorBody(Message):

@@ -35,7 +35,6 @@ from judge.problems.scoring import Judged
 from judge.problems.validator import validate
 from judge.sandbox.types import Command, Outcome
 
-
 _BLANKS = b" \t\n\v\f\r\0"
 
 

@@ -73,7 +73,9 @@ def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.
         raise ForbiddenError(f"user: '{principal.user}' may search their own submissions only")
     reply = cluster.call("search", query.model_copy(update={"user": principal.user}), m.SearchReply)
     # A list has no results of tests, so it does not matter which are samples.
-    return m.SearchReply(tasks=[disclosure.to_submitter(task) for task in reply.tasks], next=reply.next)
+    return m.SearchReply(
+        tasks=[disclosure.to_submitter(task) for task in reply.tasks], next=reply.next, total=reply.total
+    )
 
 
 def executors(cluster: Cluster, principal: Principal) -> ExecutorsReply:

@@ -22,6 +22,7 @@ _LOOKS: Final = 5
 # Seconds. Each condition has an index that yields the newest first, but conditions together may match nothing in a
 # long history, and then all that meets one of them is looked at.
 _PATIENCE: Final = 3.0
+_COUNTED: Final = 10_000
 
 
 class TaskReader:
@@ -72,7 +73,7 @@ class TaskReader:
         now = await verdicts.generation(self._db)
         for _ in range(_LOOKS):
             query = search_query(request, now.folding)
-            found = self._tasks.find(query, forms.BRIEF, sort=[("_id", -1)], limit=request.limit)
+            found = self._tasks.find(query, forms.BRIEF, sort=[("_id", -1)], skip=request.skip, limit=request.limit)
             try:
                 with pymongo.timeout(_PATIENCE):
                     docs = [verdicts.current(doc, now.folding) async for doc in found]
@@ -85,6 +86,17 @@ class TaskReader:
             if now == before:
                 break  # no rejudging was applied in between, so these verdicts were in force at one moment
         return docs
+
+    async def count(self, request: SearchRequest) -> int:
+        """How many tasks a search finds in all, counted up to 10000. UsageError as of `search`."""
+        query = search_query(request, (await verdicts.generation(self._db)).folding)
+        try:
+            with pymongo.timeout(_PATIENCE):
+                return await self._tasks.count_documents(query, limit=_COUNTED)
+        except (ExecutionTimeout, NetworkTimeout):
+            raise UsageError(
+                f"these submissions could not be counted within {_PATIENCE:g} s; leave 'total' out"
+            ) from None
 
 
 def search_query(request: SearchRequest, folding: frozenset[int]) -> Bson:

@@ -1,0 +1,364 @@
+"""The calls of Judge0's API: who may make them, what they do, what they answer."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import io
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from flask import request
+from pydantic import ValidationError
+
+from judge import clock
+from judge.errors import FieldError, ForbiddenError, JudgeError, NotFoundError, TooLargeError, UnauthorizedError
+from judge.gateway import asking, submit, trace
+from judge.gateway.api import deleting, handlers
+from judge.gateway.api.routes import Services, field_error
+from judge.gateway.auth import Principal, judge0_token
+from judge.gateway.judge0 import answers, fields, info, languages, program, wire
+from judge.gateway.judge0.answers import Seen
+from judge.gateway.judge0.languages import Flavour, Row
+from judge.gateway.judge0.tokens import task_of, token_of
+from judge.languages import handed
+from judge.model import messages as m
+from judge.model.overview import StatusReply, UsageReply, UsageRequest
+
+log = logging.getLogger(__name__)
+
+_POLL: Final = 30.0
+_OFFERED_AGE: Final = 5.0
+_PAGE, _MOST_EACH = 20, 100
+# What a fault of our own is called in a submission of Judge0.
+_NAMES: Final = {
+    "source": "source_code",
+    "language": "language_id",
+    "files": "additional_files",
+    "options": "compiler_options",
+    "stdin": "stdin",
+    "problem": "problem",
+    "tests": "tests",
+}
+
+
+class Offered:
+    """The languages that live executors have; asked for at most once in a few seconds, kept while none answers."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._when = -_OFFERED_AGE
+        self._names: frozenset[str] = frozenset()
+
+    def names(self, services: Services) -> frozenset[str]:
+        """Their names."""
+        with self._lock:
+            if clock.monotonic() - self._when < _OFFERED_AGE and self._names:
+                return self._names
+        names = frozenset(one.name for one in handlers.languages(services.cluster))
+        with self._lock:
+            self._names = names or self._names
+            self._when = clock.monotonic()
+            return self._names
+
+
+@dataclass(frozen=True)
+class Api:
+    """Judge0's API of one flavour, for one worker process."""
+
+    services: Services
+    flavour: Flavour
+    offered: Offered
+
+    @functools.cached_property
+    def rows(self) -> dict[int, Row]:
+        """Its languages."""
+        return languages.table(self.flavour)
+
+    def judged(self, row: Row) -> bool:
+        """Whether somebody can hand in for a language now."""
+        return row.judged(self.offered.names(self.services))
+
+    # --- who -------------------------------------------------------------------------------------------------------
+
+    def caller(self, *, in_address: bool = False) -> Principal:
+        """Who makes this call; UnauthorizedError for nobody. `in_address`: the token may stand there."""
+        token = judge0_token(request.headers.get, request.args.get if in_address else None)
+        if token is None:
+            raise UnauthorizedError("no token; send it in the header X-Auth-Token")
+        principal = self.services.tokens.find(token)
+        if principal is None:
+            self.services.notes.refused("judge0")
+            raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
+        # Judge0 has a second token for what only operators may do.
+        second = self.services.tokens.find(request.headers.get("X-Auth-User", ""))
+        chosen = second if second is not None and second.admin and second.user == principal.user else principal
+        asking.begin(request, chosen)
+        return chosen
+
+    # --- submissions -----------------------------------------------------------------------------------------------
+
+    def create(self) -> tuple[Any, int]:
+        """One submission."""
+        who = self.caller()
+        wanted = wire.fields()
+        given = wire.body()
+        base64 = wire.said("base64_encoded", given) == "true"
+        task = self._add(who, given, base64=base64, key=request.headers.get("Idempotency-Key"))
+        if wire.said("wait", given) != "true":
+            return {"token": token_of(task.id)}, 201
+        task = self._waited(who, task)
+        try:
+            return self._shown(who, task, wanted, base64=base64), 201
+        except answers.ConversionError as exc:
+            return {"error": str(exc), "token": token_of(task.id)}, 201
+
+    def create_batch(self) -> tuple[Any, int]:
+        """Several submissions; each is taken or refused by itself."""
+        who = self.caller()
+        given = wire.body()
+        base64 = wire.said("base64_encoded", given) == "true"
+        batch = given.get("submissions")
+        batch = list(batch) if isinstance(batch, list) else []
+        wire.check_batch(len(batch))
+        told: list[Any] = []
+        taken = False
+        for one in batch:
+            try:
+                task = self._add(who, one if isinstance(one, dict) else {}, base64=base64, key=None)
+                told.append({"token": token_of(task.id)})
+                taken = True
+            except wire.InvalidError as exc:
+                told.append(exc.faults)
+            except JudgeError as exc:
+                if not taken:
+                    raise
+                told.append({"error": [str(exc)]})
+        return told, 201 if taken else 422
+
+    def show(self, token: str) -> tuple[Any, int]:
+        """One submission."""
+        who = self.caller()
+        wanted = wire.fields()
+        task = self._own(who, token)
+        return self._shown(who, task, wanted, base64=wire.base64()), 200
+
+    def show_batch(self) -> tuple[Any, int]:
+        """Several; null for one that there is not."""
+        who = self.caller()
+        wanted = wire.fields()
+        tokens = (request.headers.get("tokens") or request.args.get("tokens", "")).strip().split(",")
+        tokens = [one.strip() for one in tokens if one.strip()]
+        wire.check_batch(len(tokens))
+        shown: list[Any] = []
+        for token in tokens:
+            try:
+                shown.append(self._shown(who, self._own(who, token), wanted, base64=wire.base64()))
+            except NotFoundError:
+                shown.append(None)
+            except answers.ConversionError as exc:
+                raise wire.RefusedError(400, str(exc).replace("this submission", "one or more submissions")) from None
+        return {"submissions": shown}, 200
+
+    def index(self) -> tuple[Any, int]:
+        """The caller's submissions, an admin's are all, newest first, by pages."""
+        who = self.caller()
+        wanted = wire.fields()
+        page, each = wire.whole("page", 1), wire.whole("per_page", _PAGE)
+        if page <= 0 or page > 10_000:
+            raise wire.RefusedError(400, f"invalid page: {page}")
+        if each < 0 or each > _MOST_EACH:
+            raise wire.RefusedError(400, f"invalid per_page: {each}")
+        query = m.SearchRequest(limit=max(each, 1), skip=min((page - 1) * each, 10_000), total=True)
+        found = handlers.search(self.services.cluster, who, query)
+        total = found.total or 0
+        pages = -(-total // each) if each else 0
+        try:
+            shown = [
+                self._shown(who, handlers.own_task(self.services.cluster, who, one.id), wanted, base64=wire.base64())
+                for one in found.tasks[:each]
+            ]
+        except answers.ConversionError as exc:
+            raise wire.RefusedError(400, str(exc).replace("this submission", "one or more submissions")) from None
+        meta = {
+            "current_page": page,
+            "next_page": page + 1 if page < pages else None,
+            "prev_page": page - 1 if page > 1 else None,
+            "total_pages": pages,
+            "total_count": total,
+        }
+        return {"submissions": shown, "meta": meta}, 200
+
+    def destroy(self, token: str) -> tuple[Any, int]:
+        """Delete a finished submission; one that is not finished is cancelled when the caller says so."""
+        who = self.caller()
+        wanted = wire.fields()
+        task = self._own(who, token)
+        if request.args.get("cancel") == "true":
+            handlers.cancel(self.services.cluster, who, task.id)
+            return self._shown(who, self._own(who, token), wanted, base64=True), 200
+        if not who.admin:
+            raise ForbiddenError("deleting takes a token of role admin")
+        if not self.services.config.judge0.delete:
+            raise wire.RefusedError(400, "delete not allowed")
+        number = answers.status(task)
+        if number in {1, 2}:
+            text = f"submission cannot be deleted because its status is {number} ({answers.STATUSES[number]})"
+            raise wire.RefusedError(400, text)
+        shown = self._shown(who, task, wanted, base64=True)
+        deleting.delete(self.services.cluster, deleting.wanted("submission", task.id))
+        return shown, 200
+
+    def _add(self, who: Principal, given: Mapping[str, Any], *, base64: bool, key: str | None) -> m.Task:
+        """Hand in one submission; wire.InvalidError says what is wrong with it, under Judge0's names."""
+        config, cluster = self.services.config, self.services.cluster
+        asked = fields.read(given, self.rows, self.judged, base64=base64, callback_fault=self._callback_fault)
+        if asked.faults:
+            raise wire.InvalidError(asked.faults)
+
+        def store(data: bytes) -> str:
+            name = sha256(data).hexdigest()
+            cluster.put_blob(io.BytesIO(data), name, len(data))
+            return name
+
+        bounds = handed.Bounds(config.limits.files, config.limits.files_bytes)
+        try:
+            made = program.submission(asked, bounds, store)
+            bare = made.model_copy(update={"tests": []})  # its blobs are its own, just stored
+            admitted = submit.admit(bare, who, config.limits, key, trace.current())
+            reply = cluster.call("add", admitted.model_copy(update={"tests": made.tests}), m.AddReply)
+        except ValidationError as exc:
+            raise self._named(field_error(exc, "the submission")) from None
+        except (FieldError, TooLargeError) as exc:
+            raise self._named(exc) from None
+        log.info("%s handed in %s by judge0, trace %s", who.user, reply.task.id, reply.task.trace)
+        return reply.task
+
+    def _named(self, error: JudgeError) -> wire.InvalidError:
+        """A fault of a submission of ours under Judge0's name of the field."""
+        place = (error.field or "").split(".", maxsplit=1)[0]
+        text = str(error).removeprefix(f"{error.field}: ").removeprefix(f"{place}: ")
+        return wire.InvalidError({_NAMES.get(place, place or "base"): [text]})
+
+    def _callback_fault(self, url: str) -> str:
+        del url
+        return "" if self.services.config.judge0.callbacks else "setting callback is not allowed"
+
+    def _own(self, who: Principal, token: str) -> m.Task:
+        """The caller's submission of this token; NotFoundError for any other."""
+        task_id = task_of(token)
+        if task_id is None:
+            raise NotFoundError(f"there is no submission '{token[:60]}'")
+        return handlers.own_task(self.services.cluster, who, task_id)
+
+    def _waited(self, who: Principal, task: m.Task) -> m.Task:
+        """The task once it is done; as it is, when that takes too long, or too many wait."""
+        end = clock.monotonic() + self.services.config.judge0.wait
+        waited = True
+        while not task.done and waited and (left := end - clock.monotonic()) > 0:
+            task, waited = self.services.cluster.wait(task.id, min(_POLL, left), None, who.user)
+        return task
+
+    def _shown(self, who: Principal, task: m.Task, wanted: Sequence[str], *, base64: bool) -> dict[str, Any]:
+        def read(name: str) -> bytes:
+            with self.services.cluster.blob(name) as file:
+                return file.read()
+
+        shown = handlers.show(self.services.cluster, who, task)
+        return answers.shown(Seen(shown, answers.row_of(shown, self.rows, self.flavour), read), wanted, base64=base64)
+
+    # --- what there is ---------------------------------------------------------------------------------------------
+
+    def languages(self) -> tuple[Any, int]:
+        """The languages that can be used now."""
+        self.caller()
+        rows = sorted(self.rows.values(), key=lambda row: row.name)
+        return [info.language(row, judged=True) for row in rows if self.judged(row)], 200
+
+    def languages_all(self) -> tuple[Any, int]:
+        """All, the others as archived."""
+        self.caller()
+        rows = sorted(self.rows.values(), key=lambda row: row.name)
+        return [{**info.language(row, judged=True), "is_archived": not self.judged(row)} for row in rows], 200
+
+    def language(self, number: str) -> tuple[Any, int]:
+        """One language, with its commands."""
+        self.caller()
+        row = self.rows.get(int(number)) if number.isdecimal() and len(number) < 9 else None
+        if row is None:
+            raise NotFoundError(f"there is no language '{number[:20]}'")
+        return info.language(row, judged=self.judged(row), commands=True), 200
+
+    def statuses(self) -> tuple[Any, int]:
+        """The statuses."""
+        self.caller()
+        return info.statuses(), 200
+
+    def config_info(self) -> tuple[Any, int]:
+        """The settings."""
+        who = self.caller()
+        used = self.services.cluster.call("usage", UsageRequest(user=who.user, role=who.role), UsageReply)
+        return info.config_info(self.services.config, used.allowance.waiting), 200
+
+    def system_info(self) -> tuple[Any, int]:
+        """The machine."""
+        who = self.caller()
+        meminfo = Path("/proc/meminfo").read_text(encoding="ascii", errors="replace")
+        return info.system_info(self._status(who), meminfo), 200
+
+    def workers(self) -> tuple[Any, int]:
+        """The slots."""
+        return info.workers(self._status(self.caller())), 200
+
+    def statistics(self) -> tuple[Any, int]:
+        """How many submissions there are, as far as the caller may know."""
+        who = self.caller()
+        cluster = self.services.cluster
+        counts: dict[int, int] = {}
+        for verdict, number in ((m.Verdict.AC, 3), (m.Verdict.WA, 4), (m.Verdict.TLE, 5), (m.Verdict.CE, 6)):
+            query = m.SearchRequest(verdict=verdict, limit=1, total=True)
+            counts[number] = handlers.search(cluster, who, query).total or 0
+        found = handlers.search(cluster, who, m.SearchRequest(limit=500, total=True))
+        days: dict[str, int] = {}
+        for task in found.tasks:
+            days[task.created[:10]] = days.get(task.created[:10], 0) + 1
+        return info.statistics(found.total or 0, counts, days, datetime.datetime.now(datetime.UTC)), 200
+
+    def about(self) -> tuple[Any, int]:
+        """What this is."""
+        self.caller()
+        return info.about(self.flavour), 200
+
+    def version(self) -> tuple[Any, int]:
+        """The version of Judge0 that this is taken for."""
+        self.caller()
+        return wire.plain(info.VERSIONS[self.flavour]), 200
+
+    def isolate(self) -> tuple[Any, int]:
+        """The sandbox."""
+        self.caller()
+        return wire.plain("The sandbox of this cluster; it is not isolate\n"), 200
+
+    def license(self) -> tuple[Any, int]:
+        """The licence."""
+        self.caller()
+        return wire.plain(info.license_text()), 200
+
+    def authenticate(self) -> tuple[Any, int]:
+        """Whether the caller's token is known."""
+        self.caller(in_address=True)
+        return wire.plain(""), 200
+
+    def authorize(self) -> tuple[Any, int]:
+        """Whether the caller may do what operators may."""
+        if not self.caller(in_address=True).admin:
+            raise ForbiddenError("this takes a token of role admin")
+        return wire.plain(""), 200
+
+    def _status(self, who: Principal) -> StatusReply:
+        return handlers.status(self.services.cluster, who)

@@ -1,0 +1,228 @@
+"""The fields of a submission as Judge0 takes them: their types, defaults and bounds, as one table. Pure functions.
+
+Judge0 is lenient about types (a number may come as a text) and answers all faults of a submission at once, each under
+its field, in the sentences of its framework, which its clients show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from judge.gateway.judge0 import base64s, languages
+from judge.gateway.judge0.languages import Row
+
+Value = str | int | float | bool
+BLANK, NO_NUMBER = "can't be blank", "is not a number"
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+def _number(value: Any) -> float:
+    """A number; NaN for what is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return math.nan
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+_NO = frozenset({"false", "0", "f", "off", "F", "FALSE", "OFF"})
+
+
+def _switch(value: Any) -> bool:
+    return _text(value) not in _NO
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number with its default and bounds.
+
+    `whole` numbers lose what is behind the point. `above`: `least` itself is not taken.
+    """
+
+    default: float
+    least: float
+    most: float
+    whole: bool = True
+    above: bool = False
+
+    def read(self, value: Any, faults: list[str]) -> Value:
+        """The value, or the default for nothing; every fault is added to the list."""
+        number = self.default if value in {None, ""} else _number(value)
+        if math.isnan(number):
+            faults.append(NO_NUMBER)
+            return self.default
+        if number < self.least or (self.above and number == self.least):
+            faults.append(f"must be greater than {'' if self.above else 'or equal to '}{self._shown(self.least)}")
+        if number > self.most:
+            faults.append(f"must be less than or equal to {self._shown(self.most)}")
+        return int(number) if self.whole else number
+
+    def _shown(self, bound: float) -> str:
+        return str(int(bound) if self.whole or bound == self.least else float(bound))
+
+
+NUMBERS: Final[dict[str, Number]] = {
+    "number_of_runs": Number(1, 0, 20, above=True),
+    "cpu_time_limit": Number(5.0, 0, 15, whole=False),
+    "cpu_extra_time": Number(1.0, 0, 5, whole=False),
+    "wall_time_limit": Number(10.0, 1, 20, whole=False),
+    "memory_limit": Number(128_000, 2048, 512_000),
+    "stack_limit": Number(64_000, 0, 128_000),
+    "max_processes_and_or_threads": Number(60, 0, 120, above=True),
+    "max_file_size": Number(1024, 0, 4096),
+}
+# With their defaults.
+SWITCHES: Final[dict[str, bool]] = {
+    "enable_per_process_and_thread_time_limit": False,
+    "enable_per_process_and_thread_memory_limit": False,
+    "redirect_stderr_to_stdout": False,
+    "enable_network": False,
+}
+SHORT_TEXTS: Final[dict[str, int]] = {"compiler_options": 512, "command_line_arguments": 512, "callback_url": 2048}
+# These come as Base64 when the caller says so.
+CONTENTS: Final = ("source_code", "stdin", "expected_output")
+TESTS: Final = 100
+PROJECT = "project"
+
+
+@dataclass
+class Asked:
+    """One submission as it was asked for. `faults` are empty when it can be handed in; else nothing else is to be used.
+
+    `contents` are those of CONTENTS that were given, as bytes; `said` are the other fields with their defaults.
+    `archive` is the ZIP of additional files. `problem` and `tests` are what we have beside Judge0: a problem's name,
+    and pairs of input and answer.
+    """
+
+    row: Row | None = None
+    contents: dict[str, bytes] = field(default_factory=dict)
+    said: dict[str, Value] = field(default_factory=dict)
+    archive: bytes | None = None
+    problem: str | None = None
+    tests: list[tuple[bytes | None, bytes | None]] = field(default_factory=list)
+    faults: dict[str, list[str]] = field(default_factory=dict)
+
+    def fault(self, name: str, text: str) -> None:
+        """Note what is wrong with a field."""
+        self.faults.setdefault(name, []).append(text)
+
+
+def read(
+    given: Mapping[str, Any],
+    rows: Mapping[int, Row],
+    judged: Callable[[Row], bool],
+    *,
+    base64: bool,
+    callback_fault: Callable[[str], str],
+) -> Asked:
+    """A submission out of what a caller sent, with every fault that it has.
+
+    `rows` are the languages by their ids, `judged` says whether one can be used now; `base64` is the caller's word on
+    CONTENTS; `callback_fault` says what is wrong with an address for the result, or nothing.
+    """
+    asked = Asked()
+    _contents(asked, given, base64=base64)
+    _language(asked, given.get("language_id"), rows, judged)
+    _program(asked)
+    for name, number in NUMBERS.items():
+        faults: list[str] = []
+        asked.said[name] = number.read(given.get(name), faults)
+        for fault in faults:
+            asked.fault(name, fault)
+    for name, default in SWITCHES.items():
+        value = given.get(name)
+        asked.said[name] = default if value in {None, ""} else _switch(value)
+    for name, most in SHORT_TEXTS.items():
+        text = _text(given.get(name))
+        if text is None:
+            continue
+        asked.said[name] = text
+        if len(text) > most:
+            asked.fault(name, f"is too long (maximum is {most} characters)")
+    _allowed(asked, callback_fault)
+    _additions(asked, given, base64=base64)
+    return asked
+
+
+def _content(value: Any, *, base64: bool) -> bytes | None:
+    text = _text(value)
+    if text is None:
+        return None
+    return base64s.decode(text) if base64 else text.encode("utf-8", "replace")
+
+
+def _contents(asked: Asked, given: Mapping[str, Any], *, base64: bool) -> None:
+    for name in CONTENTS:
+        data = _content(given.get(name), base64=base64)
+        if data is not None:
+            asked.contents[name] = data
+    archive = _text(given.get("additional_files"))
+    if archive:
+        asked.archive = base64s.decode(archive) or None
+
+
+def _language(asked: Asked, value: Any, rows: Mapping[int, Row], judged: Callable[[Row], bool]) -> None:
+    number = _number(value)
+    if value in {None, ""}:
+        asked.fault("language_id", BLANK)
+    row = rows.get(int(number)) if not math.isnan(number) else None
+    if row is None:
+        asked.fault("language_id", f"language with id {'' if value is None else str(value)[:40]} doesn't exist")
+    elif not judged(row):
+        asked.fault("language_id", f"language with id {row.id} is archived and cannot be used anymore")
+    else:
+        asked.said["language_id"] = row.id
+    asked.row = row
+
+
+def _program(asked: Asked) -> None:
+    blank = not asked.contents.get("source_code", b"").strip()
+    if asked.row is not None and asked.row.kind == PROJECT:
+        if not blank:
+            asked.fault("source_code", "must be blank")
+        if asked.archive is None:
+            asked.fault("additional_files", BLANK)
+    elif blank:
+        asked.fault("source_code", BLANK)
+
+
+def _allowed(asked: Asked, callback_fault: Callable[[str], str]) -> None:
+    said, row = asked.said, asked.row
+    if str(said.get("compiler_options", "")).strip() and row is not None and not languages.options_allowed(row):
+        which = "some" if languages.compiled(row) else "compiled"
+        asked.fault("compiler_options", f"setting compiler options is only allowed for {which} languages")
+    if said["enable_network"]:
+        asked.fault("enable_network", "enabling network is not allowed")
+    url = str(said.get("callback_url", "")).strip()
+    if url:
+        refusal = callback_fault(url)
+        if refusal:
+            asked.fault("callback_url", refusal)
+
+
+def _additions(asked: Asked, given: Mapping[str, Any], *, base64: bool) -> None:
+    """What Judge0 does not have: a problem of this cluster, several tests."""
+    asked.problem = _text(given.get("problem")) or None
+    tests = given.get("tests")
+    if tests is None:
+        return
+    if not isinstance(tests, list) or not all(isinstance(one, dict) for one in tests):
+        asked.fault("tests", "must be a list of objects with 'stdin' and 'expected_output'")
+        return
+    if len(tests) > TESTS:
+        asked.fault("tests", f"is too long (maximum is {TESTS} tests)")
+        return
+    asked.tests = [
+        (_content(one.get("stdin"), base64=base64), _content(one.get("expected_output"), base64=base64))
+        for one in tests
+    ]

@@ -1,0 +1,149 @@
+"""What Judge0 tells about itself: its settings and statuses, its workers, the machine. Shown to whoever has a token."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+import judge
+from judge.config import GatewayConfig
+from judge.gateway.judge0 import languages
+from judge.gateway.judge0.answers import STATUSES
+from judge.gateway.judge0.fields import NUMBERS, SWITCHES
+from judge.gateway.judge0.languages import Flavour, Row
+from judge.model.overview import StatusReply
+
+# The release of Judge0 whose languages and fields these are; clients look languages up by it.
+VERSIONS: Final[dict[Flavour, str]] = {"ce": "1.14.0", "extra": "1.14.0-extra"}
+BATCH: Final = 20
+CALLBACK_TRIES, CALLBACK_SECONDS = 3, 5.0
+QUEUE: Final = "judge"
+_DAYS: Final = 30
+_KEPT: Final = datetime.timedelta(seconds=1)
+
+
+def language(row: Row, *, judged: bool, commands: bool = False) -> dict[str, Any]:
+    """One language as the lists show it, or with its commands."""
+    shown: dict[str, Any] = {"id": row.id, "name": row.name}
+    if commands:
+        compiled, run = languages.command(row)
+        shown |= {"is_archived": not judged, "source_file": row.file or None, "compile_cmd": compiled, "run_cmd": run}
+    return shown
+
+
+def statuses() -> list[dict[str, Any]]:
+    """All statuses that a submission may have."""
+    return [{"id": number, "description": name} for number, name in STATUSES.items()]
+
+
+def config_info(config: GatewayConfig, waiting: int | None) -> dict[str, Any]:
+    """Judge0's settings as they are in force here; `waiting`: how many submissions of the caller may wait."""
+    settings = config.judge0
+    bounds = {}
+    for name, rule in NUMBERS.items():
+        bounds[name] = int(rule.default) if rule.whole else rule.default
+        bounds[f"max_{name}"] = int(rule.most) if rule.whole else float(rule.most)
+    return {
+        "maintenance_mode": False,
+        "enable_wait_result": True,
+        "enable_compiler_options": True,
+        "allowed_languages_for_compile_options": [],
+        "enable_command_line_arguments": True,
+        "enable_submission_delete": settings.delete,
+        "enable_callbacks": settings.callbacks,
+        "callbacks_max_tries": CALLBACK_TRIES,
+        "callbacks_timeout": CALLBACK_SECONDS,
+        "enable_additional_files": True,
+        "max_queue_size": 1_000_000 if waiting is None else waiting,
+        **bounds,
+        **SWITCHES,
+        "allow_enable_per_process_and_thread_time_limit": True,
+        "allow_enable_per_process_and_thread_memory_limit": True,
+        "max_extract_size": config.limits.files_bytes // 1024,
+        "enable_batched_submissions": True,
+        "max_submission_batch_size": BATCH,
+        "submission_cache_duration": 0.0,
+        "use_docs_as_homepage": False,
+        "allow_enable_network": False,
+        "disable_implicit_base64_encoding": True,
+    }
+
+
+def about(flavour: Flavour) -> dict[str, str]:
+    """Which Judge0 this is taken for, and what it is."""
+    return {
+        "version": VERSIONS[flavour],
+        "homepage": "https://judge0.com",
+        "source_code": "https://github.com/judge0/judge0",
+        "maintainer": f"judge {judge.__version__}",
+    }
+
+
+def license_text() -> str:
+    """The licence of this software."""
+    found = importlib.metadata.distribution("judge")
+    for name in ("licenses/LICENSE", "LICENSE"):
+        text = found.read_text(name)
+        if text:
+            return text
+    return f"judge {judge.__version__}\n"
+
+
+def workers(status: StatusReply) -> list[dict[str, Any]]:
+    """The slots of all executors as one queue's workers."""
+    slots = [(one, one.info.slots) for one in status.executors if one.alive and one.info is not None]
+    paused = sum(count for one, count in slots if one.drain)
+    working = sum(one.executing for one, _ in slots)
+    return [
+        {
+            "queue": QUEUE,
+            "size": sum(status.queued.values()),
+            "available": sum(count for _, count in slots),
+            "idle": max(0, sum(count for one, count in slots if not one.drain) - working),
+            "working": working,
+            "paused": paused,
+            "failed": 0,
+        }
+    ]
+
+
+def system_info(status: StatusReply, meminfo: str) -> dict[str, str]:
+    """The gateway's machine, as `lscpu` and `free -h` name it, and the slots of the cluster behind it."""
+    memory = {
+        name: f"{int(value.split()[0]) / 1024**2:.1f}Gi"
+        for name, _, value in (line.partition(":") for line in meminfo.splitlines())
+        if name in {"MemTotal", "SwapTotal"}
+    }
+    return {
+        "Architecture": os.uname().machine,
+        "CPU(s)": str(os.cpu_count() or 1),
+        "Mem": memory.get("MemTotal", ""),
+        "Swap": memory.get("SwapTotal", ""),
+        "Slots": str(status.slots),
+    }
+
+
+def statistics(
+    total: int, by_status: Mapping[int, int], days: Mapping[str, int], now: datetime.datetime
+) -> dict[str, Any]:
+    """How many submissions the caller may see, in all, by status, and on each of the last days."""
+    today = now.date()
+    last = {str(today - datetime.timedelta(days=back)): 0 for back in range(_DAYS + 1)}
+    return {
+        "created_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "cached_until": (now + _KEPT).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "submissions": {
+            "total": total,
+            "today": days.get(str(today), 0),
+            "last_30_days": {day: days.get(day, 0) for day in last},
+        },
+        "languages": [],
+        "statuses": [
+            {"status": {"id": number, "name": STATUSES[number]}, "count": count}
+            for number, count in sorted(by_status.items(), key=lambda pair: -pair[1])
+        ],
+        "database": {"size_pretty": "0 bytes", "size_in_bytes": 0},
+    }

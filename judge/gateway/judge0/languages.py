@@ -1,0 +1,74 @@
+"""The table of Judge0's languages, by its ids, and which of our rows judges each (languages.yml beside this module)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from pathlib import Path
+from typing import Literal
+
+from judge import config
+from judge.languages.table import Language, load_table
+from judge.model.messages import Identifier
+
+Flavour = Literal["ce", "extra"]
+_FILE = Path(__file__).with_name("languages.yml")
+# What Judge0 shows of its own commands: where the options of the caller go.
+_OPTIONS = "%s"
+
+
+class Row(config.Model):
+    """One of Judge0's languages. With neither `row` nor `kind` nobody can hand in for it here."""
+
+    id: int
+    name: str
+    row: Identifier | None = None
+    kind: Literal["text", "executable", "project"] | None = None
+    file: str = ""
+
+    def judged(self, offered: Collection[str]) -> bool:
+        """Whether somebody can hand in for it, when the cluster's executors have these languages."""
+        return self.kind is not None or self.row in offered
+
+
+class _Table(config.Model):
+    ce: list[Row]
+    extra: list[Row]
+
+
+@functools.cache
+def table(flavour: Flavour) -> dict[int, Row]:
+    """All languages of one flavour of Judge0 by their ids; ConfigError when the file is broken."""
+    read = config.parse_text(_Table, _FILE.read_text(encoding="utf-8"), str(_FILE))
+    return {row.id: row for row in getattr(read, flavour)}
+
+
+def command(row: Row) -> tuple[str | None, str | None]:
+    """(how it is compiled, how it is run) here, for people to read; the first is None where nothing is."""
+    known: Language | None = load_table(None).get(row.row or "")
+    if known is None:
+        return None, {"text": "/bin/cat text.txt", "executable": "./a.out"}.get(row.kind or "")
+    plan = known.plan_files({row.file: b""}, 0, row.file)
+    compiled = None if known.compile is None or known.compile_checks else list(plan.compile or [])
+    if compiled is not None and known.compiler_options:
+        place = next((index for index, word in enumerate(compiled) if word.endswith(f"/{row.file}")), len(compiled))
+        compiled.insert(place, _OPTIONS)
+    return (None if compiled is None else " ".join(compiled)), " ".join(plan.run)
+
+
+def options_allowed(row: Row) -> bool:
+    """Whether the compiler of this language takes options of people."""
+    known = load_table(None).get(row.row or "")
+    return known is not None and known.compiler_options
+
+
+def compiled(row: Row) -> bool:
+    """Whether anything is compiled before a run, at Judge0's as here."""
+    known = load_table(None).get(row.row or "")
+    return known is not None and known.compile is not None and not known.compile_checks
+
+
+def of_row(flavour: Flavour, name: str | None) -> Row | None:
+    """The newest of Judge0's languages that one of our rows judges, for submissions that came another way."""
+    found = [row for row in table(flavour).values() if row.row is not None and row.row == name]
+    return max(found, key=lambda row: row.id, default=None)

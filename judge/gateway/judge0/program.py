@@ -1,0 +1,144 @@
+"""A submission of ours out of what a caller of Judge0's API asked for. Pure but for storing what is no text."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from typing import Any, Final
+
+from judge.gateway.judge0.fields import PROJECT, Asked
+from judge.languages import handed
+from judge.model import messages as m
+
+# What Judge0 takes out of options and arguments before a shell reads them.
+_SHELL: Final = re.compile(r"[$&;<>|`]")
+_KB: Final = 1024
+_LEAST_MEMORY: Final = 4 * 1024**2
+_LEAST_STACK: Final = 64 * 1024
+_LEAST_CPU: Final = 0.01
+RUN, ARCHIVE = "run", "additional_files.zip"
+
+# A project's own scripts, in the order in which Judge0 looks for them. It compiles and runs in one directory; here the
+# run gets a copy, which it may write to.
+_COMPILE: Final = 'for script in compile.sh compile; do if [ -f "$script" ]; then exec /bin/bash "$script"; fi; done'
+_RUN: Final = (
+    "cp -R /box/. /scratch/ && cd /scratch || exit 1; "
+    'for script in run.sh run; do if [ -f "$script" ]; then exec /bin/bash "$script"; fi; done; '
+    "echo 'bash: run: No such file or directory' >&2; exit 127"
+)
+_COMMANDS: Final = {
+    "text": "exec /bin/cat text.txt",
+    "executable": "cp a.out /scratch/ && cd /scratch && chmod +x a.out && exec ./a.out",
+    PROJECT: _RUN,
+}
+
+
+def words(text: str) -> list[str]:
+    """Options or arguments as a shell would part them, without what Judge0 takes out."""
+    plain = _SHELL.sub("", text).strip()
+    try:
+        return shlex.split(plain)
+    except ValueError:  # a quote that does not end
+        return plain.split()
+
+
+def submission(asked: Asked, bounds: handed.Bounds, store: Callable[[bytes], str]) -> m.Submission:
+    """The submission that a faultless `asked` is; `store` keeps content as a blob and returns its name.
+
+    Raises FieldError and TooLargeError for an archive that cannot be taken, pydantic's ValidationError for what cannot
+    be a submission.
+    """
+    fields = _program(asked, bounds)
+    if asked.problem is not None:
+        fields["problem"] = asked.problem
+    else:
+        fields |= {"limits": _limits(asked), "tests": _tests(asked, store), "options": _options(asked)}
+        if asked.tests:
+            fields["mode"] = "full"
+    fields["told"] = {name: value for name, value in asked.said.items() if value != ""}
+    return m.Submission.model_validate(fields)
+
+
+def _program(asked: Asked, bounds: handed.Bounds) -> dict[str, Any]:
+    """Its language or command, and its source and files."""
+    row = asked.row
+    assert row is not None  # noqa: S101 - without one it has faults
+    source = asked.contents.get("source_code", b"")
+    files = {} if asked.archive is None else handed.gather([(ARCHIVE, asked.archive)], bounds)
+    if row.kind is not None:
+        arguments = shlex.join(words(str(asked.said.get("command_line_arguments", ""))))
+        command = _COMMANDS[row.kind] + (f" {arguments}" if arguments and row.kind == "executable" else "")
+        own = {} if row.kind == PROJECT else {row.file: source}
+        made = [m.SourceFile.of(name, data) for name, data in {**files, **own}.items()]
+        return {"command": command, "compile": _COMPILE if row.kind == PROJECT else None, "files": made}
+    if not files:
+        try:
+            return {"language": row.row, "source": source.decode("utf-8"), "filename": row.file}
+        except UnicodeDecodeError:
+            pass
+    # Nothing takes the place of the source itself.
+    made = [m.SourceFile.of(name, data) for name, data in {**files, row.file: source}.items()]
+    return {"language": row.row, "files": made, "entry": row.file}
+
+
+def _limits(asked: Asked) -> m.LimitsOverride:
+    said = {name: float(asked.said[name]) for name in _MOST}
+    # To Judge0's sandbox 0 is no limit; here it is the most that anybody may have.
+    cpu = said["cpu_time_limit"] or _MOST["cpu_time_limit"]
+    stack = int(said["stack_limit"] or _MOST["stack_limit"]) * _KB
+    return m.LimitsOverride(
+        cpu=max(cpu, _LEAST_CPU),
+        wall=said["wall_time_limit"],
+        memory=max(int(said["memory_limit"]) * _KB, _LEAST_MEMORY),
+        stack=max(stack, _LEAST_STACK),
+        processes=int(said["max_processes_and_or_threads"]),
+        output=int(said["max_file_size"] or _MOST["max_file_size"]) * _KB,
+    )
+
+
+_MOST: Final = {
+    "cpu_time_limit": 15.0,
+    "wall_time_limit": 20.0,
+    "memory_limit": 512_000,
+    "stack_limit": 128_000,
+    "max_processes_and_or_threads": 120,
+    "max_file_size": 4096,
+}
+
+
+def _options(asked: Asked) -> m.RunOptions:
+    said, row = asked.said, asked.row
+    language = row is not None and row.row is not None
+    return m.RunOptions(
+        compiler=words(str(said.get("compiler_options", ""))) if language else [],
+        arguments=words(str(said.get("command_line_arguments", ""))) if language else [],
+        merged=bool(said["redirect_stderr_to_stdout"]),
+        alone=language and asked.archive is not None,
+        unchecked=True,
+        lines=True,
+        outputs=True,
+    )
+
+
+def _tests(asked: Asked, store: Callable[[bytes], str]) -> list[m.Test]:
+    """One test for each run, or the caller's own."""
+    runs = int(asked.said["number_of_runs"])
+    once = (asked.contents.get("stdin"), asked.contents.get("expected_output"))
+    pairs = asked.tests or [once] * runs
+    width = len(str(len(pairs)))
+    tests = []
+    for number, (given, answer) in enumerate(pairs, 1):
+        name = RUN if len(pairs) == 1 else f"{RUN}{number:0{width}}"
+        fields = {**_content("input", given, store), **_content("answer", answer, store)}
+        tests.append(m.Test.model_validate({"name": name, **fields}))
+    return tests
+
+
+def _content(name: str, data: bytes | None, store: Callable[[bytes], str]) -> dict[str, str]:
+    if data is None:
+        return {}
+    try:
+        return {name: data.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {f"{name}_blob": store(data)}

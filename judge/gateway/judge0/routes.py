@@ -1,0 +1,93 @@
+"""The table of Judge0's calls, and how they are served."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from flask import Flask, Response, request
+
+from judge.errors import JudgeError
+from judge.gateway import asking
+from judge.gateway.api.routes import Services
+from judge.gateway.auth import NOBODY
+from judge.gateway.judge0.calls import Api, Offered
+from judge.gateway.judge0.languages import Flavour
+from judge.gateway.judge0.wire import JSON, error_answer
+
+_HEADERS: Final = (
+    "Content-Type, Authorization, X-Auth-Token, X-Auth-User, X-RapidAPI-Key, X-RapidAPI-Host, Idempotency-Key, "
+    "X-Judge0-App, X-Judge0-App-Version, X-Request-Id"
+)
+
+# A row: the methods, the path under the prefix, and the call.
+_ROUTES: Final[list[tuple[str, str, Callable[..., tuple[Any, int]]]]] = [
+    ("POST", "/submissions", Api.create),
+    ("GET", "/submissions", Api.index),
+    ("POST", "/submissions/batch", Api.create_batch),
+    ("GET", "/submissions/batch", Api.show_batch),
+    ("GET", "/submissions/<token>", Api.show),
+    ("DELETE", "/submissions/<token>", Api.destroy),
+    ("GET", "/languages", Api.languages),
+    ("GET", "/languages/all", Api.languages_all),
+    ("GET", "/languages/<number>", Api.language),
+    ("GET", "/statuses", Api.statuses),
+    ("GET", "/config_info", Api.config_info),
+    ("GET", "/system_info", Api.system_info),
+    ("GET", "/workers", Api.workers),
+    ("GET", "/statistics", Api.statistics),
+    ("GET", "/about", Api.about),
+    ("GET", "/version", Api.version),
+    ("GET", "/isolate", Api.isolate),
+    ("GET", "/license", Api.license),
+    ("POST", "/authenticate", Api.authenticate),
+    ("POST", "/authorize", Api.authorize),
+]
+
+
+def register(app: Flask, services: Services) -> None:
+    """Serve the API of both flavours, where the config says."""
+    settings = services.config.judge0
+    if not settings.enabled:
+        return
+    offered = Offered()
+    flavours: dict[Flavour, str] = {"ce": settings.prefix, "extra": f"{settings.prefix}/extra"}
+    for flavour, prefix in flavours.items():
+        api = Api(services, flavour, offered)
+        for method, path, call in _ROUTES:
+            app.add_url_rule(
+                prefix + path,
+                endpoint=f"judge0.{flavour}.{call.__name__}",
+                view_func=functools.partial(_answer, services, api, call),
+                methods=[method, "OPTIONS"],
+                provide_automatic_options=False,
+                strict_slashes=False,
+            )
+
+
+def _answer(services: Services, api: Api, call: Callable[..., tuple[Any, int]], **params: str) -> Response:
+    asking.begin(request, NOBODY)
+    if request.method == "OPTIONS":
+        return _for_scripts(services, Response(status=204))
+    try:
+        body, status = call(api, **params)
+    except JudgeError as exc:
+        return _for_scripts(services, error_answer(exc))
+    response = body if isinstance(body, Response) else Response(json.dumps(body, ensure_ascii=False), mimetype=JSON)
+    response.status_code = status
+    return _for_scripts(services, response)
+
+
+def _for_scripts(services: Services, response: Response) -> Response:
+    """What lets scripts of other sites read an answer, where the config names these. No cookie counts here."""
+    allowed, origin = services.config.judge0.origins, request.headers.get("Origin", "")
+    if origin and ("*" in allowed or origin in allowed):
+        response.headers["Access-Control-Allow-Origin"] = "*" if "*" in allowed else origin
+        response.headers["Vary"] = "Origin"
+        if request.method == "OPTIONS":
+            response.headers["Access-Control-Allow-Methods"] = "GET, POST, DELETE, OPTIONS"
+            response.headers["Access-Control-Allow-Headers"] = _HEADERS
+            response.headers["Access-Control-Max-Age"] = "600"
+    return response

@@ -1,0 +1,110 @@
+"""What comes with a call of Judge0's API and how it is answered: bodies, switches, refusals in Judge0's words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from flask import Response, request
+
+from judge.errors import JudgeError
+from judge.gateway.api.routes import LengthError
+from judge.gateway.judge0 import answers, info
+from judge.rpc.faults import check_values
+
+JSON: Final = "application/json"
+_VALUES: Final = 300_000
+
+
+class RefusedError(JudgeError):
+    """A call that Judge0 refuses, in its own words."""
+
+    def __init__(self, status: int, text: str) -> None:
+        """`status` is the HTTP status."""
+        super().__init__(text)
+        self.http_status = status
+
+
+class InvalidError(JudgeError):
+    """A submission with faults, each under its field."""
+
+    http_status = 422
+
+    def __init__(self, faults: Mapping[str, list[str]]) -> None:
+        """`faults` is what is answered."""
+        super().__init__("; ".join(f"{name} {text}" for name, texts in faults.items() for text in texts))
+        self.faults = dict(faults)
+
+
+def body() -> dict[str, Any]:
+    """The fields of the body, JSON or a form; RefusedError for what is neither."""
+    if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
+        raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
+    if request.mimetype == "multipart/form-data":
+        return request.form.to_dict()
+    data = request.get_data()
+    if request.mimetype == "application/x-www-form-urlencoded" and not data.lstrip().startswith((b"{", b"[")):
+        return request.form.to_dict()
+    check_values(data, _VALUES, "the body")
+    try:
+        given = json.loads(data or b"{}")
+    except (ValueError, RecursionError):
+        raise RefusedError(400, "the body is not JSON; send an object with the fields of a submission") from None
+    if isinstance(given, list):  # some send the batch itself
+        return {"submissions": given}
+    if not isinstance(given, dict):
+        raise RefusedError(400, "the body is not a JSON object; send one with the fields of a submission")
+    return given
+
+
+def said(name: str, given: Mapping[str, Any]) -> str:
+    """A switch of the call: in the address, else in the body."""
+    value = request.args.get(name, given.get(name, ""))
+    return str(value).lower()
+
+
+def base64() -> bool:
+    """Whether the caller wants contents as Base64."""
+    return request.args.get("base64_encoded", "").lower() == "true"
+
+
+def fields() -> Sequence[str]:
+    """The fields that the caller wants; RefusedError for those that there are not."""
+    wanted, unknown = answers.fields_of(request.args.get("fields"))
+    if unknown:
+        raise RefusedError(400, f"invalid fields: [{', '.join(name[:40] for name in unknown[:20])}]")
+    return wanted
+
+
+def check_batch(count: int) -> None:
+    """RefusedError for a batch of none, or of too many."""
+    if count > info.BATCH:
+        raise RefusedError(400, f"number of submissions in a batch should be less than or equal to {info.BATCH}")
+    if count == 0:
+        raise RefusedError(400, "there should be at least one submission in a batch")
+
+
+def whole(name: str, default: int) -> int:
+    """A whole number of the address as Ruby reads it: what is none is 0."""
+    text = request.args.get(name)
+    if text is None:
+        return default
+    try:
+        return int(text[:9])
+    except ValueError:
+        return 0
+
+
+def plain(text: str) -> Response:
+    """A text as the answer."""
+    return Response(text, mimetype="text/plain")
+
+
+def error_answer(error: JudgeError) -> Response:
+    """A refusal in the shape that clients of Judge0 read."""
+    body = error.faults if isinstance(error, InvalidError) else {"error": str(error)}
+    response = Response(json.dumps(body), error.http_status, mimetype=JSON)
+    if error.http_status in {429, 503, 504}:
+        response.headers["Retry-After"] = "10" if error.http_status == 429 else "2"
+    return response
