@@ -57,7 +57,7 @@ class Number:
 
     def read(self, value: Any, faults: list[str]) -> Value:
         """The value, or the default for nothing; every fault is added to the list."""
-        number = self.default if value in {None, ""} else _number(value)
+        number = self.default if value is None or value == "" else _number(value)
         if math.isnan(number):
             faults.append(NO_NUMBER)
             return self.default
@@ -131,6 +131,8 @@ def read(
     CONTENTS; `callback_fault` says what is wrong with an address for the result, or nothing.
     """
     asked = Asked()
+    # Judge0 passes over what is no single value.
+    given = {name: value for name, value in given.items() if name == "tests" or isinstance(value, str | int | float)}
     _contents(asked, given, base64=base64)
     _language(asked, given.get("language_id"), rows, judged)
     _program(asked)
@@ -141,7 +143,7 @@ def read(
             asked.fault(name, fault)
     for name, default in SWITCHES.items():
         value = given.get(name)
-        asked.said[name] = default if value in {None, ""} else _switch(value)
+        asked.said[name] = default if value is None or value == "" else _switch(value)
     for name, most in SHORT_TEXTS.items():
         text = _text(given.get(name))
         if text is None:
@@ -173,7 +175,7 @@ def _contents(asked: Asked, given: Mapping[str, Any], *, base64: bool) -> None:
 
 def _language(asked: Asked, value: Any, rows: Mapping[int, Row], judged: Callable[[Row], bool]) -> None:
     number = _number(value)
-    if value in {None, ""}:
+    if value is None or value == "":
         asked.fault("language_id", BLANK)
     row = rows.get(int(number)) if not math.isnan(number) else None
     if row is None:

@@ -1,0 +1,461 @@
+"""Judge0's API through a whole cluster: its own SDK, and every row of docs/judge0.md by plain HTTP.
+
+`row` names the rows that a test tries; tests/unit/test_judge0.py sees to it that none is left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import judge0
+import pytest
+import yaml
+
+from judge.ctl.context import from_file
+from judge.gateway.auth import token_digest
+from judge.gateway.judge0.answers import STATUSES
+from tests.support.cluster import Cluster, processes_of, running
+from tests.support.servers import wait_for
+
+pytestmark = pytest.mark.root
+
+ADA, BOB, ROOT = "token-of-ada", "token-of-bob", "token-of-root"
+PYTHON, C, CPP, PROJECT = 71, 50, 54, 89
+T = TypeVar("T")
+
+
+def row(*_names: str) -> Callable[[T], T]:
+    """These rows of docs/judge0.md are tried here."""
+    return lambda test: test
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(tmp_path_factory.mktemp("judge0") / "cluster", "--slots", "2") as found:
+        tokens = Path(found.config("gateway")["tokens"])
+        rows = yaml.safe_load(tokens.read_text())
+        for user, role, token in (("ada", "user", ADA), ("bob", "user", BOB), ("operator", "admin", ROOT)):
+            rows["tokens"].append({"user": user, "role": role, "sha256": token_digest(token)})
+        tokens.write_text(yaml.safe_dump(rows))
+        yield found
+    assert processes_of(str(found.directory)) == {}
+
+
+@pytest.fixture(scope="module")
+def server(cluster: Cluster) -> str:
+    return f"{from_file(cluster.directory / 'client.yml').server}/judge0"
+
+
+@pytest.fixture(scope="module")
+def http(server: str) -> Iterator[httpx.Client]:
+    """The API as ada, who is no admin."""
+    with httpx.Client(base_url=server, headers={"X-Auth-Token": ADA}, trust_env=False, timeout=120) as client:
+        wait_for(lambda: client.get("/about").status_code == 200, what="the token of ada")
+        yield client
+
+
+@pytest.fixture(scope="module")
+def sdk(http: httpx.Client, server: str) -> judge0.Client:
+    del http  # her token is known by then
+    return judge0.Client(server, {"X-Auth-Token": ADA})
+
+
+def run(http: httpx.Client, fields: str = "*", base64_encoded: str = "false", **body: Any) -> dict[str, Any]:
+    """Hand in and wait; the answer's fields."""
+    query = {"wait": "true", "fields": fields, "base64_encoded": base64_encoded}
+    answer = http.post("/submissions", params=query, json={"language_id": PYTHON, **body})
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def refused(http: httpx.Client, **body: Any) -> dict[str, list[str]]:
+    """The faults of a submission."""
+    answer = http.post("/submissions", json={"language_id": PYTHON, "source_code": "print()", **body})
+    assert answer.status_code == 422, answer.text
+    found: dict[str, list[str]] = answer.json()
+    return found
+
+
+def packed(**files: str) -> str:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name.replace("__", "/").replace("_dot_", "."), text)
+    return base64.b64encode(target.getvalue()).decode()
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+# --- the SDK as it is published --------------------------------------------------------------------------------
+
+
+def test_the_sdk_runs_programs_in_many_ways(sdk: judge0.Client) -> None:
+    hello = judge0.run(client=sdk, source_code="print('hello, world')", language=judge0.PYTHON)
+    assert (hello.stdout, hello.status, hello.exit_code) == ("hello, world\n", judge0.Status.ACCEPTED, 0)
+    assert hello.time is not None and hello.memory > 0 and uuid.UUID(hello.token).version == 4
+    assert [file.name for file in hello] == ["script.py"]
+    read = '#include <stdio.h>\nint main() { int a, b; scanf("%d %d", &a, &b); printf("%d\\n", a + b + X); }'
+    added = judge0.run(client=sdk, source_code=read, stdin="3 5", language=judge0.C, compiler_options="-DX=10")
+    assert added.stdout == "18\n"
+    cases = judge0.run(
+        client=sdk,
+        language=judge0.PYTHON,
+        source_code="print(f'Hello, {input()}!')",
+        test_cases=[
+            ("Bob", "Hello, Bob!"),
+            {"input": "Alice", "expected_output": "Hello, Alice!"},
+            ["Charlie", "Hello, Charles!"],
+        ],
+    )
+    accepted, wrong = judge0.Status.ACCEPTED, judge0.Status.WRONG_ANSWER
+    assert [one.status for one in cases] == [accepted, accepted, wrong]
+
+
+def test_the_sdk_hands_in_many_and_waits_for_them(sdk: judge0.Client) -> None:
+    many = [judge0.Submission(source_code=f"print({n})", language=judge0.PYTHON) for n in range(23)]
+    sent = judge0.async_run(client=sdk, submissions=many)
+    assert [one.stdout for one in judge0.wait(client=sdk, submissions=sent)] == [f"{n}\n" for n in range(23)]
+
+
+def test_the_sdk_sends_files(sdk: judge0.Client) -> None:
+    files = judge0.Filesystem(
+        content=[
+            judge0.File(name="main.cpp", content='#include "lib/f.h"\nint main() { return f(); }'),
+            judge0.File(name="lib/f.h", content="inline int f() { return 0; }"),
+            judge0.File(name="compile", content="/usr/bin/g++ main.cpp -o prog"),
+            judge0.File(name="run", content="./prog && cat data.txt && echo more >made && cat made"),
+            judge0.File(name="data.txt", content="datum\n"),
+        ]
+    )
+    done = judge0.run(client=sdk, source_code="", language=judge0.MULTI_FILE, additional_files=files)
+    assert (done.stdout, done.status) == ("datum\nmore\n", judge0.Status.ACCEPTED)
+
+
+def test_the_sdk_finds_the_flavour_with_the_language(sdk: judge0.Client, server: str, monkeypatch: Any) -> None:
+    del sdk
+    for name, address in (("CE", server), ("EXTRA_CE", f"{server}/extra")):
+        monkeypatch.setenv(f"JUDGE0_{name}_ENDPOINT", address)
+        monkeypatch.setenv(f"JUDGE0_{name}_AUTH_HEADERS", json.dumps({"X-Auth-Token": ADA}))
+        monkeypatch.setattr(judge0, f"JUDGE0_IMPLICIT_{name}_CLIENT", None)
+    # Its default is "Python for ML", which Extra CE alone has.
+    assert judge0.run(source_code="print('hello, world')").stdout == "hello, world\n"
+    assert judge0.get_client(judge0.EXTRA_CE).version == "1.14.0-extra"
+
+
+# --- who may call ----------------------------------------------------------------------------------------------
+
+
+@row("A1", "A2", "A3", "A4", "I1")
+def test_tokens(http: httpx.Client, server: str) -> None:
+    def call(method: str, path: str, **kwargs: Any) -> httpx.Response:
+        return httpx.request(method, server + path, trust_env=False, **kwargs)
+
+    assert call("GET", "/about").status_code == call("GET", "/languages").status_code == 401
+    assert "X-Auth-Token" in call("POST", "/submissions", json={}).json()["error"]
+    assert call("GET", "/about", headers={"X-Auth-Token": "nobody's"}).status_code == 401
+    for header in ("X-Auth-Token", "X-Auth-User", "X-RapidAPI-Key", "x-apihub-key"):
+        assert call("POST", "/authenticate", headers={header: ADA}).status_code == 200
+    assert call("GET", "/about", headers={"Authorization": f"Bearer {ADA}"}).json()["version"] == "1.14.0"
+    assert call("POST", "/authorize", headers={"X-Auth-Token": ADA}).status_code == 403
+    assert call("POST", "/authorize", headers={"X-Auth-Token": ROOT, "X-Auth-User": ROOT}).status_code == 200
+    assert call("POST", "/authenticate", params={"X-Auth-Token": ADA}).status_code == 200
+    assert call("POST", "/authorize", params={"X-Auth-User": ROOT}).status_code == 200
+    assert call("GET", "/about", params={"X-Auth-Token": ADA}).status_code == 401
+    assert http.get("/version").text == "1.14.0"
+    config = judge0.clients.Config(**http.get("/config_info").json())
+    assert (config.cpu_time_limit, config.max_submission_batch_size, config.allow_enable_network) == (5.0, 20, False)
+
+
+@row("A5")
+def test_scripts_of_other_sites_are_let_in_by_name_only(http: httpx.Client) -> None:
+    answer = http.options("/submissions", headers={"Origin": "https://ide.example"})
+    assert answer.status_code == 204 and "Access-Control-Allow-Origin" not in answer.headers
+
+
+# --- submissions -----------------------------------------------------------------------------------------------
+
+
+@row("S1", "S5", "S6", "S9", "R12")
+def test_from_a_token_to_all_fields(http: httpx.Client, server: str) -> None:
+    answer = http.post("/submissions", json={"source_code": "print(input())", "language_id": PYTHON, "stdin": "x"})
+    assert answer.status_code == 201 and list(answer.json()) == ["token"]
+    token = answer.json()["token"]
+    path = f"/submissions/{token}"
+    wait_for(lambda: http.get(path).json()["status"]["id"] > 2, what="the end")
+    usual = ["stdout", "time", "memory", "stderr", "token", "compile_output", "message", "status"]
+    assert list(http.get(path).json()) == usual
+    every = http.get(path, params={"fields": "*"}).json()
+    assert every["language"] == {"id": 71, "name": "Python (3.8.1)"} and every["stdin"] == "x"
+    assert (every["status_id"], every["cpu_time_limit"], every["memory_limit"]) == (3, "5.0", 128_000)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", every["created_at"])
+    assert every["finished_at"] >= every["created_at"] and "verdict" not in every
+    named = http.get(path, params={"fields": "verdict,id,status_id,started_at"}).json()
+    assert list(named) == ["verdict", "id", "status_id", "started_at"] and named["verdict"] == "AC"
+    bad = http.get(path, params={"fields": "status,foo,bar"})
+    assert (bad.status_code, bad.json()) == (400, {"error": "invalid fields: [foo, bar]"})
+    assert http.get(f"/submissions/{uuid.uuid4()}").status_code == http.get("/submissions/x").status_code == 404
+    assert httpx.get(server + path, headers={"X-Auth-Token": BOB}, trust_env=False).status_code == 404
+
+
+@row("S2", "S3", "S4", "P7")
+def test_base64(http: httpx.Client) -> None:
+    copy = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
+    odd = bytes(range(256))
+    body = {"source_code": b64(copy.encode()), "stdin": b64(odd), "expected_output": b64(odd)}
+    done = run(http, base64_encoded="true", **body)
+    assert done["status"]["id"] == 3 and base64.b64decode(done["stdout"]) == base64.b64decode(done["stdin"]) == odd
+    lines = done["stdout"].splitlines(keepends=True)
+    assert all(line.endswith("\n") for line in lines) and {len(line) for line in lines[:-1]} == {61}
+    failed = run(http, base64_encoded="true", source_code=b64(b"exit(3)"))
+    assert base64.b64decode(failed["message"]) == b"Exited with error status 3"
+    text = "some attributes for this submission cannot be converted to UTF-8, use base64_encoded=true query parameter"
+    bad = http.get(f"/submissions/{done['token']}")
+    assert (bad.status_code, bad.json()) == (400, {"error": text})
+    print_odd = "import sys; sys.stdout.buffer.write(b'\\xff')"
+    bad = http.post("/submissions?wait=true", json={"source_code": print_odd, "language_id": PYTHON})
+    assert bad.status_code == 201 and bad.json()["error"] == text and bad.json()["token"]
+    several = http.get("/submissions/batch", params={"tokens": done["token"]})
+    assert several.status_code == 400 and "one or more submissions" in several.json()["error"]
+
+
+@row("S7", "S8")
+def test_forms_and_texts_for_numbers(http: httpx.Client) -> None:
+    form = {"source_code": "print(5)", "language_id": "71", "cpu_time_limit": "2.5", "redirect_stderr_to_stdout": "1"}
+    for sent in ({"data": form}, {"files": {}, "data": form}, {"json": {**form, "number_of_runs": "2"}}):
+        answer = http.post("/submissions/", params={"wait": "true", "fields": "*"}, **sent)
+        assert answer.status_code == 201, answer.text
+        found = answer.json()
+        assert (found["stdout"], found["cpu_time_limit"], found["redirect_stderr_to_stdout"]) == ("5\n", "2.5", True)
+
+
+@row("V1", "V2", "V3", "V4", "V5", "V6", "V7", "V8")
+def test_faults(http: httpx.Client) -> None:
+    assert http.post("/submissions", json={}).json() == {
+        "source_code": ["can't be blank"],
+        "language_id": ["can't be blank", "language with id  doesn't exist"],
+    }
+    assert refused(http, language_id=47)["language_id"] == [
+        "language with id 47 is archived and cannot be used anymore"
+    ]
+    faults = refused(http, wall_time_limit=0, cpu_time_limit=99, memory_limit="abc", number_of_runs=0, stack_limit=-1)
+    assert faults == {
+        "wall_time_limit": ["must be greater than or equal to 1"],
+        "cpu_time_limit": ["must be less than or equal to 15.0"],
+        "memory_limit": ["is not a number"],
+        "number_of_runs": ["must be greater than 0"],
+        "stack_limit": ["must be greater than or equal to 0"],
+    }
+    assert refused(http, command_line_arguments="x" * 513) == {
+        "command_line_arguments": ["is too long (maximum is 512 characters)"]
+    }
+    only = "setting compiler options is only allowed for"
+    assert refused(http, compiler_options="-O2") == {"compiler_options": [f"{only} compiled languages"]}
+    assert refused(http, language_id=60, compiler_options="-x") == {"compiler_options": [f"{only} some languages"]}
+    assert refused(http, enable_network=True) == {"enable_network": ["enabling network is not allowed"]}
+    assert refused(http, language_id=PROJECT) == {
+        "source_code": ["must be blank"],
+        "additional_files": ["can't be blank"],
+    }
+    assert http.post("/submissions", content=b"foo", headers={"Content-Type": "application/json"}).status_code == 400
+    assert "source_code" in refused(http, source_code="#" * 200_000)
+    assert "additional_files" in refused(http, additional_files=b64(b"no archive"))
+
+
+@row("B1", "B2", "B3")
+def test_batches(http: httpx.Client) -> None:
+    good, bad = {"language_id": PYTHON, "source_code": "print(1)"}, {"language_id": PYTHON}
+    answer = http.post("/submissions/batch", json={"submissions": [good, bad]})
+    assert answer.status_code == 201 and answer.json()[1] == {"source_code": ["can't be blank"]}
+    assert http.post("/submissions/batch", json={"submissions": [bad]}).status_code == 422
+    token = answer.json()[0]["token"]
+    found = http.get("/submissions/batch", params={"tokens": f"{token},{uuid.uuid4()}", "fields": "token"}).json()
+    assert found == {"submissions": [{"token": token}, None]}
+    none = {"error": "there should be at least one submission in a batch"}
+    many = {"error": "number of submissions in a batch should be less than or equal to 20"}
+    assert http.post("/submissions/batch", json={"submissions": []}).json() == none
+    assert http.post("/submissions/batch", json={"submissions": [good] * 21}).json() == many
+    assert http.get("/submissions/batch", params={"tokens": ",".join(["x"] * 21)}).json() == many
+
+
+# --- what comes of it ------------------------------------------------------------------------------------------
+
+
+def status(found: Mapping[str, Any]) -> int:
+    number = int(found["status"]["id"])
+    assert found["status"]["description"] == STATUSES[number]
+    return number
+
+
+@row("R1", "R2", "R10", "R13")
+def test_outputs_are_compared_by_lines(http: httpx.Client) -> None:
+    for printed, wanted, number in (
+        ("a b  \\nc\\n\\n", "a b\nc", 3),
+        ("a  b", "a b", 4),
+        ("A", "a", 4),
+        ("a\\n\\nb", "a\nb", 4),
+        ("", "", 3),
+    ):
+        found = run(http, source_code=f"print('{printed}', end='')", expected_output=wanted)
+        assert status(found) == number, (printed, wanted)
+    assert (found["stdout"], found["stderr"], found["compile_output"], found["message"]) == (None,) * 4
+
+
+@row("R3", "R11")
+def test_time_limits(http: httpx.Client) -> None:
+    busy = run(http, source_code="while True: pass", cpu_time_limit=0.5, wall_time_limit=15)
+    assert (status(busy), busy["message"], busy["exit_code"]) == (5, "Time limit exceeded", 0)
+    assert float(busy["time"]) >= 0.5 and re.fullmatch(r"\d+\.\d{1,3}", busy["time"])
+    idle = run(http, source_code="import time; time.sleep(60)", wall_time_limit=1)
+    assert (status(idle), idle["message"]) == (5, "Time limit exceeded (wall clock)")
+    assert float(idle["wall_time"]) >= 1 and isinstance(idle["memory"], int)
+
+
+@row("R4")
+def test_errors_of_the_compiler(http: httpx.Client) -> None:
+    found = run(http, language_id=C, source_code="int main() { return x; }")
+    assert status(found) == 6 and "'x' undeclared" in found["compile_output"]
+    for name in ("stdout", "stderr", "time", "wall_time", "memory", "exit_code", "exit_signal", "message"):
+        assert found[name] is None, name
+    warned = run(http, language_id=C, source_code="#warning careful\nint main() {}")
+    assert status(warned) == 3 and "careful" in warned["compile_output"]
+    script = run(http, source_code="print('x'")
+    assert status(script) == 11 and "SyntaxError" in script["stderr"] and script["compile_output"] is None
+
+
+@row("R5", "R6", "R7", "R8", "R9")
+def test_ends(http: httpx.Client) -> None:
+    for number, signal in ((7, 11), (8, 25), (9, 8), (10, 6), (12, 10)):
+        found = run(http, source_code=f"import os; os.kill(os.getpid(), {signal})")
+        assert (status(found), found["exit_signal"], found["exit_code"]) == (number, signal, 128 + signal)
+        assert found["message"] == f"Caught fatal signal {signal}"
+    found = run(http, source_code="import sys; print('out'); print('err', file=sys.stderr); exit(3)")
+    assert (status(found), found["stdout"], found["stderr"]) == (11, "out\n", "err\n")
+    assert (found["exit_code"], found["message"]) == (3, "Exited with error status 3")
+    found = run(http, fields="status,message,verdict", source_code="x = bytearray(10**9)", memory_limit=64_000)
+    assert (status(found), found["verdict"]) == (11, "MLE") and "Exited with error status" in found["message"]
+    found = run(http, source_code="while True: print('x' * 1000)", max_file_size=64)
+    assert (status(found), found["exit_signal"]) == (8, 25) and len(found["stdout"]) == 64 * 1024
+    found = run(http, base64_encoded="true", language_id=44, source_code=b64(b"\x7fELF nothing \x00\x01"))
+    assert status(found) == 14
+
+
+# --- how it is run ---------------------------------------------------------------------------------------------
+
+
+@row("P1", "P2", "P3", "P9", "P10")
+def test_options(http: httpx.Client) -> None:
+    found = run(http, source_code="print(1)", number_of_runs=3, cpu_extra_time=0.5)
+    assert (status(found), found["number_of_runs"], found["cpu_extra_time"]) == (3, 3, "0.5")
+    seen = run(http, fields="tests", source_code="print(1)", number_of_runs=3)["tests"]
+    assert [one["verdict"] for one in seen] == ["AC"] * 3
+    merged = "import sys\nprint('err', file=sys.stderr, flush=True)\nprint('out')"
+    found = run(http, source_code=merged, redirect_stderr_to_stdout=True)
+    assert (found["stdout"], found["stderr"]) == ("err\nout\n", None)
+    found = run(http, source_code="import sys; print(sys.argv[1:])", command_line_arguments="a 'b c' $HOME; `id`")
+    assert found["stdout"] == "['a', 'b c', 'HOME', 'id']\n"
+    assert found["command_line_arguments"] == "a 'b c' $HOME; `id`"
+    macro = '#include <stdio.h>\nint main() { printf("%d %ld", X, __STDC_VERSION__); }'
+    found = run(http, language_id=C, source_code=macro, compiler_options="-DX=7 -std=c11")
+    assert found["stdout"] == "7 201112"
+    left = zipfile.ZipFile(io.BytesIO(base64.b64decode(found["post_execution_filesystem"])))
+    assert left.namelist() == ["main.c"]
+
+
+@row("P4", "P5", "P6", "P8")
+def test_files(http: httpx.Client) -> None:
+    files = packed(helper_dot_py="def f(): return 5", data__x_dot_txt="datum", script_dot_py="print('not this')")
+    uses = "import helper\nprint(helper.f(), open('data/x.txt').read())\nopen('made', 'w').write('x')"
+    found = run(http, source_code=uses, additional_files=files)
+    assert (status(found), found["stdout"]) == (3, "5 datum\n")
+    back = zipfile.ZipFile(io.BytesIO(base64.b64decode(found["additional_files"])))
+    assert sorted(back.namelist()) == ["data/x.txt", "helper.py"] and found["source_code"] == uses
+    included = packed(part_dot_c="int part(void) { return 4; }")
+    main = '#include "part.c"\n#include <stdio.h>\nint main() { printf("%d", part()); }'
+    assert run(http, language_id=C, source_code=main, additional_files=included)["stdout"] == "4"
+    project = packed(compile_dot_sh="echo compiling; exit 3")
+    body = {"language_id": PROJECT, "additional_files": project}
+    answer = http.post("/submissions?wait=true", json=body).json()
+    assert (status(answer), answer["compile_output"]) == (6, "compiling\n")
+    assert run(http, language_id=43, source_code="plain")["stdout"] == "plain"
+    script = b"#!/bin/sh\necho started $1\n"
+    started = run(http, base64_encoded="true", language_id=44, source_code=b64(script), command_line_arguments="x")
+    assert base64.b64decode(started["stdout"]) == b"started x\n"
+    big = "import sys\nsys.stdout.write('a' * 1_000_000)\nsys.stderr.write('b' * 1_000_000)"
+    found = run(http, source_code=big, expected_output="a" * 1_000_000)
+    assert status(found) == 3 and found["stdout"] == "a" * 1_000_000 and found["stderr"] == "b" * 65536
+
+
+# --- what there is ---------------------------------------------------------------------------------------------
+
+
+@row("L1", "L2", "L3", "I2", "I3", "I4")
+def test_what_there_is(http: httpx.Client) -> None:
+    listed = {one["id"]: one["name"] for one in http.get("/languages").json()}
+    assert listed[71] == "Python (3.8.1)" and listed[54] == "C++ (GCC 9.2.0)" and 47 not in listed
+    everything = {one["id"]: one["is_archived"] for one in http.get("/languages/all").json()}
+    assert everything[47] is True and everything[71] is False and len(everything) == 71
+    cpp = http.get("/languages/54").json()
+    assert cpp["source_file"] == "main.cpp" and " %s /box/main.cpp" in cpp["compile_cmd"]
+    assert http.get("/languages/71").json()["compile_cmd"] is None
+    assert http.get("/languages/999").status_code == http.get("/nothing").status_code == 404
+    assert "error" in http.get("/nothing").json()
+    assert {one["id"]: one["description"] for one in http.get("/statuses").json()} == STATUSES
+    (queue,) = http.get("/workers").json()
+    assert queue["available"] == 2 and queue["failed"] == 0
+    assert http.get("/system_info").json()["Slots"] == "2"
+    counts = http.get("/statistics").json()
+    assert counts["submissions"]["total"] >= counts["submissions"]["today"] > 0
+    assert "sandbox" in http.get("/isolate").text and "Apache" in http.get("/license").text
+
+
+@row("M1", "M2")
+def test_pages_of_submissions(http: httpx.Client, server: str) -> None:
+    first = http.get("/submissions", params={"per_page": 2, "fields": "token"}).json()
+    second = http.get("/submissions", params={"per_page": 2, "page": 2, "fields": "token"}).json()
+    assert len({one["token"] for one in first["submissions"] + second["submissions"]}) == 4
+    meta = first["meta"]
+    assert (meta["current_page"], meta["next_page"], meta["prev_page"]) == (1, 2, None)
+    assert meta["total_pages"] == -(-meta["total_count"] // 2) and second["meta"]["prev_page"] == 1
+    bobs = httpx.get(f"{server}/submissions", headers={"X-Auth-Token": BOB}, trust_env=False).json()
+    assert bobs["submissions"] == [] and bobs["meta"]["total_count"] == 0
+    assert http.get("/submissions", params={"page": 0}).json() == {"error": "invalid page: 0"}
+    assert http.get("/submissions", params={"per_page": -1}).json() == {"error": "invalid per_page: -1"}
+
+
+@row("M3")
+def test_deleting_and_cancelling(http: httpx.Client, server: str) -> None:
+    token = run(http, fields="token", source_code="print(1)")["token"]
+    assert http.delete(f"/submissions/{token}").status_code == 403
+    root = {"X-Auth-Token": ROOT}
+    answer = httpx.delete(f"{server}/submissions/{token}", headers=root, trust_env=False)
+    assert (answer.status_code, answer.json()) == (400, {"error": "delete not allowed"})
+    body = {"source_code": "import time; time.sleep(20)", "language_id": PYTHON, "wall_time_limit": 20}
+    token = http.post("/submissions", json=body).json()["token"]
+    found = http.delete(f"/submissions/{token}", params={"cancel": "true"})
+    assert found.status_code == 200
+    wait_for(lambda: http.get(f"/submissions/{token}").json()["status"]["id"] == 13, what="the end")
+    assert http.get(f"/submissions/{token}").json()["message"] == "the submission was cancelled"
+
+
+def test_several_tests_and_the_same_key(http: httpx.Client) -> None:
+    tests = [{"stdin": "1", "expected_output": "1"}, {"stdin": "2", "expected_output": "3"}, {"stdin": "4"}]
+    found = run(http, fields="verdict,tests,status", source_code="print(input())", tests=tests)
+    assert (status(found), found["verdict"]) == (4, "WA")
+    assert [(one["verdict"], one["stdout"]) for one in found["tests"]] == [("AC", "1\n"), ("WA", "2\n"), ("AC", "4\n")]
+    body = {"source_code": "print(9)", "language_id": PYTHON}
+    tokens = {
+        http.post("/submissions", json=body, headers={"Idempotency-Key": "once"}).json()["token"] for _ in range(2)
+    }
+    assert len(tokens) == 1
