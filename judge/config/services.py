@@ -227,8 +227,9 @@ class Judge0(Model):
         default_factory=list, description="of web pages whose scripts may call it, as https://ide.example; '*': of all"
     )
     delete: bool = Field(default=False, description="admins may delete finished submissions")
-    wait: Seconds = 120.0
-    callbacks: bool = True
+    # Below the time after which nginx gives an answer up.
+    wait: Seconds = 60.0
+    callbacks: bool = False
 
 
 class GatewayConfig(Daemon):

@@ -22,7 +22,7 @@ import yaml
 
 from judge.ctl.context import from_file
 from judge.gateway.auth import token_digest
-from judge.gateway.judge0.answers import STATUSES
+from judge.judge0.answers import STATUSES
 from tests.support.cluster import Cluster, processes_of, running
 from tests.support.servers import wait_for
 

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge0.data import LANGUAGE_TO_LANGUAGE_ID
 
-from judge.gateway.judge0 import answers, base64s, fields, info, languages, program
-from judge.gateway.judge0.tokens import task_of, token_of
+from judge.gateway.judge0 import info
+from judge.judge0 import answers, base64s, fields, languages, program
+from judge.judge0.tokens import task_of, token_of
 from judge.languages import handed
 from judge.languages.table import load_table
 from judge.model import messages as m

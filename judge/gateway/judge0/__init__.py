@@ -1,1 +1,1 @@
-"""Judge0's REST API beside our own, for the clients that speak it (docs/judge0.md)."""
+"""The calls of Judge0's API, beside those of our own (docs/judge0.md)."""

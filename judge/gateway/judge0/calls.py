@@ -7,6 +7,7 @@ import functools
 import io
 import logging
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -22,10 +23,11 @@ from judge.gateway import asking, submit, trace
 from judge.gateway.api import deleting, handlers
 from judge.gateway.api.routes import Services, field_error
 from judge.gateway.auth import Principal, judge0_token
-from judge.gateway.judge0 import answers, fields, info, languages, program, wire
-from judge.gateway.judge0.answers import Seen
-from judge.gateway.judge0.languages import Flavour, Row
-from judge.gateway.judge0.tokens import task_of, token_of
+from judge.gateway.judge0 import info, wire
+from judge.judge0 import answers, fields, languages, program
+from judge.judge0.answers import Seen
+from judge.judge0.languages import Flavour, Row
+from judge.judge0.tokens import task_of, token_of
 from judge.languages import handed
 from judge.model import messages as m
 from judge.model.overview import StatusReply, UsageReply, UsageRequest
@@ -319,15 +321,21 @@ class Api:
         """How many submissions there are, as far as the caller may know."""
         who = self.caller()
         cluster = self.services.cluster
-        counts: dict[int, int] = {}
+        statuses: dict[int, int] = {}
         for verdict, number in ((m.Verdict.AC, 3), (m.Verdict.WA, 4), (m.Verdict.TLE, 5), (m.Verdict.CE, 6)):
             query = m.SearchRequest(verdict=verdict, limit=1, total=True)
-            counts[number] = handlers.search(cluster, who, query).total or 0
+            statuses[number] = handlers.search(cluster, who, query).total or 0
         found = handlers.search(cluster, who, m.SearchRequest(limit=500, total=True))
-        days: dict[str, int] = {}
-        for task in found.tasks:
-            days[task.created[:10]] = days.get(task.created[:10], 0) + 1
-        return info.statistics(found.total or 0, counts, days, datetime.datetime.now(datetime.UTC)), 200
+        rows = Counter(answers.row_of(task, self.rows, self.flavour) for task in found.tasks)
+        used = cluster.call("usage", UsageRequest(user=who.user, role=who.role), UsageReply)
+        counts = info.Counts(
+            total=found.total or 0,
+            statuses=statuses,
+            languages={row: count for row, count in rows.items() if row is not None},
+            days=Counter(task.created[:10] for task in found.tasks),
+            stored_bytes=used.stored_bytes,
+        )
+        return info.statistics(counts, datetime.datetime.now(datetime.UTC)), 200
 
     def about(self) -> tuple[Any, int]:
         """What this is."""

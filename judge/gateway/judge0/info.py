@@ -6,14 +6,15 @@ import datetime
 import importlib.metadata
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import judge
 from judge.config import GatewayConfig
-from judge.gateway.judge0 import languages
-from judge.gateway.judge0.answers import STATUSES
-from judge.gateway.judge0.fields import NUMBERS, SWITCHES
-from judge.gateway.judge0.languages import Flavour, Row
+from judge.judge0 import languages
+from judge.judge0.answers import STATUSES
+from judge.judge0.fields import NUMBERS, SWITCHES
+from judge.judge0.languages import Flavour, Row
 from judge.model.overview import StatusReply
 
 # The release of Judge0 whose languages and fields these are; clients look languages up by it.
@@ -126,10 +127,20 @@ def system_info(status: StatusReply, meminfo: str) -> dict[str, str]:
     }
 
 
-def statistics(
-    total: int, by_status: Mapping[int, int], days: Mapping[str, int], now: datetime.datetime
-) -> dict[str, Any]:
-    """How many submissions the caller may see, in all, by status, and on each of the last days."""
+@dataclass(frozen=True)
+class Counts:
+    """How many submissions a caller may see: in all, by status, and of the newest by language and day; their bytes."""
+
+    total: int
+    statuses: Mapping[int, int]
+    languages: Mapping[Row, int]
+    days: Mapping[str, int]
+    stored_bytes: int
+
+
+def statistics(counts: Counts, now: datetime.datetime) -> dict[str, Any]:
+    """The counts as Judge0 shows them."""
+    total, by_status, days = counts.total, counts.statuses, counts.days
     today = now.date()
     last = {str(today - datetime.timedelta(days=back)): 0 for back in range(_DAYS + 1)}
     return {
@@ -140,10 +151,13 @@ def statistics(
             "today": days.get(str(today), 0),
             "last_30_days": {day: days.get(day, 0) for day in last},
         },
-        "languages": [],
+        "languages": [
+            {"language": {"id": row.id, "name": row.name}, "count": count}
+            for row, count in sorted(counts.languages.items(), key=lambda pair: -pair[1])
+        ],
         "statuses": [
             {"status": {"id": number, "name": STATUSES[number]}, "count": count}
             for number, count in sorted(by_status.items(), key=lambda pair: -pair[1])
         ],
-        "database": {"size_pretty": "0 bytes", "size_in_bytes": 0},
+        "database": {"size_pretty": f"{counts.stored_bytes // 1024} kB", "size_in_bytes": counts.stored_bytes},
     }

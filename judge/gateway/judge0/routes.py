@@ -14,8 +14,8 @@ from judge.gateway import asking
 from judge.gateway.api.routes import Services
 from judge.gateway.auth import NOBODY
 from judge.gateway.judge0.calls import Api, Offered
-from judge.gateway.judge0.languages import Flavour
 from judge.gateway.judge0.wire import JSON, error_answer
+from judge.judge0.languages import Flavour
 
 _HEADERS: Final = (
     "Content-Type, Authorization, X-Auth-Token, X-Auth-User, X-RapidAPI-Key, X-RapidAPI-Host, Idempotency-Key, "

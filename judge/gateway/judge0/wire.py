@@ -10,7 +10,8 @@ from flask import Response, request
 
 from judge.errors import JudgeError
 from judge.gateway.api.routes import LengthError
-from judge.gateway.judge0 import answers, info
+from judge.gateway.judge0 import info
+from judge.judge0 import answers
 from judge.rpc.faults import check_values
 
 JSON: Final = "application/json"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from judge.gateway.judge0 import base64s, languages
-from judge.gateway.judge0.languages import Row
+from judge.judge0 import base64s, languages
+from judge.judge0.languages import Row
 
 Value = str | int | float | bool
 BLANK, NO_NUMBER = "can't be blank", "is not a number"

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any, Final
 
-from judge.gateway.judge0.fields import PROJECT, Asked
+from judge.judge0.fields import PROJECT, Asked
 from judge.languages import handed
 from judge.model import messages as m
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from judge.errors import UsageError
-from judge.gateway.judge0 import base64s, languages
-from judge.gateway.judge0.fields import CONTENTS, NUMBERS, SHORT_TEXTS, SWITCHES
-from judge.gateway.judge0.languages import Row
-from judge.gateway.judge0.tokens import token_of
+from judge.judge0 import base64s, languages
+from judge.judge0.fields import CONTENTS, NUMBERS, SHORT_TEXTS, SWITCHES
+from judge.judge0.languages import Row
+from judge.judge0.tokens import token_of
 from judge.languages import handed
 from judge.model import messages as m
 from judge.model.verdicts import Verdict
