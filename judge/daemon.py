@@ -42,7 +42,7 @@ def begin(model: type[D], path: Path, overrides: Sequence[Override] = ()) -> D:
     """Read a daemon's config, and log as it says from now on. Raises ConfigError."""
     keep_private()
     config = load(model, path, overrides)
-    logs.setup(config.log_level, journal="JOURNAL_STREAM" in os.environ)
+    logs.setup(config.log_level, journal="JOURNAL_STREAM" in os.environ, form=config.log_format)
     return config
 
 

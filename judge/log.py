@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import logging
+import re
 import sys
 import time
+from typing import Final
 
 from judge.text import one_line
 
@@ -15,6 +19,13 @@ _SYSLOG = {
     logging.WARNING: "<4>",
     logging.ERROR: "<3>",
     logging.CRITICAL: "<2>",
+}
+
+
+# What messages say of submissions, in the same words everywhere.
+_NAMED: Final = {
+    "trace": re.compile(r"\btrace ([A-Za-z0-9][A-Za-z0-9._-]{0,63})"),
+    "task": re.compile(r"\b(?:task|submission) ([0-9a-f]{24})\b"),
 }
 
 
@@ -42,10 +53,39 @@ class _Formatter(logging.Formatter):
         return "\n".join(prefix + line for line in text.splitlines())
 
 
-def setup(level: str, *, journal: bool = False) -> None:
-    """Send all loggers to stderr at `level` (debug, info, warning, error); called once by every daemon's main."""
+class _JsonFormatter(logging.Formatter):
+    """One JSON object a line: `time`, `level`, `logger`, `message`, and what a message names as `trace` and `task`."""
+
+    def __init__(self, *, journal: bool) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = one_line(record.getMessage())
+        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        fields = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": message,
+        }
+        fields |= {name: found[1] for name, words in _NAMED.items() if (found := words.search(message))}
+        if record.exc_info:
+            fields["traceback"] = self.formatException(record.exc_info)
+        prefix = _SYSLOG.get(record.levelno, "<6>") if self._journal else ""
+        return prefix + json.dumps(fields, ensure_ascii=False)
+
+
+_FORMATTERS: Final = {"text": _Formatter, "json": _JsonFormatter}
+
+
+def setup(level: str, *, journal: bool = False, form: str = "text") -> None:
+    """Send all loggers to stderr at `level` (debug, info, warning, error); called once by every daemon's main.
+
+    `form` is text, or json for those who collect lines by machine.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter(journal=journal))
+    handler.setFormatter(_FORMATTERS[form](journal=journal))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

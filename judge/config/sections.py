@@ -91,6 +91,7 @@ class Daemon(Model):
 
     name: Name
     log_level: LogLevel = "info"
+    log_format: Literal["text", "json"] = "text"
     stop_grace: Seconds = 10.0
     metrics: HostPort | None = None
 

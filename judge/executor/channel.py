@@ -43,6 +43,7 @@ class Settings(Message):
     languages: Path | None = None
     weak: bool = False
     log_level: str = "info"
+    log_format: str = "text"
 
 
 class Data(Message):

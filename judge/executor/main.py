@@ -150,6 +150,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
             languages=config.languages,
             weak=weak,
             log_level=config.log_level,
+            log_format=config.log_format,
         )
         for index, core in enumerate(cores)
     ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
 
-from judge.log import _Formatter
+from judge.log import _Formatter, _JsonFormatter
 
 
 def formatted(message: str, *, journal: bool, fault: Exception | None = None) -> list[str]:
@@ -27,3 +28,22 @@ def test_a_traceback_has_its_lines(journal):
     first, *rest = formatted("a", journal=journal, fault=ValueError("why"))
     assert first.endswith("executor drains: a")
     assert rest == [("<6>" if journal else "") + "ValueError: why"]
+
+
+@pytest.mark.parametrize("journal", [False, True])
+def test_a_line_of_json_has_the_trace_and_the_submission_in_fields(journal):
+    record = logging.LogRecord(
+        "judge.x", logging.WARNING, __file__, 1, "%s", (f"task {'a' * 24} ends\n, trace t-1",), None
+    )
+    line = _JsonFormatter(journal=journal).format(record)
+    assert line.startswith("<4>{") == journal and "\n" not in line
+    found = json.loads(line.removeprefix("<4>"))
+    assert found.pop("time").endswith("Z")
+    said = f"task {'a' * 24} ends\\n, trace t-1"
+    assert found == {"level": "warning", "logger": "judge.x", "message": said, "trace": "t-1", "task": "a" * 24}
+
+
+def test_a_traceback_is_a_field():
+    fault = ValueError("why")
+    record = logging.LogRecord("judge.x", logging.ERROR, __file__, 1, "a", (), (ValueError, fault, None))
+    assert json.loads(_JsonFormatter(journal=False).format(record))["traceback"] == "ValueError: why"

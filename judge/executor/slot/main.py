@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m judge.executor.slot.main FD SETTINGS (started by the executor)", file=sys.stderr)  # noqa: T201 - a usage line
         return EXIT_USAGE
     settings = Settings.model_validate_json(arguments[1])
-    setup(settings.log_level, journal="JOURNAL_STREAM" in os.environ)
+    setup(settings.log_level, journal="JOURNAL_STREAM" in os.environ, form=settings.log_format)
     # Handlers and not SIG_IGN: programs that are run would inherit that. Main ends its slots by itself.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
