@@ -158,6 +158,10 @@ def up(
     wait_file: Annotated[
         Path | None, typer.Option(help="Write the address here once the cluster is ready.", show_default=False)
     ] = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option(min=1024, max=65000, help="Serve metrics from this port on, and write etc/prometheus.yml."),
+    ] = None,
 ) -> int:
     """Run a whole cluster on this machine until Ctrl-C; starting it again finds all data."""
     from judge.embedded.up import Options, run  # noqa: PLC0415
@@ -171,6 +175,7 @@ def up(
             allow_weak_sandbox=allow_weak_sandbox,
             quiet=quiet,
             wait_file=wait_file,
+            metrics=metrics,
         )
     )
 

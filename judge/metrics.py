@@ -6,33 +6,83 @@ import asyncio
 import contextlib
 import os
 import socket
+import ssl
 import threading
+from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 from judge import endpoint
+from judge.config import Tls
 from judge.errors import RefusedError
 from judge.hangup import hang_up
 
 _CONNECTIONS = 64
 _SECONDS = 10.0
 _HEAD_BYTES = 16 * 1024
+_LOOK = 30.0
+# Of certificates whose holder may read metrics.
+ROLE: Final = "monitor"
 
 
-def serve(address: str | None) -> None:
-    """Serve /metrics on `host:port` from a thread; None means no metrics. RefusedError when the port is in use."""
+def serve(address: str | None, tls: Tls | None = None) -> None:
+    """Serve /metrics on `host:port` from a thread; None means no metrics.
+
+    With `tls` only who has a certificate of the cluster's role `monitor` gets them; the files are read anew when they
+    are replaced. RefusedError when the port is in use, or a certificate cannot be.
+    """
     if address is None:
         return
+    try:
+        secured = None if tls is None else _Secured(tls)
+    except (OSError, ValueError) as exc:
+        raise RefusedError(
+            f"metrics_tls cannot be used: {exc}; name a certificate and key that this user may read"
+        ) from None
     try:
         listener = endpoint.listen(address)
     except OSError as exc:
         reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
         msg = f"metrics address {address} cannot be used: {reason}; choose a free port under 'metrics'"
         raise RefusedError(msg) from None
-    threading.Thread(target=lambda: asyncio.run(_serve(listener)), name="metrics", daemon=True).start()
+    threading.Thread(target=lambda: asyncio.run(_serve(listener, secured)), name="metrics", daemon=True).start()
 
 
-async def _serve(listener: socket.socket) -> None:
+class _Secured:
+    """The TLS side of the endpoint."""
+
+    def __init__(self, tls: Tls) -> None:
+        """OSError or ValueError when the files cannot be used."""
+        self._tls = tls
+        self._seen = self._stamp()
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(tls.ca))
+        self.context.verify_mode = ssl.CERT_REQUIRED
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_3
+        self.context.load_cert_chain(tls.cert, tls.key)
+
+    def _stamp(self) -> tuple[float, ...]:
+        return tuple(path.stat().st_mtime for path in (self._tls.ca, self._tls.cert, self._tls.key))
+
+    async def renew(self) -> None:
+        """Look after the files; ends never."""
+        while True:
+            await asyncio.sleep(_LOOK)
+            with contextlib.suppress(OSError):  # half replaced: the next look finds all of it
+                if (now := self._stamp()) != self._seen:
+                    self.context.load_verify_locations(cafile=str(self._tls.ca))
+                    self.context.load_cert_chain(self._tls.cert, self._tls.key)
+                    self._seen = now
+
+
+def _is_monitor(writer: asyncio.StreamWriter) -> bool:
+    """Whether the client's certificate is of the role that reads metrics; True without TLS, where there is none."""
+    if writer.get_extra_info("sslcontext") is None:
+        return True
+    subject = (writer.get_extra_info("peercert") or {}).get("subject", ())
+    return any(pair == ("organizationalUnitName", ROLE) for names in subject for pair in names)
+
+
+async def _serve(listener: socket.socket, secured: _Secured | None) -> None:
     waiting: dict[asyncio.StreamWriter, None] = {}
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,15 +100,23 @@ async def _serve(listener: socket.socket) -> None:
             waiting.pop(writer, None)
             hang_up(writer.transport)
 
-    server = await asyncio.start_server(connection, sock=listener, limit=_HEAD_BYTES)
-    async with server:
+    context = None if secured is None else secured.context
+    patience = None if context is None else _SECONDS
+    server = await asyncio.start_server(
+        connection, sock=listener, limit=_HEAD_BYTES, ssl=context, ssl_handshake_timeout=patience
+    )
+    async with server, asyncio.TaskGroup() as group:
+        if secured is not None:
+            group.create_task(secured.renew())
         await server.serve_forever()
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     method, _, rest = (await reader.readuntil(b"\r\n\r\n")).partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
-    if method not in {b"GET", b"HEAD"} or path not in {b"/", b"/metrics"}:
+    if not _is_monitor(writer):
+        status, kind, body = "403 Forbidden", "text/plain", b"metrics are for certificates of role monitor\n"
+    elif method not in {b"GET", b"HEAD"} or path not in {b"/", b"/metrics"}:
         status, kind, body = "404 Not Found", "text/plain", b"metrics are at /metrics\n"
     else:
         status, kind = "200 OK", CONTENT_TYPE_LATEST
@@ -66,7 +124,10 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     writer.write(head.encode() + (b"" if method == b"HEAD" else body))
     await writer.drain()
-    writer.write_eof()
+    if writer.can_write_eof():
+        writer.write_eof()
+    else:
+        writer.close()  # TLS has an end of its own
     with contextlib.suppress(OSError):
         while await reader.read(_HEAD_BYTES):
             pass

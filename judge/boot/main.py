@@ -49,7 +49,7 @@ def run(
         files.sweep(config.run_dir)
         for one in rendered:
             write_config(one, config.run_dir)
-        metrics.serve(config.metrics)
+        metrics.serve(config.metrics, config.metrics_tls)
         asyncio.run(_main(config, rendered, overrides, observer, command))
     finally:
         held.close()

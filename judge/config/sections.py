@@ -94,6 +94,7 @@ class Daemon(Model):
     log_format: Literal["text", "json"] = "text"
     stop_grace: Seconds = 10.0
     metrics: HostPort | None = None
+    metrics_tls: Tls | None = Field(default=None, description="with it only certificates of role monitor may read them")
 
     def listening(self) -> list[str]:
         """The `host:port` addresses that the daemon listens on; each kind adds its own."""

@@ -24,6 +24,7 @@ from judge.boot.backend_process import daemon_command
 from judge.boot.plan import Phase
 from judge.boot.status import BootStatus
 from judge.embedded import cluster as embedded
+from judge.embedded import monitoring
 from judge.errors import EXIT_FAILED, RefusedError, UsageError
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class Options:
     allow_weak_sandbox: bool = False
     quiet: bool = False
     wait_file: Path | None = None
+    metrics: int | None = None
 
 
 class Output(io.TextIOBase):
@@ -202,6 +204,8 @@ def _run(options: Options, directory: embedded.Directory) -> int:
     services = embedded.configs(
         directory, cluster, slots=options.slots, cores=options.cores, weak=options.allow_weak_sandbox
     )
+    if options.metrics is not None:
+        services = monitoring.with_metrics(directory, services, options.metrics)
     config = embedded.boot_config(directory, cluster, services)
     address = f"http://{embedded.HOST}:{cluster.ports.gateway}"
 

@@ -49,7 +49,7 @@ _HOW: dict[type[Step], str] = {
 
 def run(config: EtcdConfig, stop: threading.Event) -> int:
     """Run the member or the proxy until `stop` is set, or until its server ends; returns the exit code."""
-    metrics.serve(config.metrics)
+    metrics.serve(config.metrics, config.metrics_tls)
     check_urls(config)
     binary = check_binary(config)
     if config.mode == "proxy":

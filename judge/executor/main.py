@@ -213,7 +213,7 @@ def run(config: ExecutorConfig, stop: threading.Event) -> int:
     try:
         files.sweep(config.work_dir)
         checked = examine(config, config.name)
-        metrics.serve(config.metrics)
+        metrics.serve(config.metrics, config.metrics_tls)
         with Etcd(config.etcd) as etcd:
             loop = make(config, etcd, checked)
             threading.Thread(target=_stop, args=(stop, loop), name="stop", daemon=True).start()

@@ -167,7 +167,7 @@ def run(config: GatewayConfig, stop: threading.Event) -> int:
         stack.callback((config.run_dir / uwsgi.socket_name(config)).unlink, missing_ok=True)
         if config.metrics is not None:
             MultiProcessCollector(REGISTRY, str(counters))  # type: ignore[no-untyped-call]
-        metrics.serve(config.metrics)
+        metrics.serve(config.metrics, config.metrics_tls)
         front = Front(config, Gate(config, tokens, key), listener)
         stack.callback(front.stop)
         front.start()

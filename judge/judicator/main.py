@@ -204,7 +204,7 @@ def _known(exc: Exception) -> JudgeError | None:
 async def _serve(config: JudicatorConfig, stop: threading.Event, batch: int) -> int:
     """Run until `stop` is set; the exit code."""
     judicator = Judicator(config, batch=batch)
-    metrics.serve(config.metrics)
+    metrics.serve(config.metrics, config.metrics_tls)
     await judicator.start()
     notify("READY=1")
     crashed: BaseException | None = None

@@ -1,0 +1,46 @@
+"""Metrics of an embedded cluster: each service serves its own over TLS, and a config lets Prometheus read them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import yaml
+
+from judge import files
+from judge.config import Daemon, Tls
+from judge.embedded.cluster import HOST, Directory
+from judge.metrics import ROLE
+
+
+def with_metrics(directory: Directory, services: Mapping[str, Daemon], port: int) -> dict[str, Daemon]:
+    """The services with their metrics at this port and those behind it; writes etc/prometheus.yml for them."""
+    monitor = directory.tls(ROLE, ROLE)
+    served = {
+        name: config.model_copy(update={"metrics": f"{HOST}:{port + index}", "metrics_tls": _own(directory, config)})
+        for index, (name, config) in enumerate(services.items())
+    }
+    scrape = {
+        "global": {"scrape_interval": "5s"},
+        "scrape_configs": [
+            {
+                "job_name": "judge",
+                "scheme": "https",
+                "tls_config": {
+                    "ca_file": str(monitor.ca),
+                    "cert_file": str(monitor.cert),
+                    "key_file": str(monitor.key),
+                },
+                "static_configs": [
+                    {"targets": [config.metrics], "labels": {"service": name}} for name, config in served.items()
+                ],
+            }
+        ],
+    }
+    files.replace(directory.etc / "prometheus.yml", yaml.safe_dump(scrape, sort_keys=False), durable=False)
+    return served
+
+
+def _own(directory: Directory, config: Daemon) -> Tls:
+    """The certificate that a service shows to others."""
+    found = getattr(config, "tls", None)
+    return found if isinstance(found, Tls) else directory.tls(config.name, config.name)
