@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import jinja2
 import pytest
 import yaml
 
@@ -92,3 +93,53 @@ def test_a_dashboard_asks_for_one_source_and_has_room_for_all(board: Path) -> No
         }
         assert not cells & taken and max(x for x, _ in cells) < 24
         taken |= cells
+
+
+def rendered(directory: Path, **variables: object) -> str:
+    """prometheus.yml of a cluster of two hosts, one of them with an IPv6 address; its files are empty ones."""
+    template = ROOT / "roles/judge_monitor/templates/prometheus.yml.j2"
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)
+    environment.filters["to_json"] = json.dumps
+    for name in ("ca.crt", "monitor.crt", "monitor.key"):
+        (directory / name).touch()
+    (directory / "judge.rules.yml").write_text(RULES.read_text())
+    hostvars = {
+        "j1": {"ansible_host": "fd00::1", "judge_judicator_metrics": "[::]:9401", "judge_etcd_metrics": "0.0.0.0:9402"},
+        "e1": {"judge_address": "10.0.0.2", "judge_executor_metrics": "0.0.0.0:9403", "judge_etcd_metrics": ""},
+    }
+    given = {
+        "judge_monitor_interval": "15s",
+        "judge_monitor_directory": str(directory),
+        "judge_monitor_alertmanagers": [],
+        "judge_monitor_scrape_configs": [],
+        "groups": {"judicators": ["j1"], "executors": ["e1", "j1"]},
+        "hostvars": hostvars,
+        **variables,
+    }
+    return environment.from_string(template.read_text()).render(given)
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_the_role_names_every_daemon_that_serves_metrics_once(tmp_path: Path, *, more: bool) -> None:
+    extra = {"job_name": "node", "static_configs": [{"targets": ["10.0.0.2:9100"]}]}
+    given = {"judge_monitor_alertmanagers": ["10.0.0.9:9093"], "judge_monitor_scrape_configs": [extra]} if more else {}
+    found = yaml.safe_load(rendered(tmp_path, **given))
+    job = found["scrape_configs"][0]
+    assert job["scheme"] == "https" and job["tls_config"]["cert_file"].endswith("monitor.crt")
+    assert [(one["targets"], one["labels"]["service"]) for one in job["static_configs"]] == [
+        (["[fd00::1]:9402"], "etcd"),
+        (["[fd00::1]:9401"], "judicator"),
+        (["10.0.0.2:9403"], "executor"),
+    ]
+    assert (found["scrape_configs"][1:] == [extra]) == more
+
+
+@promtool
+def test_prometheus_takes_what_the_role_writes(tmp_path: Path) -> None:
+    config = tmp_path / "prometheus.yml"
+    config.write_text(rendered(tmp_path))
+    # The files of the certificate are looked at, so these are empty and the syntax alone counts.
+    done = subprocess.run(
+        ["promtool", "check", "config", "--syntax-only", str(config)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,99 @@
+"""Metrics over the cluster's TLS: who may read them, and Prometheus itself that reads a whole cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from judge import metrics
+from judge.config import Tls
+from judge.embedded.cluster import free_port
+from judge.errors import RefusedError
+from judge.rpc import pki
+from tests.support.cluster import Cluster, running
+from tests.support.servers import wait_for
+
+SERVICES = {"etcd", "mongodb", "judicator", "executor", "gateway"}
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("authority") / "pki"
+    pki.make_ca(made)
+    return made
+
+
+def test_only_the_role_that_monitors_may_read_them(authority: Path) -> None:
+    port = free_port(set())
+    server = pki.issue(authority, "judicator-1", "judicator", ["127.0.0.1"])
+    metrics.serve(f"127.0.0.1:{port}", server)
+
+    def ask(tls: Tls) -> httpx.Response:
+        with httpx.Client(verify=pki.client_context(tls), trust_env=False, timeout=10) as client:
+            return client.get(f"https://127.0.0.1:{port}/metrics")
+
+    told = ask(pki.issue(authority, "m1", metrics.ROLE, ["127.0.0.1"]))
+    assert told.status_code == 200 and "python_info" in told.text
+    for role in ("executor", "gateway", "judicator"):
+        other = ask(pki.issue(authority, f"a-{role}", role, ["127.0.0.1"]))
+        assert (other.status_code, other.text) == (403, "metrics are for certificates of role monitor\n")
+    plain = ssl.create_default_context(cafile=str(server.ca))
+    with pytest.raises(httpx.HTTPError), httpx.Client(verify=plain, trust_env=False) as stranger:
+        stranger.get(f"https://127.0.0.1:{port}/metrics")
+    with pytest.raises(httpx.HTTPError):
+        httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False)
+
+
+def test_a_certificate_that_cannot_be_read_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    gone = Tls(ca=tmp_path / "ca", cert=tmp_path / "cert", key=tmp_path / "key")
+    with pytest.raises(RefusedError, match=r"metrics_tls cannot be used: .*No such file"):
+        metrics.serve(f"127.0.0.1:{free_port(set())}", gone)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    first = free_port(set())
+    with running(tmp_path_factory.mktemp("monitored") / "cluster", "--slots", "1", "--metrics", str(first)) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def prometheus(config: Path, directory: Path) -> Iterator[str]:
+    """Prometheus as Debian has it; yields its address."""
+    address = f"127.0.0.1:{free_port(set())}"
+    command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={directory}"]
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen([*command, f"--web.listen-address={address}"], stdout=log, stderr=log)
+        try:
+            yield f"http://{address}"
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
+def test_prometheus_reads_every_daemon(cluster: Cluster, tmp_path: Path) -> None:
+    with prometheus(cluster.directory / "etc/prometheus.yml", tmp_path) as address:
+
+        def up() -> dict[str, str]:
+            with contextlib.suppress(httpx.TransportError, KeyError):
+                answer = httpx.get(f"{address}/api/v1/query", params={"query": "up"}, trust_env=False).json()
+                return {one["metric"]["service"]: one["value"][1] for one in answer["data"]["result"]}
+            return {}
+
+        wait_for(lambda: up() == dict.fromkeys(SERVICES, "1"), timeout=60, what="every daemon that is read")
+
+        def leaders() -> list[str]:
+            query = {"query": "judge_leading == 1"}
+            found = httpx.get(f"{address}/api/v1/query", params=query, trust_env=False).json()["data"]["result"]
+            return [one["metric"]["service"] for one in found]
+
+        wait_for(lambda: leaders() == ["judicator"], timeout=60, what="the leader's own word")
