@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any, Final
 
+from judge.errors import FieldError
 from judge.judge0.fields import PROJECT, Asked
 from judge.languages import handed
 from judge.model import messages as m
@@ -65,7 +66,11 @@ def _program(asked: Asked, bounds: handed.Bounds) -> dict[str, Any]:
     row = asked.row
     assert row is not None  # noqa: S101 - without one it has faults
     source = asked.contents.get("source_code", b"")
-    files = {} if asked.archive is None else handed.gather([(ARCHIVE, asked.archive)], bounds)
+    files: dict[str, bytes] = {}
+    if asked.archive is not None:
+        if not handed.is_archive(ARCHIVE, asked.archive):
+            raise FieldError("files", "are no ZIP archive; send one as Base64")
+        files = handed.gather([(ARCHIVE, asked.archive)], bounds)
     if row.kind is not None:
         arguments = shlex.join(words(str(asked.said.get("command_line_arguments", ""))))
         command = _COMMANDS[row.kind] + (f" {arguments}" if arguments and row.kind == "executable" else "")
