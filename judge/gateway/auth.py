@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import logging
@@ -180,9 +181,25 @@ def judge0_token(header: Callable[[str], str | None], query: Callable[[str], str
     for name in JUDGE0_HEADERS:
         given = (header(name) or (query(name) if query is not None else "") or "").strip()
         if given:
-            scheme, _, rest = given.partition(" ")
-            return rest.strip() if name == "Authorization" and scheme.lower() == "bearer" else given
+            return _in_authorization(given) if name == "Authorization" else given
     return None
+
+
+def _in_authorization(given: str) -> str:
+    """The token of a header Authorization: bare, after `Bearer`, or the password of `Basic`.
+
+    Clients that know nothing but an address send what stands before its `@` as `Basic`.
+    """
+    scheme, _, rest = given.partition(" ")
+    if scheme.lower() == "bearer":
+        return rest.strip()
+    if scheme.lower() != "basic":
+        return given
+    try:
+        name, _, password = base64.b64decode(rest.strip(), validate=True).decode().partition(":")
+    except ValueError:
+        return ""
+    return password or name
 
 
 # --- pages -----------------------------------------------------------------------------------------------------

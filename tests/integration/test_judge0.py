@@ -171,6 +171,9 @@ def test_tokens(http: httpx.Client, server: str) -> None:
     for header in ("X-Auth-Token", "X-Auth-User", "X-RapidAPI-Key", "x-apihub-key"):
         assert call("POST", "/authenticate", headers={header: ADA}).status_code == 200
     assert call("GET", "/about", headers={"Authorization": f"Bearer {ADA}"}).json()["version"] == "1.14.0"
+    for basic in (("ada", ADA), (ADA, "")):
+        assert call("GET", "/about", auth=basic).status_code == 200
+    assert call("GET", "/about", headers={"Authorization": "Basic ?"}).status_code == 401
     assert call("POST", "/authorize", headers={"X-Auth-Token": ADA}).status_code == 403
     assert call("POST", "/authorize", headers={"X-Auth-Token": ROOT, "X-Auth-User": ROOT}).status_code == 200
     assert call("POST", "/authenticate", params={"X-Auth-Token": ADA}).status_code == 200
