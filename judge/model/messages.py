@@ -6,12 +6,13 @@ Units: seconds, bytes. Blobs are named by the SHA-256 of their content in lower-
 from __future__ import annotations
 
 import base64
-import datetime
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from judge.allowance import Allowance, Role
+from judge.model.base import Message as Message  # noqa: PLC0414 - the base of all here
+from judge.model.base import SearchTime as SearchTime  # noqa: PLC0414
 from judge.model.names import FileName as FileName  # noqa: PLC0414 - problems and submissions have files
 from judge.model.names import SourceName
 from judge.model.verdicts import Status as Status  # noqa: PLC0414 - messages have both, and so may who reads them
@@ -33,36 +34,6 @@ RESULTS: Final = 100_000
 FILES: Final = 1000
 # Of one executor, by its own word: shares are parts of all slots, and a report gets as many tasks as it asks for.
 SLOTS: Final = 4096
-
-
-def _within_ids(moment: datetime.datetime) -> datetime.datetime:
-    # Ids begin with their second in 32 bits; searches by time go by ids, up to a second beyond.
-    if not 0 <= moment.timestamp() < 2**32 - 1:
-        raise ValueError("must lie between 1970 and 2106")
-    return moment
-
-
-# A time that something is searched by.
-SearchTime = Annotated[AwareDatetime, AfterValidator(_within_ids)]
-
-
-class Message(BaseModel):
-    """Base of every message. Unknown keys are refused, as a person's mistake must be; `received` ignores them."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    @classmethod
-    def received(cls, body: bytes) -> Self:
-        """What another host wrote, whose release may know more fields (docs/decisions/012-mixed-releases.md).
-
-        Raises pydantic's ValidationError. For every reply, for executors' reports and for what waits in their spool.
-        """
-        return cls.model_validate_json(body, extra="ignore")
-
-    @classmethod
-    def stored(cls, document: dict[str, Any]) -> Self:
-        """The same for what is in the database, which judicators of two releases write while a cluster is upgraded."""
-        return cls.model_validate(document, extra="ignore")
 
 
 class Limits(Message):

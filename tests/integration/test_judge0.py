@@ -160,7 +160,7 @@ def test_the_sdk_finds_the_flavour_with_the_language(sdk: judge0.Client, server:
 # --- who may call ----------------------------------------------------------------------------------------------
 
 
-@row("A1", "A2", "A3", "A4", "I1")
+@row("A1", "A2", "A3", "A4", "N1")
 def test_tokens(http: httpx.Client, server: str) -> None:
     def call(method: str, path: str, **kwargs: Any) -> httpx.Response:
         return httpx.request(method, server + path, trust_env=False, **kwargs)
@@ -408,7 +408,7 @@ def test_files(http: httpx.Client) -> None:
 # --- what there is ---------------------------------------------------------------------------------------------
 
 
-@row("L1", "L2", "L3", "I2", "I3", "I4")
+@row("L1", "L2", "L3", "N2", "N3", "N4")
 def test_what_there_is(http: httpx.Client) -> None:
     listed = {one["id"]: one["name"] for one in http.get("/languages").json()}
     assert listed[71] == "Python (3.8.1)" and listed[54] == "C++ (GCC 9.2.0)" and 47 not in listed
