@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -25,6 +26,15 @@ FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
 ]  # fmt: skip
+
+
+# The package's own code drives another browser; what is wanted of it is the script that it brings along.
+_AXE = Path(str(importlib.util.find_spec("axe_playwright_python").origin)).parent / "axe.min.js"  # type: ignore[union-attr]
+_INTO_EDITOR = """
+const editor = arguments[0].nextElementSibling?.CodeMirror;
+editor?.setValue(arguments[1]);
+return Boolean(editor);
+"""
 
 
 class Chrome:
@@ -64,6 +74,9 @@ class Chrome:
         """Type into fields and choose in lists, by their names."""
         for name, value in fields.items():
             field = self.one(f"main [name={name}]")
+            # The editor stands in the field's place, and closes brackets that somebody types.
+            if self.driver.execute_script(_INTO_EDITOR, field, value):
+                continue
             if field.tag_name == "select":
                 Select(field).select_by_value(value)
             else:
@@ -110,6 +123,18 @@ class Chrome:
         for directory in filter(None, [self.shots, os.environ.get("JUDGE_SCREENSHOTS")]):
             Path(directory).mkdir(parents=True, exist_ok=True)
             (Path(directory) / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
+
+    def barriers(self) -> list[str]:
+        """What axe finds against WCAG 2.2 AA on the page as it is: rule, what is wrong, and where."""
+        found = self.driver.execute_async_script(
+            f"{_AXE.read_text()};axe.run(document, arguments[0]).then(arguments[1])",
+            {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]},
+        )
+        return [
+            f"{one['id']}: {one['help']}: {node['html'][:200]} ({node['failureSummary'][:300]})"
+            for one in found["violations"]
+            for node in one["nodes"]
+        ]
 
     def complaints(self) -> list[str]:
         """What the console complained of since the last call: policy violations, script errors, failed loads."""

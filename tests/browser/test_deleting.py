@@ -71,6 +71,7 @@ def test_an_admin_sees_what_goes_and_deletes(world, executor, chrome, look):
     browser.press("Search")
     wait_for(lambda: "user.purge" not in browser.text("main"), what="the search")
     browser.sees("problem.delete")
+    assert not look.get("javascript", True) or browser.barriers() == []
     assert browser.complaints() == []
     width = browser.driver.execute_script("return document.documentElement.scrollWidth") if not look else 0
     assert width <= browser.width

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from judge.model import messages as m
 from tests.support.gateway import ADMIN, USER
@@ -323,7 +324,8 @@ def test_every_page_fits_and_the_browser_has_no_complaints(chrome, judged, name,
     browser.shot(f"{name}-login")
     browser.login(ADMIN)
     pages = ["/", "/submit", "/submissions", f"/submissions/{judged[-1]}", "/executors", "/judicators", "/problems"]
-    pages.append("/rejudgings?verdict=WA")
+    pages += ["/rejudgings?verdict=WA", "/me", "/audit", f"/delete?submission={judged[0]}"]
+    barriers = {}
     for page in pages:
         browser.go(page)
         width = browser.driver.execute_script("return document.documentElement.scrollWidth")
@@ -332,7 +334,72 @@ def test_every_page_fits_and_the_browser_has_no_complaints(chrome, judged, name,
             assert "first run 1.034 s CPU, 1.067 s wall; repeated" in browser.text()
         ground = browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
         assert (ground == "rgb(15, 19, 26)") is look.get("dark", False)
+        if found := browser.barriers():
+            barriers[page] = found
         browser.shot(
             f"{name}-{page.partition('?')[0].split('/')[1] or 'overview'}{'-one' if page.count('/') > 1 else ''}"
         )
+    assert not barriers, "\n".join(f"{page}: {text}" for page, found in barriers.items() for text in found)
+    assert browser.complaints() == []
+
+
+def test_the_editor_colours_indents_guesses_and_lets_the_keyboard_go(chrome, executor):
+    browser = chrome()
+    browser.login(USER)
+    browser.go("/submit")
+    field = browser.one(".CodeMirror")
+    field.click()
+    keys = browser.driver.switch_to.active_element
+    keys.send_keys("#include <iostream>", Keys.ENTER, "int main() {", Keys.ENTER, "return 0;")
+    typed = browser.driver.execute_script("return document.querySelector('.CodeMirror').CodeMirror.getValue()")
+    assert typed == "#include <iostream>\nint main() {\n    return 0;\n}"
+    assert browser.one("main [name=language]").get_attribute("value") == "cpp"
+    browser.sees("It looks like C++")
+    assert browser.driver.find_elements(By.CSS_SELECTOR, ".CodeMirror .cm-meta, .CodeMirror .cm-keyword, .cm-type")
+    keys.send_keys(Keys.TAB)
+    assert browser.driver.switch_to.active_element == keys, "Tab indents"
+    keys.send_keys(Keys.ESCAPE, Keys.TAB)
+    assert browser.driver.switch_to.active_element != keys, "after Escape it goes to the next field"
+    # Who has chosen a language keeps it, whatever the text looks like.
+    browser.fill(language="c", source="print(1)\n")
+    assert browser.one("main [name=language]").get_attribute("value") == "c"
+    browser.press("Submit")
+    task = task_of(browser)
+    assert take(executor, task).submission.source == "print(1)\n"
+    assert browser.complaints() == []
+
+
+def test_a_compilers_messages_lead_to_their_lines(chrome, executor):
+    browser = chrome()
+    browser.login(USER)
+    task = submit(browser)
+    failed = m.Result(
+        compile_log="main.c:4:5: error: <expected> ';'\n/usr/include/stdio.h:4:5: note: here\nmain.c:400: none\n",
+        reason="the compiler ended with exit code 1", compile=m.RunUsage(cpu=0.1, wall=0.1, memory=9, exit_code=1),
+    )  # fmt: skip
+    executor.report(accepted(take(executor, task), status="compile_failed", verdict="CE", result=failed), vacant=0)
+    browser.sees("CE Compile error")
+    links = browser.driver.find_elements(By.CSS_SELECTOR, "pre.box a")
+    assert [link.text for link in links] == ["main.c:4"]
+    links[0].click()
+    assert browser.driver.execute_script("return document.querySelector(':target').textContent") == (
+        '    scanf("%d %d", &a, &b);\n'
+    )
+    assert browser.complaints() == []
+
+
+def test_output_beside_the_answer(chrome, executor, world):
+    tests = [m.Test(name="one", input="", answer="1\n2 3\n4\n")]
+    given = m.Submission(user="ada", language="python3", source="print()", tests=tests)
+    task = world.client().call("add", given, m.AddReply).task.id
+    test = m.TestResult(name="one", verdict="WA", cpu=0.1, wall=0.1, memory=9, output="1\n2 5\n4\n", output_bytes=8)
+    answer = accepted(take(executor, task), status="run_failed", verdict="WA", result=m.Result(tests=[test]))
+    executor.report(answer, vacant=0)
+    browser = chrome()
+    browser.login(ADMIN)
+    browser.go(f"/submissions/{task}")
+    browser.sees("Output beside the answer")
+    assert [mark.text for mark in browser.driver.find_elements(By.CSS_SELECTOR, ".diff mark")] == ["5", "3"]
+    assert browser.text(".diff .differs") == "2 2 5 2 2 3"
+    browser.shot("beside")
     assert browser.complaints() == []

@@ -100,6 +100,7 @@ def test_a_problem_is_read_on_every_screen(chrome, people, name, look):
     browser.sees("Sample interaction 1")
     assert browser.driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
     browser.shot(f"problem-interactive-{name}")
+    assert browser.barriers() == []
     assert browser.complaints() == []
 
 
@@ -112,6 +113,7 @@ def test_admins_see_how_it_was_verified(chrome, people):
         browser.sees("2.5\N{MULTIPLICATION SIGN}")
         assert browser.driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
         browser.shot(f"problem-admin-{'phone' if look else 'wide'}")
+        assert browser.barriers() == []
         assert browser.complaints() == []
 
 
@@ -141,6 +143,7 @@ def test_a_statement_runs_nothing_and_covers_nothing(chrome, people):
     assert hit(browser) is None
     assert browser.driver.find_elements(By.CSS_SELECTOR, ".statement script, .statement svg, .statement form") == []
     assert browser.driver.find_elements(By.CSS_SELECTOR, ".statement [style], .statement [id=live]") == []
+    assert browser.barriers() == []
     assert browser.complaints() == []
     # The picture by itself, as whoever opens it in a tab of its own would have it.
     picture = browser.one(".statement img[src]").get_attribute("src")

@@ -23,9 +23,10 @@ from judge.gateway.api import handlers as api
 from judge.gateway.api.routes import Services, field_error
 from judge.gateway.auth import Principal
 from judge.gateway.front.gate import SESSION
-from judge.gateway.pages import forms, views
+from judge.gateway.pages import editor, forms, views
 from judge.gateway.pages import problem as problem_page
 from judge.gateway.pages import rejudge as rejudge_pages
+from judge.gateway.pages import submission as submission_page
 from judge.gateway.pages import trail as trail_pages
 from judge.gateway.submit import Upload, admit
 from judge.languages import handed
@@ -127,11 +128,6 @@ class Pages:
             filtered=bool(set(given) - {"before", "limit"}),
         )
         return page, 400 if error else 200
-
-    def submission(self, task_id: str) -> Any:
-        """GET /submissions/ID."""
-        whole = api.own_task(self._cluster, g.principal, task_id)
-        return render_template("submission.html", task=api.show(self._cluster, g.principal, whole))
 
     def cancel(self, task_id: str) -> Any:
         """POST /submissions/ID/cancel."""
@@ -254,6 +250,11 @@ def _asset(name: str) -> str:
     return f"/static/{name}?v={_fingerprint(name)}"
 
 
+def _editor() -> dict[str, str]:
+    """What a page with an editor loads; empty on a gateway without one."""
+    return {kind: editor.address(kind) for kind in ("js", "css")} if editor.available() else {}
+
+
 def _when(text: str | None) -> Markup:
     """A stored time for people, in full when pointed at."""
     if not text:
@@ -276,6 +277,9 @@ def register(app: Flask, services: Services) -> None:
     app.jinja_env.filters["when"] = _when
     app.jinja_env.globals.update(
         asset=_asset,
+        editor=_editor,
+        guesses=editor.GUESSES,
+        language_mode=editor.mode_of,
         csrf_token=auth.csrf_token,
         fresh_key=forms.new_key,
         version=judge.__version__,
@@ -311,13 +315,13 @@ def register(app: Flask, services: Services) -> None:
         ("/logout", "logout", pages.logout, ["POST"]),
         ("/submit", "submit", pages.submit, ["GET", "POST"]),
         ("/submissions", "submissions", pages.submissions, ["GET"]),
-        ("/submissions/<task_id>", "submission", pages.submission, ["GET"]),
         ("/submissions/<task_id>/cancel", "cancel", pages.cancel, ["POST"]),
         ("/executors", "executors", pages.executors, ["GET"]),
         ("/executors/<name>/drain", "drain", functools.partial(pages.drain, on=True), ["POST"]),
         ("/executors/<name>/resume", "resume", functools.partial(pages.drain, on=False), ["POST"]),
         ("/judicators", "judicators", pages.judicators, ["GET"]),
         ("/problems", "problems", pages.problems, ["GET"]),
+        *submission_page.table(services),
         *problem_page.table(services),
         *rejudge_pages.table(services),
         *trail_pages.table(services),
@@ -326,6 +330,7 @@ def register(app: Flask, services: Services) -> None:
         app.add_url_rule(path, name, guarded(view), methods=methods, provide_automatic_options=False)
     app.add_url_rule("/login", "login", pages.login, methods=["GET", "POST"], provide_automatic_options=False)
     app.add_url_rule(SESSION, "session", pages.session, methods=["GET"], provide_automatic_options=False)
+    app.add_url_rule("/editor.<any(js,css):kind>", "editor", editor.asset, provide_automatic_options=False)
     app.add_url_rule("/favicon.ico", "favicon", _favicon, provide_automatic_options=False)
 
     @app.context_processor

@@ -123,6 +123,8 @@ def _built(markup: str) -> str | None:
         return None
     if tree.tag != "math":
         return None
+    if tree.get("display") == "block":
+        tree.set("tabindex", "0")  # a wide one is scrolled, and by the keyboard, too
     return ET.tostring(tree, encoding="unicode", short_empty_elements=False)
 
 

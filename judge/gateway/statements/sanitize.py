@@ -43,6 +43,8 @@ _ATTRIBUTES: Final[dict[str, set[str]]] = {
 # Classes that the style sheet knows; other ones would take the looks of the page's own parts.
 CLASSES: Final = frozenset({"formula", "left", "right", "center", "wrapped", "footnotes", "smallcaps", "underline"})
 _PREFIX: Final = "st-"
+# As nh3 writes it; a quotation mark inside a value is an entity there.
+_PICTURE = re.compile(r'<img((?:\s+[a-z]+="[^"]*")*)>')
 _WEB = re.compile(r"(https?://|mailto:)[^\s]", re.IGNORECASE)
 
 
@@ -54,7 +56,7 @@ def clean(html: str, files: Resolve, marks: frozenset[str] = frozenset()) -> str
             return value
         return _kept(name, value, files)
 
-    return nh3.clean(
+    cleaned = nh3.clean(
         html,
         tags=set(_TAGS),
         clean_content_tags=set(_GONE),
@@ -63,6 +65,8 @@ def clean(html: str, files: Resolve, marks: frozenset[str] = frozenset()) -> str
         link_rel="noopener noreferrer nofollow",
         url_schemes={"http", "https", "mailto"},
     )
+    # A picture without words for those who do not see it is at least told to be one.
+    return _PICTURE.sub(lambda match: match[0] if ' alt="' in match[0] else f'<img alt="Picture"{match[1]}>', cleaned)
 
 
 def _one_of(*words: str) -> Callable[[str], str | None]:

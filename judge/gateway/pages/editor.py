@@ -1,0 +1,133 @@
+"""The editor of source texts: CodeMirror 5 as Debian packages it, put into one script and one style sheet.
+
+A gateway without the package `libjs-codemirror` shows plain fields; nothing else changes.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from flask import Response, request
+
+from judge.errors import NotFoundError
+from judge.languages.table import Language, load_table
+
+HOME: Final = Path("/usr/share/javascript/codemirror")
+
+_ADDONS: Final = (
+    "addon/mode/simple", "addon/edit/matchbrackets", "addon/edit/closebrackets", "addon/comment/comment",
+    "addon/display/autorefresh",
+)  # fmt: skip
+
+# The mode of CodeMirror that colours a language, by its name or the suffix of its `source_name`, and its media type.
+MODES: Final[dict[str, tuple[str, str]]] = {
+    ".c": ("clike", "text/x-csrc"), ".cpp": ("clike", "text/x-c++src"), ".java": ("clike", "text/x-java"),
+    ".cs": ("clike", "text/x-csharp"), ".kt": ("clike", "text/x-kotlin"), ".scala": ("clike", "text/x-scala"),
+    ".py": ("python", "text/x-python"), ".go": ("go", "text/x-go"),
+    ".rs": ("rust", "text/x-rustsrc"), ".js": ("javascript", "text/javascript"),
+    ".ts": ("javascript", "text/typescript"), ".coffee": ("coffeescript", "text/x-coffeescript"),
+    ".pas": ("pascal", "text/x-pascal"), ".hs": ("haskell", "text/x-haskell"), ".rb": ("ruby", "text/x-ruby"),
+    ".php": ("php", "application/x-httpd-php"), ".pl": ("perl", "text/x-perl"), ".lua": ("lua", "text/x-lua"),
+    ".ml": ("mllike", "text/x-ocaml"), ".sml": ("mllike", "text/x-sml"), ".sh": ("shell", "text/x-sh"),
+    ".tcl": ("tcl", "text/x-tcl"), ".d": ("d", "text/x-d"), ".f90": ("fortran", "text/x-fortran"),
+    ".f": ("fortran", "text/x-fortran"), ".S": ("gas", "text/x-gas"), ".bf": ("brainfuck", "text/x-brainfuck"),
+    ".cob": ("cobol", "text/x-cobol"), ".fth": ("forth", "text/x-forth"), ".lisp": ("commonlisp", "text/x-common-lisp"),
+    ".scm": ("scheme", "text/x-scheme"), ".rkt": ("scheme", "text/x-scheme"), ".erl": ("erlang", "text/x-erlang"),
+    ".clj": ("clojure", "text/x-clojure"), ".groovy": ("groovy", "text/x-groovy"), ".R": ("r", "text/x-rsrc"),
+    ".swift": ("swift", "text/x-swift"),
+    # Two rows whose sources are both called main.m.
+    "objectivec": ("clike", "text/x-objectivec"), "octave": ("octave", "text/x-octave"),
+}  # fmt: skip
+
+# Modes that others stand on.
+_UNDER: Final = ("xml", "css", "htmlmixed")
+
+# Lines that only one language begins with, tried from the top; for a text that was pasted before a language was chosen.
+GUESSES: Final[tuple[tuple[str, str], ...]] = (
+    (r"^#!.*\bpython", "python3"),
+    (r"^#!.*\b(?:ba|da)?sh\b", "bash"),
+    (r"^#!.*\bperl", "perl"),
+    (r"^#!.*\bnode", "javascript"),
+    (r"^#!.*\bruby", "ruby"),
+    (r"^<\?php", "php"),
+    (
+        (
+            r"^\s*#\s*include\s*<(?:bits/stdc\+\+\.h|iostream|vector|string|algorithm|map|set|c[a-z]+)>"
+            r"|^\s*using namespace std\b"
+        ),
+        "cpp",
+    ),
+    (r"^\s*#\s*include\s*[<\"]", "c"),
+    (r"^\s*(?:import java\.|public (?:final )?class \w+)", "java"),
+    (r"^\s*package main\s*$", "go"),
+    (r"^\s*using System\s*;", "csharp"),
+    (r"^\s*fn main\s*\(", "rust"),
+    (r"^\s*fun main\s*\(", "kotlin"),
+    (r"^\s*program \w+\s*(?:\([^)]*\))?;", "pascal"),
+    (r"^\s*(?:main\s*::\s*IO|import (?:qualified )?Data\.)", "haskell"),
+    (r"^\s*(?:def \w+\(.*\)(?:\s*->.*)?:|import \w+\s*$|from \w[\w.]* import |print\(|if __name__ ==)", "python3"),
+    (r"require\(['\"](?:fs|readline)['\"]\)|console\.log\(", "javascript"),
+)
+
+
+def mode(language: Language | None) -> str:
+    """The media type by which the editor colours a language of the table; empty when it knows none."""
+    if language is None:
+        return ""
+    found = MODES.get(language.name) or MODES.get(PurePosixPath(language.source_name).suffix)
+    return found[1] if found else ""
+
+
+def mode_of(name: str) -> str:
+    """The media type for the name of a language; used by templates."""
+    return mode(load_table(None).get(name))
+
+
+def _paths(kind: str) -> list[Path]:
+    if kind == "css":
+        return [HOME / "lib/codemirror.css"]
+    modes = [*_UNDER, *sorted({name for name, _ in MODES.values()})]
+    return [HOME / "lib/codemirror.js", *(HOME / f"{one}.js" for one in _ADDONS),
+            *(HOME / f"mode/{name}/{name}.js" for name in modes)]  # fmt: skip
+
+
+@functools.cache
+def _whole(kind: str) -> bytes:
+    """All files of a kind as one; a file that this release of the package does not have is left out."""
+    return b"\n;\n".join(path.read_bytes() for path in _paths(kind) if path.is_file()) if available() else b""
+
+
+def available() -> bool:
+    """Whether the package is installed on this gateway; asked when a page is shown."""
+    return (HOME / "lib/codemirror.js").is_file()
+
+
+@functools.cache
+def address(kind: str) -> str:
+    """Where a kind ("js" or "css") is; changes with the content, so browsers may keep it."""
+    return f"/editor.{kind}?v={hashlib.sha256(_whole(kind)).hexdigest()[:8]}"
+
+
+@functools.cache
+def _packed(kind: str) -> bytes:
+    return gzip.compress(_whole(kind), mtime=0)
+
+
+def asset(kind: str) -> Response:
+    """GET /editor.js, /editor.css: the same for everybody, so no session is asked for; NotFoundError without them."""
+    if not available():
+        raise NotFoundError("this gateway has no editor; install libjs-codemirror")
+    packed = request.accept_encodings.quality("gzip") > 0
+    answer = Response(_packed(kind) if packed else _whole(kind), content_type=f"{_MEDIA[kind]}; charset=utf-8")
+    if packed:
+        answer.headers["Content-Encoding"] = "gzip"
+    answer.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+    answer.vary.add("Accept-Encoding")
+    return answer
+
+
+_MEDIA: Final = {"js": "text/javascript", "css": "text/css"}

@@ -1,0 +1,97 @@
+"""The page of one submission: its verdict, its tests, output beside answer where one may see both, its source."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from flask import g, render_template
+from markupsafe import Markup
+from pydantic import ValidationError
+
+from judge.errors import JudgeError
+from judge.gateway.api import handlers as api
+from judge.gateway.api.routes import Services
+from judge.gateway.pages import compare, places, views
+from judge.languages.table import load_table
+from judge.model import messages as m
+from judge.model.problem import ProblemManifest
+
+log = logging.getLogger(__name__)
+
+# Of a submission that fails a thousand tests the first few are looked at.
+_COMPARED: Final = 5
+
+
+class SubmissionPage:
+    """The view of one app."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def page(self, task_id: str) -> Any:
+        """GET /submissions/ID."""
+        whole = api.own_task(self._services.cluster, g.principal, task_id)
+        task = api.show(self._services.cluster, g.principal, whole)
+        log_shown = places.linked(task.result.compile_log, sources(task.submission)) if task.result else Markup("")
+        return render_template(
+            "submission.html", task=task, compile_log=log_shown, compared=self._compared(task) if task.done else {}
+        )
+
+    def _compared(self, task: m.Task) -> dict[str, compare.Comparison]:
+        """Output beside answer by the test's name: of failed tests whose output this person sees, and whose answer."""
+        if task.result is None:
+            return {}
+        tests = [one for one in task.result.tests if one.verdict is m.Verdict.WA and one.output and not one.withheld]
+        try:
+            answers = self._answers(task) if tests else {}
+            found = {}
+            for test in [one for one in tests if one.name in answers][:_COMPARED]:
+                given = answers[test.name]
+                text, all_of_it = (given[0] or "", True) if given[1] is None else self._text(given[1])
+                whole = all_of_it and test.output_bytes <= len(test.output.encode())
+                found[test.name] = compare.compare(test.output, text, whole=whole)
+        except JudgeError as exc:
+            # The verdict is what people came for; answers that cannot be had now hide none of it.
+            log.warning("submission %s is shown without answers: %s", task.id, exc)
+            return {}
+        return found
+
+    def _text(self, sha: str) -> tuple[str, bool]:
+        text = self._services.shown.text(sha)
+        return text.text, text.whole
+
+    def _answers(self, task: m.Task) -> Mapping[str, tuple[str | None, str | None]]:
+        """(text, blob) of the answers that this person may see: their own tests', samples', for admins all."""
+        if task.problem is None:
+            return {
+                one.name: (one.answer, one.answer_blob)
+                for one in task.submission.tests
+                if one.answer is not None or one.answer_blob is not None
+            }
+        with self._services.cluster.blob(task.problem.hash) as file:
+            try:
+                manifest = ProblemManifest.stored(json.load(file))
+            except (ValidationError, ValueError):
+                return {}
+        return {one.name: (None, one.answer) for one in manifest.tests if one.sample or g.principal.admin}
+
+
+def sources(sub: m.Submission) -> list[places.Shown]:
+    """The sources that the page shows with numbered lines, as `submission.html` names them. Pure."""
+    if sub.source:
+        row = load_table(None).get(sub.language or "")
+        name = sub.filename or (row.source_name if row else "")
+        return [places.Shown(name, "src", len(views.beginning(sub.source)[0]))]
+    return [
+        places.Shown(file.name, f"src-{number}", len(views.beginning(file.text)[0]))
+        for number, file in enumerate(sub.files, 1)
+        if file.text
+    ]
+
+
+def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[str]]]:
+    """The row of this page in the table of pages."""
+    return [("/submissions/<task_id>", "submission", SubmissionPage(services).page, ["GET"])]

@@ -1,0 +1,129 @@
+"""What pages make of texts: output beside an answer, places in compilers' messages, languages guessed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.gateway.pages import compare, editor, places
+from judge.gateway.pages.submission import sources
+from judge.languages.table import guess, load_table
+from judge.model import messages as m
+
+ROOT = Path(__file__).parents[2]
+LINES = st.lists(st.text(st.sampled_from("ab 1\t<"), max_size=6), max_size=30).map("\n".join)
+
+
+@given(LINES, LINES)
+def test_every_shown_line_is_as_it_was_in_its_place(printed, answer):
+    found = compare.compare(printed, answer)
+    assert found.whole
+    for side, text in (("left", printed), ("right", answer)):
+        lines = text.splitlines()
+        numbers = [getattr(row, side) for row in found.rows if getattr(row, side)]
+        assert numbers == sorted(set(numbers))
+        for row in found.rows:
+            at = getattr(row, side)
+            if at:
+                parts = row.printed if side == "left" else row.answer
+                assert "".join(part.text for part in parts) == lines[at - 1]
+        gaps = sum(row.gap for row in found.rows)
+        assert len(numbers) + gaps == len(lines)
+    assert found.same == (printed.splitlines() == answer.splitlines())
+
+
+@given(LINES)
+def test_equal_texts_have_no_marks(text):
+    found = compare.compare(text, text)
+    assert found.same
+    assert not any(part.differs for row in found.rows for part in (*row.printed, *row.answer))
+
+
+def test_words_that_differ_are_marked_and_equal_lines_fold():
+    same = "".join(f"{n}\n" for n in range(100))
+    found = compare.compare(f"{same}1 2 3\n", f"{same}1 5 3\n4\n")
+    assert found.rows[0].gap == 97
+    changed = found.rows[4]
+    assert [(part.text, part.differs) for part in changed.printed] == [("1 ", False), ("2", True), (" 3", False)]
+    assert [(part.text, part.differs) for part in changed.answer] == [("1 ", False), ("5", True), (" 3", False)]
+    assert (found.rows[5].left, found.rows[5].right) == (None, 102)
+
+
+@pytest.mark.parametrize(("printed", "answer"), [("x" * 501, "y"), ("1\n" * 201, "1\n"), ("", "1\n" * 100_000)])
+def test_a_text_that_is_too_long_is_cut_and_said_to_be(printed, answer):
+    found = compare.compare(printed, answer)
+    assert not found.whole
+    assert len(found.rows) <= 200
+    assert compare.compare("1\n", "2\n", whole=False).whole is False
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "line"),
+    [
+        ("main.cpp:12:5: error: x", "main.cpp", 12),
+        ("./main.cpp:3: warning", "main.cpp", 3),
+        (" --> main.rs:3:5", "main.rs", 3),
+        ('  File "main.py", line 3', "main.py", 3),
+        ("main.pas(3,5) Error: x", "main.pas", 3),
+        ("main.cs(3,5): error CS1002: x", "main.cs", 3),
+        ('File "main.ml", line 2, characters 4-9:', "main.ml", 2),
+        ("PHP Parse error: x in main.php on line 3", "main.php", 3),
+        ("syntax error at main.pl line 3, near", "main.pl", 3),
+        ("/box/src/Main.java:3: error: ';' expected", "Main.java", 3),
+        ("main.f90:4:1:", "main.f90", 4),
+    ],
+)
+def test_places_as_compilers_name_them(said, name, line):
+    found = places.linked(f"a <b>\n{said}\n", [places.Shown(name, "src", 20)])
+    assert f'<a href="#src-{line}">' in found
+    assert "a &lt;b&gt;\n" in found
+    assert re.sub(r"</?a[^>]*>", "", str(found)) == str(places.linked(f"a <b>\n{said}\n", []))
+
+
+def test_only_what_is_shown_is_linked():
+    two = [places.Shown("src/a.c", "src-1", 5), places.Shown("src/b/a.c", "src-2", 5), places.Shown("c.h", "src-3", 5)]
+    text = "src/a.c:1 src/b/a.c:2 a.c:3 c.h:4 x/c.h:5 c.h:6 /usr/include/stdio.h:1 c.h:0"
+    links = re.findall(r'#(src-\d-\d)"', places.linked(text, two))
+    assert links == ["src-1-1", "src-2-2", "src-3-4", "src-3-5"]
+
+
+@given(st.text(st.sampled_from('ab.c:1<>"&()/ \n'), max_size=200))
+def test_no_text_becomes_markup(text):
+    found = str(places.linked(text, [places.Shown("a.c", "src", 9)]))
+    assert "<" not in re.sub(r'<a href="#src-[1-9]">|</a>', "", found)
+
+
+def test_sources_are_numbered_as_the_page_shows_them():
+    one = m.Submission(user="ada", language="cpp", source="1\n2\n")
+    assert [(s.name, s.anchor) for s in sources(one)] == [("main.cpp", "src")]
+    files = [m.SourceFile.of(name, data) for name, data in (("a.c", b"x"), ("b.bin", b"\xff"), ("c.h", b"y"))]
+    several = m.Submission(user="ada", language="c", files=files)
+    assert [(s.name, s.anchor) for s in sources(several)] == [("a.c", "src-1"), ("c.h", "src-3")]
+
+
+def test_guesses_are_right_about_the_examples():
+    table = load_table(None)
+    assert {name for _, name in editor.GUESSES} <= set(table)
+    seen = 0
+    for path in sorted((ROOT / "examples").rglob("submissions/*/*")):
+        true = guess(path.name, table)
+        if not path.is_file() or true is None:
+            continue
+        text = path.read_text(errors="replace")
+        found = next((name for pattern, name in editor.GUESSES if re.search(pattern, text, re.MULTILINE)), None)
+        # C++ of C's headers alone cannot be told from C.
+        assert found in {None, true} or {found, true} == {"c", "cpp"}, path
+        seen += found is not None
+    assert seen > 40
+
+
+def test_every_mode_is_a_file_of_the_package():
+    if not editor.available():
+        pytest.skip("needs libjs-codemirror")
+    for name, _ in editor.MODES.values():
+        assert (editor.HOME / f"mode/{name}/{name}.js").is_file(), name
+    assert len(editor.address("js")) > len("/editor.js?v=")
