@@ -457,7 +457,7 @@ def test_submissions_that_do_not_exist(ada, task):
 
 def test_submit(ada, prepared):
     page = ada.get("/submit?problem=hello&language=cpp").text
-    assert '<option value="hello" selected>' in page and '<option value="cpp" selected>' in page
+    assert '<option value="hello" selected>' in page and '<option value="cpp" selected ' in page
     answer = ada.post("/submit", "/submit", language="cpp", problem="hello", source="int main() {}\r\n", key="k" * 20)
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/submissions/{ID}")
     name, asked = prepared.asked[-1]
