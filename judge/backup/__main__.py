@@ -1,0 +1,219 @@
+"""`python -m judge.backup`: write, check and restore backups. Playbooks and the timer run it; so can a person.
+
+A key never stands on a command line: it comes from a file, or from standard input (`-`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from judge import files
+from judge.backup import secrets
+from judge.backup.keys import HostKey, OperatorKey
+from judge.backup.manifest import Manifest
+from judge.backup.repository import Reader, Repository
+from judge.backup.retention import Keep
+from judge.errors import EXIT_USAGE, JudgeError, RefusedError, UsageError
+
+# Seconds for one call of a restore: comparing reads everything again.
+_LONG = 6 * 3600.0
+
+
+def _text(path: str) -> str:
+    """A file's text, or standard input's for `-`."""
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else "it is not text"
+        raise UsageError(f"{path}: cannot be read: {reason}; name the file with the key, or - and send it") from None
+
+
+def _key(options: argparse.Namespace) -> OperatorKey:
+    return OperatorKey.parse(_text(options.key))
+
+
+def _say(*lines: str) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def write(options: argparse.Namespace) -> None:
+    """Make a backup now."""
+    from judge.backup.config import BackupConfig  # noqa: PLC0415 - a controller needs no driver of MongoDB
+    from judge.backup.writing import back_up  # noqa: PLC0415
+    from judge.config import load  # noqa: PLC0415
+
+    _say(back_up(load(BackupConfig, options.config)).line())
+
+
+def config(options: argparse.Namespace) -> None:
+    """Check a host's config."""
+    from judge.backup.config import BackupConfig  # noqa: PLC0415
+    from judge.config import load  # noqa: PLC0415
+
+    load(BackupConfig, options.config)
+
+
+def listing(options: argparse.Namespace) -> None:
+    """Show all backups of a directory, or their manifests."""
+    found = Repository(options.directory)
+    manifests = [found.manifest(name) for name in found.ids()]
+    if options.json:
+        _say(json.dumps([dataclasses.asdict(one) for one in manifests], indent=1))
+    else:
+        _say(*(one.line() for one in manifests) if manifests else [f"{options.directory}: there is no backup yet"])
+
+
+def needs(options: argparse.Namespace) -> None:
+    """Show the files that a backup needs, its manifest last: in this order they are copied."""
+    found = Repository(options.directory)
+    manifest = found.manifest(options.backup)
+    paths = [found.pack(name) for name in sorted(manifest.packs)]
+    paths += [found.secrets / manifest.secrets] if manifest.secrets else []
+    paths.append(found.backups / f"{manifest.id}.json")
+    _say(*(str(path.relative_to(found.root)) for path in paths))
+
+
+def check(options: argparse.Namespace) -> None:
+    """Check that a backup is whole; with a key also that every piece of it opens."""
+    found = Repository(options.directory)
+    key = _key(options) if options.key else None
+    manifest = found.manifest(options.backup, key.host_key() if key else None)
+    found.check(manifest)
+    opened = 0
+    if key is not None:
+        reader = Reader(found, manifest, key)
+        try:
+            opened = reader.check()
+        finally:
+            reader.close()
+    _say(f"{manifest.id} is whole: {len(manifest.packs)} packs" + (f", {opened} pieces open" if key else ""))
+
+
+def prune(options: argparse.Namespace) -> None:
+    """Remove the backups of a copy that need not be kept."""
+    gone, packs = Repository(options.directory).prune(
+        Keep(options.last, options.daily, options.weekly, options.monthly)
+    )
+    _say(f"removed {len(gone)} backups and {packs} packs" if gone or packs else "nothing had to go")
+
+
+def keys(options: argparse.Namespace) -> None:
+    """Make the keys of a cluster's backups on its controller, unless it has them."""
+    own, hosts = options.secrets / secrets.KEY, options.secrets / secrets.HOST_KEY
+    if hosts.exists():
+        HostKey.parse(_text(str(hosts)))
+        return
+    made = not own.exists()
+    if made:
+        files.replace(own, OperatorKey.new().text(), durable=True)
+    files.replace(hosts, OperatorKey.parse(_text(str(own))).host_key().text(), durable=True)
+    _say(f"made {own if made else hosts}")
+
+
+def seal(options: argparse.Namespace) -> None:
+    """Put the controller's secrets, encrypted, into a directory of backups."""
+    key = HostKey.parse(_text(str(options.secrets / secrets.HOST_KEY)))
+    more = {"pki": options.pki} if options.pki and options.pki != options.secrets / "pki" else {}
+    name, content = secrets.sealed(key, secrets.archive(options.secrets, more))
+    if Repository(options.directory).put_secrets(name, content):
+        _say(f"stored the secrets of {options.secrets}")
+
+
+def unseal(options: argparse.Namespace) -> None:
+    """Write the secrets of a backup into an empty directory."""
+    found, key = Repository(options.directory), _key(options)
+    manifest = found.manifest(options.backup, key.host_key())
+    if not manifest.secrets:
+        raise RefusedError(f"backup {manifest.id} has no secrets with it; playbooks/backup.yml puts them there")
+    names = secrets.unpack(key, found.secrets / manifest.secrets, options.into)
+    files.replace(options.into / secrets.KEY, key.text(), durable=True)
+    files.replace(options.into / secrets.HOST_KEY, key.host_key().text(), durable=True)
+    _say(f"{options.into}: {', '.join(names)}")
+
+
+def restore(options: argparse.Namespace) -> None:
+    """Restore a backup into an empty cluster, or show what that would do."""
+    from judge.backup import restoring  # noqa: PLC0415
+    from judge.config import JudicatorConfig, load  # noqa: PLC0415
+    from judge.mongodb import store  # noqa: PLC0415
+
+    found, key = Repository(options.directory), _key(options)
+    manifest: Manifest = found.manifest(options.backup, key.host_key())
+    mongodb = load(JudicatorConfig, options.config).mongodb
+    client = store.connect(mongodb.model_copy(update={"timeout": _LONG}), asynchronous=False)
+    try:
+        plan = restoring.describe(client, mongodb.database, manifest)
+        if not options.plan:
+            reader = Reader(found, manifest, key)
+            try:
+                restoring.restore(client, mongodb.database, manifest, reader)
+            finally:
+                reader.close()
+    finally:
+        client.close()
+    _say(plan)
+
+
+VERBS: Mapping[str, Callable[[argparse.Namespace], None]] = {
+    "write": write,
+    "config": config,
+    "list": listing,
+    "needs": needs,
+    "check": check,
+    "prune": prune,
+    "keys": keys,
+    "seal": seal,
+    "unseal": unseal,
+    "restore": restore,
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    found = argparse.ArgumentParser(prog="python -m judge.backup", description=(__doc__ or "").splitlines()[0])
+    verbs = found.add_subparsers(dest="verb", required=True)
+    made = {name: verbs.add_parser(name, help=(verb.__doc__ or "").rstrip(".")) for name, verb in VERBS.items()}
+    for name in ("write", "config", "restore"):
+        what = "judicator.yml of this host" if name == "restore" else "backup.yml of this host"
+        made[name].add_argument("--config", type=Path, required=True, help=what)
+    for name in ("list", "needs", "check", "prune", "seal", "unseal", "restore"):
+        made[name].add_argument("directory", type=Path, help="the directory of the backups")
+    for name in ("needs", "check", "unseal", "restore"):
+        made[name].add_argument("backup", nargs="?", default="latest", help="its id, as `list` shows it")
+    made["list"].add_argument("--json", action="store_true", help="the manifests, for programs")
+    for name in ("unseal", "restore", "check"):
+        required = name != "check"
+        made[name].add_argument("--key", required=required, help="the file with the operator's key; - for stdin")
+    for name in ("keys", "seal"):
+        made[name].add_argument("--secrets", type=Path, required=True, help="the controller's directory of secrets")
+    made["seal"].add_argument("--pki", type=Path, help="the authority's directory, when it is elsewhere")
+    made["unseal"].add_argument("--into", type=Path, required=True, help="an empty directory")
+    made["restore"].add_argument("--plan", action="store_true", help="only say what would be done")
+    for name, count in (("last", 2), ("daily", 7), ("weekly", 4), ("monthly", 6)):
+        made["prune"].add_argument(f"--{name}", type=int, default=count, help="how many of these stay")
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one verb; one sentence and the error's exit code when it cannot be done."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+    options = parser().parse_args(arguments)
+    try:
+        VERBS[options.verb](options)
+    except JudgeError as exc:
+        sys.stderr.write(f"{exc}\n")
+        return exc.exit_code
+    except OSError as exc:
+        sys.stderr.write(f"{exc.filename}: {exc.strerror}\n")
+        return EXIT_USAGE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""The config of a host's backups, backup.yml (role judge_backup)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from judge.backup import retention
+from judge.config.sections import Model, Name
+
+
+class KeepSection(Model):
+    """How many backups stay in the directory (retention.Keep)."""
+
+    last: int = Field(default=2, ge=1, le=1000)
+    daily: int = Field(default=7, ge=0, le=1000)
+    weekly: int = Field(default=4, ge=0, le=1000)
+    monthly: int = Field(default=6, ge=0, le=1000)
+
+    def rule(self) -> retention.Keep:
+        """As the rule takes it."""
+        return retention.Keep(self.last, self.daily, self.weekly, self.monthly)
+
+
+class BackupConfig(Model):
+    """backup.yml: what is backed up, and where to. The database is reached as this host's judicator reaches it."""
+
+    name: Name
+    cluster: str
+    judicator: Path
+    directory: Path
+    host_key: Path
+    keep: KeepSection = KeepSection()

@@ -1,0 +1,105 @@
+"""The two keys of a backup: the operator's, which opens it, and the one that hosts have, which can only add to it.
+
+A host that is broken into cannot read what was backed up before, the cluster's secrets least of all; nor can whoever
+stores the backups, or forge one (docs/decisions/034-backups.md).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import secrets
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from judge.errors import UsageError
+
+_BYTES = 32
+_OPERATOR = "judge-backup-key-1:"
+_HOST = "judge-backup-host-key-1:"
+
+
+def derived(secret: bytes, salt: bytes, info: bytes) -> bytes:
+    """A key of 32 bytes for one purpose (RFC 5869)."""
+    return HKDF(SHA256(), _BYTES, salt, info).derive(secret)
+
+
+def _decoded(text: str, prefix: str, size: int, what: str) -> bytes:
+    """The bytes of a key's text; UsageError without a word of what it holds."""
+    found = text.strip()
+    try:
+        raw = base64.urlsafe_b64decode(found.removeprefix(prefix).encode())
+    except (binascii.Error, ValueError):
+        raw = b""
+    if not found.startswith(prefix) or len(raw) != size:
+        raise UsageError(f"this is not {what} of backups; it is one line that begins with '{prefix}'")
+    return raw
+
+
+@dataclass(frozen=True)
+class HostKey:
+    """What a host has: the public key that all is encrypted to, and the key that its manifests are sealed with."""
+
+    recipient: bytes
+    seal: bytes
+
+    @classmethod
+    def parse(cls, text: str) -> HostKey:
+        """From its line of text; UsageError when it is none."""
+        raw = _decoded(text, _HOST, 2 * _BYTES, "a host's key")
+        return cls(raw[:_BYTES], raw[_BYTES:])
+
+    def text(self) -> str:
+        """As it lies in a file."""
+        return _HOST + base64.urlsafe_b64encode(self.recipient + self.seal).decode() + "\n"
+
+    def sign(self, data: bytes) -> str:
+        """The seal of a manifest, in hexadecimal."""
+        return hmac.digest(self.seal, data, "sha256").hex()
+
+    def shared(self) -> tuple[bytes, bytes]:
+        """A new public key to be sent along, and the secret that it and the operator's key have in common."""
+        mine = X25519PrivateKey.generate()
+        public = mine.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        secret = mine.exchange(X25519PublicKey.from_public_bytes(self.recipient))
+        return public, derived(secret, public + self.recipient, b"file key")
+
+
+@dataclass(frozen=True)
+class OperatorKey:
+    """What the operator has, and no host: 32 bytes that everything is derived from."""
+
+    master: bytes
+
+    @classmethod
+    def new(cls) -> OperatorKey:
+        """A random one."""
+        return cls(secrets.token_bytes(_BYTES))
+
+    @classmethod
+    def parse(cls, text: str) -> OperatorKey:
+        """From its line of text; UsageError when it is none."""
+        return cls(_decoded(text, _OPERATOR, _BYTES, "the operator's key"))
+
+    def text(self) -> str:
+        """As it lies in a file, a safe or a vault."""
+        return _OPERATOR + base64.urlsafe_b64encode(self.master).decode() + "\n"
+
+    def _private(self) -> X25519PrivateKey:
+        return X25519PrivateKey.from_private_bytes(derived(self.master, b"judge backup 1", b"recipient"))
+
+    def host_key(self) -> HostKey:
+        """What hosts get of it."""
+        public = self._private().public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        return HostKey(public, derived(self.master, b"judge backup 1", b"seal"))
+
+    def shared(self, public: bytes) -> bytes:
+        """The secret that `HostKey.shared` has returned beside this public key."""
+        mine = self._private()
+        recipient = mine.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        return derived(mine.exchange(X25519PublicKey.from_public_bytes(public)), public + recipient, b"file key")

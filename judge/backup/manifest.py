@@ -1,0 +1,104 @@
+"""What one backup is: figures that anybody may read, sealed so that nobody can change them, and where its tree is.
+
+Standard library only, as controllers read manifests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hmac
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from judge.backup.keys import HostKey
+from judge.errors import JudgeError
+
+FORMAT: Final = 1
+# Sortable, and a file's name on every system.
+_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def is_id(text: str) -> bool:
+    """Whether this is how a backup is called: the second it was begun in, and its cluster's and host's own end."""
+    return _ID.fullmatch(text) is not None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One backup. Moments are ISO 8601 in UTC.
+
+    `snapshot`: what was acknowledged before is in it. `counts` are documents by collection, `digests` the SHA-256 of
+    all of them in the order of their ids. `packs` are the bytes that it uses of each, `added` those of the new ones.
+    `damaged` names blobs that were damaged in the database itself. `tree` is the piece that names all others, `secrets`
+    the file with the controller's.
+    """
+
+    id: str
+    cluster: str
+    host: str
+    begun: str
+    snapshot: str
+    ended: str
+    versions: dict[str, str]
+    counts: dict[str, int]
+    digests: dict[str, str]
+    blobs: int
+    blob_bytes: int
+    damaged: list[str]
+    packs: dict[str, int]
+    added: int
+    tree: str
+    secrets: str = ""
+    format: int = FORMAT
+    seal: str = ""
+
+    @property
+    def moment(self) -> datetime.datetime:
+        """When it was begun."""
+        return datetime.datetime.fromisoformat(self.begun)
+
+    def sealed_text(self) -> bytes:
+        """What its seal is of."""
+        return json.dumps(dataclasses.asdict(dataclasses.replace(self, seal="")), sort_keys=True).encode()
+
+    def signed(self, key: HostKey) -> Self:
+        """The same with its seal."""
+        return dataclasses.replace(self, seal=key.sign(self.sealed_text()))
+
+    def text(self) -> str:
+        """As it lies in a file."""
+        return json.dumps(dataclasses.asdict(self), indent=1, sort_keys=True) + "\n"
+
+    @classmethod
+    def parse(cls, text: str, where: str, key: HostKey | None = None) -> Self:
+        """From its file; with a key its seal is checked. JudgeError when it cannot be used."""
+        try:
+            found: dict[str, Any] = json.loads(text)
+            if found["format"] != FORMAT:
+                raise JudgeError(f"{where}: has format {found['format']!r}; a newer release of Judge reads it")
+            made = cls(**found)
+            plain = is_id(made.id) and made.moment.tzinfo is not None and made.names_are_plain()
+        except (ValueError, TypeError, KeyError):
+            plain = False
+        if not plain:
+            raise JudgeError(f"{where}: is not the manifest of a backup; copy it again") from None
+        if key is not None and not hmac.compare_digest(made.seal, key.sign(made.sealed_text())):
+            raise JudgeError(f"{where}: was not written with this key, or has been changed; nothing of it is used")
+        return made
+
+    def names_are_plain(self) -> bool:
+        """Whether the files that it names are digests, and no paths to somewhere else."""
+        names = [self.tree, *self.packs, *([self.secrets] if self.secrets else [])]
+        return all(_DIGEST.fullmatch(name) for name in names)
+
+    def line(self) -> str:
+        """One line for a person."""
+        documents = ", ".join(f"{count} {name}" for name, count in sorted(self.counts.items()) if count)
+        return (
+            f"{self.id}: cluster '{self.cluster}' as of {self.snapshot}, {documents or 'no documents'}, "
+            f"{self.blobs} blobs of {self.blob_bytes} bytes; {self.added} bytes were new"
+        )

@@ -1,0 +1,154 @@
+"""Packs: files of encrypted pieces. Whoever has a pack can check that it is whole; only the operator's key opens it.
+
+    magic, a public key (32 bytes), the pack's key under the secret that both keys share (48)
+    the pieces, each AES-256-GCM with its number as nonce
+    the table of the pieces, encrypted alike, and its length (8 bytes, big-endian)
+
+A pack's name is the SHA-256 of all of it. A piece's name is the SHA-256 of its content before compression.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from judge.backup.keys import HostKey, OperatorKey
+from judge.errors import JudgeError
+
+MAGIC: Final = b"judge-backup-1\n"
+_WRAPPED: Final = 48
+_HEAD: Final = len(MAGIC) + 32 + _WRAPPED
+_TAIL: Final = 8
+_TABLE: Final = b"\xff" * 12
+_PLAIN, _DEFLATED = b"\0", b"\1"
+_LEVEL: Final = 1
+_READ: Final = 1 << 20
+
+
+def name_of(content: bytes) -> bytes:
+    """The name of a piece: 32 bytes."""
+    return hashlib.sha256(content).digest()
+
+
+def digest_of(path: Path) -> str:
+    """What a file's name is to be, if it is whole."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while data := file.read(_READ):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+class PackWriter:
+    """Writes one pack into an open file; `finish` ends it."""
+
+    def __init__(self, key: HostKey, file: IO[bytes]) -> None:
+        """The head is written at once. OSError, here and in all others, when the disk does not take it."""
+        self._file = file
+        self._digest = hashlib.sha256()
+        self._table: list[tuple[str, int, int]] = []
+        self.size = 0
+        public, secret = key.shared()
+        pack_key = AESGCM.generate_key(256)
+        self._cipher = AESGCM(pack_key)
+        # The secret is this pack's only, so the nonce may be nothing.
+        self._write(MAGIC + public + AESGCM(secret).encrypt(bytes(12), pack_key, MAGIC + public))
+
+    def _write(self, data: bytes) -> None:
+        self._digest.update(data)
+        self._file.write(data)
+        self.size += len(data)
+
+    def add(self, name: bytes, content: bytes) -> int:
+        """Add a piece; how many bytes it takes."""
+        squeezed = zlib.compress(content, _LEVEL)
+        data = _DEFLATED + squeezed if len(squeezed) < len(content) else _PLAIN + content
+        sealed = self._cipher.encrypt(len(self._table).to_bytes(12, "big"), data, name)
+        self._table.append((name.hex(), self.size, len(sealed)))
+        self._write(sealed)
+        return len(sealed)
+
+    def finish(self) -> str:
+        """Write the table; the name that the file must get."""
+        table = self._cipher.encrypt(_TABLE, zlib.compress(json.dumps(self._table).encode()), MAGIC)
+        self._write(table)
+        self._write(len(table).to_bytes(_TAIL, "big"))
+        return self._digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a piece is in its pack: its number, and the bytes from `start` on."""
+
+    number: int
+    start: int
+    size: int
+
+
+class PackReader:
+    """Reads one pack."""
+
+    def __init__(self, key: OperatorKey, path: Path) -> None:
+        """Opens it with its table; JudgeError when it is no pack, is damaged, or another key's."""
+        self.path = path
+        self._file = path.open("rb")
+        try:
+            self._cipher, self.places = self._open(key)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file; the table stays."""
+        self._file.close()
+
+    def reopen(self) -> None:
+        """Open the file of a closed one again. OSError."""
+        if self._file.closed:
+            self._file = self.path.open("rb")
+
+    def _open(self, key: OperatorKey) -> tuple[AESGCM, Mapping[bytes, Place]]:
+        size = self.path.stat().st_size
+        head = self._file.read(_HEAD)
+        public, wrapped = head[len(MAGIC) : -_WRAPPED], head[-_WRAPPED:]
+        if len(head) < _HEAD or not head.startswith(MAGIC) or size < _HEAD + _TAIL:
+            raise JudgeError(f"{self.path}: is no pack of a backup, or only a part of one; copy it again")
+        try:
+            cipher = AESGCM(AESGCM(key.shared(public)).decrypt(bytes(12), wrapped, MAGIC + public))
+        except (InvalidTag, ValueError):
+            raise JudgeError(f"{self.path}: does not open with this key; it was made for another one") from None
+        self._file.seek(size - _TAIL)
+        length = int.from_bytes(self._file.read(_TAIL), "big")
+        start = size - _TAIL - length
+        try:
+            self._file.seek(max(start, 0))
+            rows = json.loads(zlib.decompress(cipher.decrypt(_TABLE, self._file.read(length), MAGIC)))
+        except (InvalidTag, ValueError, zlib.error):
+            raise JudgeError(f"{self.path}: is damaged; copy it again, or restore an older backup") from None
+        places = {bytes.fromhex(name): Place(number, at, size) for number, (name, at, size) in enumerate(rows)}
+        return cipher, places
+
+    def read(self, name: bytes) -> bytes:
+        """The content of a piece, which is what its name says; JudgeError when it is damaged. KeyError: not here."""
+        place = self.places[name]
+        self._file.seek(place.start)
+        try:
+            data = self._cipher.decrypt(place.number.to_bytes(12, "big"), self._file.read(place.size), name)
+            content = zlib.decompress(data[1:]) if data[:1] == _DEFLATED else data[1:]
+        except (InvalidTag, ValueError, zlib.error):
+            content = b""
+        if name_of(content) != name:
+            raise JudgeError(f"{self.path}: piece {name.hex()} is damaged; copy it again, or restore an older backup")
+        return content
+
+    def pieces(self) -> Iterator[bytes]:
+        """The contents of all pieces, checked."""
+        return (self.read(name) for name in self.places)

@@ -1,0 +1,232 @@
+"""From a directory of backups into an empty database. Cut off at any point, the same call goes on and ends the same.
+
+Judicators must not run meanwhile (playbooks/restore.yml holds them). That a restore is under way is written into the
+database itself, so nothing that it has brought yet is mistaken for somebody's data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pymongo
+from bson import Binary, ObjectId
+from bson.raw_bson import RawBSONDocument
+from pymongo.database import Database
+from pymongo.errors import BulkWriteError
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import ReadPreference
+from pymongo.write_concern import WriteConcern
+
+from judge import failpoint
+from judge.backup.dumping import CHUNKS, FILES, RESTORING, collections_of, raw_documents
+from judge.backup.manifest import Manifest
+from judge.backup.pieces import documents_of
+from judge.backup.repository import Reader
+from judge.errors import JudgeError, RefusedError
+from judge.mongodb.store import DRIVER_ERRORS, Bson, Client, translate
+
+log = logging.getLogger(__name__)
+
+# What people have put into a cluster. All else is there in an empty one as well, or belongs to one of these.
+_CONTENT: Final = ("tasks", "problems", "manifests", "rejudgings")
+# What playbooks/verify.yml hands in begins its idempotency key with this.
+PROBE: Final = "verify.yml/"
+_PROBES: Final = re.compile(rf"^[^\0]*\0{re.escape(PROBE)}")
+_DUPLICATE: Final = 11000
+_CHUNK: Final = 255 * 1024
+_AT_ONCE: Final = 8 * 1024**2
+_NOTED: Final = 50
+
+
+class NotEmptyError(RefusedError):
+    """The database holds somebody's data."""
+
+
+def target(client: Client, database: str) -> Database[Bson]:
+    """The database as a restore writes it: by a majority, with journal."""
+    return client.get_database(
+        database,
+        read_preference=ReadPreference.PRIMARY,
+        read_concern=ReadConcern("majority"),
+        write_concern=WriteConcern(w="majority", j=True),
+    )
+
+
+def check_empty(db: Database[Bson], backup: str) -> bool:
+    """Whether this restore was begun before; NotEmptyError when the cluster holds anything that is not from it."""
+    begun = db[RESTORING].find_one({"_id": "restore"})
+    if begun is not None:
+        if begun["backup"] != backup:
+            raise NotEmptyError(
+                f"a restore of backup {begun['backup']} was begun in this cluster and is not finished; finish that one"
+            )
+        return True
+    found = []
+    for name in _CONTENT:
+        query: Bson = {"key": {"$not": _PROBES}} if name == "tasks" else {}
+        count = len(list(db[name].find(query, {"_id": 1}, limit=1)))
+        if count:
+            found.append(f"{db[name].estimated_document_count()} {name}")
+    if found:
+        raise NotEmptyError(
+            f"this cluster is not empty ({', '.join(found)}), and a restore would mix two clusters' data; "
+            "restore into a new one"
+        )
+    return False
+
+
+def restore(client: Client, database: str, manifest: Manifest, reader: Reader) -> None:
+    """Bring a backup back and compare what is there afterwards with it; raises NotEmptyError and JudgeError."""
+    try:
+        db = target(client, database)
+        if not check_empty(db, manifest.id):
+            # From here on the database is this restore's own.
+            db[RESTORING].insert_one({"_id": "restore", "backup": manifest.id, "cleared": False, "done": {}})
+        failpoint.hit("restore.begun")
+        _Restore(client, db, manifest, reader).run()
+    except DRIVER_ERRORS as exc:
+        raise translate(exc) from exc
+
+
+class _Restore:
+    def __init__(self, client: Client, db: Database[Bson], manifest: Manifest, reader: Reader) -> None:
+        self._client = client
+        self._db = db
+        self._manifest = manifest
+        self._reader = reader
+        tree = json.loads(reader.read(bytes.fromhex(manifest.tree)))
+        self._collections: dict[str, list[tuple[str, int]]] = tree["collections"]
+        self._large: dict[str, list[str]] = tree["large"]
+
+    def run(self) -> None:
+        self._clear()
+        for name in sorted(self._collections):
+            self._documents(name)
+        self._blobs()
+        self._compare()
+        self._db[RESTORING].drop()
+
+    def _noted(self) -> Bson:
+        return self._db[RESTORING].find_one({"_id": "restore"}) or {}
+
+    def _note(self, **fields: Any) -> None:
+        self._db[RESTORING].update_one({"_id": "restore"}, {"$set": fields})
+
+    def _clear(self) -> None:
+        """What a cluster without anything has: the probes of verify.yml, its own notes."""
+        if self._noted()["cleared"]:
+            return
+        for name in [*collections_of(self._client, self._db.name), CHUNKS]:
+            self._db[name].drop()
+        # The judicators' own index, without which pieces that are sent twice would be there twice.
+        self._db[CHUNKS].create_index([("files_id", 1), ("n", 1)], unique=True)
+        self._note(cleared=True)
+
+    def _documents(self, name: str) -> None:
+        pieces = self._collections[name]
+        first = int(self._noted()["done"].get(name, 0))
+        # A dot in a field's name would be a path.
+        done = {"done": self._noted()["done"]}
+        for number, (piece, _) in enumerate(pieces):
+            if number < first:
+                continue
+            documents = [RawBSONDocument(raw) for raw in documents_of(self._reader.read(bytes.fromhex(piece)))]
+            self._insert(name, documents)
+            failpoint.hit("restore.piece")
+            if number % _NOTED == _NOTED - 1:
+                done["done"][name] = number + 1
+                self._note(**done)
+        done["done"][name] = len(pieces)
+        self._note(**done)
+        log.info("%s: %d documents", name, sum(count for _, count in pieces))
+
+    def _insert(self, name: str, documents: list[Any]) -> None:
+        """Insert what is not there yet."""
+        if not documents:
+            return
+        try:
+            self._db[name].insert_many(documents, ordered=False)
+        except BulkWriteError as exc:
+            wrong = [one for one in exc.details["writeErrors"] if one["code"] != _DUPLICATE]
+            if wrong or exc.details.get("writeConcernErrors"):
+                raise
+
+    def _blobs(self) -> None:
+        """All pieces of all blobs, in the order of their files."""
+        after = self._noted().get("blobs")
+        held: list[Bson] = []
+        size = 0
+        last: ObjectId | None = None
+        beyond = {} if after is None else {"_id": {"$gt": after}}
+        for file in list(self._db[FILES].find(beyond, {"filename": 1, "length": 1}, sort=[("_id", 1)])):
+            for chunk in self._chunks(file):
+                held.append(chunk)
+                size += len(chunk["data"])
+                if size >= _AT_ONCE:
+                    self._insert(CHUNKS, held)
+                    held, size = [], 0
+                    if last is not None:
+                        self._note(blobs=last)
+                    failpoint.hit("restore.blob")
+            last = file["_id"]
+        self._insert(CHUNKS, held)
+        log.info("blobs: %d, %d bytes", self._manifest.blobs, self._manifest.blob_bytes)
+
+    def _chunks(self, file: Bson) -> Iterator[Bson]:
+        sha = file["filename"]
+        if not file["length"] or sha in self._manifest.damaged:
+            return
+        names = [bytes.fromhex(one) for one in self._large.get(sha, [sha])]
+        held, number, digest = bytearray(), 0, hashlib.sha256()
+        for name in names:
+            content = self._reader.read(name)
+            digest.update(content)
+            held += content
+            while len(held) >= _CHUNK:
+                yield {"files_id": file["_id"], "n": number, "data": Binary(bytes(held[:_CHUNK]))}
+                del held[:_CHUNK]
+                number += 1
+        if held:
+            yield {"files_id": file["_id"], "n": number, "data": Binary(bytes(held))}
+        if digest.hexdigest() != sha:
+            raise JudgeError(f"blob {sha} is not what its name says in this backup; restore an older one")
+
+    def _compare(self) -> None:
+        """Every document is the byte-equal one, and every blob has its content."""
+        for name, digest in sorted(self._manifest.digests.items()):
+            found, count = hashlib.sha256(), 0
+            for _, raw in raw_documents(self._db[name], None):
+                found.update(raw)
+                count += 1
+            if found.hexdigest() != digest:
+                wanted = self._manifest.counts[name]
+                raise JudgeError(
+                    f"after the restore {name} has {count} documents and differs from the backup, which has {wanted}; "
+                    "something else writes to this database: stop it, and restore again"
+                )
+        files = self._db[FILES].find({"length": {"$gt": 0}}, {"filename": 1, "length": 1})
+        lengths = {
+            row["_id"]: row["length"]
+            for row in self._db[CHUNKS].aggregate(
+                [{"$group": {"_id": "$files_id", "length": {"$sum": {"$binarySize": "$data"}}}}], allowDiskUse=True
+            )
+        }
+        damaged = set(self._manifest.damaged)
+        for file in files:
+            if file["filename"] not in damaged and lengths.get(file["_id"]) != file["length"]:
+                raise JudgeError(f"after the restore blob {file['filename']} is not whole; restore again")
+
+
+def describe(client: Client, database: str, manifest: Manifest) -> str:
+    """What a restore would do, in one line for a person; NotEmptyError when it would refuse."""
+    try:
+        with pymongo.timeout(15):
+            begun = check_empty(target(client, database), manifest.id)
+    except DRIVER_ERRORS as exc:
+        raise translate(exc) from exc
+    return f"{'goes on with' if begun else 'restores'} {manifest.line()}"

@@ -1,0 +1,94 @@
+"""One backup from its beginning to its end: what the timer and playbooks/backup.yml run on a host."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import logging
+
+import judge
+from judge import clock
+from judge.backup.config import BackupConfig
+from judge.backup.dumping import check_connection, dump
+from judge.backup.keys import HostKey
+from judge.backup.manifest import Manifest
+from judge.backup.packs import name_of
+from judge.backup.repository import PACK, Writer, writing
+from judge.config import JudicatorConfig, load
+from judge.errors import JudgeError, RefusedError
+from judge.mongodb import store
+
+log = logging.getLogger(__name__)
+
+# Seconds for one cursor. MongoDB's own history is as long.
+_CURSOR = 300.0
+
+
+def host_key(config: BackupConfig) -> HostKey:
+    """The key in the file that the config names; RefusedError when there is none."""
+    try:
+        return HostKey.parse(config.host_key.read_text(encoding="ascii"))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise RefusedError(f"host_key: {config.host_key} cannot be read ({exc}); site.yml puts it there") from None
+
+
+def back_up(config: BackupConfig, *, pack_bytes: int = PACK) -> Manifest:
+    """Store the cluster as it is now, then remove what need not be kept; the manifest of the new backup."""
+    key = host_key(config)
+    mongodb = load(JudicatorConfig, config.judicator).mongodb
+    client = store.connect(mongodb.model_copy(update={"timeout": _CURSOR}), asynchronous=False)
+    try:
+        version = check_connection(client)
+        with writing(config.directory, key, pack_bytes) as writer:
+            begun = _begin(writer, config)
+            found = dump(client, mongodb.database, writer)
+            tree = found.tree()
+            writer.put(name_of(tree), tree)
+            writer.flush()
+            moment = found.taken.as_datetime() if found.taken is not None else begun
+            manifest = writer.publish(
+                Manifest(
+                    id=_id(begun, config),
+                    cluster=config.cluster,
+                    host=config.name,
+                    begun=begun.isoformat(),
+                    snapshot=moment.isoformat(),
+                    ended=clock.wall().replace(microsecond=0).isoformat(),
+                    versions={"judge": judge.__version__, "mongodb": version},
+                    counts=found.counts,
+                    digests=found.digests,
+                    blobs=found.blobs,
+                    blob_bytes=found.blob_bytes,
+                    damaged=found.damaged,
+                    packs=dict(sorted(writer.uses.items())),
+                    added=writer.added,
+                    tree=name_of(tree).hex(),
+                    secrets=writer.current_secrets(),
+                )
+            )
+            gone, packs = writer.prune(config.keep.rule())
+    finally:
+        client.close()
+    log.info("%s", manifest.line())
+    if gone:
+        log.info("removed %s and %d packs", ", ".join(gone), packs)
+    if manifest.damaged:
+        raise JudgeError(
+            f"backup {manifest.id} is complete but for {len(manifest.damaged)} blobs that are damaged in the database "
+            f"itself, {manifest.damaged[0]} is one; import their problems again"
+        )
+    return manifest
+
+
+def _id(begun: datetime.datetime, config: BackupConfig) -> str:
+    origin = hashlib.sha256(f"{config.cluster}\0{config.name}".encode()).hexdigest()[:8]
+    return f"{begun:%Y%m%dT%H%M%SZ}-{origin}"
+
+
+def _begin(writer: Writer, config: BackupConfig) -> datetime.datetime:
+    """The second that names this backup; no other has it."""
+    while True:
+        now = clock.wall().replace(microsecond=0)
+        if _id(now, config) not in writer.ids():
+            return now
+        clock.sleep(0.1)

@@ -1,0 +1,267 @@
+"""Backups and restores of real clusters: judicators at work, a real mongod, and processes that are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import bson
+import pytest
+import yaml
+from bson.raw_bson import RawBSONDocument
+
+from judge.backup import dumping
+from judge.backup.config import BackupConfig, KeepSection
+from judge.backup.keys import OperatorKey
+from judge.backup.manifest import Manifest
+from judge.backup.repository import Repository
+from judge.backup.writing import back_up
+from judge.errors import JudgeError
+from judge.model import messages as m
+from judge.rpc.client import RpcClient
+from tests.support.judicators import World, accepted, source
+from tests.support.problems import imported
+
+KEY = OperatorKey(bytes(range(32)))
+LARGE = os.urandom(5 * 1024**2 + 17)
+
+
+class Cluster:
+    """A database with what a cluster has, and the configs that commands on its hosts read."""
+
+    def __init__(self, world: World, directory: Path) -> None:
+        self.world, self.directory = world, directory
+        self.name = world.database
+        directory.mkdir()
+        (directory / "hostkey").write_text(KEY.host_key().text())
+        (directory / "key").write_text(KEY.text())
+        self.judicator = directory / "judicator.yml"
+        self.judicator.write_text(yaml.safe_dump(world.config().model_dump(mode="json")))
+
+    def config(self, **fields: Any) -> BackupConfig:
+        return BackupConfig(
+            name="j1",
+            cluster="judge",
+            judicator=self.judicator,
+            directory=self.directory / "backups",
+            host_key=self.directory / "hostkey",
+            **fields,
+        )
+
+    def back_up(self, **fields: Any) -> Manifest:
+        return back_up(self.config(**fields), pack_bytes=1 << 20)
+
+    def run(self, *arguments: str, failpoint: str = "", times: int = 0) -> subprocess.CompletedProcess[str]:
+        """`python -m judge.backup …` as a host runs it; killed at a failpoint when one is named."""
+        env = {**os.environ, **({"JUDGE_FAILPOINT": failpoint} if failpoint else {})}
+        command = [sys.executable, "-m", "judge.backup", *arguments]
+        return subprocess.run(command, input=KEY.text(), env=env, capture_output=True, text=True, check=False)
+
+    def restore(self, origin: Cluster, *more: str, failpoint: str = "") -> subprocess.CompletedProcess[str]:
+        place = str(origin.directory / "backups")
+        arguments = ["restore", place, "--config", str(self.judicator), "--key", "-", *more]
+        return self.run(*arguments, failpoint=failpoint)
+
+
+def everything(cluster: Cluster) -> dict[str, list[bytes]]:
+    """Every document of every collection, byte for byte; of blobs' pieces what they hold."""
+    found: dict[str, list[bytes]] = {}
+    db = cluster.world.raw.get_database(cluster.name, codec_options=bson.CodecOptions(document_class=RawBSONDocument))
+    for name in dumping.collections_of(cluster.world.raw, cluster.name):
+        found[name] = [doc.raw for doc in db[name].find(sort=[("_id", 1)])]
+    chunks = cluster.world.db["fs.chunks"].find(sort=[("files_id", 1), ("n", 1)])
+    found["chunks"] = [bson.encode({"f": one["files_id"], "n": one["n"], "d": one["data"]}) for one in chunks]
+    return found
+
+
+def judged(world: World, people: RpcClient, count: int) -> list[str]:
+    """So many submissions with a verdict, and one large blob among their tests."""
+    executor = world.executor(slots=50)
+    large = people.put_blob(LARGE)
+    ids = [people.call("add", source(f"int x{n};"), m.AddReply).task.id for n in range(count)]
+    ids.append(people.call("add", source(tests=[m.Test(name="1", input_blob=large)]), m.AddReply).task.id)
+    executor.report()
+    executor.report(*[accepted(one) for one in executor.work.values()])
+    return ids
+
+
+@pytest.fixture
+def cluster(world: World, tmp_path: Path) -> Cluster:
+    """A cluster with a problem, verdicts, and a submission that waits."""
+    world.judicator()
+    people = world.client()
+    imported(people, tests=3)
+    judged(world, people, 30)
+    people.call("add", source(language="java"), m.AddReply)
+    return Cluster(world, tmp_path / "origin")
+
+
+@pytest.fixture
+def empty(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Any:
+    made = World(tmp_path / "empty", etcd_endpoint, mongod_address)
+    yield Cluster(made, tmp_path / "other")
+    made.close()
+
+
+def stopped(cluster: Cluster) -> dict[str, list[bytes]]:
+    """What is in the cluster once nothing changes it any more."""
+    for one in cluster.world.judicators:
+        one.stop()
+    return everything(cluster)
+
+
+def test_a_cluster_comes_back_byte_for_byte_elsewhere(
+    cluster: Cluster, empty: Cluster, figure: Callable[[str], None]
+) -> None:
+    before = stopped(cluster)
+    made = cluster.back_up()
+    assert (made.counts["tasks"], made.counts["problems"]) == (32, 1)
+    done = empty.restore(cluster)
+    assert (done.returncode, done.stderr.count("\n")) == (0, len(before) + 1 - 1), done.stderr
+    assert everything(empty) == before
+    # And it is a cluster: verdicts are read, the blob is whole, what waited is handed out.
+    empty.world.judicator()
+    people, executor = empty.world.client(), empty.world.executor("e9", slots=2, languages=("java",))
+    tasks = people.call("list", m.ListRequest(limit=100), m.ListReply).tasks
+    assert sorted(str(one.verdict) for one in tasks).count("AC") == 31
+    assert [one.submission.language for one in executor.report().add] == ["java"]
+    figure(f"backup of {made.blobs} blobs and {sum(made.counts.values())} documents: {made.added} bytes")
+
+
+def test_a_backup_goes_on_while_judging_does_and_is_of_one_moment(cluster: Cluster, empty: Cluster) -> None:
+    people = cluster.world.client()
+    ids: list[str] = []
+    hold: list[bool] = []
+
+    def more(*_: object) -> None:
+        # After the documents were read, and before their late blobs are: what comes now belongs to the next backup.
+        if not hold:
+            hold.append(True)
+            blob = people.put_blob(b"late" * 5000)
+            ids.append(people.call("add", source(tests=[m.Test(name="1", input_blob=blob)]), m.AddReply).task.id)
+
+    original = dumping.failpoint.hit
+    dumping.failpoint.hit = more
+    try:
+        first = cluster.back_up()
+    finally:
+        dumping.failpoint.hit = original
+    second = cluster.back_up()
+    assert ids and first.counts["tasks"] in {32, 33}
+    assert second.counts["tasks"] == 33
+    assert empty.restore(cluster).returncode == 0
+    assert empty.world.db.tasks.count_documents({}) == 33
+
+
+def test_the_second_backup_is_cheap_and_old_ones_go(cluster: Cluster) -> None:
+    first = cluster.back_up()
+    second = cluster.back_up()
+    assert second.added < first.added / 20
+    third = cluster.back_up(keep=KeepSection(last=1, daily=0, weekly=0, monthly=0))
+    found = Repository(cluster.directory / "backups")
+    assert found.ids() == [third.id]
+    found.check(third)
+    done = cluster.run("check", str(found.root), "--key", "-")
+    assert done.returncode == 0 and "pieces open" in done.stdout
+
+
+def test_a_cluster_with_data_is_refused_and_left_alone(cluster: Cluster) -> None:
+    cluster.back_up()
+    before = everything(cluster)["tasks"]
+    for more in (("--plan",), ()):
+        done = cluster.restore(cluster, *more)
+        assert done.returncode == 3 and done.stdout == ""
+        assert (
+            done.stderr.startswith("this cluster is not empty (32 tasks, 1 problems, ") and "\n" not in done.stderr[:-1]
+        )
+    assert everything(cluster)["tasks"] == before
+
+
+def test_what_verify_hands_in_does_not_make_a_cluster_full(cluster: Cluster, empty: Cluster) -> None:
+    made = cluster.back_up()
+    empty.world.judicator()
+    people = empty.world.client()
+    people.call("add", source(user="admin", idempotency_key="verify.yml/g1/1"), m.AddReply)
+    stopped(empty)
+    done = empty.restore(cluster, "--plan")
+    assert done.returncode == 0 and done.stdout.startswith(f"restores {made.id}: cluster 'judge' as of 20")
+    assert empty.restore(cluster).returncode == 0
+    assert empty.world.db.tasks.count_documents({}) == 32
+
+
+@pytest.mark.parametrize("place", ["restore.begun", "restore.piece", "restore.blob"])
+def test_a_restore_that_is_killed_is_gone_on_with(cluster: Cluster, empty: Cluster, place: str) -> None:
+    before = stopped(cluster)
+    made = cluster.back_up()
+    assert empty.restore(cluster, failpoint=place).returncode == -signal.SIGKILL
+    later = cluster.back_up()
+    refused = empty.restore(cluster, later.id)
+    assert refused.returncode == 3 and f"a restore of backup {made.id} was begun" in refused.stderr
+    done = empty.restore(cluster, made.id)
+    assert done.returncode == 0 and done.stdout.startswith("goes on with")
+    assert everything(empty) == before
+
+
+@pytest.mark.parametrize("place", ["backup.blobs", "backup.documents", "file.written"])
+def test_a_backup_that_is_killed_leaves_none_and_the_next_is_whole(
+    cluster: Cluster, empty: Cluster, place: str
+) -> None:
+    before = stopped(cluster)
+    config = cluster.directory / "backup.yml"
+    config.write_text(yaml.safe_dump(cluster.config().model_dump(mode="json")))
+    assert cluster.run("write", "--config", str(config), failpoint=place).returncode == -signal.SIGKILL
+    assert Repository(cluster.directory / "backups").ids() == []
+    done = cluster.run("write", "--config", str(config))
+    assert done.returncode == 0, done.stderr
+    assert empty.restore(cluster).returncode == 0
+    assert everything(empty) == before
+
+
+def test_a_damaged_blob_stops_nothing_but_is_told(cluster: Cluster) -> None:
+    sha = bson.encode  # keeps the name of the first small blob out of the way of the large one
+    file = cluster.world.db["fs.files"].find_one({"length": {"$lt": 100}})
+    assert sha and file
+    cluster.world.db["fs.chunks"].update_one({"files_id": file["_id"]}, {"$set": {"data": b"other"}})
+    with pytest.raises(JudgeError, match=f"1 blobs that are damaged in the database itself, {file['filename']}"):
+        cluster.back_up()
+    made = Repository(cluster.directory / "backups").manifest("latest", KEY.host_key())
+    assert made.damaged == [file["filename"]]
+
+
+def test_a_blob_that_vanishes_in_between_takes_another_moment(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Removed by a person right after the documents were read: the backup is of a later moment, and whole."""
+    db = cluster.world.db
+    passed: list[str] = []
+
+    def vanish(name: str) -> None:
+        passed.append(name)
+        if name == "backup.blobs":
+            people = cluster.world.client()
+            people.put_blob(b"short-lived")
+        if passed.count("backup.documents") == 1 and name == "backup.documents":
+            file = db["fs.files"].find_one({"length": len(b"short-lived")})
+            db["fs.files"].delete_one({"_id": file["_id"]})
+            db["fs.chunks"].delete_many({"files_id": file["_id"]})
+
+    monkeypatch.setattr(dumping.failpoint, "hit", vanish)
+    made = cluster.back_up()
+    assert passed.count("backup.documents") == 2
+    assert made.damaged == []
+
+
+def test_commands_without_a_database_say_so(cluster: Cluster) -> None:
+    config = yaml.safe_load(cluster.judicator.read_text())
+    config["mongodb"] |= {"seeds": ["127.0.0.1:1"]}
+    cluster.judicator.write_text(yaml.safe_dump(config))
+    backup = cluster.directory / "backup.yml"
+    backup.write_text(yaml.safe_dump(cluster.config().model_dump(mode="json")))
+    done = cluster.run("write", "--config", str(backup))
+    assert done.returncode == 1 and done.stderr.startswith("MongoDB does not serve this call now")
+    assert done.stderr.count("\n") == 1

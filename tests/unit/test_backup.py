@@ -1,0 +1,312 @@
+"""Backups without a database: how things are cut, sealed, kept and refused."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+from pathlib import Path
+
+import bson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.backup import packs, pieces, secrets
+from judge.backup.__main__ import main
+from judge.backup.keys import HostKey, OperatorKey
+from judge.backup.manifest import Manifest
+from judge.backup.repository import Reader, Repository, writing
+from judge.backup.retention import Keep, kept
+from judge.errors import JudgeError, RefusedError, UsageError
+
+KEY = OperatorKey(bytes(range(32)))
+EMPTY = packs.name_of(b"").hex()
+NOW = datetime.datetime(2026, 11, 23, 2, 30, tzinfo=datetime.UTC)
+
+
+def manifest(moment: datetime.datetime = NOW, **fields: object) -> Manifest:
+    made = Manifest(
+        id=f"{moment:%Y%m%dT%H%M%SZ}-00000000",
+        cluster="judge",
+        host="j1",
+        begun=moment.isoformat(),
+        snapshot=moment.isoformat(),
+        ended=moment.isoformat(),
+        versions={},
+        counts={"tasks": 2},
+        digests={},
+        blobs=0,
+        blob_bytes=0,
+        damaged=[],
+        packs={},
+        added=0,
+        tree=EMPTY,
+    )
+    return dataclasses.replace(made, **fields)  # type: ignore[arg-type]
+
+
+def stored(root: Path, contents: list[bytes], moment: datetime.datetime = NOW, pack_bytes: int = 4000) -> Manifest:
+    with writing(root, KEY.host_key(), pack_bytes) as writer:
+        for content in contents:
+            writer.put(packs.name_of(content), content)
+        writer.flush()
+        return writer.publish(manifest(moment, packs=dict(writer.uses), added=writer.added))
+
+
+def bodies(first: int, last: int) -> list[bytes]:
+    return [number.to_bytes(4, "big") * 200 + bytes(range(200)) for number in range(first, last)]
+
+
+# -- keys ------------------------------------------------------------------------------------------------------
+
+
+def test_keys_come_back_from_their_text_and_say_nothing_when_they_do_not() -> None:
+    key = OperatorKey.new()
+    assert OperatorKey.parse(key.text()) == key
+    host = key.host_key()
+    assert HostKey.parse(host.text()) == host
+    assert key.master not in host.recipient + host.seal
+    for wrong in ("", "hunter2", key.text()[:-6], host.text()):
+        with pytest.raises(UsageError, match="operator's key") as told:
+            OperatorKey.parse(wrong)
+        assert not wrong.strip() or wrong.strip() not in str(told.value)
+
+
+# -- pieces ----------------------------------------------------------------------------------------------------
+
+documents = st.dictionaries(st.integers(0, 10_000), st.binary(max_size=40), max_size=120)
+
+
+def cut(held: dict[int, bytes]) -> list[bytes]:
+    rows = ((key, bson.encode({"_id": key, "x": value})) for key, value in sorted(held.items()))
+    return [piece for piece, _ in pieces.of_documents(rows, average=8, largest=500)]
+
+
+@given(documents)
+def test_pieces_hold_all_documents_in_their_order(held: dict[int, bytes]) -> None:
+    found = [bson.decode(raw) for piece in cut(held) for raw in pieces.documents_of(piece)]
+    assert found == [{"_id": key, "x": held[key]} for key in sorted(held)]
+    assert all(len(piece) <= 500 for piece in cut(held))
+
+
+@given(documents, st.integers(0, 10_000), st.binary(max_size=8))
+def test_a_change_touches_few_pieces(held: dict[int, bytes], key: int, value: bytes) -> None:
+    """One document more or another one: what comes before its piece stays, and what comes after the next cut by id."""
+
+    def natural(cuts: dict[int, bytes]) -> list[bytes]:
+        rows = ((one, bson.encode({"_id": one, "x": cuts[one]})) for one in sorted(cuts))
+        return [piece for piece, _ in pieces.of_documents(rows, average=8, largest=1 << 20)]
+
+    before, after = natural(held), natural({**held, key: value})
+    assert len(set(after) - set(before)) <= 2
+
+
+@given(st.binary(max_size=100), st.integers(1, 30))
+def test_blobs_are_put_together_again(content: bytes, largest: int) -> None:
+    found = pieces.of_blob(content, largest)
+    assert b"".join(found) == content and all(0 < len(one) <= largest for one in found)
+
+
+def test_a_piece_that_is_cut_off_is_found() -> None:
+    with pytest.raises(ValueError, match="cut off"):
+        pieces.documents_of(bson.encode({"_id": 1})[:-1])
+
+
+# -- what is kept ----------------------------------------------------------------------------------------------
+
+moments = st.lists(
+    st.integers(0, 1000 * 24).map(lambda hours: NOW - datetime.timedelta(hours=hours)),
+    max_size=60,
+)
+keeps = st.builds(Keep, *(st.integers(0, 8) for _ in range(4)))
+
+
+@given(moments, keeps)
+def test_the_newest_stays_and_no_more_than_is_asked_for(found: list[datetime.datetime], keep: Keep) -> None:
+    staying = kept(found, keep)
+    assert staying <= set(found)
+    assert (max(found) in staying) if found else not staying
+    assert len(staying) <= max(1, keep.last) + keep.daily + keep.weekly + keep.monthly
+
+
+@given(moments, keeps)
+def test_to_look_again_removes_nothing_more(found: list[datetime.datetime], keep: Keep) -> None:
+    staying = kept(found, keep)
+    assert kept(staying, keep) == staying
+
+
+def test_of_nightly_backups_days_weeks_and_months_stay() -> None:
+    nights = [NOW - datetime.timedelta(days=days) for days in range(200)]
+    staying = sorted((NOW - moment).days for moment in kept(nights, Keep(2, 7, 4, 6)))
+    assert staying == [0, 1, 2, 3, 4, 5, 6, 8, 15, 23, 54, 84, 115, 146]
+
+
+# -- packs and the directory -----------------------------------------------------------------------------------
+
+
+def test_what_is_stored_once_is_not_stored_again(tmp_path: Path) -> None:
+    first = stored(tmp_path, bodies(0, 40))
+    again = stored(tmp_path, bodies(0, 41), NOW + datetime.timedelta(days=1))
+    assert first.added > 3000 and len(first.packs) > 1
+    assert 0 < again.added < first.added / 5
+    found = Repository(tmp_path)
+    found.check(again)
+    reader = Reader(found, found.manifest("latest", KEY.host_key()), KEY)
+    assert [reader.read(packs.name_of(body)) for body in bodies(0, 41)] == bodies(0, 41)
+    assert reader.check() == 41
+    reader.close()
+
+
+def test_old_backups_go_with_what_only_they_needed(tmp_path: Path) -> None:
+    old = stored(tmp_path, bodies(0, 40))
+    new = stored(tmp_path, bodies(100, 140), NOW + datetime.timedelta(days=1))
+    gone, count = Repository(tmp_path).prune(Keep(1, 0, 0, 0))
+    assert (gone, count) == ([old.id], len(old.packs))
+    assert {path.name for path in tmp_path.glob("packs/*/*")} == set(new.packs)
+    Repository(tmp_path).check(new)
+    # What went is stored anew when it is needed again.
+    back = stored(tmp_path, bodies(0, 40), NOW + datetime.timedelta(days=2))
+    assert back.added > 3000
+
+
+def test_a_pack_that_is_hardly_used_is_written_anew(tmp_path: Path) -> None:
+    stored(tmp_path, bodies(0, 40), pack_bytes=1 << 20)
+    one = stored(tmp_path, bodies(0, 1), NOW + datetime.timedelta(days=1))
+    assert one.added == 0
+    moved = stored(tmp_path, bodies(0, 1), NOW + datetime.timedelta(days=2))
+    assert moved.added > 0 and not set(moved.packs) & set(one.packs)
+    Repository(tmp_path).prune(Keep(1, 0, 0, 0))
+    assert len(list(tmp_path.glob("packs/*/*"))) == 1
+
+
+def test_a_copy_without_the_hosts_notes_is_enough(tmp_path: Path) -> None:
+    made = stored(tmp_path, bodies(0, 9))
+    for path in (tmp_path / "host").iterdir():
+        path.unlink()
+    assert Repository(tmp_path).manifest("latest", KEY.host_key()) == made
+    stored(tmp_path, bodies(0, 9), NOW + datetime.timedelta(days=1))
+
+
+def test_a_write_that_was_cut_off_leaves_no_backup_and_is_gone_on_with(tmp_path: Path) -> None:
+    def cut_off() -> None:
+        with writing(tmp_path, KEY.host_key(), 2000) as writer:
+            for body in bodies(0, 40):
+                writer.put(packs.name_of(body), body)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        cut_off()
+    assert Repository(tmp_path).ids() == [] and not (tmp_path / "host/pack.partial").exists()
+    made = stored(tmp_path, bodies(0, 50))
+    assert 0 < made.added < sum(made.packs.values())
+
+
+def test_two_do_not_write_at_once(tmp_path: Path) -> None:
+    with (
+        writing(tmp_path, KEY.host_key()),
+        pytest.raises(RefusedError, match="another backup is being written"),
+        writing(tmp_path, KEY.host_key()),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("at", [3, 30, 80, 300, -200, -4, -1])
+def test_a_changed_byte_is_found_with_and_without_the_key(tmp_path: Path, at: int) -> None:
+    made = stored(tmp_path, bodies(0, 3))
+    found = Repository(tmp_path)
+    path = found.pack(next(iter(made.packs)))
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(JudgeError, match="is damaged; copy it again"):
+        found.check(made)
+
+    def opened() -> None:
+        with contextlib.closing(Reader(found, made, KEY)) as reader:
+            reader.check()
+
+    with pytest.raises(JudgeError, match=r"damaged|is no pack|does not open"):
+        opened()
+
+
+def test_another_key_opens_nothing_and_shows_nothing(tmp_path: Path) -> None:
+    made = stored(tmp_path, [b"the secret of the tests" * 20])
+    other = OperatorKey.new()
+    with pytest.raises(JudgeError, match="was not written with this key"):
+        Repository(tmp_path).manifest(made.id, other.host_key())
+    with pytest.raises(JudgeError, match="does not open with this key"):
+        Reader(Repository(tmp_path), made, other)
+    assert not any(b"secret of the tests" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_a_manifest_is_believed_only_with_its_seal(tmp_path: Path) -> None:
+    made = stored(tmp_path, bodies(0, 3))
+    path = tmp_path / f"backups/{made.id}.json"
+    for text, told in (
+        (dataclasses.replace(made, counts={"tasks": 1}).text(), "has been changed"),
+        (dataclasses.replace(made, format=2).text(), "a newer release"),
+        (dataclasses.replace(made, packs={"../../etc/passwd": 1}).signed(KEY.host_key()).text(), "is not the manifest"),
+        (dataclasses.replace(made, begun="yesterday").text(), "is not the manifest"),
+        ("[]", "is not the manifest"),
+        ("{", "is not the manifest"),
+    ):
+        path.write_text(text)
+        with pytest.raises(JudgeError, match=told):
+            Repository(tmp_path).manifest(made.id, KEY.host_key())
+
+
+# -- secrets and commands --------------------------------------------------------------------------------------
+
+
+def test_secrets_go_and_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own, root, back = tmp_path / "secrets", tmp_path / "backups", tmp_path / "back"
+    (own / "pki").mkdir(parents=True)
+    (own / "backups").mkdir()
+    (own / "admin.token").write_text("very secret\n")
+    (own / "pki/ca.key").write_text("more so\n")
+    (own / ".lock").write_text("")
+    assert main(["keys", "--secrets", str(own)]) == 0
+    key = (own / "backup.key").read_text()
+    assert main(["keys", "--secrets", str(own)]) == 0
+    assert (own / "backup.key").read_text() == key and (own / "backup.key").stat().st_mode & 0o777 == 0o600
+    for _ in range(2):
+        assert main(["seal", "--secrets", str(own), str(root)]) == 0
+    assert len(list((root / "secrets").iterdir())) == 2
+    host = HostKey.parse((own / "backup.hostkey").read_text())
+    with writing(root, host) as writer:
+        writer.publish(manifest(secrets=writer.current_secrets()))
+    arguments = ["unseal", str(root), "--key", str(own / "backup.key"), "--into", str(back)]
+    assert main(arguments) == 0
+    names = sorted(str(path.relative_to(back)) for path in back.rglob("*") if path.is_file())
+    assert names == ["admin.token", "backup.hostkey", "backup.key", "pki/ca.key"]
+    assert (back / "pki/ca.key").read_text() == "more so\n"
+    assert main(arguments) == 3
+    assert b"very secret" not in b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
+    told = capsys.readouterr()
+    assert "is not empty" in told.err
+    assert key.strip() not in told.out + told.err and "very secret" not in told.out + told.err
+
+
+def test_a_key_that_only_the_operator_keeps_is_not_made_again(tmp_path: Path) -> None:
+    (tmp_path / "backup.hostkey").write_text(KEY.host_key().text())
+    assert main(["keys", "--secrets", str(tmp_path)]) == 0
+    assert not (tmp_path / "backup.key").exists()
+
+
+def test_secrets_of_an_authority_elsewhere_come_along(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "ca").mkdir()
+    (tmp_path / "ca/ca.key").write_text("x")
+    assert b"pki/ca.key" in secrets.archive(tmp_path / "a", {"pki": tmp_path / "ca"})
+
+
+def test_commands_say_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = stored(tmp_path, bodies(0, 3))
+    assert main(["list", str(tmp_path)]) == 0
+    assert main(["needs", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"backups/{made.id}.json"
+    assert main(["check", str(tmp_path), "20200101T000000Z-00000000"]) == 3
+    assert main(["check", str(tmp_path), "--key", "/nowhere"]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2 and "there is no backup '20200101T000000Z-00000000'; there is" in told[0]
