@@ -72,7 +72,7 @@ def listing(options: argparse.Namespace) -> None:
 def needs(options: argparse.Namespace) -> None:
     """Show the files that a backup needs, its manifest last: in this order they are copied."""
     found = Repository(options.directory)
-    manifest = found.manifest(options.backup)
+    manifest = found.manifest(options.id)
     paths = [found.pack(name) for name in sorted(manifest.packs)]
     paths += [found.secrets / manifest.secrets] if manifest.secrets else []
     paths.append(found.backups / f"{manifest.id}.json")
@@ -83,7 +83,7 @@ def check(options: argparse.Namespace) -> None:
     """Check that a backup is whole; with a key also that every piece of it opens."""
     found = Repository(options.directory)
     key = _key(options) if options.key else None
-    manifest = found.manifest(options.backup, key.host_key() if key else None)
+    manifest = found.manifest(options.id, key.host_key() if key else None)
     found.check(manifest)
     opened = 0
     if key is not None:
@@ -128,7 +128,7 @@ def seal(options: argparse.Namespace) -> None:
 def unseal(options: argparse.Namespace) -> None:
     """Write the secrets of a backup into an empty directory."""
     found, key = Repository(options.directory), _key(options)
-    manifest = found.manifest(options.backup, key.host_key())
+    manifest = found.manifest(options.id, key.host_key())
     if not manifest.secrets:
         raise RefusedError(f"backup {manifest.id} has no secrets with it; playbooks/backup.yml puts them there")
     names = secrets.unpack(key, found.secrets / manifest.secrets, options.into)
@@ -144,12 +144,14 @@ def restore(options: argparse.Namespace) -> None:
     from judge.mongodb import store  # noqa: PLC0415
 
     found, key = Repository(options.directory), _key(options)
-    manifest: Manifest = found.manifest(options.backup, key.host_key())
+    manifest: Manifest = found.manifest(options.id, key.host_key())
     mongodb = load(JudicatorConfig, options.config).mongodb
     client = store.connect(mongodb.model_copy(update={"timeout": _LONG}), asynchronous=False)
     try:
         plan = restoring.describe(client, mongodb.database, manifest)
-        if not options.plan:
+        if options.finish:
+            restoring.finish(client, mongodb.database)
+        elif not options.plan:
             reader = Reader(found, manifest, key)
             try:
                 restoring.restore(client, mongodb.database, manifest, reader)
@@ -185,7 +187,7 @@ def parser() -> argparse.ArgumentParser:
     for name in ("list", "needs", "check", "prune", "seal", "unseal", "restore"):
         made[name].add_argument("directory", type=Path, help="the directory of the backups")
     for name in ("needs", "check", "unseal", "restore"):
-        made[name].add_argument("backup", nargs="?", default="latest", help="its id, as `list` shows it")
+        made[name].add_argument("--id", default="latest", help="which backup, as `list` shows it; else the newest")
     made["list"].add_argument("--json", action="store_true", help="the manifests, for programs")
     for name in ("unseal", "restore", "check"):
         required = name != "check"
@@ -194,7 +196,9 @@ def parser() -> argparse.ArgumentParser:
         made[name].add_argument("--secrets", type=Path, required=True, help="the controller's directory of secrets")
     made["seal"].add_argument("--pki", type=Path, help="the authority's directory, when it is elsewhere")
     made["unseal"].add_argument("--into", type=Path, required=True, help="an empty directory")
-    made["restore"].add_argument("--plan", action="store_true", help="only say what would be done")
+    phase = made["restore"].add_mutually_exclusive_group()
+    phase.add_argument("--plan", action="store_true", help="only say what would be done")
+    phase.add_argument("--finish", action="store_true", help="judicators run again: forget that there was a restore")
     for name, count in (("last", 2), ("daily", 7), ("weekly", 4), ("monthly", 6)):
         made["prune"].add_argument(f"--{name}", type=int, default=count, help="how many of these stay")
     return found

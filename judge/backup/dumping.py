@@ -38,6 +38,8 @@ FILES: Final = "fs.files"
 CHUNKS: Final = "fs.chunks"
 # Made by a restore, for a restore.
 RESTORING: Final = "restoring"
+# Seconds: an election of a primary passes meanwhile.
+PATIENCE: float = 15.0
 _TOO_OLD: Final = 239  # SnapshotTooOld
 _TRIES: Final = 3
 # Files whose chunks are asked for at once, and their bytes.
@@ -261,9 +263,9 @@ class _Dump:
 
 
 def check_connection(client: Client) -> str:
-    """The version of MongoDB that answers; UnavailableError when none does within a quarter of a minute."""
+    """The version of MongoDB that answers; UnavailableError when none does within PATIENCE."""
     try:
-        with pymongo.timeout(15):
+        with pymongo.timeout(PATIENCE):
             return str(client.server_info()["version"])
     except DRIVER_ERRORS as exc:
         raise translate(exc) from exc

@@ -81,7 +81,10 @@ def check_empty(db: Database[Bson], backup: str) -> bool:
 
 
 def restore(client: Client, database: str, manifest: Manifest, reader: Reader) -> None:
-    """Bring a backup back and compare what is there afterwards with it; raises NotEmptyError and JudgeError."""
+    """Bring a backup back and compare what is there afterwards with it; raises NotEmptyError and JudgeError.
+
+    Until `finish` the database says which backup it is from, so a playbook that was cut off after this goes on.
+    """
     try:
         db = target(client, database)
         if not check_empty(db, manifest.id):
@@ -89,6 +92,14 @@ def restore(client: Client, database: str, manifest: Manifest, reader: Reader) -
             db[RESTORING].insert_one({"_id": "restore", "backup": manifest.id, "cleared": False, "done": {}})
         failpoint.hit("restore.begun")
         _Restore(client, db, manifest, reader).run()
+    except DRIVER_ERRORS as exc:
+        raise translate(exc) from exc
+
+
+def finish(client: Client, database: str) -> None:
+    """Forget that there was a restore, once judicators run again; the same call again changes nothing."""
+    try:
+        target(client, database)[RESTORING].drop()
     except DRIVER_ERRORS as exc:
         raise translate(exc) from exc
 
@@ -104,12 +115,14 @@ class _Restore:
         self._large: dict[str, list[str]] = tree["large"]
 
     def run(self) -> None:
+        if self._noted().get("finished"):
+            return
         self._clear()
         for name in sorted(self._collections):
             self._documents(name)
         self._blobs()
         self._compare()
-        self._db[RESTORING].drop()
+        self._note(finished=True)
 
     def _noted(self) -> Bson:
         return self._db[RESTORING].find_one({"_id": "restore"}) or {}

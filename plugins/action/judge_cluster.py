@@ -40,8 +40,16 @@ def _keyfile() -> str:
 SECRETS = {"mongodb.keyfile": _keyfile, "mongodb.password": _key, "session.key": _key, "admin.token": _key}
 
 
-def plan(record: dict[str, Any] | None, name: str, judicators: list[str], targeted: list[str]) -> dict[str, Any]:
-    """The record as it should be: the old one, or a new decision. ValueError with a sentence when it cannot be."""
+def plan(
+    record: dict[str, Any] | None, name: str, judicators: list[str], targeted: list[str], *, anew: bool = False
+) -> dict[str, Any]:
+    """The record as it should be: the old one, or a new decision. ValueError with a sentence when it cannot be.
+
+    `anew`: no judicator has any data, and the operator says that the cluster of the record is gone. The new one has
+    another token, so a judicator of the old one that comes back after all is refused.
+    """
+    if record is not None and record["formed"] and anew and record["name"] == name:
+        record = None
     if record is None:
         record = {"name": name, "token": secrets.token_hex(16), "initial_members": judicators, "formed": False}
     if record["name"] != name:
@@ -74,7 +82,7 @@ def client_config(server: str, ca: str) -> dict[str, str] | None:
 
 
 class ActionModule(ActionBase):
-    """`judge_cluster: {directory, name, judicators, targeted, formed, server, ca}`; once for all hosts (`run_once`)."""
+    """`judge_cluster: {directory, name, judicators, targeted, formed, server, ca, anew}`; once for all (`run_once`)."""
 
     _requires_connection = False
 
@@ -90,6 +98,7 @@ class ActionModule(ActionBase):
                 "formed": {"type": "bool", "default": False},
                 "server": {"type": "str", "default": ""},
                 "ca": {"type": "str", "default": "pki/ca.crt"},
+                "anew": {"type": "bool", "default": False},
             }
         )
         # Plain strings, as YAML can write them: Ansible's own ones carry where they came from.
@@ -105,7 +114,7 @@ class ActionModule(ActionBase):
     def _ensure(self, directory: Path, args: dict[str, Any], *, write: bool) -> dict[str, Any]:
         found = self._read_record(directory / RECORD)
         try:
-            wanted = plan(found, args["name"], sorted(args["judicators"]), args["targeted"])
+            wanted = plan(found, args["name"], sorted(args["judicators"]), args["targeted"], anew=args["anew"])
         except ValueError as exc:
             raise AnsibleActionFail(str(exc)) from None
         if args["formed"]:
@@ -129,7 +138,7 @@ class ActionModule(ActionBase):
             "ready": write or not missing,
             "token": wanted["token"] if write or found else PLANNED_TOKEN,
             "formed": wanted["formed"],
-            "forming": not (found and found["formed"]),
+            "forming": not (found and found["formed"] and wanted["formed"]),
             "initial_members": wanted["initial_members"],
             "admin_sha256": self._digest(directory / "admin.token"),
         }

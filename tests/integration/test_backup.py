@@ -16,6 +16,7 @@ import yaml
 from bson.raw_bson import RawBSONDocument
 
 from judge.backup import dumping
+from judge.backup.__main__ import main
 from judge.backup.config import BackupConfig, KeepSection
 from judge.backup.keys import OperatorKey
 from judge.backup.manifest import Manifest
@@ -56,7 +57,7 @@ class Cluster:
     def back_up(self, **fields: Any) -> Manifest:
         return back_up(self.config(**fields), pack_bytes=1 << 20)
 
-    def run(self, *arguments: str, failpoint: str = "", times: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, failpoint: str = "") -> subprocess.CompletedProcess[str]:
         """`python -m judge.backup …` as a host runs it; killed at a failpoint when one is named."""
         env = {**os.environ, **({"JUDGE_FAILPOINT": failpoint} if failpoint else {})}
         command = [sys.executable, "-m", "judge.backup", *arguments]
@@ -76,7 +77,7 @@ def everything(cluster: Cluster) -> dict[str, list[bytes]]:
         found[name] = [doc.raw for doc in db[name].find(sort=[("_id", 1)])]
     chunks = cluster.world.db["fs.chunks"].find(sort=[("files_id", 1), ("n", 1)])
     found["chunks"] = [bson.encode({"f": one["files_id"], "n": one["n"], "d": one["data"]}) for one in chunks]
-    return found
+    return {name: held for name, held in found.items() if held}
 
 
 def judged(world: World, people: RpcClient, count: int) -> list[str]:
@@ -122,18 +123,20 @@ def test_a_cluster_comes_back_byte_for_byte_elsewhere(
     made = cluster.back_up()
     assert (made.counts["tasks"], made.counts["problems"]) == (32, 1)
     done = empty.restore(cluster)
-    assert (done.returncode, done.stderr.count("\n")) == (0, len(before) + 1 - 1), done.stderr
+    assert done.returncode == 0, done.stderr
     assert everything(empty) == before
     # And it is a cluster: verdicts are read, the blob is whole, what waited is handed out.
     empty.world.judicator()
     people, executor = empty.world.client(), empty.world.executor("e9", slots=2, languages=("java",))
-    tasks = people.call("list", m.ListRequest(limit=100), m.ListReply).tasks
-    assert sorted(str(one.verdict) for one in tasks).count("AC") == 31
+    tasks = people.call("search", m.SearchRequest(limit=100), m.SearchReply).tasks
+    assert [one.verdict for one in tasks].count(m.Verdict.AC) == 31
     assert [one.submission.language for one in executor.report().add] == ["java"]
     figure(f"backup of {made.blobs} blobs and {sum(made.counts.values())} documents: {made.added} bytes")
 
 
-def test_a_backup_goes_on_while_judging_does_and_is_of_one_moment(cluster: Cluster, empty: Cluster) -> None:
+def test_what_comes_while_a_backup_is_made_is_in_this_one_or_the_next(
+    cluster: Cluster, empty: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     people = cluster.world.client()
     ids: list[str] = []
     hold: list[bool] = []
@@ -145,12 +148,9 @@ def test_a_backup_goes_on_while_judging_does_and_is_of_one_moment(cluster: Clust
             blob = people.put_blob(b"late" * 5000)
             ids.append(people.call("add", source(tests=[m.Test(name="1", input_blob=blob)]), m.AddReply).task.id)
 
-    original = dumping.failpoint.hit
-    dumping.failpoint.hit = more
-    try:
+    with monkeypatch.context() as patch:
+        patch.setattr(dumping.failpoint, "hit", more)
         first = cluster.back_up()
-    finally:
-        dumping.failpoint.hit = original
     second = cluster.back_up()
     assert ids and first.counts["tasks"] in {32, 33}
     assert second.counts["tasks"] == 33
@@ -194,28 +194,34 @@ def test_what_verify_hands_in_does_not_make_a_cluster_full(cluster: Cluster, emp
     assert empty.world.db.tasks.count_documents({}) == 32
 
 
-@pytest.mark.parametrize("place", ["restore.begun", "restore.piece", "restore.blob"])
-def test_a_restore_that_is_killed_is_gone_on_with(cluster: Cluster, empty: Cluster, place: str) -> None:
+def test_a_restore_that_is_killed_is_gone_on_with(cluster: Cluster, empty: Cluster) -> None:
     before = stopped(cluster)
     made = cluster.back_up()
-    assert empty.restore(cluster, failpoint=place).returncode == -signal.SIGKILL
+    for place in ("restore.begun", "restore.piece", "restore.blob"):
+        assert empty.restore(cluster, "--id", made.id, failpoint=place).returncode == -signal.SIGKILL
     later = cluster.back_up()
-    refused = empty.restore(cluster, later.id)
+    refused = empty.restore(cluster, "--id", later.id)
     assert refused.returncode == 3 and f"a restore of backup {made.id} was begun" in refused.stderr
-    done = empty.restore(cluster, made.id)
+    done = empty.restore(cluster, "--id", made.id)
     assert done.returncode == 0 and done.stdout.startswith("goes on with")
     assert everything(empty) == before
+    # Judicators run again, and the playbook is cut off: the same call is no second restore.
+    empty.world.judicator()
+    people = empty.world.client()
+    people.call("add", source(), m.AddReply)
+    assert empty.restore(cluster, "--id", made.id).returncode == 0
+    assert empty.world.db.tasks.count_documents({}) == 33
+    assert empty.restore(cluster, "--id", made.id, "--finish").returncode == 0
+    assert "is not empty (33 tasks" in empty.restore(cluster, "--id", made.id).stderr
 
 
-@pytest.mark.parametrize("place", ["backup.blobs", "backup.documents", "file.written"])
-def test_a_backup_that_is_killed_leaves_none_and_the_next_is_whole(
-    cluster: Cluster, empty: Cluster, place: str
-) -> None:
+def test_a_backup_that_is_killed_leaves_none_and_the_next_is_whole(cluster: Cluster, empty: Cluster) -> None:
     before = stopped(cluster)
     config = cluster.directory / "backup.yml"
     config.write_text(yaml.safe_dump(cluster.config().model_dump(mode="json")))
-    assert cluster.run("write", "--config", str(config), failpoint=place).returncode == -signal.SIGKILL
-    assert Repository(cluster.directory / "backups").ids() == []
+    for place in ("backup.blobs", "backup.documents", "file.written"):
+        assert cluster.run("write", "--config", str(config), failpoint=place).returncode == -signal.SIGKILL
+        assert Repository(cluster.directory / "backups").ids() == []
     done = cluster.run("write", "--config", str(config))
     assert done.returncode == 0, done.stderr
     assert empty.restore(cluster).returncode == 0
@@ -223,9 +229,8 @@ def test_a_backup_that_is_killed_leaves_none_and_the_next_is_whole(
 
 
 def test_a_damaged_blob_stops_nothing_but_is_told(cluster: Cluster) -> None:
-    sha = bson.encode  # keeps the name of the first small blob out of the way of the large one
     file = cluster.world.db["fs.files"].find_one({"length": {"$lt": 100}})
-    assert sha and file
+    assert file
     cluster.world.db["fs.chunks"].update_one({"files_id": file["_id"]}, {"$set": {"data": b"other"}})
     with pytest.raises(JudgeError, match=f"1 blobs that are damaged in the database itself, {file['filename']}"):
         cluster.back_up()
@@ -256,12 +261,15 @@ def test_a_blob_that_vanishes_in_between_takes_another_moment(
     assert made.damaged == []
 
 
-def test_commands_without_a_database_say_so(cluster: Cluster) -> None:
+def test_without_a_database_one_sentence_is_said(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = yaml.safe_load(cluster.judicator.read_text())
     config["mongodb"] |= {"seeds": ["127.0.0.1:1"]}
     cluster.judicator.write_text(yaml.safe_dump(config))
     backup = cluster.directory / "backup.yml"
     backup.write_text(yaml.safe_dump(cluster.config().model_dump(mode="json")))
-    done = cluster.run("write", "--config", str(backup))
-    assert done.returncode == 1 and done.stderr.startswith("MongoDB does not serve this call now")
-    assert done.stderr.count("\n") == 1
+    monkeypatch.setattr(dumping, "PATIENCE", 0.5)
+    assert main(["write", "--config", str(backup)]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("MongoDB does not serve this call now") and told.count("\n") == 1

@@ -306,7 +306,7 @@ def test_commands_say_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["list", str(tmp_path)]) == 0
     assert main(["needs", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"backups/{made.id}.json"
-    assert main(["check", str(tmp_path), "20200101T000000Z-00000000"]) == 3
+    assert main(["check", str(tmp_path), "--id", "20200101T000000Z-00000000"]) == 3
     assert main(["check", str(tmp_path), "--key", "/nowhere"]) == 2
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 2 and "there is no backup '20200101T000000Z-00000000'; there is" in told[0]
