@@ -183,6 +183,15 @@ class Replica:
             # The client's timeout travels along as maxTimeMS, so the server gives up when this caller does.
             self._command({"replSetReconfig": new})
 
+    @property
+    def client(self) -> Client:
+        """The connection itself, for what only one caller asks."""
+        return self._client
+
+    def force(self, configuration: Bson) -> None:
+        """Put a configuration into force without a majority, for judge.recovery: what only others have is lost."""
+        self._command({"replSetReconfig": configuration, "force": True})
+
     def step_down(self) -> None:
         """Hand over to the most advanced voter and do not stand again for a while (a restart forgets that)."""
         try:

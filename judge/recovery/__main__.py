@@ -1,0 +1,62 @@
+"""`python -m judge.recovery`: what playbooks/recover.yml runs on judicators."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import logging
+import sys
+from pathlib import Path
+
+from judge.errors import JudgeError
+from judge.recovery.deciding import decide
+
+ETC = Path("/etc/judge")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    found = argparse.ArgumentParser(prog="python -m judge.recovery", description=(__doc__ or "").splitlines()[0])
+    found.add_argument("verb", choices=["look", "decide", "etcd", "mongodb"])
+    found.add_argument("--etc", type=Path, default=ETC, help="where the configs of this host are")
+    found.add_argument("--gone", action="append", default=[], help="a judicator that is not coming back with its data")
+    found.add_argument("--survivor", default="", help="the judicator that becomes all that there is")
+    return found
+
+
+def _decided(survivor: str) -> str:
+    """The decision about what standard input has: by judicator the answer of `look`, empty where there is none."""
+    answers = json.load(sys.stdin)
+    remains = {name: json.loads(text) if text else None for name, text in answers.items()}
+    return json.dumps(dataclasses.asdict(decide(remains, survivor)))
+
+
+def _done(options: argparse.Namespace) -> str:
+    """What a host is asked to do, and what it says then."""
+    from judge import config as configs  # noqa: PLC0415 - a controller that decides needs none of these
+    from judge.config import EtcdConfig, MongodbConfig  # noqa: PLC0415
+    from judge.recovery import alone, looking  # noqa: PLC0415
+
+    if options.verb == "look":
+        return json.dumps(looking.look(options.etc).dumped())
+    if options.verb == "etcd":
+        return alone.etcd(configs.load(EtcdConfig, options.etc / "etcd.yml"))
+    return alone.mongodb(configs.load(MongodbConfig, options.etc / "mongodb.yml"), options.gone)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one verb; one sentence and the error's exit code when it cannot be done."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+    options = parser().parse_args(arguments)
+    try:
+        told = _decided(options.survivor) if options.verb == "decide" else _done(options)
+    except JudgeError as exc:
+        sys.stderr.write(f"{exc}\n")
+        return exc.exit_code
+    sys.stdout.write(f"{told}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

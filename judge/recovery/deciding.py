@@ -1,0 +1,64 @@
+"""Whether a judicator may become all that there is, and what that means. Pure; runs on the controller.
+
+Standard library only, as the Python that runs Ansible need not have what daemons import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`refusal`: why nothing may be done, or empty. `plan` is for the person who confirms.
+
+    `gone` are the judicators that do not come back with their data; `etcd` whether etcd has to be formed anew, which an
+    earlier run may have done.
+    """
+
+    seen: list[str]
+    refusal: str = ""
+    plan: str = ""
+    gone: Sequence[str] = ()
+    etcd: bool = True
+
+
+def decide(remains: Mapping[str, Mapping[str, Any] | None], survivor: str) -> Decision:
+    """`remains`: of each judicator of the inventory what looking.look has said, None for one that does not answer."""
+    seen = [
+        str(found["sentence"]) if found else f"{name}: does not answer, or has nothing of Judge"
+        for name, found in sorted(remains.items())
+    ]
+    told = {name: found for name, found in remains.items() if found}
+    keep = sorted(name for name, found in told.items() if found["etcd"] and found["mongodb"])
+    quorum = any(found["quorum"] for found in told.values())
+    primary = any(found["primary"] for found in told.values())
+    majority = len(remains) // 2 + 1
+    refusal = ""
+    if quorum and primary:
+        refusal = "etcd has a quorum and the replica set a primary, so there is nothing to recover; run site.yml"
+    elif len(keep) >= majority and not quorum:
+        refusal = (
+            f"{', '.join(keep)} still have their data, which is a majority of {len(remains)}; start their services "
+            "(start.yml, site.yml), as recovering would throw data away"
+        )
+    elif survivor not in remains:
+        refusal = (
+            f"'{survivor}' is no judicator of the inventory; name one with -e judge_survivor="
+            if survivor
+            else ("no survivor is named; choose the judicator whose data reach farthest: -e judge_survivor=")
+            + "|".join(keep or ["NAME"])
+        )
+    elif survivor not in keep:
+        refusal = f"{survivor} has no data of etcd and MongoDB to begin with; name one of {', '.join(keep) or 'nobody'}"
+    others = [name for name in sorted(remains) if name != survivor]
+    newest = (told.get(survivor) or {}).get("newest") or "a time that is not known, as its mongod does not answer"
+    plan = (
+        f"{survivor} becomes the only member of etcd and of the replica set, with its data up to {newest}. What was "
+        f"acknowledged after that is lost. {', '.join(others)} join it again as new members; if one of them still has "
+        "a disk of before, wipe it first, as two such members together would be a second cluster"
+    )
+    gone = [name for name in others if name not in keep]
+    return Decision(seen, refusal, "" if refusal else plan, gone, etcd=not quorum)
