@@ -20,6 +20,8 @@ EXPOSURE = {
     "boot": 2.0, "etcd": 1.5, "etcd-proxy": 1.5, "mongodb": 1.5, "judicator": 1.5, "gateway": 1.5, "executor": 4.0,
 }  # fmt: skip
 SERVICES = sorted(set(EXPOSURE) - {"boot"})
+# Started by a timer; no daemon, and boot knows nothing of it.
+BACKUP = UNITS / "judge-backup.service"
 
 needs_systemd = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing; scripts/install-packages test"
@@ -42,7 +44,7 @@ def seconds(text: str) -> float:
 
 
 def test_there_is_a_unit_for_every_kind_and_no_other():
-    assert {path.name for path in UNITS.glob("*.service")} == {unit_name(name) for name in EXPOSURE}
+    assert {path.name for path in UNITS.glob("*.service")} == {unit_name(name) for name in EXPOSURE} | {BACKUP.name}
     assert {name.removesuffix("-proxy") for name in EXPOSURE} == set(MODELS)
 
 
@@ -51,7 +53,7 @@ def test_systemd_finds_no_fault(tmp_path):
     root = tmp_path / "root"
     target = root / "etc" / "systemd" / "system"
     target.mkdir(parents=True)
-    for program in ("opt/judge/current/bin/judge", "usr/bin/chgrp", "usr/bin/chmod"):
+    for program in ("opt/judge/current/bin/judge", "opt/judge/current/bin/python", "usr/bin/chgrp", "usr/bin/chmod"):
         (root / program).parent.mkdir(parents=True, exist_ok=True)
         (root / program).write_text("#!/bin/sh\n")
         (root / program).chmod(0o755)
@@ -80,10 +82,22 @@ def test_a_shutdown_ends_boot_before_its_services():
     assert re.search(r"^Wants=.*\bjudge[.]target$", boot, re.MULTILINE)
 
 
+def test_a_backup_runs_as_the_judicator_does_and_behind_everything_else():
+    """Its hardening is the judicator's, whose way to the database it uses; what differs is that it is no daemon."""
+    ours, theirs = unit("backup"), unit("judicator")
+    hardening = [key for key in theirs if key.startswith(("Protect", "Restrict", "Private", "System", "Capab", "No"))]
+    assert {key: ours.get(key) for key in hardening if key != "NotifyAccess"} == {
+        key: theirs[key] for key in hardening if key != "NotifyAccess"
+    }
+    assert (ours["Type"], ours["User"], ours["StateDirectory"]) == (["oneshot"], ["judge"], ["judge/backup"])
+    assert ours["IOSchedulingClass"] == ["idle"] and "WantedBy" not in ours
+
+
 @needs_systemd
-@pytest.mark.parametrize("name", sorted(EXPOSURE))
+@pytest.mark.parametrize("name", [*sorted(EXPOSURE), "backup"])
 def test_exposure(name):
-    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={10 * EXPOSURE[name]:.0f}"]
+    most = {**EXPOSURE, "backup": 1.5}[name]
+    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={10 * most:.0f}"]
     done = subprocess.run([*command, str(UNITS / unit_name(name))], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     score = re.search(r"Overall exposure level for \S+: (\d+\.\d)", done.stdout)

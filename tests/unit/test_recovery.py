@@ -1,0 +1,85 @@
+"""What may be done with the judicators that are left: a decision about facts alone."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.recovery.__main__ import main
+from judge.recovery.deciding import decide
+
+
+def left(**fields: Any) -> dict[str, Any]:
+    found = {"etcd": True, "mongodb": True, "quorum": False, "primary": False, "newest": "2026-11-23T09:14:02+00:00"}
+    return {**found, "submissions": 3, "sentence": "has something", **fields}
+
+
+BARE = left(etcd=False, mongodb=False, newest="", sentence="j2: has no data")
+
+
+def test_one_survivor_of_three() -> None:
+    decision = decide({"j1": left(), "j2": BARE, "j3": None}, "j1")
+    assert decision.refusal == "" and decision.etcd
+    assert decision.gone == ["j2", "j3"]
+    assert "with its data up to 2026-11-23T09:14:02+00:00" in decision.plan and "j2, j3 join it again" in decision.plan
+    assert decision.seen == ["has something", "j2: has no data", "j3: does not answer, or has nothing of Judge"]
+
+
+@pytest.mark.parametrize(
+    ("remains", "survivor", "told"),
+    [
+        ({"j1": left(quorum=True, primary=True), "j2": None, "j3": None}, "j1", "nothing to recover"),
+        ({"j1": left(), "j2": left(), "j3": None}, "j1", "j1, j2 still have their data, which is a majority of 3"),
+        ({"j1": left(), "j2": BARE, "j3": None}, "", "no survivor is named; choose the judicator whose data"),
+        ({"j1": left(), "j2": BARE, "j3": None}, "j9", "'j9' is no judicator of the inventory"),
+        (
+            {"j1": left(), "j2": BARE, "j3": None},
+            "j2",
+            "j2 has no data of etcd and MongoDB to begin with; name one of j1",
+        ),
+        ({"j1": BARE, "j2": None, "j3": None}, "j1", "name one of nobody"),
+        ({"j1": left(mongodb=False), "j2": None, "j3": None}, "j1", "j1 has no data of etcd and MongoDB"),
+    ],
+)
+def test_refusals(remains: dict[str, Any], survivor: str, told: str) -> None:
+    decision = decide(remains, survivor)
+    assert told in decision.refusal and decision.plan == "" and "\n" not in decision.refusal
+
+
+def test_a_run_that_was_cut_off_between_the_two_goes_on() -> None:
+    """etcd is whole again, on the survivor alone, and the replica set has no primary yet."""
+    decision = decide({"j1": left(quorum=True), "j2": BARE, "j3": None}, "j1")
+    assert decision.refusal == "" and not decision.etcd
+
+
+judicators = st.dictionaries(
+    st.sampled_from(["j1", "j2", "j3", "j4", "j5"]),
+    st.none() | st.builds(left, etcd=st.booleans(), mongodb=st.booleans(), quorum=st.booleans(), primary=st.booleans()),
+    min_size=1,
+)
+
+
+@given(judicators, st.sampled_from(["j1", "j2", "j6", ""]))
+def test_nothing_that_works_is_touched_and_a_survivor_is_never_given_up(remains: dict[str, Any], survivor: str) -> None:
+    decision = decide(remains, survivor)
+    assert bool(decision.refusal) != bool(decision.plan)
+    if not decision.refusal:
+        found = remains[survivor]
+        assert found["etcd"] and found["mongodb"] and survivor not in decision.gone
+        assert not (any(one and one["quorum"] for one in remains.values()) and decision.etcd)
+        kept = [name for name, one in remains.items() if one and one["etcd"] and one["mongodb"]]
+        assert not set(kept) & set(decision.gone)
+
+
+def test_the_command_reads_what_hosts_have_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = {"j1": json.dumps(left()), "j2": "", "j3": ""}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(answers)))
+    assert main(["decide", "--survivor", "j1"]) == 0
+    assert json.loads(capsys.readouterr().out)["gone"] == ["j2", "j3"]
