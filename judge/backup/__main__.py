@@ -198,7 +198,7 @@ def parser() -> argparse.ArgumentParser:
     made["unseal"].add_argument("--into", type=Path, required=True, help="an empty directory")
     phase = made["restore"].add_mutually_exclusive_group()
     phase.add_argument("--plan", action="store_true", help="only say what would be done")
-    phase.add_argument("--finish", action="store_true", help="judicators run again: forget that there was a restore")
+    phase.add_argument("--finish", action="store_true", help="judicators run again: the restore is over")
     for name, count in (("last", 2), ("daily", 7), ("weekly", 4), ("monthly", 6)):
         made["prune"].add_argument(f"--{name}", type=int, default=count, help="how many of these stay")
     return found

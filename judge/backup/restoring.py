@@ -6,6 +6,7 @@ database itself, so nothing that it has brought yet is mistaken for somebody's d
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import json
 import logging
@@ -57,15 +58,23 @@ def target(client: Client, database: str) -> Database[Bson]:
     )
 
 
-def check_empty(db: Database[Bson], backup: str) -> bool:
-    """Whether this restore was begun before; NotEmptyError when the cluster holds anything that is not from it."""
+class State(enum.Enum):
+    """How far the restore of one backup has come in a cluster, in words that begin a sentence about it."""
+
+    NEW = "restores"
+    BEGUN = "goes on with"
+    OVER = "has restored already"
+
+
+def state(db: Database[Bson], backup: str) -> State:
+    """How far this restore has come; NotEmptyError when the cluster holds anything that is not from it."""
     begun = db[RESTORING].find_one({"_id": "restore"})
-    if begun is not None:
-        if begun["backup"] != backup:
-            raise NotEmptyError(
-                f"a restore of backup {begun['backup']} was begun in this cluster and is not finished; finish that one"
-            )
-        return True
+    if begun is not None and begun["backup"] == backup:
+        return State.OVER if begun.get("over") else State.BEGUN
+    if begun is not None and not begun.get("over"):
+        raise NotEmptyError(
+            f"a restore of backup {begun['backup']} was begun in this cluster and is not finished; finish that one"
+        )
     found = []
     for name in _CONTENT:
         query: Bson = {"key": {"$not": _PROBES}} if name == "tasks" else {}
@@ -77,7 +86,7 @@ def check_empty(db: Database[Bson], backup: str) -> bool:
             f"this cluster is not empty ({', '.join(found)}), and a restore would mix two clusters' data; "
             "restore into a new one"
         )
-    return False
+    return State.NEW
 
 
 def restore(client: Client, database: str, manifest: Manifest, reader: Reader) -> None:
@@ -87,9 +96,13 @@ def restore(client: Client, database: str, manifest: Manifest, reader: Reader) -
     """
     try:
         db = target(client, database)
-        if not check_empty(db, manifest.id):
+        found = state(db, manifest.id)
+        if found is State.OVER:
+            return
+        if found is State.NEW:
             # From here on the database is this restore's own.
-            db[RESTORING].insert_one({"_id": "restore", "backup": manifest.id, "cleared": False, "done": {}})
+            fresh = {"_id": "restore", "backup": manifest.id, "cleared": False, "done": {}}
+            db[RESTORING].replace_one({"_id": "restore"}, fresh, upsert=True)
         failpoint.hit("restore.begun")
         _Restore(client, db, manifest, reader).run()
     except DRIVER_ERRORS as exc:
@@ -97,9 +110,9 @@ def restore(client: Client, database: str, manifest: Manifest, reader: Reader) -
 
 
 def finish(client: Client, database: str) -> None:
-    """Forget that there was a restore, once judicators run again; the same call again changes nothing."""
+    """Judicators run again: from now on the data are the cluster's own, and the same restore does nothing any more."""
     try:
-        target(client, database)[RESTORING].drop()
+        target(client, database)[RESTORING].update_one({"_id": "restore"}, {"$set": {"over": True}})
     except DRIVER_ERRORS as exc:
         raise translate(exc) from exc
 
@@ -239,7 +252,7 @@ def describe(client: Client, database: str, manifest: Manifest) -> str:
     """What a restore would do, in one line for a person; NotEmptyError when it would refuse."""
     try:
         with pymongo.timeout(15):
-            begun = check_empty(target(client, database), manifest.id)
+            found = state(target(client, database), manifest.id)
     except DRIVER_ERRORS as exc:
         raise translate(exc) from exc
-    return f"{'goes on with' if begun else 'restores'} {manifest.line()}"
+    return f"{found.value} {manifest.line()}"

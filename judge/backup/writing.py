@@ -69,7 +69,6 @@ def back_up(config: BackupConfig, *, pack_bytes: int = PACK) -> Manifest:
             gone, packs = writer.prune(config.keep.rule())
     finally:
         client.close()
-    log.info("%s", manifest.line())
     if gone:
         log.info("removed %s and %d packs", ", ".join(gone), packs)
     if manifest.damaged:

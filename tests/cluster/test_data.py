@@ -94,9 +94,12 @@ def test_all_hosts_are_wiped_and_every_submission_comes_back(deployed: Site, ver
         f"restore drill: {len(before)} submissions, backup {backup.seconds:.0f} s, all hosts wiped, site.yml "
         f"{formed.seconds:.0f} s, all of it with three cut-offs {seconds:.0f} s"
     )
+    # Once more, it does nothing; another backup is refused.
+    judged(deployed, 3)
+    assert "has restored already" in deployed.play(RESTORE, *confirmed).check().text
+    deployed.play(BACKUP).check()
     refused = deployed.play(RESTORE, *confirmed)
     assert refused.code != 0 and "this cluster is not empty" in refused.text
-    judged(deployed, 3)
 
 
 def test_one_judicator_is_left_and_becomes_a_cluster(deployed: Site, figure: Figure) -> None:

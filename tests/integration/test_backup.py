@@ -212,7 +212,10 @@ def test_a_restore_that_is_killed_is_gone_on_with(cluster: Cluster, empty: Clust
     assert empty.restore(cluster, "--id", made.id).returncode == 0
     assert empty.world.db.tasks.count_documents({}) == 33
     assert empty.restore(cluster, "--id", made.id, "--finish").returncode == 0
-    assert "is not empty (33 tasks" in empty.restore(cluster, "--id", made.id).stderr
+    done = empty.restore(cluster, "--id", made.id)
+    assert (done.returncode, done.stdout.partition(" 20")[0]) == (0, "has restored already")
+    assert empty.world.db.tasks.count_documents({}) == 33
+    assert "is not empty (33 tasks" in empty.restore(cluster, "--id", later.id).stderr
 
 
 def test_a_backup_that_is_killed_leaves_none_and_the_next_is_whole(cluster: Cluster, empty: Cluster) -> None:

@@ -170,6 +170,17 @@ class TestRecord:
         record = self.first() | {"formed": True}
         assert self.plan(record, "judge", [*self.three, "j4", "j5"], ["j4"]) == record
 
+    def test_a_cluster_whose_data_are_lost_is_formed_anew_under_another_token(self):
+        record = self.first() | {"formed": True}
+        anew = self.plan(record, "judge", ["j1", "j4", "j5"], ["j1", "j4", "j5"], anew=True)
+        assert (anew["formed"], anew["initial_members"]) == (False, ["j1", "j4", "j5"])
+        assert anew["token"] != record["token"]
+        # A run that was cut off goes on with what it has decided, said again or not.
+        for again in (True, False):
+            assert self.plan(anew, "judge", ["j1", "j4", "j5"], ["j1", "j4", "j5"], anew=again) == anew
+        with pytest.raises(ValueError, match="cluster 'judge'"):
+            self.plan(record, "other", ["j1"], ["j1"], anew=True)
+
     def test_another_clusters_directory_is_refused(self):
         with pytest.raises(ValueError, match="cluster 'judge'"):
             self.plan(self.first(), "other", list(self.three), list(self.three))
