@@ -6,6 +6,7 @@ Both may be repeated, and neither starts anything that stays: the daemons go on 
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from judge.process import ChildProcess
 
 log = logging.getLogger(__name__)
 
+ASIDE = "data.before-recovery"
 _POLL = 0.2
 _START = 60.0
 
@@ -44,6 +46,7 @@ def etcd(config: EtcdConfig) -> str:
     clients, peers = listens(config)
     wait_for_ports([host_port(url) for url in (*clients, *peers)], config.stop_grace)
     (directory.path / SOCKET).unlink(missing_ok=True)
+    _copy_aside(directory)
     command = member_command(config, binary, directory.data, "existing", (Peer(config.name, config.peer),))
     child = ChildProcess(
         "etcd", [*command, "--force-new-cluster"], parse=parse_line, env=environment(), cwd=directory.path
@@ -55,6 +58,19 @@ def etcd(config: EtcdConfig) -> str:
     if code != 0:
         log.info("etcd ended with code %d", code)
     return f"etcd: member {disk.member_id:x} '{config.name}' is the only one of {count}"
+
+
+def _copy_aside(directory: DataDir) -> None:
+    """Keep the data as they were before the first attempt; RefusedError when there is no room for them."""
+    aside, making = directory.path / ASIDE, directory.path / f"{ASIDE}.partial"
+    if aside.exists():
+        return
+    try:
+        shutil.rmtree(making, ignore_errors=True)
+        shutil.copytree(directory.data, making)
+        making.rename(aside)
+    except (OSError, shutil.Error) as exc:
+        raise RefusedError(f"{directory.data} cannot be copied to {aside}: {exc}; make room there first") from None
 
 
 def _wait_alone(child: ChildProcess, config: EtcdConfig, directory: DataDir) -> int:
