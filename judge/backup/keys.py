@@ -1,7 +1,7 @@
 """The two keys of a backup: the operator's, which opens it, and the one that hosts have, which can only add to it.
 
 A host that is broken into cannot read what was backed up before, the cluster's secrets least of all; nor can whoever
-stores the backups, or forge one (docs/decisions/034-backups.md).
+stores the backups, or forge one (docs/decisions/036-backups.md).
 """
 
 from __future__ import annotations

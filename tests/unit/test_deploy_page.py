@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from judge.backup import secrets
 from tests.support.ansible_plugins import module_utils, plugin
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -171,7 +172,8 @@ def test_keys_have_the_mode_of_the_table() -> None:
 def test_what_the_controller_keeps_is_all_named() -> None:
     cluster = plugin("action", "judge_cluster")
     told = set(quoted(PAGE.split("On the controller, in `judge_secrets_dir`")[1].split("\n\n")[0]))
-    assert told == {*cluster.SECRETS, cluster.RECORD, cluster.CLIENT, "pki/"}
+    backups = {secrets.KEY, secrets.HOST_KEY}
+    assert told == {*cluster.SECRETS, cluster.RECORD, cluster.CLIENT, "pki/"} | backups
 
 
 # -- certificates ----------------------------------------------------------------------------------------------------
