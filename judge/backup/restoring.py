@@ -40,7 +40,7 @@ PROBE: Final = "verify.yml/"
 _PROBES: Final = re.compile(rf"^[^\0]*\0{re.escape(PROBE)}")
 _DUPLICATE: Final = 11000
 _CHUNK: Final = 255 * 1024
-_AT_ONCE: Final = 8 * 1024**2
+_AT_ONCE: Final = 4 * 1024**2
 _NOTED: Final = 50
 
 
