@@ -9,10 +9,12 @@ import argparse
 import dataclasses
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import judge
 from judge import files
 from judge.backup import secrets
 from judge.backup.keys import HostKey, OperatorKey
@@ -79,12 +81,28 @@ def needs(options: argparse.Namespace) -> None:
     _say(*(str(path.relative_to(found.root)) for path in paths))
 
 
+def size(options: argparse.Namespace) -> None:
+    """Say how many free bytes a judicator needs for a backup."""
+    _say(str(Repository(options.directory).manifest(options.id).room))
+
+
+def room(options: argparse.Namespace) -> None:
+    """Check that the disk of this host's mongod has so many free bytes."""
+    from judge.config import MongodbConfig, load  # noqa: PLC0415 - as above
+
+    place = load(MongodbConfig, options.config).data_dir
+    status = os.statvfs(place)
+    free = status.f_bavail * status.f_frsize
+    if free < options.bytes:
+        raise RefusedError(f"{place} has {free} free bytes and the backup needs {options.bytes}; make room there first")
+
+
 def check(options: argparse.Namespace) -> None:
     """Check that a backup is whole; with a key also that every piece of it opens."""
     found = Repository(options.directory)
     key = _key(options) if options.key else None
     manifest = found.manifest(options.id, key.host_key() if key else None)
-    found.check(manifest)
+    found.check(manifest, secrets=not options.data)
     opened = 0
     if key is not None:
         reader = Reader(found, manifest, key)
@@ -145,6 +163,7 @@ def restore(options: argparse.Namespace) -> None:
 
     found, key = Repository(options.directory), _key(options)
     manifest: Manifest = found.manifest(options.id, key.host_key())
+    manifest.needs(judge.__version__)
     mongodb = load(JudicatorConfig, options.config).mongodb
     client = store.connect(mongodb.model_copy(update={"timeout": _LONG}), asynchronous=False)
     try:
@@ -152,6 +171,8 @@ def restore(options: argparse.Namespace) -> None:
         if options.finish:
             restoring.finish(client, mongodb.database)
         elif not options.plan:
+            # A pack that was cut short or changed on its way is found here, before anything is written.
+            found.check(manifest, secrets=False)
             reader = Reader(found, manifest, key)
             try:
                 restoring.restore(client, mongodb.database, manifest, reader)
@@ -167,6 +188,8 @@ VERBS: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "config": config,
     "list": listing,
     "needs": needs,
+    "size": size,
+    "room": room,
     "check": check,
     "prune": prune,
     "keys": keys,
@@ -176,17 +199,25 @@ VERBS: Mapping[str, Callable[[argparse.Namespace], None]] = {
 }
 
 
+_CONFIGS: Mapping[str, str] = {
+    "write": "backup.yml",
+    "config": "backup.yml",
+    "restore": "judicator.yml",
+    "room": "mongodb.yml",
+}
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     found = argparse.ArgumentParser(prog="python -m judge.backup", description=(__doc__ or "").splitlines()[0])
     verbs = found.add_subparsers(dest="verb", required=True)
     made = {name: verbs.add_parser(name, help=(verb.__doc__ or "").rstrip(".")) for name, verb in VERBS.items()}
-    for name in ("write", "config", "restore"):
-        what = "judicator.yml of this host" if name == "restore" else "backup.yml of this host"
-        made[name].add_argument("--config", type=Path, required=True, help=what)
-    for name in ("list", "needs", "check", "prune", "seal", "unseal", "restore"):
+    for name, file in _CONFIGS.items():
+        made[name].add_argument("--config", type=Path, required=True, help=f"{file} of this host")
+    made["room"].add_argument("bytes", type=int, help="what `size` says")
+    for name in ("list", "needs", "size", "check", "prune", "seal", "unseal", "restore"):
         made[name].add_argument("directory", type=Path, help="the directory of the backups")
-    for name in ("needs", "check", "unseal", "restore"):
+    for name in ("needs", "size", "check", "unseal", "restore"):
         made[name].add_argument("--id", default="latest", help="which backup, as `list` shows it; else the newest")
     made["list"].add_argument("--json", action="store_true", help="the manifests, for programs")
     for name in ("unseal", "restore", "check"):
@@ -196,6 +227,7 @@ def parser() -> argparse.ArgumentParser:
         made[name].add_argument("--secrets", type=Path, required=True, help="the controller's directory of secrets")
     made["seal"].add_argument("--pki", type=Path, help="the authority's directory, when it is elsewhere")
     made["unseal"].add_argument("--into", type=Path, required=True, help="an empty directory")
+    made["check"].add_argument("--data", action="store_true", help="not the controller's secrets")
     phase = made["restore"].add_mutually_exclusive_group()
     phase.add_argument("--plan", action="store_true", help="only say what would be done")
     phase.add_argument("--finish", action="store_true", help="judicators run again: the restore is over")
@@ -214,7 +246,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"{exc}\n")
         return exc.exit_code
     except OSError as exc:
-        sys.stderr.write(f"{exc.filename}: {exc.strerror}\n")
+        sys.stderr.write(f"{exc.filename or options.verb}: {exc.strerror}\n")
         return EXIT_USAGE
     return 0
 

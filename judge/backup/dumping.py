@@ -38,6 +38,9 @@ FILES: Final = "fs.files"
 CHUNKS: Final = "fs.chunks"
 # Made by a restore, for a restore.
 RESTORING: Final = "restoring"
+# All collections belong to a backup, those that a later release adds as well, but for these. Chunks are stored as the
+# blobs that they make up. Who was logged in logs in again: a session that was ended since must not come back.
+LEFT_OUT: Final = frozenset({CHUNKS, RESTORING, "sessions", "rates"})
 # Seconds: an election of a primary passes meanwhile.
 PATIENCE: float = 15.0
 _TOO_OLD: Final = 239  # SnapshotTooOld
@@ -55,6 +58,7 @@ class Dumped:
     digests: dict[str, str] = field(default_factory=dict)
     large: dict[str, list[str]] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
+    document_bytes: int = 0
     blobs: int = 0
     blob_bytes: int = 0
     taken: Any = None
@@ -94,7 +98,7 @@ def collections_of(client: Client, database: str) -> list[str]:
     """The collections that belong to a backup, by name."""
     found = client[database].list_collections(filter={"type": "collection"})
     names = {str(one["name"]) for one in found}
-    return sorted(name for name in names if not name.startswith("system.") and name not in {CHUNKS, RESTORING})
+    return sorted(name for name in names if not name.startswith("system.") and name not in LEFT_OUT)
 
 
 def raw_documents(collection: Collection[Any], session: ClientSession | None) -> Iterator[tuple[Any, bytes]]:
@@ -165,6 +169,7 @@ class _Dump:
         digest = hashlib.sha256()
         for piece, count in of_documents(self._seen(found, name, session, late)):
             digest.update(piece)
+            found.document_bytes += len(piece)
             piece_name = name_of(piece)
             self._writer.put(piece_name, piece)
             pieces.append((piece_name.hex(), count))

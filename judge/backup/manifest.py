@@ -10,16 +10,24 @@ import datetime
 import hmac
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from judge.backup.keys import HostKey
-from judge.errors import JudgeError
+from judge.errors import JudgeError, RefusedError
 
 FORMAT: Final = 1
 # Sortable, and a file's name on every system.
 _ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
+# What a fresh replica set writes beside its data while it takes them.
+_BESIDE: Final = 256 * 1024**2
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def _of(kind: type) -> Callable[[Any], bool]:
+    # True is an int, but nobody's count.
+    return lambda value: type(value) is kind
 
 
 def is_id(text: str) -> bool:
@@ -31,10 +39,11 @@ def is_id(text: str) -> bool:
 class Manifest:
     """One backup. Moments are ISO 8601 in UTC.
 
-    `snapshot`: what was acknowledged before is in it. `counts` are documents by collection, `digests` the SHA-256 of
-    all of them in the order of their ids. `packs` are the bytes that it uses of each, `added` those of the new ones.
-    `damaged` names blobs that were damaged in the database itself. `tree` is the piece that names all others, `secrets`
-    the file with the controller's.
+    `snapshot`: what was acknowledged before is in it. `versions` are those of Judge and MongoDB that it was made with.
+    `counts` are documents by collection, `digests` the SHA-256 of all of them in the order of their ids, `_bytes` what
+    documents and blobs take as they are in the database. `packs` are the bytes that it uses of each, `added` those of
+    the new ones. `damaged` names blobs that were damaged in the database itself. `tree` is the piece that names all
+    others, `secrets` the file with the controller's.
     """
 
     id: str
@@ -46,6 +55,7 @@ class Manifest:
     versions: dict[str, str]
     counts: dict[str, int]
     digests: dict[str, str]
+    document_bytes: int
     blobs: int
     blob_bytes: int
     damaged: list[str]
@@ -81,19 +91,46 @@ class Manifest:
             if found["format"] != FORMAT:
                 raise JudgeError(f"{where}: has format {found['format']!r}; a newer release of Judge reads it")
             made = cls(**found)
-            plain = is_id(made.id) and made.moment.tzinfo is not None and made.names_are_plain()
-        except (ValueError, TypeError, KeyError):
+            plain = made.types_are_right() and is_id(made.id) and made.names_are_plain()
+            plain = plain and made.moment.tzinfo is not None
+        except (ValueError, TypeError, KeyError, RecursionError):
             plain = False
         if not plain:
-            raise JudgeError(f"{where}: is not the manifest of a backup; copy it again") from None
+            raise JudgeError(f"{where}: is not the manifest of a backup; copy it again, or remove it") from None
         if key is not None and not hmac.compare_digest(made.seal, key.sign(made.sealed_text())):
             raise JudgeError(f"{where}: was not written with this key, or has been changed; nothing of it is used")
         return made
 
+    def types_are_right(self) -> bool:
+        """Whether each field has its type, as deep as it goes: a manifest may come from anywhere."""
+        text, number = _of(str), _of(int)
+        kinds: dict[str, Callable[[Any], bool]] = {
+            "str": text,
+            "int": lambda value: number(value) and value >= 0,
+            "list[str]": lambda value: isinstance(value, list) and all(map(text, value)),
+            "dict[str, str]": lambda value: isinstance(value, dict) and all(map(text, value.values())),
+            "dict[str, int]": lambda value: isinstance(value, dict) and all(map(number, value.values())),
+        }
+        return all(kinds[str(field.type)](getattr(self, field.name)) for field in dataclasses.fields(self))
+
     def names_are_plain(self) -> bool:
         """Whether the files that it names are digests, and no paths to somewhere else."""
         names = [self.tree, *self.packs, *([self.secrets] if self.secrets else [])]
-        return all(_DIGEST.fullmatch(name) for name in names)
+        return all(_DIGEST.fullmatch(name) for name in names) and "judge" in self.versions
+
+    @property
+    def room(self) -> int:
+        """Bytes that each judicator's disk needs for it: indexes and journals come to what is there, copies before."""
+        return (self.document_bytes + self.blob_bytes) * 5 // 4 + sum(self.packs.values()) + _BESIDE
+
+    def needs(self, release: str) -> None:
+        """RefusedError unless this release of Judge, or one before it, has made the backup: later data are unknown."""
+        mine, made = (tuple(map(int, re.findall(r"\d+", text)[:3])) for text in (release, self.versions["judge"]))
+        if made > mine:
+            raise RefusedError(
+                f"backup {self.id} was made by Judge {self.versions['judge']}, and this is {release}; "
+                "restore it with that release or a later one"
+            )
 
     def line(self) -> str:
         """One line for a person."""

@@ -15,7 +15,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
@@ -65,7 +65,7 @@ class Repository:
             there = ", ".join(found[-3:]) or "none"
             raise RefusedError(f"{self.root}: there is no backup '{name}'; there is {there}")
         path = self.backups / f"{wanted}.json"
-        manifest = Manifest.parse(path.read_text(encoding="utf-8"), str(path), key)
+        manifest = Manifest.parse(path.read_text(encoding="utf-8", errors="replace"), str(path), key)
         if manifest.id != wanted:
             raise JudgeError(f"{path}: is the manifest of {manifest.id}; give the file that name back")
         return manifest
@@ -74,9 +74,12 @@ class Repository:
         """The packs of a backup that are not in this directory."""
         return [name for name in sorted(manifest.packs) if not self.pack(name).is_file()]
 
-    def check(self, manifest: Manifest) -> None:
-        """Every file that a backup needs is here and whole; JudgeError names the first that is not. Needs no key."""
-        secret = [self.secrets / manifest.secrets] if manifest.secrets else []
+    def check(self, manifest: Manifest, *, secrets: bool = True) -> None:
+        """Every file that a backup needs is here and whole; JudgeError names the first that is not. Needs no key.
+
+        `secrets`: the controller's as well, which a restore of the data does without.
+        """
+        secret = [self.secrets / manifest.secrets] if manifest.secrets and secrets else []
         for path in [*map(self.pack, sorted(manifest.packs)), *secret]:
             if not path.is_file():
                 raise JudgeError(f"{path}: is missing, and backup {manifest.id} needs it; copy it again")
@@ -142,11 +145,16 @@ class Reader:
         """Open every piece; how many there are. JudgeError for one that is damaged."""
         return sum(len(self.read(name)) >= 0 for name in list(self._where))
 
+    def require(self, names: Iterable[bytes]) -> None:
+        """JudgeError unless all of these pieces are in the packs."""
+        for name in names:
+            if name not in self._where:
+                raise JudgeError(f"piece {name.hex()} is in no pack of this backup; restore an older one")
+
     def read(self, name: bytes) -> bytes:
         """A piece, checked; JudgeError when it is not there or damaged."""
-        reader = self._where.get(name)
-        if reader is None:
-            raise JudgeError(f"piece {name.hex()} is in no pack of this backup; it was not written to its end")
+        self.require([name])
+        reader = self._where[name]
         if self._open is not reader:
             if self._open is not None:
                 self._open.close()
@@ -285,8 +293,11 @@ def writing(root: Path, key: HostKey, pack_bytes: int = PACK) -> Iterator[Writer
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise RefusedError(f"{root}: another backup is being written there; wait until it has ended") from None
-        writer = Writer(root, key, pack_bytes)
+        notes = root / "host/notes.sqlite"
         try:
-            yield writer
-        finally:
-            writer.close()
+            with contextlib.closing(Writer(root, key, pack_bytes)) as writer:
+                yield writer
+        except sqlite3.Error as exc:
+            raise UnavailableError(
+                f"{notes}: {exc}; free space there, or remove it, and the next backup stores everything once more"
+            ) from None

@@ -24,7 +24,7 @@ from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
 
 from judge import failpoint
-from judge.backup.dumping import CHUNKS, FILES, RESTORING, collections_of, raw_documents
+from judge.backup.dumping import CHUNKS, FILES, LEFT_OUT, RESTORING, collections_of, raw_documents
 from judge.backup.manifest import Manifest
 from judge.backup.pieces import documents_of
 from judge.backup.repository import Reader
@@ -33,8 +33,9 @@ from judge.mongodb.store import DRIVER_ERRORS, Bson, Client, translate
 
 log = logging.getLogger(__name__)
 
-# What people have put into a cluster. All else is there in an empty one as well, or belongs to one of these.
-_CONTENT: Final = ("tasks", "problems", "manifests", "rejudgings")
+# What a cluster writes by itself, and is there in an empty one as well. All else, later releases' collections
+# included, is what people have put into it.
+ITS_OWN: Final = LEFT_OUT | {FILES, "audit", "executors", "meta", "usage"}
 # What playbooks/verify.yml hands in begins its idempotency key with this.
 PROBE: Final = "verify.yml/"
 _PROBES: Final = re.compile(rf"^[^\0]*\0{re.escape(PROBE)}")
@@ -66,7 +67,7 @@ class State(enum.Enum):
     OVER = "has restored already"
 
 
-def state(db: Database[Bson], backup: str) -> State:
+def state(client: Client, db: Database[Bson], backup: str) -> State:
     """How far this restore has come; NotEmptyError when the cluster holds anything that is not from it."""
     begun = db[RESTORING].find_one({"_id": "restore"})
     if begun is not None and begun["backup"] == backup:
@@ -76,7 +77,9 @@ def state(db: Database[Bson], backup: str) -> State:
             f"a restore of backup {begun['backup']} was begun in this cluster and is not finished; finish that one"
         )
     found = []
-    for name in _CONTENT:
+    for name in collections_of(client, db.name):
+        if name in ITS_OWN:
+            continue
         query: Bson = {"key": {"$not": _PROBES}} if name == "tasks" else {}
         count = len(list(db[name].find(query, {"_id": 1}, limit=1)))
         if count:
@@ -96,15 +99,17 @@ def restore(client: Client, database: str, manifest: Manifest, reader: Reader) -
     """
     try:
         db = target(client, database)
-        found = state(db, manifest.id)
+        found = state(client, db, manifest.id)
         if found is State.OVER:
             return
+        # Whatever can be wrong with a backup is found before the first write.
+        work = _Restore(client, db, manifest, reader)
         if found is State.NEW:
             # From here on the database is this restore's own.
             fresh = {"_id": "restore", "backup": manifest.id, "cleared": False, "done": {}}
             db[RESTORING].replace_one({"_id": "restore"}, fresh, upsert=True)
         failpoint.hit("restore.begun")
-        _Restore(client, db, manifest, reader).run()
+        work.run()
     except DRIVER_ERRORS as exc:
         raise translate(exc) from exc
 
@@ -126,6 +131,8 @@ class _Restore:
         tree = json.loads(reader.read(bytes.fromhex(manifest.tree)))
         self._collections: dict[str, list[tuple[str, int]]] = tree["collections"]
         self._large: dict[str, list[str]] = tree["large"]
+        reader.require(bytes.fromhex(name) for pieces in self._collections.values() for name, _ in pieces)
+        reader.require(bytes.fromhex(name) for file in self._files() for name in self._pieces(file))
 
     def run(self) -> None:
         if self._noted().get("finished"):
@@ -137,6 +144,19 @@ class _Restore:
         self._compare()
         self._note(finished=True)
 
+    def _files(self) -> Iterator[Bson]:
+        """The documents of all blobs, from the backup."""
+        for piece, _ in self._collections.get(FILES, []):
+            for raw in documents_of(self._reader.read(bytes.fromhex(piece))):
+                yield {**RawBSONDocument(raw)}
+
+    def _pieces(self, file: Bson) -> list[str]:
+        """What a blob is put together from; nothing for one that is empty, or was damaged in the database."""
+        sha = file["filename"]
+        if not file["length"] or sha in self._manifest.damaged:
+            return []
+        return self._large.get(sha, [sha])
+
     def _noted(self) -> Bson:
         return self._db[RESTORING].find_one({"_id": "restore"}) or {}
 
@@ -147,7 +167,7 @@ class _Restore:
         """What a cluster without anything has: the probes of verify.yml, its own notes."""
         if self._noted()["cleared"]:
             return
-        for name in [*collections_of(self._client, self._db.name), CHUNKS]:
+        for name in {*collections_of(self._client, self._db.name), *LEFT_OUT} - {RESTORING}:
             self._db[name].drop()
         # The judicators' own index, without which pieces that are sent twice would be there twice.
         self._db[CHUNKS].create_index([("files_id", 1), ("n", 1)], unique=True)
@@ -204,13 +224,12 @@ class _Restore:
         log.info("blobs: %d, %d bytes", self._manifest.blobs, self._manifest.blob_bytes)
 
     def _chunks(self, file: Bson) -> Iterator[Bson]:
-        sha = file["filename"]
-        if not file["length"] or sha in self._manifest.damaged:
+        sha, names = file["filename"], self._pieces(file)
+        if not names:
             return
-        names = [bytes.fromhex(one) for one in self._large.get(sha, [sha])]
         held, number, digest = bytearray(), 0, hashlib.sha256()
         for name in names:
-            content = self._reader.read(name)
+            content = self._reader.read(bytes.fromhex(name))
             digest.update(content)
             held += content
             while len(held) >= _CHUNK:
@@ -252,7 +271,7 @@ def describe(client: Client, database: str, manifest: Manifest) -> str:
     """What a restore would do, in one line for a person; NotEmptyError when it would refuse."""
     try:
         with pymongo.timeout(15):
-            found = state(target(client, database), manifest.id)
+            found = state(client, target(client, database), manifest.id)
     except DRIVER_ERRORS as exc:
         raise translate(exc) from exc
     return f"{found.value} {manifest.line()}"

@@ -57,6 +57,7 @@ def back_up(config: BackupConfig, *, pack_bytes: int = PACK) -> Manifest:
                     versions={"judge": judge.__version__, "mongodb": version},
                     counts=found.counts,
                     digests=found.digests,
+                    document_bytes=found.document_bytes,
                     blobs=found.blobs,
                     blob_bytes=found.blob_bytes,
                     damaged=found.damaged,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -57,16 +58,18 @@ class Cluster:
     def back_up(self, **fields: Any) -> Manifest:
         return back_up(self.config(**fields), pack_bytes=1 << 20)
 
-    def run(self, *arguments: str, failpoint: str = "") -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, failpoint: str = "", key: str = KEY.text()) -> subprocess.CompletedProcess[str]:
         """`python -m judge.backup …` as a host runs it; killed at a failpoint when one is named."""
         env = {**os.environ, **({"JUDGE_FAILPOINT": failpoint} if failpoint else {})}
         command = [sys.executable, "-m", "judge.backup", *arguments]
-        return subprocess.run(command, input=KEY.text(), env=env, capture_output=True, text=True, check=False)
+        return subprocess.run(command, input=key, env=env, capture_output=True, text=True, check=False)
 
-    def restore(self, origin: Cluster, *more: str, failpoint: str = "") -> subprocess.CompletedProcess[str]:
+    def restore(
+        self, origin: Cluster, *more: str, failpoint: str = "", key: str = KEY.text()
+    ) -> subprocess.CompletedProcess[str]:
         place = str(origin.directory / "backups")
         arguments = ["restore", place, "--config", str(self.judicator), "--key", "-", *more]
-        return self.run(*arguments, failpoint=failpoint)
+        return self.run(*arguments, failpoint=failpoint, key=key)
 
 
 def everything(cluster: Cluster) -> dict[str, list[bytes]]:
@@ -177,7 +180,8 @@ def test_a_cluster_with_data_is_refused_and_left_alone(cluster: Cluster) -> None
         done = cluster.restore(cluster, *more)
         assert done.returncode == 3 and done.stdout == ""
         assert (
-            done.stderr.startswith("this cluster is not empty (32 tasks, 1 problems, ") and "\n" not in done.stderr[:-1]
+            done.stderr.startswith("this cluster is not empty (1 manifests, 1 problems, 32 tasks)")
+            and "\n" not in done.stderr[:-1]
         )
     assert everything(cluster)["tasks"] == before
 
@@ -216,6 +220,68 @@ def test_a_restore_that_is_killed_is_gone_on_with(cluster: Cluster, empty: Clust
     assert (done.returncode, done.stdout.partition(" 20")[0]) == (0, "has restored already")
     assert empty.world.db.tasks.count_documents({}) == 33
     assert "is not empty (33 tasks" in empty.restore(cluster, "--id", later.id).stderr
+
+
+def test_a_backup_that_cannot_be_used_leaves_an_empty_cluster_empty(cluster: Cluster, empty: Cluster) -> None:
+    made = cluster.back_up()
+    found = Repository(cluster.directory / "backups")
+    packs = sorted(found.packs.glob("*/*"), key=lambda path: path.stat().st_size)
+    whole = {path: path.read_bytes() for path in [*packs, found.backups / f"{made.id}.json"]}
+    manifest, largest = found.backups / f"{made.id}.json", packs[-1]
+    middle = len(whole[largest]) // 2
+    altered = whole[largest][:middle] + bytes([whole[largest][middle] ^ 1]) + whole[largest][middle + 1 :]
+    later = dataclasses.replace(made, versions={**made.versions, "judge": "99.0.0"}).signed(KEY.host_key())
+    poorer = dataclasses.replace(made, packs={largest.name: 1}).signed(KEY.host_key())
+    for path, content, told in (
+        (largest, whole[largest][:middle], "is damaged; copy it again"),
+        (largest, altered, "is damaged; copy it again"),
+        (largest, b"", "is damaged; copy it again"),
+        (largest, None, "is missing, and backup"),
+        (manifest, whole[manifest].replace(b'"counts"', b'"Counts"'), "is not the manifest of a backup"),
+        (manifest, whole[manifest].replace(b'"j1"', b'"j2"'), "or has been changed; nothing of it is used"),
+        (manifest, whole[manifest][:-40], "is not the manifest of a backup"),
+        (manifest, b"\xff\xfe" * 99, "is not the manifest of a backup"),
+        (manifest, later.text().encode(), "was made by Judge 99.0.0"),
+        (manifest, poorer.text().encode(), "is in no pack of this backup"),
+    ):
+        path.unlink() if content is None else path.write_bytes(content)
+        done = empty.restore(cluster)
+        assert done.returncode in {1, 3} and done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
+        assert told in done.stderr
+        assert empty.world.db.list_collection_names() == []
+        path.write_bytes(whole[path])
+    for key, told in ((OperatorKey.new().text(), "was not written with this key"), ("x", "is not the operator's key")):
+        done = empty.restore(cluster, key=key)
+        assert done.returncode in {1, 2} and told in done.stderr and done.stderr.count("\n") == 1
+    assert empty.world.db.list_collection_names() == []
+    assert empty.restore(cluster).returncode == 0
+
+
+def test_every_collection_is_backed_up_but_for_sessions(cluster: Cluster, empty: Cluster) -> None:
+    """One that this release does not know is part of a backup, and somebody's data."""
+    db = cluster.world.db
+    for name in ("sessions", "of_a_later_release"):
+        db[name].insert_one({"_id": name, "x": [1, 2.5, None]})
+    made = cluster.back_up()
+    assert made.counts["of_a_later_release"] == 1 and "sessions" not in made.counts
+    assert not {"fs.files", "audit", "meta", "usage"} - made.counts.keys()
+    assert empty.restore(cluster).returncode == 0
+    assert empty.world.db.of_a_later_release.find_one() == {"_id": "of_a_later_release", "x": [1, 2.5, None]}
+    empty.world.raw.drop_database(empty.name)
+    empty.world.db.of_a_later_release.insert_one({})
+    assert "this cluster is not empty (1 of_a_later_release)" in empty.restore(cluster).stderr
+
+
+def test_a_disk_without_room_is_named_before(
+    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "mongodb.yml"
+    etcd = {"endpoints": ["127.0.0.1:1"]}
+    fields = {"name": "j1", "data_dir": str(tmp_path), "address": "127.0.0.1:1", "etcd": etcd}
+    config.write_text(yaml.safe_dump(fields))
+    assert main(["room", "1", "--config", str(config)]) == 0
+    assert main(["room", str(1 << 60), "--config", str(config)]) == 3
+    assert f"{tmp_path} has " in (told := capsys.readouterr().err) and told.count("\n") == 1
 
 
 def test_a_backup_that_is_killed_leaves_none_and_the_next_is_whole(cluster: Cluster, empty: Cluster) -> None:

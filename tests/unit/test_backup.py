@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import json
 from pathlib import Path
 
 import bson
@@ -18,7 +19,7 @@ from judge.backup.keys import HostKey, OperatorKey
 from judge.backup.manifest import Manifest
 from judge.backup.repository import Reader, Repository, writing
 from judge.backup.retention import Keep, kept
-from judge.errors import JudgeError, RefusedError, UsageError
+from judge.errors import JudgeError, RefusedError, UnavailableError, UsageError
 
 KEY = OperatorKey(bytes(range(32)))
 EMPTY = packs.name_of(b"").hex()
@@ -33,9 +34,10 @@ def manifest(moment: datetime.datetime = NOW, **fields: object) -> Manifest:
         begun=moment.isoformat(),
         snapshot=moment.isoformat(),
         ended=moment.isoformat(),
-        versions={},
+        versions={"judge": "0.1.0"},
         counts={"tasks": 2},
         digests={},
+        document_bytes=0,
         blobs=0,
         blob_bytes=0,
         damaged=[],
@@ -256,6 +258,46 @@ def test_a_manifest_is_believed_only_with_its_seal(tmp_path: Path) -> None:
             Repository(tmp_path).manifest(made.id, KEY.host_key())
 
 
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.just(NOW.isoformat()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.sampled_from([field.name for field in dataclasses.fields(Manifest)]), json_values)
+def test_a_manifest_that_is_anything_else_is_refused_or_can_be_shown(name: str, value: object) -> None:
+    text = json.dumps({**json.loads(manifest().text()), name: value})
+    with contextlib.suppress(JudgeError):
+        made = Manifest.parse(text, "here")
+        assert made.line() and made.room and made.sealed_text() and made.moment <= NOW
+        made.needs("0.1.0")
+
+
+def test_what_a_later_release_has_made_waits_for_it() -> None:
+    for made, release in (("0.1.0", "0.1.0"), ("0.1.0", "0.2.0rc1"), ("0.9.9", "0.10")):
+        manifest(versions={"judge": made}).needs(release)
+    for made, release in (("0.1.1", "0.1.0"), ("1.0", "0.99.0"), ("0.10.0", "0.9.0")):
+        with pytest.raises(RefusedError, match=f"made by Judge {made}, and this is {release}; restore it with"):
+            manifest(versions={"judge": made}).needs(release)
+
+
+def test_notes_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    stored(tmp_path, bodies(0, 3))
+    for path in (tmp_path / "host").glob("notes.*"):
+        path.write_bytes(b"no database at all" * 400)
+    with pytest.raises(UnavailableError, match=r"notes.sqlite: .*; free space there, or remove it"):
+        stored(tmp_path, bodies(0, 3))
+
+
+def test_what_is_in_no_pack_is_found_before_anything_is_read(tmp_path: Path) -> None:
+    made = stored(tmp_path, bodies(0, 3))
+    with contextlib.closing(Reader(Repository(tmp_path), made, KEY)) as reader:
+        reader.require(packs.name_of(body) for body in bodies(0, 3))
+        with pytest.raises(JudgeError, match="is in no pack of this backup"):
+            reader.require(packs.name_of(body) for body in bodies(0, 4))
+
+
 # -- secrets and commands --------------------------------------------------------------------------------------
 
 
@@ -306,6 +348,8 @@ def test_commands_say_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["list", str(tmp_path)]) == 0
     assert main(["needs", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"backups/{made.id}.json"
+    assert main(["size", str(tmp_path)]) == 0
+    assert int(capsys.readouterr().out) == made.room
     assert main(["check", str(tmp_path), "--id", "20200101T000000Z-00000000"]) == 3
     assert main(["check", str(tmp_path), "--key", "/nowhere"]) == 2
     told = capsys.readouterr().err.splitlines()
