@@ -14,8 +14,8 @@ from typing import Any
 class Decision:
     """`refusal`: why nothing may be done, or empty. `plan` is for the person who confirms.
 
-    `gone` are the judicators that do not come back with their data; `etcd` whether etcd has to be formed anew, which an
-    earlier run may have done.
+    `gone` are the judicators that do not come back with their data; `alone` whether the survivor has to become the only
+    one, and `etcd` whether etcd has to be formed anew for that: an earlier run may have done either.
     """
 
     seen: list[str]
@@ -23,6 +23,7 @@ class Decision:
     plan: str = ""
     gone: Sequence[str] = ()
     etcd: bool = True
+    alone: bool = True
 
 
 def decide(remains: Mapping[str, Mapping[str, Any] | None], survivor: str) -> Decision:
@@ -38,8 +39,10 @@ def decide(remains: Mapping[str, Mapping[str, Any] | None], survivor: str) -> De
     majority = len(remains) // 2 + 1
     refusal = ""
     if quorum and primary:
-        refusal = "etcd has a quorum and the replica set a primary, so there is nothing to recover; run site.yml"
-    elif len(keep) >= majority and not quorum:
+        # So it is after a recovery, too: one that was cut off while the others joined goes on with that.
+        plan = "etcd has a quorum and the replica set a primary, so there is nothing to recover; only site.yml is run"
+        return Decision(seen, plan=plan, etcd=False, alone=False)
+    if len(keep) >= majority and not quorum:
         refusal = (
             f"{', '.join(keep)} still have their data, which is a majority of {len(remains)}; start their services "
             "(start.yml, site.yml), as recovering would throw data away"

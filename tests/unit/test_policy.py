@@ -29,7 +29,12 @@ FORBIDDEN = [
     r"curl[^\n]*\|\s*(ba)?sh\b", r"\[?trusted=yes", r"StrictHostKeyChecking[ =]+(no|accept-new)",
 ]  # fmt: skip
 # apt takes the bundle's own index without a signature: every file of it has been compared with the manifest.
-EXCEPT = {("judge_apt.py", r"\[?trusted=yes")}
+EXCEPT = {
+    ("judge_apt.py", r"\[?trusted=yes"),
+    # They work with the judicators that are left, and say which do not answer.
+    ("backup.yml", r"\bignore_unreachable\s*:"),
+    ("recover.yml", r"\bignore_unreachable\s*:"),
+}
 
 
 def name(path: Path) -> str:

@@ -33,7 +33,6 @@ def test_one_survivor_of_three() -> None:
 @pytest.mark.parametrize(
     ("remains", "survivor", "told"),
     [
-        ({"j1": left(quorum=True, primary=True), "j2": None, "j3": None}, "j1", "nothing to recover"),
         ({"j1": left(), "j2": left(), "j3": None}, "j1", "j1, j2 still have their data, which is a majority of 3"),
         ({"j1": left(), "j2": BARE, "j3": None}, "", "no survivor is named; choose the judicator whose data"),
         ({"j1": left(), "j2": BARE, "j3": None}, "j9", "'j9' is no judicator of the inventory"),
@@ -57,6 +56,14 @@ def test_a_run_that_was_cut_off_between_the_two_goes_on() -> None:
     assert decision.refusal == "" and not decision.etcd
 
 
+@pytest.mark.parametrize("survivor", ["", "j1", "j9"])
+def test_where_all_works_the_survivor_is_left_alone(survivor: str) -> None:
+    """A healthy cluster; or a run that was cut off while the others joined, and only has to bring that to its end."""
+    decision = decide({"j1": left(quorum=True, primary=True), "j2": BARE, "j3": None}, survivor)
+    assert "there is nothing to recover; only site.yml is run" in decision.plan
+    assert (decision.refusal, decision.alone, decision.gone) == ("", False, ())
+
+
 judicators = st.dictionaries(
     st.sampled_from(["j1", "j2", "j3", "j4", "j5"]),
     st.none() | st.builds(left, etcd=st.booleans(), mongodb=st.booleans(), quorum=st.booleans(), primary=st.booleans()),
@@ -68,7 +75,9 @@ judicators = st.dictionaries(
 def test_nothing_that_works_is_touched_and_a_survivor_is_never_given_up(remains: dict[str, Any], survivor: str) -> None:
     decision = decide(remains, survivor)
     assert bool(decision.refusal) != bool(decision.plan)
-    if not decision.refusal:
+    works = all(any(one and one[what] for one in remains.values()) for what in ("quorum", "primary"))
+    assert decision.alone != works
+    if not decision.refusal and decision.alone:
         found = remains[survivor]
         assert found["etcd"] and found["mongodb"] and survivor not in decision.gone
         assert not (any(one and one["quorum"] for one in remains.values()) and decision.etcd)
