@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import judge
-from judge import files
+from judge import clock, files
 from judge.backup import secrets
 from judge.backup.keys import HostKey, OperatorKey
 from judge.backup.manifest import Manifest
@@ -174,10 +174,12 @@ def restore(options: argparse.Namespace) -> None:
             # A pack that was cut short or changed on its way is found here, before anything is written.
             found.check(manifest, secrets=False)
             reader = Reader(found, manifest, key)
+            began = clock.monotonic()
             try:
                 restoring.restore(client, mongodb.database, manifest, reader)
             finally:
                 reader.close()
+            plan += f"; it took {clock.monotonic() - began:.1f} s"
     finally:
         client.close()
     _say(plan)
