@@ -14,12 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from judge.backup.age import is_id
 from judge.backup.keys import HostKey
 from judge.errors import JudgeError, RefusedError
 
 FORMAT: Final = 1
-# Sortable, and a file's name on every system.
-_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 # What a fresh replica set writes beside its data while it takes them.
 _BESIDE: Final = 256 * 1024**2
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -28,11 +27,6 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 def _of(kind: type) -> Callable[[Any], bool]:
     # True is an int, but nobody's count.
     return lambda value: type(value) is kind
-
-
-def is_id(text: str) -> bool:
-    """Whether this is how a backup is called: the second it was begun in, and its cluster's and host's own end."""
-    return _ID.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)

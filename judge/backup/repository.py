@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import IO, Final
 
 from judge import files
+from judge.backup.age import is_id
 from judge.backup.keys import HostKey, OperatorKey
-from judge.backup.manifest import Manifest, is_id
+from judge.backup.manifest import Manifest
 from judge.backup.packs import PackReader, PackWriter, digest_of
 from judge.backup.retention import Keep, kept
 from judge.errors import JudgeError, RefusedError, UnavailableError

@@ -167,6 +167,8 @@ class JudicatorConfig(Daemon):
     wait_timeout: Seconds = 20.0
     retention_days: float = Field(default=0, ge=0, description="0 keeps everything")
     audit_days: float = Field(default=0, ge=0, description="age at which the audit trail's entries go; 0 keeps all")
+    backups: Path | None = Field(default=None, description="where this host's timer makes backups, to warn of old ones")
+    backup_hours: float = Field(default=49, gt=0, description="age of the newest backup that is warned of")
     limits: SubmissionLimits = SubmissionLimits()
     allowances: Allowances = Allowances()
 

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from pymongo.errors import PyMongoError
 
 import judge
+from judge import clock
+from judge.backup import age
 from judge.config import EtcdClient, JudicatorConfig
 from judge.errors import JudgeError
 from judge.etcd.client import Etcd, EtcdMember
@@ -103,7 +105,11 @@ class StatusReader:
             slots=sum(state.info.slots for state in alive if state.info is not None),
             vacant=sum(state.vacant for state in alive),
             versions={name: version for name, version in versions.items() if version},
-            warnings=[*of_loops, *warnings(etcd.services, docs, work, following=self.following())],
+            warnings=[
+                *of_loops,
+                *warnings(etcd.services, docs, work, following=self.following()),
+                *age.warnings(self._config.name, self._config.backups, self._config.backup_hours, clock.wall()),
+            ],
             faults=faults(etcd.error, etcd.leader, etcd.members, mongodb[0], states),
         )
 

@@ -1,0 +1,57 @@
+"""How old the newest backup of this host is: what its judicator measures and warns of, as a timer fails silently."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import Gauge
+
+# Sortable, and a file's name on every system.
+_ID: Final = re.compile(r"(\d{8}T\d{6}Z)-[0-9a-f]{8}")
+
+NEWEST: Final = Gauge(
+    "judge_backup_newest_timestamp_seconds",
+    "When the newest backup of this host was begun, 0 before the first; only where a timer makes them",
+)
+
+
+def is_id(text: str) -> bool:
+    """Whether this is how a backup is called: the second it was begun in, and its cluster's and host's own end."""
+    return _ID.fullmatch(text) is not None
+
+
+def newest(directory: Path) -> datetime.datetime | None:
+    """When the newest backup was begun, as its name says; None when there is none."""
+    try:
+        found = sorted(path.stem for path in (directory / "backups").glob("*.json") if is_id(path.stem))
+        return datetime.datetime.strptime(found[-1][:16], "%Y%m%dT%H%M%S%z") if found else None
+    except (OSError, ValueError):
+        return None
+
+
+def measure(directory: Path | None) -> None:
+    """From now on the metric says how it is with this directory; None: no timer makes backups here."""
+
+    def read() -> float:
+        moment = None if directory is None else newest(directory)
+        return moment.timestamp() if moment else 0.0
+
+    if directory is not None:
+        NEWEST.set_function(read)
+
+
+def warnings(name: str, directory: Path | None, hours: float, now: datetime.datetime) -> list[str]:
+    """What a person should know about the backups of the host `name`: one sentence, or none."""
+    if directory is None:
+        return []
+    moment = newest(directory)
+    if moment is None:
+        return [f"judicator '{name}' has no backup in {directory} yet, and its timer is on; run playbooks/backup.yml"]
+    age = (now - moment).total_seconds() / 3600
+    if age <= hours:
+        return []
+    told = f"the newest backup of judicator '{name}' is {age:.0f} hours old, and more than {hours:g} is too old"
+    return [f"{told}; journalctl -u judge-backup says why"]
