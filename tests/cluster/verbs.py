@@ -69,12 +69,16 @@ class Verbs:
             ledger = crowd.finish()
         noticed = outage(ledger, began, ended)
         row = self._row(verb, hosts, seconds, noticed.verdicts, noticed.acknowledged, ledger)
-        self.rows.append(row)
-        self.table.parent.mkdir(exist_ok=True)
-        self.table.write_text("\n".join((*HEAD, *(one.line() for one in self.rows))) + "\n")
+        self.keep(row)
         found = faults(ledger)
         assert not found, "\n".join([f"{len(found)} of {len(ledger.offered)}:", *found[:20]])
         return row
+
+    def keep(self, row: Row) -> None:
+        """Put a row into the table: of `measure`, or of a verb that comes when nobody can hand in anything."""
+        self.rows.append(row)
+        self.table.parent.mkdir(exist_ok=True)
+        self.table.write_text("\n".join((*HEAD, *(one.line() for one in self.rows))) + "\n")
 
     @staticmethod
     def _row(
