@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from judge.backup.age import is_id
 from judge.backup.keys import HostKey
+from judge.backup_age import is_id
 from judge.errors import JudgeError, RefusedError
 
 FORMAT: Final = 1

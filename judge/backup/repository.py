@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import IO, Final
 
 from judge import files
-from judge.backup.age import is_id
 from judge.backup.keys import HostKey, OperatorKey
 from judge.backup.manifest import Manifest
 from judge.backup.packs import PackReader, PackWriter, digest_of
 from judge.backup.retention import Keep, kept
+from judge.backup_age import is_id
 from judge.errors import JudgeError, RefusedError, UnavailableError
 
 # Bytes after which a pack is ended: few files, and each small enough to be sent in one piece.

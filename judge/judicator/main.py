@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from prometheus_client import Gauge
 from pymongo.errors import PyMongoError
 
-from judge import metrics
-from judge.backup import age
+from judge import backup_age, metrics
 from judge.config import JudicatorConfig
 from judge.errors import JudgeError, UsageError
 from judge.etcd.client import Etcd
@@ -118,7 +117,7 @@ class Judicator:
     async def start(self) -> None:
         """Listen, and begin all loops; does not wait for the databases. RefusedError when the port is in use."""
         await self.server.start(self.config.listen, self._context, self.config.stop_grace)
-        age.measure(self.config.backups)
+        backup_age.measure(self.config.backups)
         log.info("judicator '%s' listens on %s", self.config.name, self.config.listen)
         self._loop("the preparation", self._prepare)
         self._loop("the election", self.lead.elect)

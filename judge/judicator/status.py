@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 from pymongo.errors import PyMongoError
 
 import judge
-from judge import clock
-from judge.backup import age
+from judge import backup_age, clock
 from judge.config import EtcdClient, JudicatorConfig
 from judge.errors import JudgeError
 from judge.etcd.client import Etcd, EtcdMember
@@ -108,7 +107,7 @@ class StatusReader:
             warnings=[
                 *of_loops,
                 *warnings(etcd.services, docs, work, following=self.following()),
-                *age.warnings(self._config.name, self._config.backups, self._config.backup_hours, clock.wall()),
+                *backup_age.warnings(self._config.name, self._config.backups, self._config.backup_hours, clock.wall()),
             ],
             faults=faults(etcd.error, etcd.leader, etcd.members, mongodb[0], states),
         )

@@ -98,7 +98,7 @@ def judged(world: World, people: RpcClient, count: int) -> list[str]:
 def cluster(world: World, tmp_path: Path) -> Cluster:
     """A cluster with a problem, verdicts, and a submission that waits."""
     world.judicator()
-    people = world.client()
+    people = world.client(timeout=60)
     imported(people, tests=3)
     judged(world, people, 30)
     people.call("add", source(language="java"), m.AddReply)
@@ -130,7 +130,7 @@ def test_a_cluster_comes_back_byte_for_byte_elsewhere(
     assert everything(empty) == before
     # And it is a cluster: verdicts are read, the blob is whole, what waited is handed out.
     empty.world.judicator()
-    people, executor = empty.world.client(), empty.world.executor("e9", slots=2, languages=("java",))
+    people, executor = empty.world.client(timeout=60), empty.world.executor("e9", slots=2, languages=("java",))
     tasks = people.call("search", m.SearchRequest(limit=100), m.SearchReply).tasks
     assert [one.verdict for one in tasks].count(m.Verdict.AC) == 31
     assert [one.submission.language for one in executor.report().add] == ["java"]
@@ -140,7 +140,7 @@ def test_a_cluster_comes_back_byte_for_byte_elsewhere(
 def test_what_comes_while_a_backup_is_made_is_in_this_one_or_the_next(
     cluster: Cluster, empty: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    people = cluster.world.client()
+    people = cluster.world.client(timeout=60)
     ids: list[str] = []
     hold: list[bool] = []
 
@@ -189,7 +189,7 @@ def test_a_cluster_with_data_is_refused_and_left_alone(cluster: Cluster) -> None
 def test_what_verify_hands_in_does_not_make_a_cluster_full(cluster: Cluster, empty: Cluster) -> None:
     made = cluster.back_up()
     empty.world.judicator()
-    people = empty.world.client()
+    people = empty.world.client(timeout=60)
     people.call("add", source(user="admin", idempotency_key="verify.yml/g1/1"), m.AddReply)
     stopped(empty)
     done = empty.restore(cluster, "--plan")
@@ -211,7 +211,7 @@ def test_a_restore_that_is_killed_is_gone_on_with(cluster: Cluster, empty: Clust
     assert everything(empty) == before
     # Judicators run again, and the playbook is cut off: the same call is no second restore.
     empty.world.judicator()
-    people = empty.world.client()
+    people = empty.world.client(timeout=60)
     people.call("add", source(), m.AddReply)
     assert empty.restore(cluster, "--id", made.id).returncode == 0
     assert empty.world.db.tasks.count_documents({}) == 33
@@ -317,7 +317,7 @@ def test_a_blob_that_vanishes_in_between_takes_another_moment(
     def vanish(name: str) -> None:
         passed.append(name)
         if name == "backup.blobs":
-            people = cluster.world.client()
+            people = cluster.world.client(timeout=60)
             people.put_blob(b"short-lived")
         if passed.count("backup.documents") == 1 and name == "backup.documents":
             file = db["fs.files"].find_one({"length": len(b"short-lived")})

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from judge.backup import age, packs, pieces, secrets
+from judge import backup_age
+from judge.backup import packs, pieces, secrets
 from judge.backup.__main__ import main
 from judge.backup.keys import HostKey, OperatorKey
 from judge.backup.manifest import Manifest
@@ -304,11 +305,11 @@ def test_what_is_in_no_pack_is_found_before_anything_is_read(tmp_path: Path) -> 
 
 def test_an_old_backup_and_a_missing_one_are_told_where_a_timer_makes_them(tmp_path: Path) -> None:
     def told(hours: float) -> list[str]:
-        return age.warnings("j1", tmp_path, 49, NOW + datetime.timedelta(hours=hours))
+        return backup_age.warnings("j1", tmp_path, 49, NOW + datetime.timedelta(hours=hours))
 
-    assert age.warnings("j1", None, 49, NOW) == []
+    assert backup_age.warnings("j1", None, 49, NOW) == []
     assert len(told(0)) == 1 and "has no backup in" in told(0)[0]
-    age.measure(tmp_path)
+    backup_age.measure(tmp_path)
     assert REGISTRY.get_sample_value("judge_backup_newest_timestamp_seconds") == 0
     stored(tmp_path, bodies(0, 3))
     stored(tmp_path, bodies(0, 3), NOW - datetime.timedelta(days=3))
