@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from judge.backup.keys import HostKey
-from judge.backup_age import is_id
 from judge.errors import JudgeError, RefusedError
+from judge.mongodb.backup_age import is_id
 
 FORMAT: Final = 1
 # What a fresh replica set writes beside its data while it takes them.

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from prometheus_client import Gauge
 from pymongo.errors import PyMongoError
 
-from judge import backup_age, metrics
+from judge import metrics
 from judge.config import JudicatorConfig
 from judge.errors import JudgeError, UsageError
 from judge.etcd.client import Etcd
@@ -38,6 +38,7 @@ from judge.judicator.service import Service
 from judge.judicator.sessions import Sessions
 from judge.judicator.status import StatusReader
 from judge.judicator.tasks.lifecycle import Tasks
+from judge.mongodb import backup_age
 from judge.mongodb.store import connect, translate
 from judge.notify import notify
 from judge.rpc.pki import server_context

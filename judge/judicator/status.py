@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pymongo.errors import PyMongoError
 
 import judge
-from judge import backup_age, clock
+from judge import clock
 from judge.config import EtcdClient, JudicatorConfig
 from judge.errors import JudgeError
 from judge.etcd.client import Etcd, EtcdMember
@@ -25,6 +25,7 @@ from judge.judicator.leader.leading import EPOCH, LEADER_KEY
 from judge.judicator.loops import known_faults
 from judge.judicator.queue.tally import Tally, Work
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
+from judge.mongodb import backup_age
 
 log = logging.getLogger(__name__)
 

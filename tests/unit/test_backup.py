@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from judge import backup_age
 from judge.backup import packs, pieces, secrets
 from judge.backup.__main__ import main
 from judge.backup.keys import HostKey, OperatorKey
@@ -22,6 +21,7 @@ from judge.backup.manifest import Manifest
 from judge.backup.repository import Reader, Repository, writing
 from judge.backup.retention import Keep, kept
 from judge.errors import JudgeError, RefusedError, UnavailableError, UsageError
+from judge.mongodb import backup_age
 
 KEY = OperatorKey(bytes(range(32)))
 EMPTY = packs.name_of(b"").hex()
