@@ -19,7 +19,7 @@ from judge.etcd.discovery import host_port
 from judge.mongodb.replica import Replica
 from judge.mongodb.store import DRIVER_ERRORS
 
-_SECONDS = 4.0
+_SECONDS = 10.0
 _STORAGE = "storage.bson"
 
 
