@@ -219,7 +219,7 @@ def test_a_restore_that_is_killed_is_gone_on_with(cluster: Cluster, empty: Clust
     done = empty.restore(cluster, "--id", made.id)
     assert (done.returncode, done.stdout.partition(" 20")[0]) == (0, "has restored already")
     assert empty.world.db.tasks.count_documents({}) == 33
-    assert "is not empty (33 tasks" in empty.restore(cluster, "--id", later.id).stderr
+    assert "33 tasks), and a restore would mix" in empty.restore(cluster, "--id", later.id).stderr
 
 
 def test_a_backup_that_cannot_be_used_leaves_an_empty_cluster_empty(cluster: Cluster, empty: Cluster) -> None:
