@@ -15,6 +15,7 @@ from typing import Any
 
 from judge.errors import PackageError
 from judge.model.problem import ProblemManifest
+from judge.problems.archives import stem
 from judge.problems.importers import open_package_tree
 from judge.problems.importers.draft import Asked, slug
 from judge.problems.reading.formats import Dialect
@@ -56,7 +57,7 @@ def open_reader(
     """What reads the package at `path`, opened for as long as the stack is; `look` sees every file. PackageError."""
     opened = open_package_tree(path, asked)
     tree: Tree = stack.enter_context(contextlib.closing(opened.tree))
-    found = given.name or opened.name or opened.folder or (path.resolve().name if path.is_dir() else path.stem)
+    found = given.name or opened.name or opened.folder or (path.resolve().name if path.is_dir() else stem(path))
     if opened.report is not None and given.name is None:
         found = slug(found)[:63]
     if not _NAME.fullmatch(found):
@@ -64,9 +65,14 @@ def open_reader(
             f"{path}: '{clean(found, 80)}' cannot be a problem's name; use letters, digits and . _ + - (at most 63)"
         )
     if opened.report is None:
-        return Reader(tree, found, given, look=look)
-    made = replace(given, origin=opened.report.origin)
-    return Reader(tree, found, made, notes=opened.report.lines(), look=look)
+        reader = Reader(tree, found, given, look=look)
+    else:
+        made = replace(given, origin=opened.report.origin)
+        reader = Reader(tree, found, made, notes=opened.report.lines(), look=look)
+    if opened.beside:
+        shown = ", ".join(clean(one, 40) for one in opened.beside[:4]) + (", …" if len(opened.beside) > 4 else "")
+        reader.findings.warning(f"{tree.label}: {shown} beside the package's folder: no part of it, and left out")
+    return reader
 
 
 # Fields that every manifest has. Others are left out where they say nothing: an executor of an earlier release judges

@@ -196,7 +196,7 @@ def test_two_steps_and_output_only(tmp_path):
 
 
 def _tree(path, files):
-    from judge.problems.tree import open_tree
+    from judge.problems.archives import open_tree
 
     return open_tree(write(path, files))
 

@@ -19,6 +19,7 @@ from judge.errors import PackageError
 from judge.model.problem import ProblemManifest, ProblemType
 from judge.problems import metadata, testdata
 from judge.problems import tree as tree_module
+from judge.problems.archives import open_tree
 from judge.problems.package import Package, manifest_bytes, read_package
 from judge.problems.reading import held as held_module
 from tests.support.examples import at_least
@@ -542,7 +543,7 @@ def test_an_unreadable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_a_file_that_changes_while_it_is_read(tmp_path: Path):
     root = folder(tmp_path, LEGACY)
     for data in (b"1", b"12345678"):
-        found = tree_module.open_tree(root)
+        found = open_tree(root)
         (root / "data/secret/1.in").write_bytes(data)
         with pytest.raises(PackageError, match="changed while it was read"):
             list(found.chunks("data/secret/1.in"))

@@ -7,14 +7,16 @@ tree is of its format, `convert(tree, asked)` makes the draft, or raises Package
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
 from judge.errors import PackageError, UsageError
+from judge.problems.archives import open_tree
 from judge.problems.importers import cms, directory, dmoj, polygon, tps
 from judge.problems.importers.draft import Asked, Draft, Report
-from judge.problems.tree import Tree, clean, open_tree
+from judge.problems.importers.pairs import find_pairs
+from judge.problems.tree import Tree, clean
 
 # The format of everything else here, as `--from` calls it.
 PACKAGE = "package"
@@ -33,15 +35,17 @@ _NAMELESS = frozenset({"data", "test", "tests", "testcase", "testcases", "testda
 
 @dataclass
 class Opened:
-    """A tree in the Kattis/ICPC format. `folder`: the one folder that all of the input lay in, which was entered.
+    """A tree in the Kattis/ICPC format. `folder`: the one folder that the package lay in, which was entered.
 
-    `report` and `name` (what the package calls itself) are there when it was made from another format.
+    `report` and `name` (what the package calls itself) are there when it was made from another format; `beside` is what
+    lay beside that folder, and is no part of the package.
     """
 
     tree: Tree
     folder: str | None = None
     name: str = ""
     report: Report | None = None
+    beside: list[str] = field(default_factory=list)
 
 
 def open_package_tree(path: Path, asked: Asked | None = None) -> Opened:
@@ -73,35 +77,42 @@ def _open(tree: Tree, asked: Asked) -> Opened:
         # Archives often hold one folder of the package's name; it is looked at from there.
         tree.enter(top)
         folder = folder if top.lower() in _NAMELESS else top
-    if asked.format is None and found in {None, "directory"}:
-        _check_alone(tree)
+    beside: list[str] = []
+    if asked.format != "directory" and found in {None, "directory"} and (inner := _inner(tree)) is not None:
+        beside = sorted({path.split("/")[0] for path in tree.files if not path.startswith(inner + "/")})
+        tree.enter(inner)
+        folder, found = posixpath.basename(inner), detect(tree)
     chosen = asked.format or found
     if chosen is None:
         raise PackageError(_unknown(tree))
     if chosen == PACKAGE:
-        return Opened(tree, folder)
+        return Opened(tree, folder, beside=beside)
     if not IMPORTERS[chosen].matches(tree):
         raise PackageError(f"{tree.label}: has not the files of format {chosen}, which --from says it is in")
     draft: Draft = IMPORTERS[chosen].convert(tree, asked)
-    try:
-        made = draft.finish()
-    except BaseException:
-        draft.held.close()
-        raise
-    return Opened(made, folder, draft.name, draft.report)
+    made = draft.finish()
+    return Opened(made, folder, draft.name, draft.report, beside)
 
 
-def _check_alone(tree: Tree) -> None:
-    """PackageError for a set of problems: together their tests would be one problem that nobody meant."""
+def _inner(tree: Tree) -> str | None:
+    """The folder of the one package in a tree that is none itself.
+
+    PackageError for a set of problems: together their tests would be one problem that nobody meant.
+    """
     if "contest.xml" in tree.files:
         raise PackageError(
             f"{tree.label}: is a contest of Polygon; import the problems in it one by one (problems/NAME)"
         )
-    within = sorted({posixpath.dirname(path) for path in tree.files if posixpath.basename(path) in _OF_ONE})
-    if within and within != [""]:
-        more = ", …" if len(within) > 4 else ""
-        shown = ", ".join(clean(folder, 40) for folder in within[:4])
-        raise PackageError(f"{tree.label}: is no package itself, but holds some ({shown}{more}); give one of them")
+    marked = {posixpath.dirname(path) for path in tree.files if posixpath.basename(path) in _OF_ONE}
+    folders = sorted(one for one in marked if not any(one.startswith(outer + "/") for outer in marked - {one}))
+    if not folders or "" in marked:
+        return None
+    outside = [path for path in tree.files if not path.startswith(folders[0] + "/")]
+    if len(folders) == 1 and not any(pair.answer is not None for pair in find_pairs(outside)[0]):
+        return folders[0]
+    more = ", …" if len(folders) > 4 else ""
+    shown = ", ".join(clean(folder, 40) for folder in folders[:4])
+    raise PackageError(f"{tree.label}: is no package itself, but holds some ({shown}{more}); give one of them")
 
 
 def _is_package(tree: Tree) -> bool:

@@ -18,7 +18,8 @@ from typing import Any
 import yaml
 
 from judge.errors import PackageError
-from judge.problems.tree import CHUNK, Archive, Tree, clean
+from judge.problems.archives import Archive
+from judge.problems.tree import CHUNK, Tree, clean
 
 PROBLEM_YAML = "problem.yaml"
 JUDGE_YAML = "judge.yaml"
@@ -95,8 +96,8 @@ class Draft:
         self.groups: dict[str, dict[str, Any]] = {}
         # What becomes judge.yaml, our own extension of the format.
         self.judge: dict[str, Any] = {}
-        # Whatever must live as long as the files that refer to it.
-        self.held = contextlib.ExitStack()
+        # Whatever must live as long as the files that refer to it: as long as what they were read from.
+        self.held = tree.held
 
     def put(self, path: str, content: Content | str) -> None:
         """Have a file in the package; a path that is taken already is a fault of the input."""
@@ -198,7 +199,7 @@ class ConvertedTree(Tree):
 
     def close(self) -> None:
         """Close the input, and the archives in it."""
-        self._draft.held.close()
+        super().close()
         self._draft.tree.close()
 
     def _enter(self, top: str) -> None:

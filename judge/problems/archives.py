@@ -1,0 +1,363 @@
+"""Packages in archives: ZIP, and tar as it is or compressed. Their files are read out of them, never unpacked.
+
+What a stranger's archive may cost is bounded before it is paid: the directory of a ZIP archive, the headers of a tar
+archive, the number of entries of both, hidden ones included, and what a compressed tar archive becomes on disk.
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import io
+import lzma
+import os
+import posixpath
+import stat
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from judge.errors import PackageError
+from judge.problems import tree
+from judge.problems.tree import CHUNK, MAX_ENTRIES, Folder, Tree, clean, ignored, within
+
+# A ZIP archive's directory: 800 bytes for each of as many entries as there may be.
+_DIRECTORY_BYTES = 64 * 1024**2
+_DIRECTORY_ENTRY = b"PK\x01\x02"
+# What stands before a file in a tar archive, names included; and the memory that decompressing may take.
+_HEADER_BYTES = 1024**2
+_BLOCK = 512
+_MEMORY = 128 * 1024**2
+# The longest path that a link in an archive may hold.
+_LINK_BYTES = 4096
+_OUTSIDE = "the name leads out of the archive; pack relative names only"
+_LINK = "is a link or a special file; pack the file itself"
+# Endings of tar archives, whose names are what stands before.
+_TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+
+
+def open_tree(path: Path) -> Tree:
+    """The files of the package at `path`, a directory or an archive; PackageError when it is neither."""
+    if path.is_dir():
+        return Folder(path)
+    if not path.is_file():
+        raise PackageError(f"{path}: there is no such directory or ZIP archive")
+    return TarArchive(path) if _is_tar(path) else Archive(path)
+
+
+def stem(path: Path) -> str:
+    """The name of an archive without its ending: what a problem is called that has no other name."""
+    found = next((one for one in _TAR_ENDINGS if path.name.lower().endswith(one)), path.suffix)
+    return path.name[: len(path.name) - len(found)] if found else path.name
+
+
+def _is_tar(path: Path) -> bool:
+    """By the ending, or by what stands where tar archives have their mark."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        head = file.read(_BLOCK)
+        packed = any(head.startswith(magic) for magic, _ in _PACKERS)
+        return packed or path.name.lower().endswith(_TAR_ENDINGS) or (head[257:262] == b"ustar" and head[:2] != b"PK")
+    return False
+
+
+def _plain(name: str) -> str:
+    """A name without `.` among its folders, "" for the root; ValueError for one that leads out of the archive."""
+    parts = [part for part in name.removesuffix("/").split("/") if part != "."]
+    if name.startswith("/") or ".." in parts or "\\" in name or (len(name) > 1 and name[1] == ":"):
+        raise ValueError(name)
+    if "" in parts and parts != [""]:
+        raise ValueError(name)
+    return "/".join(parts)
+
+
+class _Directory(io.FileIO):
+    """An archive's file, whose directory is not loaded before its size and its entries are known to be few enough."""
+
+    bounded = True
+
+    def read(self, size: int | None = -1) -> bytes:
+        """As any file, while the directory is read at most what one may have; PackageError."""
+        if not self.bounded:
+            return super().read(-1 if size is None else size) or b""
+        if size is not None and size > _DIRECTORY_BYTES:
+            raise PackageError(f"{self.name}: its directory has more than {_DIRECTORY_BYTES} bytes; pack fewer files")
+        data = super().read(-1 if size is None else size) or b""
+        if data.count(_DIRECTORY_ENTRY) > MAX_ENTRIES:
+            raise PackageError(f"{self.name}: has more than {MAX_ENTRIES} entries, hidden ones included; remove some")
+        return data
+
+
+class Archive(Tree):
+    """A package in a ZIP archive; its files are read out of it, never unpacked under their own names."""
+
+    def __init__(self, path: Path) -> None:
+        """List the archive; PackageError for what must not be in a package."""
+        super().__init__(path.name)
+        self._prefix = ""
+        try:
+            file = _Directory(path)
+        except OSError as exc:
+            raise PackageError(f"{path}: cannot be read: {exc.strerror}") from None
+        self._file = file
+        self._entries: dict[str, zipfile.ZipInfo] = {}
+        links: list[tuple[str, zipfile.ZipInfo]] = []
+        try:
+            self._zip = _listed(file, path)
+            file.bounded = False
+            for entry in self._zip.infolist():
+                self._look(entry, links)
+            for name, entry in links:
+                self._follow(name, entry)
+        except BaseException:
+            file.close()
+            raise
+
+    def _look(self, entry: zipfile.ZipInfo, links: list[tuple[str, zipfile.ZipInfo]]) -> None:
+        self._count()
+        name = self._name(entry)
+        if not name or entry.is_dir() or entry.filename.endswith("\\") or any(map(ignored, name.split("/"))):
+            return
+        mode = entry.external_attr >> 16
+        if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+            raise PackageError(f"{self.where(name)}: {_LINK}")
+        if entry.flag_bits & 0x1:
+            raise PackageError(f"{self.where(name)}: is encrypted; pack it without a password")
+        if stat.S_ISLNK(mode):
+            links.append((name, entry))
+            return
+        self._take(name, entry.file_size)
+        self._entries[name] = entry
+
+    def _name(self, entry: zipfile.ZipInfo) -> str:
+        """The plain name of an entry; PackageError for one that is none.
+
+        Some systems' tools write UTF-8 without saying so, others write their own separators.
+        """
+        name = entry.filename
+        if not name.isascii() and not entry.flag_bits & 0x800:
+            try:
+                name = name.encode("cp437").decode()
+            except UnicodeError:
+                raise PackageError(f"{self.where(name)}: the file name is not UTF-8; rename it") from None
+        if entry.create_system == 0 and "/" not in name:
+            name = name.replace("\\", "/")
+        try:
+            return _plain(name)
+        except ValueError:
+            raise PackageError(f"{self.where(name)}: {_OUTSIDE}") from None
+
+    def _follow(self, name: str, entry: zipfile.ZipInfo) -> None:
+        """A link to a file of the archive is that file; others are noted. Links to links are not followed."""
+        target = None
+        if 0 < entry.file_size <= _LINK_BYTES:
+            text = b"".join(self._pieces(entry, name)).decode("utf-8", "replace")
+            target = self._entries.get(posixpath.normpath(posixpath.join(posixpath.dirname(name), text)))
+        if target is None:
+            self.links[name] = _LINK
+        else:
+            self._take(name, target.file_size)
+            self._entries[name] = target
+
+    def _enter(self, top: str) -> None:
+        self._prefix += top + "/"
+
+    def local(self, path: str) -> None:  # noqa: ARG002 - the archive's files have no place of their own
+        """Nowhere."""
+        return
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """The file's content, of exactly the size that the archive's directory announced."""
+        return self._pieces(self._entries[self._prefix + path], path)
+
+    def _pieces(self, entry: zipfile.ZipInfo, path: str) -> Iterator[bytes]:
+        try:
+            with self._zip.open(entry) as file:
+                left = entry.file_size
+                while chunk := file.read(CHUNK):
+                    left -= len(chunk)
+                    if left < 0:
+                        break
+                    yield chunk
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            NotImplementedError,
+            EOFError,
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as exc:
+            raise PackageError(f"{self.where(path)}: is damaged in the archive: {clean(str(exc))}") from None
+        if left:
+            raise PackageError(f"{self.where(path)}: is not as long as the archive's directory says; pack it again")
+
+    def close(self) -> None:
+        """Close the archive."""
+        super().close()
+        self._zip.close()
+        self._file.close()
+
+
+def _listed(file: IO[bytes], path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError, NotImplementedError, ValueError) as exc:
+        raise PackageError(f"{path}: is not a ZIP archive that can be read: {clean(str(exc))}") from None
+    except OSError as exc:
+        raise PackageError(f"{path}: cannot be read: {exc.strerror}") from None
+
+
+class _Headers(io.FileIO):
+    """A tar archive's file while its headers are read, of which none may be long; PackageError."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """As any file."""
+        if size is None or not 0 <= size <= _HEADER_BYTES:
+            raise PackageError(f"a header in it has more than {_HEADER_BYTES} bytes")
+        return super().read(size) or b""
+
+
+class TarArchive(Tree):
+    """A package in a tar archive. A compressed one becomes a temporary file without a name first."""
+
+    def __init__(self, path: Path) -> None:
+        """List the archive; PackageError for what must not be in a package."""
+        super().__init__(path.name)
+        self._places: dict[str, tuple[int, int]] = {}
+        self._prefix = ""
+        try:
+            self._file = _uncompressed(path)
+        except OSError as exc:
+            raise PackageError(f"{path}: cannot be read: {exc.strerror or clean(str(exc))}") from None
+        try:
+            self._list()
+        except PackageError as exc:
+            self._file.close()
+            raise PackageError(str(exc) if str(exc).startswith(self.label) else f"{self.label}: {exc}") from None
+        except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError) as exc:
+            self._file.close()
+            raise PackageError(f"{path}: is not a tar archive that can be read: {clean(str(exc))}") from None
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _list(self) -> None:
+        links: list[tuple[str, tarfile.TarInfo]] = []
+        with _Headers(os.dup(self._file.fileno()), "rb") as headers:
+            headers.seek(0)
+            archive = tarfile.TarFile(fileobj=headers, encoding="utf-8")
+            for member in archive:
+                self._look(member, links)
+            end = archive.offset
+        if os.pread(self._file.fileno(), _BLOCK, end) != bytes(_BLOCK):
+            raise PackageError("is damaged, or ends too early; pack it again")
+        for name, member in links:
+            self._follow(name, member)
+
+    def _look(self, member: tarfile.TarInfo, links: list[tuple[str, tarfile.TarInfo]]) -> None:
+        self._count()
+        try:
+            member.name.encode()
+            name = _plain(member.name)
+        except UnicodeEncodeError:
+            raise PackageError(f"{self.where(member.name)}: the file name is not UTF-8; rename it") from None
+        except ValueError:
+            raise PackageError(f"{self.where(member.name)}: {_OUTSIDE}") from None
+        if not name or member.isdir() or any(map(ignored, name.split("/"))):
+            return
+        if member.issym() or member.islnk():
+            links.append((name, member))
+            return
+        if not member.isreg() or member.issparse():
+            raise PackageError(f"{self.where(name)}: {_LINK}")
+        self._take(name, member.size)
+        self._places[name] = (member.offset_data, member.size)
+
+    def _follow(self, name: str, member: tarfile.TarInfo) -> None:
+        """A link to a file of the archive is that file; others are noted. Links to links are not followed."""
+        folder = posixpath.dirname(name) if member.issym() else ""
+        target = self._places.get(posixpath.normpath(posixpath.join(folder, member.linkname[:_LINK_BYTES])))
+        if target is None:
+            self.links[name] = _LINK
+        else:
+            self._take(name, target[1])
+            self._places[name] = target
+
+    def _enter(self, top: str) -> None:
+        self._places = within(self._places, top)
+
+    def local(self, path: str) -> None:  # noqa: ARG002 - the archive's files have no place of their own
+        """Nowhere."""
+        return
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """The file's content, of exactly the size that its header announced."""
+        place, left = self._places[path]
+        while left:
+            chunk = os.pread(self._file.fileno(), min(CHUNK, left), place)
+            if not chunk:
+                raise PackageError(f"{self.where(path)}: is cut off in the archive; pack it again")
+            place, left = place + len(chunk), left - len(chunk)
+            yield chunk
+
+    def close(self) -> None:
+        """Close the archive."""
+        super().close()
+        self._file.close()
+
+
+def _uncompressed(path: Path) -> IO[bytes]:
+    """The archive's file, or a temporary one of what it is when uncompressed; OSError, PackageError."""
+    file = path.open("rb")
+    head = file.read(6)
+    file.seek(0)
+    opened = next((one for magic, one in _PACKERS if head.startswith(magic)), None)
+    if opened is None:
+        return file
+    with file, contextlib.ExitStack() as stack:
+        made = stack.enter_context(tempfile.TemporaryFile(prefix="judge-archive-"))
+        most = tree.MAX_TOTAL_BYTES + 2 * _BLOCK * MAX_ENTRIES
+        try:
+            for chunk in opened(file):
+                most -= len(chunk)
+                if most < 0:
+                    raise PackageError(f"{path}: has more than {tree.MAX_TOTAL_BYTES} bytes when unpacked")
+                made.write(chunk)
+            made.flush()
+        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as exc:
+            raise PackageError(f"{path}: is damaged: {clean(str(exc))}") from None
+        stack.pop_all()
+        return made
+
+
+def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
+    with gzip.GzipFile(fileobj=file) as unpacked:
+        while chunk := unpacked.read(CHUNK):
+            yield chunk
+
+
+def _decompressed(file: IO[bytes], make: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]) -> Iterator[bytes]:
+    """One stream behind the other, as parallel packers write them."""
+    data = file.read(CHUNK)
+    while data:
+        unpacker = make()
+        while not unpacker.eof:
+            if unpacker.needs_input and not data:
+                data = file.read(CHUNK)
+                if not data:
+                    raise EOFError("it ends too early")
+            yield unpacker.decompress(data, CHUNK)
+            data = b""
+        data = unpacker.unused_data or file.read(CHUNK)
+
+
+_PACKERS: tuple[tuple[bytes, Callable[[IO[bytes]], Iterator[bytes]]], ...] = (
+    (b"\x1f\x8b", _gunzipped),
+    (b"BZh", lambda file: _decompressed(file, bz2.BZ2Decompressor)),
+    (b"\xfd7zXZ\0", lambda file: _decompressed(file, lambda: lzma.LZMADecompressor(memlimit=_MEMORY))),
+)
