@@ -239,6 +239,11 @@ def compile_verdict(facts: Facts, limits: Limits, used_up: str = "") -> Ruling |
     return Ruling(Verdict.CE, f"compilation failed: {reason}") if reason else None
 
 
+def unfit_verdict(reason: str) -> Ruling:
+    """CE of what compiled and still cannot be judged (too big to run as several processes), for the reason given."""
+    return Ruling(Verdict.CE, f"compilation failed: {reason}")
+
+
 def total_time_verdict(reason: str) -> Ruling:
     """The verdict of a test during which the submission's total time was used up, whatever else became of it."""
     return Ruling(NOT_RUN, reason)

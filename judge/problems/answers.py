@@ -22,31 +22,40 @@ def outputs_for(tests: Sequence[str], files: Collection[str]) -> dict[str, str]:
     file may be for tests of several groups; for a sample it is only when it says so, or no secret test is called so.
     One file for one secret test may have any name.
     """
-    found: dict[str, str] = {}
+    ends = _ends(files)
     secret = [test for test in tests if not test.startswith(_SAMPLE)]
-    taken = (
-        {name for name in files if any(_fit(other, name) for other in secret)} if len(secret) < len(tests) else set()
-    )
+    taken = {name for test in secret for end in _ends_of(test) for name in ends.get(end, ())} if secret else set()
+    first = {end: max(names, key=_preferred) for end, names in ends.items()}
+    left = {end: [name for name in names if name not in taken] for end, names in ends.items() if len(end) == 1}
+    for_samples = dict(first)
+    for_samples.update((end, max(names, key=_preferred, default="")) for end, names in left.items())
+    found: dict[str, str] = {}
     for test in tests:
-        fitting = [(_fit(test, name), name) for name in files]
-        if test.startswith(_SAMPLE):
-            fitting = [(fit, name) for fit, name in fitting if fit > 1 or name not in taken]
-        best = max((one for one in fitting if one[0]), key=lambda one: (one[0], *_preferred(one[1])), default=None)
-        if best is not None:
-            found[test] = best[1]
+        of_test = for_samples if test.startswith(_SAMPLE) else first
+        name = next((of_test[end] for end in _ends_of(test) if of_test.get(end)), None)
+        if name is not None:
+            found[test] = name
     if len(secret) == 1 and len(files) == 1 and not found:
         found[secret[0]] = next(iter(files))
     return found
 
 
-def _fit(test: str, name: str) -> int:
-    """How many parts of the test's name a file's name has at its end; 0: it is for another test."""
-    path = PurePosixPath(name)
-    if path.parts[:1] == ("data",) and len(path.parts) > 1:
-        path = path.relative_to("data")
-    stems = {path.name, path.stem, path.name.removeprefix(_PREFIX), path.stem.removeprefix(_PREFIX)}
+def _ends(files: Collection[str]) -> dict[tuple[str, ...], set[str]]:
+    """The files by what may be the end of a test's name: each test then takes a look-up, not a look at every file."""
+    found: dict[tuple[str, ...], set[str]] = {}
+    for name in files:
+        path = PurePosixPath(name)
+        if path.parts[:1] == ("data",) and len(path.parts) > 1:
+            path = path.relative_to("data")
+        for stem in (path.name, path.stem, path.name.removeprefix(_PREFIX), path.stem.removeprefix(_PREFIX)):
+            found.setdefault((*path.parts[:-1], stem), set()).add(name)
+    return found
+
+
+def _ends_of(test: str) -> list[tuple[str, ...]]:
+    """The ends of a test's name, the longest first."""
     parts = tuple(test.split("/"))
-    return max((len(path.parts) for stem in stems if parts[-len(path.parts) :] == (*path.parts[:-1], stem)), default=0)
+    return [parts[start:] for start in range(len(parts))]
 
 
 def _preferred(name: str) -> tuple[int, list[int]]:

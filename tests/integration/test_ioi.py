@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from judge.executor.slot import builds
 from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import extra_paths, load_table
 from judge.model.messages import Verdict
@@ -110,6 +111,15 @@ def test_pipes_may_be_opened_in_any_order(pipeline, work, order, way):
     )  # fmt: skip
     done = judge(pipeline, communication(work, manager, f"io: {way}\n"), source)
     assert done.verdict is Verdict.AC, done.result.reason
+
+
+def test_what_is_too_big_to_run_twice_is_a_compile_error(pipeline, work, monkeypatch):
+    """It would be so on every executor: the task must not go from one to the other."""
+    monkeypatch.setattr(builds, "_LIMITS", builds._LIMITS.model_copy(update={"output": 1000}))
+    data = communication(work, "end(1)", "io: std\nprocesses: 2\n")
+    completed = judge(pipeline, data, "int main(void) { return 0; }\n", "c")
+    assert completed.verdict is Verdict.CE
+    assert completed.result.reason == "compilation failed: what was built is too big to be run as several processes"
 
 
 def test_outcomes_are_parts_of_the_points(pipeline, work):

@@ -53,16 +53,17 @@ def test_every_file_is_for_a_test_that_ends_like_it(tests, files):
         assert outputs_for([test, "secret/other test"], [f"{test}.out", "zz"])[test] == f"{test}.out"
 
 
-def test_the_secret_tests_are_looked_through_once(monkeypatch):
-    """However many samples there are."""
+def test_a_test_takes_a_look_up_and_not_a_look_at_every_file(monkeypatch):
+    """Also where all names end alike."""
     calls = 0
 
-    def counted(test, name, fit=answers._fit):
+    def counted(name, preferred=answers._preferred):
         nonlocal calls
         calls += 1
-        return fit(test, name)
+        return preferred(name)
 
-    monkeypatch.setattr(answers, "_fit", counted)
-    tests = [f"sample/{n}" for n in range(20)] + [f"secret/{n}" for n in range(20)]
-    outputs_for(tests, [f"x{n}.out" for n in range(20)])
-    assert calls <= 20 * 40 + 20 * 20
+    monkeypatch.setattr(answers, "_preferred", counted)
+    tests = [f"{kind}/{n}/1" for n in range(1000) for kind in ("sample", "secret")]
+    files = [f"a{n}/1.out" for n in range(100)] + [f"1.{n}" for n in range(100)]
+    assert len(outputs_for(tests, files)) == 1000
+    assert calls <= 4 * 3 * len(files)

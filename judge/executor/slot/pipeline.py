@@ -22,6 +22,7 @@ from judge.executor.slot import truncation
 from judge.executor.slot.attempt import Attempt, Means
 from judge.executor.slot.cases import cases
 from judge.executor.slot.duration import kind_of
+from judge.executor.slot.ioi.rounds import UnfitError
 from judge.executor.slot.memory_budget import JobLimits
 from judge.executor.slot.packaged.built import BuildError
 from judge.executor.slot.packaged.checking import Checking
@@ -31,7 +32,7 @@ from judge.executor.slot.runner import Cancelled
 from judge.executor.slot.serial import SerialJudge
 from judge.executor.slot.testing import Judges
 from judge.executor.table import given_back
-from judge.executor.verdict import Ruling, compile_verdict, judge_error, usage
+from judge.executor.verdict import Ruling, compile_verdict, judge_error, unfit_verdict, usage
 from judge.model.messages import Completed, Limits, Result, Verdict
 from judge.model.problem import ProblemType
 from judge.sandbox.types import Command, Outcome
@@ -173,7 +174,10 @@ class Judging:
             rounds = self._attempt.rounds(limits, box, program)
             if rounds is not None:
                 stack.callback(rounds.close)
-                rounds.prepare()
+                try:
+                    rounds.prepare()
+                except UnfitError as exc:
+                    return self._ruled(unfit_verdict(str(exc)))
             tester = self._attempt.tester(box, program, judges, self._keep_output if whole else None, rounds)
             serial = SerialJudge(self._attempt, tester, tests, grader.grade if grader is not None else None)
             shared = SharedJudge(self._attempt, serial, box, program)

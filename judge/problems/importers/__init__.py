@@ -125,6 +125,12 @@ def _is_package(tree: Tree) -> bool:
 
 def _unknown(tree: Tree) -> str:
     """Why nothing can be made of a tree, by what looks closest."""
+    task = next((name for name in ("task.yaml", "task.yml", "task.json", "problem.json") if name in tree.files), None)
+    if task is not None:
+        return (
+            f"{tree.label}/{task}: is of a system that is not known here: neither of CMS, with input/ and output/ "
+            "beside it, nor of TPS, with tests/; give the tests as pairs of files (--from directory), or make a package"
+        )
     seen = ", ".join(clean(path, 40) for path in sorted(tree.files)[:4])
     return (
         f"{tree.label}: has no problem.yaml, and no other known format either ({seen or 'it is empty'}); "

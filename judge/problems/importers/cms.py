@@ -30,6 +30,14 @@ _SOLUTIONS = re.compile(r"(?:soluzione|solution|sol|official|model_solution)")
 _CONTEST = re.compile(
     r"token_.*|(?:max|min)_(?:submission|user_test)_.*|feedback_level|score_mode|score_precision|.*tags?"
 )
+# Keys that are read, and what may stand in a group of score_type_parameters that is a mapping.
+_KNOWN = frozenset({
+    "title", "nome", "name", "nome_breve", "time_limit", "timeout", "memory_limit", "memlimit", "task_type",
+    "output_only",
+    "task_type_parameters", "num_processes", "user_io", "infile", "outfile", "n_input", "score_type",
+    "score_type_parameters", "total_value", "primary_language", "public_testcases", "risultati",
+})  # fmt: skip
+_OF_GROUPS = frozenset({"max_score", "points", "testcases", "tests", "threshold", "name"})
 _MOST = 5000
 
 
@@ -323,6 +331,9 @@ class _Conversion:
     def _subtasks(self, gen: Gen, names: Sequence[str]) -> list[ioi.Scored]:
         kind, raw = self._conf.get("score_type"), self._conf.get("score_type_parameters")
         if kind is not None and raw is not None:
+            for number, group in enumerate(raw if isinstance(raw, list) else []):
+                if isinstance(group, dict):
+                    self._draft.check_keys(group, _OF_GROUPS, f"{self._where}: score_type_parameters.{number}")
             return score_groups(str(kind), raw, names, self._where)
         if kind is not None and str(kind).lower() not in {"groupmin", "sum"} and not gen.subtasks:
             raise PackageError(f"{self._where}: score_type: has no score_type_parameters")
@@ -382,6 +393,8 @@ class _Conversion:
     def _rest(self, known: set[str]) -> None:
         """Say what was left out."""
         ignored = sorted(key for key in map(str, self._conf) if _CONTEST.fullmatch(key))
+        self._draft.check_keys(self._conf, _KNOWN | set(ignored), self._where)
+        self._draft.unused(("check", "cor", "checker", "managers", "graders"))
         if ignored:
             self._draft.report.dropped(f"{', '.join(ignored)}: rules of a contest, not of the task")
         if self._get("public_testcases", "risultati"):

@@ -38,6 +38,8 @@ _SOLUTIONS = (
 )  # fmt: skip
 _SOLUTION_FOLDERS = frozenset({"sol", "sols", "solution", "solutions", "std", "submissions", "src", "source", "code"})
 _FOLDERS = frozenset(folder for folder, _ in _SOLUTIONS)
+# What other systems keep limits and points in, at the root.
+_SETTINGS = re.compile(r"(?:task|config|problem|conf|testdata|subtasks?)\.(?:ya?ml|json|toml|ini|conf)")
 _STATEMENT = re.compile(
     r"(?:statement|problem|description|task|desc|readme|question)(?:[._-]([a-z]{2}))?\.(pdf|md|tex|html)"
 )
@@ -66,7 +68,10 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     used |= _put_statement(draft) | _put_solutions(draft, used)
     for path in alone[:3]:
         draft.report.dropped(f"{tree.where(path)}: is an answer without an input")
-    rest = sorted(path for path in tree.files if path not in used and path not in alone)
+    settings = sorted(path for path in tree.files if _SETTINGS.fullmatch(path.lower()) and path not in used)
+    for path in settings:
+        draft.report.dropped(f"{path}: is of a system that is not known here; its limits and points are lost")
+    rest = sorted(path for path in tree.files if path not in {*used, *alone, *settings})
     if rest:
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
         draft.report.dropped(f"{', '.join(rest[:3])}{more}: nothing says what it is for")

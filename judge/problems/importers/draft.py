@@ -7,10 +7,11 @@ package of many GiB takes no memory, and on a disk none of it is copied.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import re
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,25 @@ class Draft:
         archive.label = self.tree.where(path)
         self.held.callback(archive.close)
         return archive
+
+    def check_keys(self, given: Mapping[Any, Any], known: Collection[str], where: str, *, strict: bool = False) -> None:
+        """Say which keys nothing is known of. `strict`: PackageError for one that looks like a slip of a known one."""
+        for key in map(str, given):
+            if key in known:
+                continue
+            near = difflib.get_close_matches(key, known, 1, 0.8)
+            if strict and near and near[0] not in given:
+                raise PackageError(f"{where}: unknown key '{clean(key, 40)}'; did you mean '{near[0]}'?")
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            self.report.dropped(f"{where}: {clean(key, 40)}: nothing is known of this key{hint}")
+
+    def unused(self, folders: Iterable[str]) -> None:
+        """Say which files of these folders are not in the package."""
+        taken = {content.path for content in self.files.values() if isinstance(content, Ref)}
+        left = [path for folder in folders for path in self.tree.below(folder) if path not in taken]
+        if left:
+            more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+            self.report.dropped(f"{', '.join(left[:5])}{more}: nothing says what they are for")
 
     def finish(self) -> ConvertedTree:
         """The package's tree; closing it closes the input as well."""

@@ -298,9 +298,12 @@ def put_solutions(draft: Draft, chosen: Mapping[str, str]) -> None:
         draft.report.took(f"{len(chosen)} submissions")
 
 
-def limits(draft: Draft, seconds: Any, mib: Any, where: str) -> None:
-    """Time and memory limits; what is absent stays unsaid. PackageError."""
-    for key, value, least, most in (("time_limit", seconds, 0.0, 600.0), ("memory", mib, 4.0, 65536.0)):
+def limits(draft: Draft, seconds: Any, mib: Any, where: str, also: str = "") -> None:
+    """Time and memory limits; what is absent stays unsaid. PackageError; `also` says what else memory may be in."""
+    for key, ours, value, unit, least, most in (
+        ("time_limit", "time_limit", seconds, "seconds", 0.0, 600.0),
+        ("memory_limit", "memory", mib, "MiB", 4.0, 65536.0),
+    ):
         if value is None:
             continue
         try:
@@ -308,5 +311,9 @@ def limits(draft: Draft, seconds: Any, mib: Any, where: str) -> None:
         except ValueError:
             number = -1.0
         if not least <= number <= most or number == 0:
-            raise PackageError(f"{where}: {key}: '{str(value)[:40]}' is not a number from {least:g} to {most:g}")
-        draft.limits[key] = as_number(number)
+            hint = ", which looks like milliseconds" if unit == "seconds" and number >= 1000 else ""
+            more = also if unit == "MiB" else ""
+            raise PackageError(
+                f"{where}: {key}: '{str(value)[:40]}' is not a number of {unit} from {least:g} to {most:g}{more}{hint}"
+            )
+        draft.limits[ours] = as_number(number)

@@ -27,6 +27,17 @@ _BYTES = 65536 * 16
 _MIB = 1024**2
 # Beside a statement in Markdown, which shows them by name.
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg")
+_KNOWN = frozenset({
+    "code", "name", "title", "memory_limit", "time_limit", "task_type", "type", "task_type_parameters",
+    "task_type_params", "type_params", "has_grader", "has_checker", "grader_name", "num_processes", "user_io",
+})  # fmt: skip
+# Keys that say nothing about how a submission is judged.
+_OTHER = frozenset({
+    "description", "difficulty", "web_url", "web-url", "has_manager", "has_markdown_statement", "has_invocations",
+    "java_enabled",
+    "python_enabled", "solution_compiler_options", "score_precision", "feedback_level", "cpp_enabled", "author",
+    "authors", "cpp_std_opt", "pascal_enabled", "version", "statement_languages", "has_validator",
+})  # fmt: skip
 # What a verdict of solutions.json asks of a submission: its folder; nothing where no folder says the same.
 _VERDICTS = {
     "model_solution": "accepted",
@@ -95,10 +106,12 @@ class _Conversion:
         code = clean(str(self._get("code", "name") or draft.tree.label.rpartition("/")[2]), 60)
         draft.name = code
         draft.problem["name"] = clean(str(self._get("title", "name") or code))
+        if not any(re.fullmatch(r"tests/[^/]+\.in", path) for path in self._tree.files):
+            raise PackageError(f"{self._tree.label}: has no tests/NAME.in; make the tests first (tps gen)")
         memory = self._get("memory_limit")
         if isinstance(memory, int | float) and memory >= _BYTES:
             memory = memory / _MIB
-        ioi.limits(draft, self._get("time_limit"), memory, self._where)
+        ioi.limits(draft, self._get("time_limit"), memory, self._where, f", or of bytes from {_BYTES} on")
         self._programs(code)
         self._tests()
         self._statements()
@@ -108,6 +121,8 @@ class _Conversion:
                 break
         self._solutions()
         self._task.put(draft)
+        draft.check_keys(self._conf, _KNOWN | _OTHER, self._where)
+        draft.unused(("grader", "graders", "checker", "manager"))
         for folder in ("gen", "validator", "scripts"):
             if self._tree.below(folder):
                 draft.report.dropped(f"{folder}/: tests are taken as they were made")
@@ -138,7 +153,9 @@ class _Conversion:
         draft, keys, kind = self._draft, self._task.keys, self._kind()
         stems = {"Batch": ("grader",), "Communication": ("stub", "grader"), "TwoSteps": ("manager", "grader")}
         graded = kind in stems and self._get("has_grader") is not False
-        entry = ioi.put_graders(draft, ("graders", "grader"), stems[kind]) if graded else ""
+        named = ioi.source_stem(str(self._get("grader_name") or ""))
+        wanted = (named, *stems.get(kind, ())) if named else stems.get(kind, ())
+        entry = ioi.put_graders(draft, ("graders", "grader"), wanted) if graded else ""
         stem = ioi.source_stem(code)
         if entry:
             keys.update({"source": stem, "entry": entry} if stem else {"entry": entry})
@@ -185,8 +202,6 @@ class _Conversion:
     def _tests(self) -> None:
         tree = self._tree
         names = sorted(path[6:-3] for path in tree.files if re.fullmatch(r"tests/[^/]+\.in", path))
-        if not names:
-            raise PackageError(f"{tree.label}: has no tests/NAME.in; make the tests first (tps gen)")
         if len(names) > _MOST:
             raise PackageError(f"{tree.label}/tests: has more than {_MOST} tests; join some")
         subtasks = self._subtasks(names)

@@ -30,6 +30,10 @@ Run = Callable[[Box, Command], Outcome]
 Meet = Callable[[Sequence[Actor], Sequence[Link], Callable[[int, Outcome, bool], bool], float], list[Outcome]]
 
 
+class UnfitError(UsageError):
+    """What was built cannot be run as several processes. It is the same on every executor: a compile error."""
+
+
 class Processes:
     """The sandboxes of a submission's processes: its own, and others in which the same was built."""
 
@@ -47,7 +51,7 @@ class Processes:
             self._boxes.pop().close()
 
     def boxes(self) -> Sequence[Box]:
-        """As many as there are processes. UsageError when what was built is too big to be taken along."""
+        """As many as there are processes. UnfitError when what was built is too big to be taken along."""
         if len(self._boxes) == self._count:
             return self._boxes
         built: bytes | None = None
@@ -55,14 +59,14 @@ class Processes:
             with self._run(self._boxes[0], builds.packing()) as outcome:
                 built = builds.packed(outcome)
             if built is None:
-                raise UsageError("what was built is too big to be run as several processes")
+                raise UnfitError("what was built is too big to be run as several processes")
         while len(self._boxes) < self._count:
             box = self._take()
             self._boxes.append(box)
             if built is not None:
                 failed = builds.unpack(functools.partial(self._run, box), built)
                 if failed:
-                    raise UsageError(f"what was built cannot be unpacked: {failed}")
+                    raise UnfitError(f"what was built cannot be unpacked: {failed}")
             else:
                 for name, data in self._program.files.items():
                     box.put(name, data, 0o755 if name in self._program.executables else 0o644)
@@ -101,7 +105,10 @@ class Rounds:
             self.manager.close()
 
     def prepare(self) -> None:
-        """Have everything ready, so that it is not a test's time; BuildError when the manager does not compile."""
+        """Have everything ready, so that it is not a test's time.
+
+        BuildError when the manager does not compile, UnfitError as `Processes.boxes`.
+        """
         if self.manager is not None:
             self.manager.box()
         self.processes.boxes()

@@ -35,8 +35,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     for key in said:
         if str(key).endswith("+"):
             raise PackageError(f"{where}: {key}: is made by Python code, which is not run; write its value out")
-        if key not in _KNOWN:
-            draft.report.dropped(f"{key}: nothing is known of this key of {INIT}")
+    draft.check_keys(said, _KNOWN, where, strict=True)
     judge = said.get("custom_judge") or said.get("grader")
     if judge:
         msg = (

@@ -32,6 +32,15 @@ print(json.dumps([[name, {one: hit[one] for one in has}] for name in names if (h
 _INHERITED = ("in", "out", "points", "checker", "checker_args", "generator")
 
 
+# Keys of a case or batch. Those after the first line say how a case is shown or run, not whether it is right.
+_OF_CASES = frozenset({
+    *_INHERITED, "batched", "dependencies", "requirements", "generator_args", "time_limit", "memory_limit",
+    "output_prefix_length", "output_limit_length", "wall_time_factor", "binary_data", "symlinks", "is_pretest",
+    "feedback",
+})  # fmt: skip
+_OF_PATTERNS = frozenset({"input_format", "output_format", "case_points"})
+
+
 @dataclass
 class _Source:
     """Where the files of tests are: beside init.yml, else in the archive."""
@@ -95,7 +104,7 @@ def _subtask(
     partial: bool,
 ) -> Subtask:
     """A batch, or a case of its own, which is a batch of one for the score."""
-    _refuse_limits(entry, source)
+    _check_keys(entry, source)
     keys = {**top, **{key: entry[key] for key in _INHERITED if key in entry}}
     worth = Fraction(0) if first else points(keys.get("points", 1), f"{source.where}: test_cases: {number}: points")
     name = f"{number:02d}"
@@ -106,7 +115,7 @@ def _subtask(
         raise PackageError(f"{source.where}: test_cases: {number}: batched: expected a list of cases")
     batches.append(name)
     for one in batched:
-        _refuse_limits(one, source)
+        _check_keys(one, source)
     cases = [_case({**keys, **one}, f"{name}_{place:02d}", source) for place, one in enumerate(batched, 1)]
     if not cases:
         raise PackageError(f"{source.where}: test_cases: {number}: batched: has no cases")
@@ -114,7 +123,8 @@ def _subtask(
     return Subtask(name, cases, worth, rule, _dependencies(entry, number, source, batches))
 
 
-def _refuse_limits(entry: Mapping[str, Any], source: _Source) -> None:
+def _check_keys(entry: Mapping[str, Any], source: _Source) -> None:
+    source.draft.check_keys(entry, _OF_CASES, f"{source.where}: test_cases", strict=True)
     for limit in ("time_limit", "memory_limit"):
         if limit in entry:
             raise PackageError(f"{source.where}: test_cases: {limit}: a test has no limit of its own here; remove it")
@@ -191,6 +201,7 @@ def _matched(draft: Draft, given: Any, source: _Source) -> list[dict[str, Any]]:
     if source.archive is None:
         raise PackageError(f"{where}: test_cases: is missing; without an archive every case must be listed")
     asked = given or {}
+    draft.check_keys(asked, _OF_PATTERNS, f"{where}: test_cases", strict=True)
     names = sorted(name for name in source.archive.files if len(name) <= _NAME_CHARS)
     files, batched = _grouped(asked, names, where)
     worth = asked.get("case_points")

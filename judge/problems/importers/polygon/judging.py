@@ -120,6 +120,9 @@ def _check_line_ends(draft: Draft, test: _Test) -> None:
 
 def _case(draft: Draft, test: _Test) -> Case:
     given = test.element.get("points")
+    group = test.element.get("group")
+    # A validator hears a test's group; samples are not in it here, nor are tests of groups without points.
+    validated = group and any(path.startswith("input_validators/") for path in draft.files)
     where = f"{draft.tree.where(PROBLEM_XML)}: test {test.index}: points"
     return Case(
         f"{test.index:02d}",
@@ -127,6 +130,7 @@ def _case(draft: Draft, test: _Test) -> Case:
         Ref(draft.tree, test.answer),
         sample=test.sample,
         points=None if given is None else points(given, where),
+        settings={"input_validator_args": ["--group", group]} if validated else {},
     )
 
 
