@@ -19,6 +19,7 @@ from judge.ctl.context import Context
 from judge.errors import ConfigError, JudgeError, NotFoundError, UnavailableError, all_errors
 from judge.model import messages as m
 from judge.model.blobs import BLOBS, BlobsMissing, BlobsWanted
+from judge.model.overview import ExecutorsReply, ExecutorState
 
 M = TypeVar("M", bound=m.Message)
 _PAUSE = 0.3
@@ -137,6 +138,11 @@ class Api:
     def cancel(self, task: str) -> m.Task:
         """End a task that is not done; ConflictError when it is."""
         return self.call(m.Task, "POST", f"/submissions/{task}/cancel")
+
+    def working(self) -> list[ExecutorState]:
+        """The executors that are alive and not drained."""
+        reply = self.call(ExecutorsReply, "GET", "/executors")
+        return [one for one in reply.executors if one.alive and not one.drain]
 
     def search(self, **conditions: Any) -> m.SearchReply:
         """Find tasks, newest first; conditions as in SearchRequest."""

@@ -10,6 +10,7 @@ import binascii
 import hashlib
 import re
 import tempfile
+from typing import Final, Literal
 
 from judge import clock
 from judge.ctl.api import Api
@@ -33,6 +34,9 @@ _DRAW = "cd /tmp && base64 -d > in.pdf && pdftocairo -png -r 110 -singlefile in.
 # What a shell says of a program that is not there.
 _NO_PROGRAM = 127
 _TRIES = 4
+Tool = Literal["pandoc", "pdftocairo"]
+PANDOC: Final = "pandoc"
+CAIRO: Final = "pdftocairo"
 
 
 def convert(api: Api, package: Package, *, patience: float = 120.0) -> list[str]:
@@ -72,7 +76,7 @@ class _Conversion:
         """The statement with its HTML, and its drawings as pictures; ConversionError when there is no HTML."""
         text = self._text(self._statement.main, 0)
         source = for_conversion(text, self._statement.language)
-        html = self._output(m.Submission(command=_CONVERT, stdin=source, limits=_LIMITS), _HTML_BYTES, "pandoc")
+        html = self._output(m.Submission(command=_CONVERT, stdin=source, limits=_LIMITS), _HTML_BYTES, PANDOC)
         if not html.strip():
             raise ConversionError("the converter made nothing of it")
         files = dict(self._statement.files)
@@ -109,15 +113,19 @@ class _Conversion:
             return None
         handed = m.Submission(command=_DRAW, stdin=base64.b64encode(data).decode(), limits=_LIMITS)
         try:
-            made = self._output(handed, 2 * _FIGURE_BYTES, "pdftocairo (package poppler-utils)")
+            made = self._output(handed, 2 * _FIGURE_BYTES, CAIRO)
             return base64.b64decode(made, validate=True) or None
         except (JudgeError, binascii.Error):
             return None
 
-    def _output(self, handed: m.Submission, most: int, program: str) -> bytes:
-        """What a run printed; ConversionError when it failed. An executor without the program is not the only one."""
+    def _output(self, handed: m.Submission, most: int, tool: Tool) -> bytes:
+        """What a run printed; ConversionError when it failed, or no executor that takes work has the program."""
+        program = f"{tool} (package poppler-utils)" if tool == CAIRO else tool
+        if not any(tool in one.info.abilities for one in self._api.working() if one.info):
+            raise ConversionError(f"no executor has {program}; install it on one of them and import again")
+        # The program may have gone since its executor said so.
         for _ in range(_TRIES):
-            task = self._judged(handed)
+            task = self._judged(handed.model_copy(update={"tool": tool}))
             result = task.result or m.Result()
             run = result.tests[0] if result.tests else m.TestResult(name="", verdict=m.Verdict.JE)
             if task.status is m.Status.SUCCESS:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -19,12 +20,14 @@ from judge.executor.machine import for_want_of_space
 from judge.executor.parts import Parts
 from judge.executor.storage.data import Prepared
 from judge.executor.table import given_back
-from judge.model.messages import ABILITIES, Assignment, Completed, ExecutorInfo
+from judge.model.messages import ABILITIES, TOOLS, Assignment, Completed, ExecutorInfo
 
 log = logging.getLogger(__name__)
 
 # How long a report waits for the first word of a slot that was just given a task, in seconds: it may be "nearly free".
 FIRST_WORD = 0.004
+# Where sandboxes find programs.
+_TOOLS_PATH = "/usr/bin:/bin"
 STOPPING = "the executor is stopping"
 
 
@@ -56,7 +59,7 @@ class Dispatcher:
             slots=len(self._parts.slots.slots),
             languages=dict(self.languages or {}),
             version=self._parts.version,
-            abilities=sorted(ABILITIES),
+            abilities=sorted({*ABILITIES, *(tool for tool in TOOLS if shutil.which(tool, path=_TOOLS_PATH))}),
             weak_sandbox=self._parts.weak,
             checks=[*self._parts.checks, *([full] if full else [])],
         )

@@ -121,7 +121,7 @@ def admit(
 
 
 def _check_user_rights(submission: m.Submission) -> None:
-    for name in ("problem_hash", "check"):
+    for name in ("problem_hash", "check", "tool"):
         if getattr(submission, name) is not None:
             raise ForbiddenError(f"{name}: takes a token of role admin; leave it out")
     if submission.priority == "high":

@@ -143,6 +143,9 @@ class Submission(Message):
         description="admins only: in place of a program the package's input validators run on each test's input, "
         "or its output validator on each test's answer",
     )
+    tool: Literal["pandoc", "pdftocairo"] | None = Field(
+        default=None, description="admins only: a program that `command` calls; only executors that have it take it"
+    )
     tests: list[Test] = Field(default_factory=list, max_length=TESTS)
     limits: LimitsOverride = LimitsOverride()
     options: RunOptions | None = None
@@ -354,6 +357,8 @@ class Completed(Message):
 
 # What a task may want of an executor beside its language, and an executor of an older release cannot do.
 ABILITIES: Final = frozenset({"check", "files", "options"})
+# Programs that some executors have, and that make pages of statements: among their abilities, by the same names.
+TOOLS: Final = frozenset({"pandoc", "pdftocairo"})
 
 
 class ExecutorInfo(Message):

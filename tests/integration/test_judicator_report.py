@@ -10,7 +10,7 @@ import pytest
 from bson import ObjectId
 from prometheus_client import REGISTRY
 
-from judge.errors import ConflictError, NotFoundError, StaleError
+from judge.errors import ConflictError, ForbiddenError, NotFoundError, StaleError
 from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorState, StatusReply
 from judge.rpc.client import RpcClient
@@ -446,6 +446,19 @@ def test_reports_of_one_executor_at_two_judicators_at_once_agree(world: World) -
     assert seen == tasks
     docs = list(world.db.tasks.find())
     assert all(doc["done"] and doc["penalty"] == 0 for doc in docs)
+
+
+def test_a_command_that_calls_a_program_goes_to_who_has_it(world: World) -> None:
+    world.judicator()
+    people, without, has = world.client(), world.executor("e1", slots=3), world.executor("e2", slots=3)
+    without.info = without.info.model_copy(update={"abilities": [*m.ABILITIES, "pdftocairo"]})
+    has.info = has.info.model_copy(update={"abilities": [*m.ABILITIES, *m.TOOLS]})
+    page = add(people, source=None, language=None, command="pandoc", tool="pandoc", role="admin")
+    plain = add(people)
+    assert [one.id for one in without.report().add] == [plain]
+    assert [one.id for one in has.report().add] == [page]
+    with pytest.raises(ForbiddenError, match="tool: takes a token of role admin"):
+        add(people, source=None, language=None, command="pandoc", tool="pandoc")
 
 
 def test_an_executor_of_an_older_release_gets_no_files(world: World) -> None:

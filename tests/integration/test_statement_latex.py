@@ -125,3 +125,7 @@ def test_what_no_executor_has_is_said(api: Api, tmp_path: Path, monkeypatch: pyt
     with package(tmp_path, {"problem.en.tex": b"x"}) as found:
         (note,) = statements.convert(api, found)
     assert "has no pandoc; install it on the executors and import again" in note
+    monkeypatch.setattr(Api, "working", lambda _: [])
+    with package(tmp_path / "none", {"problem.en.tex": b"x"}) as found:
+        (note,) = statements.convert(api, found)
+    assert "no executor has pandoc; install it on one of them and import again" in note

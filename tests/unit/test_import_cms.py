@@ -458,6 +458,56 @@ def test_tps_says_whether_its_graders_and_checkers_count(tmp_path):
         assert not package.manifest.validators and not package.manifest.include
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"time_limit": 10000},
+            "time_limit: '10000' is not a number of seconds from 0 to 600, which looks like milliseconds",
+        ),
+        (
+            {"memory_limit": 524288},
+            "memory_limit: '524288' is not a number of MiB from 4 to 65536, or of bytes from 1048576",
+        ),
+        ({"memory_limit": 0}, "memory_limit: '0' is not a number of MiB from 4 to 65536"),
+    ],
+)
+def test_limits_are_refused_with_their_units(tmp_path, changes, sentence):
+    with pytest.raises(PackageError) as fault:
+        load(tmp_path, json_plus(EXPORT, **changes))
+    assert sentence in str(fault.value)
+
+
+def test_tests_that_are_not_made_are_said_before_anything_else(tmp_path):
+    files = with_(json_plus(EXPORT, type="Notice", time_limit=10000), {f"tests/{name}.in": None for name in TESTS})
+    with pytest.raises(PackageError, match=r"has no tests/NAME\.in; make the tests first"):
+        load(tmp_path, files)
+
+
+def test_the_grader_of_tps_may_have_another_name(tmp_path):
+    moved = {"grader/cpp/grader.cpp": None, "grader/java/grader.java": None, "grader/cpp/judge_main.cpp": CPP}
+    with load(tmp_path, json_plus(with_(REPOSITORY, moved), grader_name="judge_main")) as package:
+        assert package.manifest.task is not None and package.manifest.task.entry == "judge_main"
+
+
+def test_what_is_not_known_or_not_used_is_said(tmp_path):
+    files = with_(yaml("depends_on: [x]\n"), {"check/checker.cpp": CPP, "check/gen.sh": "", "cor/old.txt": ""})
+    with load(tmp_path / "cms", files) as package:
+        said = "\n".join(package.notes)
+    assert "task.yaml: depends_on: nothing is known of this key" in said
+    assert "check/gen.sh, cor/old.txt: nothing says what they are for" in said
+    groups = "score_type: GroupMin\nscore_type_parameters: [{points: 100, testcases: 3, depends_on: [0]}]\n"
+    with load(tmp_path / "groups", yaml(groups)) as package:
+        assert any("score_type_parameters.0: depends_on: nothing is known" in note for note in package.notes)
+    more = json_plus(with_(REPOSITORY, {"grader/cpp/notes.txt": "", "checker/other.txt": ""}), time_limt=3)
+    with load(tmp_path / "tps", more) as package:
+        said = "\n".join(package.notes)
+    assert "problem.json: time_limt: nothing is known of this key; did you mean 'time_limit'?" in said
+    assert "grader/cpp/notes.txt, checker/other.txt: nothing says what they are for" in said
+    with load(tmp_path / "plain", PLAIN) as package:
+        assert not any("nothing is known" in note for note in package.notes), package.notes
+
+
 @given(st.binary(max_size=300))
 def test_any_json_is_read_or_refused(data):
     one_sentence(lambda: tps.parse(data, "x"))

@@ -127,6 +127,10 @@ REFUSED: dict[str, tuple[Files, str]] = {
         files_of(["a/1.in", "a/1.out", "b/1.in", "b/1.out"], {"a/a.cpp": b"", "b/b.py": b""}),
         "has tests of several problems (a, b); give the folder of one of them",
     ),
+    "a task of an unknown system": (
+        {"task.yaml": b"name: x\n", "tests.tgz": b""},
+        "x/task.yaml: is of a system that is not known here: neither of CMS",
+    ),
     "GEN without its task": (
         files_of(["input/1.txt", "output/1.txt"], {"gen/GEN": b"#ST: 100\n"}),
         "has gen/GEN, but no task.yaml beside it",
@@ -160,6 +164,12 @@ def test_folders_of_tests_are_one_problem_unless_programs_are_called_like_them(t
     names = ["easy/1.in", "easy/1.out", "hard/1.in", "hard/1.out"]
     with read_package(folder(tmp_path, files_of(names, {"sol.cpp": b"", "easy.py": b""}), "sum")) as package:
         assert len(package.manifest.tests) == 2
+
+
+@pytest.mark.parametrize("name", ["config.yml", "task.yaml", "problem.conf", "subtasks.json"])
+def test_settings_of_unknown_systems_are_said(tmp_path: Path, name: str) -> None:
+    with read_package(folder(tmp_path, files_of(["1.in", "1.out"], {name: b""}), "x")) as package:
+        assert any(f"{name}: is of a system that is not known here" in note for note in package.notes)
 
 
 def test_a_format_that_is_given_is_taken_at_its_word(tmp_path: Path) -> None:

@@ -120,6 +120,12 @@ def test_dependencies_by_their_older_name(tmp_path: Path) -> None:
     assert groups_of(older) == groups_of(taken(tmp_path / "newer", BATCHES, BATCHED))
 
 
+def test_keys_that_nobody_knows_are_said(tmp_path: Path) -> None:
+    package = taken(tmp_path, "authors: [x]\n" + CASES.replace("points: 40", "points: 40, colour: red"))
+    said = "\n".join(package.notes)
+    assert "authors: nothing is known of this key" in said and "test_cases: colour: nothing is known" in said
+
+
 def test_pretests_come_first(tmp_path: Path) -> None:
     package = taken(
         tmp_path, "pretest_test_cases:\n- {in: 2.in, out: 2.out, points: 5}\n" + CASES[: CASES.index("- {in: 2")]
@@ -414,6 +420,11 @@ def test_files_in_place_of_standard_input(said: str, tmp_path: Path) -> None:
 # --- what is refused ---------------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[str, str]] = {
+    "a slip": ("test_cases:\n- {in: 1.in, out: 1.out, point: 40}\n", "unknown key 'point'; did you mean 'points'?"),
+    "a slip in a batch": (
+        "test_cases:\n- {points: 1, batched: [{in: 1.in, outt: 1.out}]}\n", "unknown key 'outt'; did you mean 'out'?",
+    ),
+    "a slip above": ("test_case:\n- {in: 1.in, out: 1.out}\n", "unknown key 'test_case'; did you mean 'test_cases'?"),
     "a limit of one case": (
         "test_cases:\n- {in: 1.in, out: 1.out, time_limit: 3}\n", "time_limit: a test has no limit of its own here",
     ),

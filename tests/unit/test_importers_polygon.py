@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,18 @@ def test_complete_groups_and_what_they_depend_on(tmp_path: Path) -> None:
     }
     group = written(tmp_path / "again", polygon(GROUPED, groups=groups), "data/secret/1_1/test_group.yaml")
     assert group["input_validator_args"] == ["--group", "1"]
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_validators_hear_the_group_of_samples_and_of_tests_without_points(tmp_path: Path, scored: bool) -> None:
+    tests = GROUPED if scored else re.sub(r' points="[0-9.]*"', "", GROUPED)
+    package = taken(tmp_path, polygon(tests))
+    flags = {test.name: test.input_flags for test in package.manifest.tests}
+    assert flags["sample/01"] == ["--group", "0"]
+    assert {tuple(one) for name, one in flags.items() if name.startswith("secret")} >= {
+        ("--group", "1"),
+        ("--group", "2"),
+    }
 
 
 def test_a_group_that_depends_on_a_later_one_comes_after_it(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from judge.ctl.api import Api
 from judge.ctl.problem.rows import ExampleRow
 from judge.errors import JudgeError, UnavailableError
 from judge.model import messages as m
-from judge.model.overview import ExecutorsReply
 from judge.model.problem import ProblemManifest
 from judge.problems.package import manifest_bytes
 
@@ -50,9 +49,8 @@ class Present:
 
 def present(api: Api) -> Present:
     """The executors that are alive and not drained."""
-    reply = api.call(ExecutorsReply, "GET", "/executors")
-    working = [one for one in reply.executors if one.alive and not one.drain]
-    return Present(frozenset(name for one in working if one.info for name in one.info.languages), bool(working))
+    found = api.working()
+    return Present(frozenset(name for one in found if one.info for name in one.info.languages), bool(found))
 
 
 @dataclass

@@ -37,7 +37,7 @@ from judge.judicator.queue.order import (
     precedence,
     round_of,
 )
-from judge.model.messages import ABILITIES
+from judge.model.messages import ABILITIES, TOOLS
 from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class RequestingExecutor:
     incarnation: str
     sequence: int
     languages: frozenset[str]
-    abilities: frozenset[str] = ABILITIES
+    abilities: frozenset[str] = ABILITIES | TOOLS
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,8 @@ class Queue:
 
         def first(where: Bson, tried: str) -> list[Bson]:
             match = {**where, **eligible_filter(executor.name, executor.languages, tried, others)}
-            if not executor.abilities >= ABILITIES:  # of an older release, while a cluster is upgraded
+            # Of an older release, while a cluster is upgraded; or without a program that not all have.
+            if not executor.abilities >= ABILITIES | TOOLS:
                 match["wants"] = {"$not": {"$elemMatch": {"$nin": sorted(executor.abilities)}}}
             return [{"$match": match}, {"$sort": dict.fromkeys(ORDER, 1)}, {"$limit": limit}, {"$project": _FIELDS}]
 

@@ -134,14 +134,14 @@ def digest(submission: Submission) -> str:
 
 
 def wants_of(submission: Submission) -> list[str]:
-    """What an executor must be able to beside the language, of `messages.ABILITIES`."""
+    """What an executor must be able to beside the language, of `messages.ABILITIES` and `messages.TOOLS`."""
     # Older ones would start another class or file than the entry.
     needed = (
         ("check", submission.check),
         ("files", submission.files or submission.entry),
         ("options", submission.options),
     )
-    return [name for name, given in needed if given]
+    return [*(name for name, given in needed if given), *([submission.tool] if submission.tool else [])]
 
 
 def blobs_of(submission: Submission) -> list[str]:

@@ -153,6 +153,8 @@ def _write(
         return
     members: dict[str, list[Case]] = {name: [] for name in described}
     for test in tests:
+        if not test.sample:
+            cases[test.index].settings = {}  # its group's are the same
         members.setdefault(test.element.get("group") or "", []).append(cases[test.index])
     subtasks = [_subtask(draft, name, described.get(name), found) for name, found in members.items()]
     write_scored(draft, subtasks, partial=programs.partial, samples=list(cases.values()))
