@@ -42,6 +42,13 @@ SHAPES: dict[str, tuple[list[str], list[tuple[bool, str]]]] = {
                           [(True, "sample_1"), (False, "secret_1")]),
     "samples as ex": (["ex1.in", "ex1.out", "exam.in", "exam.out"], [(True, "ex1"), (False, "exam")]),
     "counted from 0": (["00.in", "00.out", "01.in", "01.out"], [(False, "00"), (False, "01")]),
+    "Jutge": (["sample-1.inp", "sample-1.cor", "test1.inp", "test1.cor"], [(True, "sample-1"), (False, "test1")]),
+    "CEOI": (["potion.in1", "potion.ou1"], [(False, "potion_1")]),
+    "IOI, older": (["grader.in.1", "grader.expect.1"], [(False, "grader_1")]),
+    "AtCoder": (["in/00_sample_00", "out/00_sample_00", "in/01_rnd", "out/01_rnd"],
+                [(True, "00_sample_00"), (False, "01_rnd")]),
+    "BOCA": (["input/L_1", "output/L_1"], [(False, "L_1")]),
+    "a key": (["t1.in", "t1.key"], [(False, "t1")]),
     "natural order": (["2.in", "2.out", "10.in", "10.out"], [(False, "1_2"), (False, "2_10")]),
     "tcframe": (["data/sample/x_1.in", "data/sample/x_1.out", "data/secret/x_1.in", "data/secret/x_1.out"],
                 [(True, "sample_x_1"), (False, "secret_x_1")]),
@@ -107,6 +114,14 @@ def test_a_checker_beside_the_tests(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[Files, str]] = {
     "no answer": (files_of(["1.in", "1.out", "2.in"]), "x/2.in: has no answer, as 1 of 2 inputs"),
     "unknown checker": (files_of(["1.in", "1.out"], {"check.cpp": b"int main(){}"}), "does not use testlib.h"),
+    "a checker of SIO2": (
+        files_of(["in/abc1a.in", "out/abc1a.out"], {"prog/abcchk.cpp": b"int main(){}"}),
+        "prog/abcchk.cpp: is a checker that does not use testlib.h",
+    ),
+    "a problem of Hydro": (
+        files_of(["testdata/1.in", "testdata/1.out"], {"problem.yaml": b"pid: P1\ntitle: X\n", "problem_zh.md": b""}),
+        "x: has problem.yaml, but no data/; its tests (testdata/1.in) lie as other systems have them",
+    ),
     "no testlib": (files_of(["1.in", "1.out"], {"check.cpp": CHECKER}), "includes testlib.h, which the package"),
     "a checker in Python": (files_of(["1.in", "1.out"], {"checker.py": b""}), "does not use testlib.h"),
     "nothing": ({"readme.md": b""}, "has no problem.yaml, and no other known format either (readme.md)"),
@@ -148,7 +163,7 @@ def test_refused(fault: str, tmp_path: Path) -> None:
 
 def test_a_forced_format(tmp_path: Path) -> None:
     where = folder(tmp_path, files_of(["1.in", "1.out"], {"problem.yaml": b"name: X\n"}), "x")
-    with pytest.raises(PackageError, match="secret: has no tests"):
+    with pytest.raises(PackageError, match=r"has problem\.yaml, but no data/"):
         read_package(where)
     with read_package(where, asked=Asked(format="directory", memory=64)) as package:
         assert len(package.manifest.tests) == 1 and package.manifest.limits.memory == 64 * 1024**2

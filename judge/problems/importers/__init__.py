@@ -86,6 +86,7 @@ def _open(tree: Tree, asked: Asked) -> Opened:
     if chosen is None:
         raise PackageError(_unknown(tree))
     if chosen == PACKAGE:
+        _check_data(tree)
         return Opened(tree, folder, beside=beside)
     if not IMPORTERS[chosen].matches(tree):
         raise PackageError(f"{tree.label}: has not the files of format {chosen}, which --from says it is in")
@@ -113,6 +114,19 @@ def _inner(tree: Tree) -> str | None:
     more = ", …" if len(folders) > 4 else ""
     shown = ", ".join(clean(folder, 40) for folder in folders[:4])
     raise PackageError(f"{tree.label}: is no package itself, but holds some ({shown}{more}); give one of them")
+
+
+def _check_data(tree: Tree) -> None:
+    """PackageError for another system's problem.yaml, whose tests lie where that system has them."""
+    if any(path.startswith("data/") for path in tree.files):
+        return
+    elsewhere = next((pair.input for pair in find_pairs(tree.files)[0] if pair.answer is not None), None)
+    if elsewhere is not None:
+        settings = "problem.yaml" if "problem.yaml" in tree.files else "domjudge-problem.ini"
+        raise PackageError(
+            f"{tree.label}: has {settings}, but no data/; its tests ({clean(elsewhere, 60)}) lie as other systems "
+            "have them: move them to data/sample and data/secret, or take them alone (--from directory)"
+        )
 
 
 def _is_package(tree: Tree) -> bool:

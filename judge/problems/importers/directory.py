@@ -19,7 +19,7 @@ from judge.problems.tree import Tree, clean
 
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
 _SOURCES = (*_CPP, ".c", ".py", ".java", ".kt", ".pas", ".rs", ".go", ".cs", ".js", ".rb", ".hs", ".d", ".nim")
-_CHECKER = re.compile(r"(?:check|checker|chk|spj|special_?judge|specialjudge|compare|comparator)")
+_CHECKER = re.compile(r"(?:check|checker|[a-z]{0,8}chk|spj|special_?judge|specialjudge|compare|comparator)")
 _INTERACTOR = re.compile(r"(?:interactor|interactive|interact|grader_interactive)")
 _VALIDATOR = re.compile(r"(?:val|valid|validate|validator|input_validator)")
 _GENERATOR = re.compile(r"(?:gen|generator|make_?tests?|rand|testgen)[\w.-]*")

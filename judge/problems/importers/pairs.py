@@ -16,7 +16,10 @@ from dataclasses import dataclass
 _IN = frozenset({"in", "inp", "input", "inputs", "stdin"})
 _OUT = frozenset({"out", "outp", "output", "outputs", "ans", "answer", "answers", "expected", "stdout"})
 _DOTTED_IN = frozenset({"i", "dat", "data"})
-_DOTTED_OUT = frozenset({"a", "o", "ok", "sol", "res", "gold", "oup", "expect", "exp", "diff", "correct", "solution"})
+_DOTTED_OUT = frozenset({
+    "a", "o", "ok", "ou", "sol", "res", "ref", "cor", "key", "std", "gold", "oup", "expect", "exp", "diff", "correct",
+    "solution",
+})  # fmt: skip
 _FOLDER_OUT = frozenset({"sol", "correct", "solution", "solutions"})
 _WORD = re.compile(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]+")
 _MARK = "\0"
