@@ -223,6 +223,25 @@ def test_checkers_of_all_kinds(tmp_path, checker, wanted):
         assert ("without its source" in "\n".join(package.notes)) == (checker.get("check/checker") == b"\x7fELF")
 
 
+def test_a_checker_or_manager_brings_what_it_includes_and_nothing_else(tmp_path):
+    files = {
+        "check/checker.cpp": '#include "board.cpp"\n#include "../sol/game.h"\n#include <vector>\n',
+        "check/board.cpp": '#include "rules.inc"\n',
+        "check/rules.inc": "",
+        "check/other.cpp": "",
+        "sol/game.h": "int game();\n",
+    }
+    with load(tmp_path / "1", with_(PLAIN, files)) as package:
+        here = {path for path in paths(package) if path.startswith("output_validator/")}
+        assert {"output_validator/board.cpp", "output_validator/rules.inc"} <= here
+        assert "output_validator/other.cpp" not in here
+        assert any("check/other.cpp: nothing says what" in note for note in package.notes)
+    files = {"check/checker.py": "import sys\nfrom rules import ok\n", "check/rules.py": "import more\n"}
+    with load(tmp_path / "2", with_(PLAIN, files | {"check/more.py": "", "check/sys2.py": ""})) as package:
+        here = {path for path in paths(package) if path.startswith("output_validator/")}
+        assert here == {f"output_validator/{name}" for name in ("build", "run", "checker.py", "rules.py", "more.py")}
+
+
 def test_testlib_is_asked_in_the_way_that_its_header_speaks(tmp_path):
     source = '#include "testlib.h"\nint main(int c, char **v) { registerTestlibCmd(c, v); }\n'
     patched = with_(PLAIN, {"check/checker.cpp": source, "check/testlib.h": 'fprintf(stderr, "translate:success");'})

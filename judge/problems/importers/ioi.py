@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import resources
@@ -24,6 +24,7 @@ from judge.problems.tree import clean
 
 JUDGE_YAML = "judge.yaml"
 HEADERS = (".h", ".hpp", ".hh")
+_C_FAMILY = (".c", ".cpp", ".cc", ".cxx")
 # A suffix, the language here, and what makes a program of such a source (`{}` is its name without the suffix).
 LANGUAGES = {
     ".c": "c",
@@ -49,6 +50,7 @@ _BUILD = {
     ".py": "printf '#!/bin/sh\\nexec python3 \"%s/{0}.py\" \"$@\"\\n' '${{0%/*}}' > {0} && chmod 755 {0}",
     "": "chmod 755 {0}",
 }
+_IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][A-Za-z0-9_]{0,80})\b", re.MULTILINE)
 _ELF, _SCRIPT = b"\x7fELF", b"#!"
 _TRANSLATES = b"translate:"
 
@@ -137,12 +139,25 @@ def _put_program(draft: Draft, folder: str, name: str, source: Ref) -> str:
             )
         elif not head.startswith(_SCRIPT):
             raise PackageError(f"{source.where}: is neither a source nor a program; expected {name}.cpp beside it")
-    draft.put(f"{folder}/{name}{suffix}", source)
-    beside = posixpath.dirname(source.path)
-    for path in draft.tree.below(beside) if beside else []:
-        if path.endswith(HEADERS) and posixpath.dirname(path) == beside:
-            draft.put(f"{folder}/{posixpath.basename(path)}", draft.ref(path))
+    draft.put(f"{folder}/{name}{suffix}", testlib.flat(source) if suffix in _C_FAMILY else source)
+    needed = testlib.included(draft, source) if suffix in _C_FAMILY else _imported(draft, source)
+    for beside, ref in needed:
+        if f"{folder}/{beside}" not in draft.files:
+            draft.put(f"{folder}/{beside}", ref)
     return _BUILD[suffix].format(name)
+
+
+def _imported(draft: Draft, source: Ref) -> Iterator[tuple[str, Ref]]:
+    """The modules beside a program in Python that it imports, directly or not."""
+    folder = posixpath.dirname(source.path)
+    waiting, found = [source], {source.path}
+    while waiting and source.path.endswith(".py"):
+        for module in _IMPORT.findall(read(waiting.pop())):
+            path = posixpath.join(folder, f"{module.decode()}.py")
+            if path in draft.tree.files and path not in found:
+                found.add(path)
+                waiting.append(draft.ref(path))
+                yield posixpath.basename(path), draft.ref(path)
 
 
 # --- graders ---------------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def _put_program(draft: Draft, folder: str, program: str, source: Source) -> str
         )
         raise PackageError(msg)
     name = f"{program}.cpp"
-    draft.put(f"{folder}/{name}", _flat(source.ref))
+    draft.put(f"{folder}/{name}", flat(source.ref))
     sources = [name]
     for ref in source.more:
         also = f"{program}_{slug(posixpath.basename(ref.path))}"
@@ -127,31 +127,37 @@ def _put_program(draft: Draft, folder: str, program: str, source: Source) -> str
             draft.put(path, ref)
         sources += [] if header else [also]
     for one in (source.ref, *source.more):
-        for include, ref in _headers(draft, one):
+        for include, ref in included(draft, one):
             path = f"{folder}/{include}"
             if path not in draft.files:
                 draft.put(path, ref)
     return _COMPILE.format(standard=source.standard, program=program, source=" ".join(sources))
 
 
-def _flat(ref: Ref) -> Content:
+def flat(ref: Ref) -> Content:
     """A source whose inclusions from folders above it are found beside it instead."""
     data = read(ref)
     changed = _ABOVE.sub(rb"\1", data)
     return ref if changed == data else changed
 
 
-def _headers(draft: Draft, source: Ref) -> Iterable[tuple[str, Ref]]:
-    """All files of the package that a source includes, directly or not, by the name that it includes them by."""
+def included(draft: Draft, source: Ref) -> Iterable[tuple[str, Ref]]:
+    """The files of the package that a source in C or C++ includes, directly or not, by the names that it has for them.
+
+    PackageError when it includes testlib.h, and there is none.
+    """
     found: dict[str, Ref] = {}
     waiting = [source]
     while waiting:
         one = waiting.pop()
         for raw in _INCLUDE.findall(read(one)):
             name = posixpath.normpath(decode(raw).replace("\\", "/"))
+            above = posixpath.normpath(posixpath.join(posixpath.dirname(one.path), name))
             if name.startswith(("/", "..")) or name in found:
                 name = posixpath.basename(name)
-            header = _find(draft, one, name) if name not in found else None
+            header = None
+            if name not in found:
+                header = Ref(one.tree, above) if above in one.tree.files else _find(draft, one, name)
             if header is not None:
                 found[name] = header
                 waiting.append(header)
