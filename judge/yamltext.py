@@ -123,6 +123,8 @@ def refusal(exc: yaml.YAMLError, text: str, source: str) -> ConfigError:
     if isinstance(exc, yaml.reader.ReaderError):
         return ConfigError(f"{source}:{line}: not YAML: has a control character")
     said = str(getattr(exc, "problem", None) or exc or type(exc).__name__)
+    if "'\\t' that cannot start" in said:
+        said = "there is a tab where YAML takes blanks alone"
     kind = "" if isinstance(exc, UnreadableError) else "not YAML: "
     return ConfigError(f"{source}:{line}: {kind}{said.splitlines()[0][:200]}")
 

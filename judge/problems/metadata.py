@@ -57,6 +57,12 @@ _APART = (
 _COMPILE_SECONDS = 60
 _COMPILE_MIB = 2048
 _CONSTANT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+# What other systems call a key of ours. No tool of the format reads these, so a limit of that name is none.
+_MEANT = {
+    "time": "time_limit", "timeout": "time_limit", "time_limit_seconds": "time_limit", "cpu_time": "time_limit",
+    "memory_limit": "memory", "mem": "memory", "memlimit": "memory", "memory_mb": "memory", "output_limit": "output",
+    "title": "name", "problem_type": "type",
+}  # fmt: skip
 # How alike an unknown key must be to one that decides verdicts to be taken for a slip of the pen.
 _ALIKE = 0.8
 _TRIES = 4
@@ -383,6 +389,15 @@ def load(model: type[T], document: yamltext.Document, findings: Findings) -> Sou
     return Source(model.model_validate({}), document.source, lines)
 
 
+def _meant(name: str, model: type[BaseModel], *, top: bool) -> str:
+    """A question behind the warning of a key that is called otherwise here, or stands in `limits`; or nothing."""
+    plain = name.lower().replace("-", "_")
+    meant = _MEANT.get(plain, plain)
+    if meant in model.model_fields:
+        return f"; is '{meant}' meant?"
+    return f"; is 'limits.{meant}' meant?" if top and meant in LimitsSection.model_fields else ""
+
+
 def _known(
     model: type[BaseModel],
     value: Mapping[Any, Any],
@@ -403,7 +418,8 @@ def _known(
             if near:
                 findings.error(f"{place}: unknown key '{full}'; did you mean '{near[0]}'?")
             else:
-                findings.warning(f"{place}: unknown key '{full}'; it is left alone")
+                hint = _meant(name, model, top=not above)
+                findings.warning(f"{place}: unknown key '{full}'; it is left alone{hint}")
         elif given is not None:
             section = _section(model.model_fields[name].annotation)
             inner = section is not None and isinstance(given, dict)

@@ -84,6 +84,21 @@ SHAPES: dict[str, Shape] = {
         lambda package: package.infer,
         ["unknown key 'verified'", "unknown key 'comment'", "unknown key 'limits.generator_time'"],
     ),
+    "course repositories: limits by other systems' names, where no tool looks for them": Shape(
+        legacy("name: X\nrights-owner: A\nlicense: unknown\ntime_limit: 2\nlimits:\n  time: 5\n  memory: 256\n"),
+        lambda package: package.infer and package.manifest.limits.memory == 256 << 20,
+        [
+            "'rights-owner'; it is left alone; is 'rights_owner' meant?",
+            "is 'limits.time_limit' meant?",
+            "unknown key 'limits.time'; it is left alone; is 'time_limit' meant?",
+        ],
+    ),
+    "contest sites: a title alone, in letters of its own": Shape(
+        legacy("name: 簡易加法"), lambda package: package.infer and package.manifest.title == "簡易加法"
+    ),
+    "converters: a name without a value": Shape(
+        legacy("source: C\n\nlicense: cc by-sa\n\nname: "), lambda package: package.manifest.title == "Sum"
+    ),
     "a title that YAML takes for a number": Shape(
         legacy("name: 2048\n"), lambda package: package.manifest.title == "2048"
     ),

@@ -302,7 +302,7 @@ REFUSED: dict[str, tuple[Files, str]] = {
         "sum/data/secret: has no tests",
     ),
     "bad YAML": (yaml_plus(LEGACY, b"grading: [\n"), "sum/problem.yaml:6: not YAML"),
-    "a tab": (yaml_plus(LEGACY, b"\tgrading: 1\n"), "sum/problem.yaml:5: not YAML"),
+    "a tab": (yaml_plus(LEGACY, b"\tgrading: 1\n"), "sum/problem.yaml:5: not YAML: there is a tab"),
     "not a mapping": (changed(LEGACY, {"problem.yaml": b"- a\n"}), "sum/problem.yaml:1: expected a mapping"),
     "not UTF-8": (yaml_plus(LEGACY, b"source: \xff\n"), "sum/problem.yaml:5: is not UTF-8 text"),
     "control character": (yaml_plus(LEGACY, b"source: \x01\n"), "sum/problem.yaml:5: not YAML"),
