@@ -14,6 +14,7 @@ import yaml
 
 from judge.errors import PackageError
 from judge.model.problem import ProblemType
+from judge.problems import answers
 from judge.problems.importers import Asked, open_package_tree
 from judge.problems.importers.dmoj import programs
 from judge.problems.package import Package, read_package
@@ -318,6 +319,17 @@ def check(process_output, judge_output, judge_input, point_value, **kwargs):
 """
 
 
+def test_outputs_that_are_handed_in_are_called_as_the_answers(tmp_path: Path) -> None:
+    listed = "".join(f"- {{in: {n}.in, out: out/{n}.out, points: 10}}\n" for n in range(1, 11))
+    files = data(*(name for n in range(1, 11) for name in (f"{n}.in", f"out/{n}.out")))
+    package = taken(tmp_path, f"output_only: true\noutput_size_limit: 5\ntest_cases:\n{listed}", files)
+    assert ProblemType.SUBMIT_ANSWER in package.manifest.type and not package.infer
+    names = [test.name for test in package.manifest.tests]
+    handed_in = [f"{n}.out" for n in range(1, 11)]
+    assert sorted(answers.outputs_for(names, handed_in).values()) == sorted(handed_in)
+    assert not any("nothing is known" in note for note in package.notes)
+
+
 def test_a_checker_in_python(tmp_path: Path) -> None:
     where = unpacked(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": PYTHON})
     assert ask(where, b"1 2", b"1 2\n")[0] == 42
@@ -433,6 +445,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         "memory_limit: a test has no limit of its own here",
     ),
     "a grader in Python": ("custom_judge: x.py\n" + CASES, "custom_judge: 'x.py' is a program for DMOJ's own"),
+    "a manager": ("communication: {manager: {files: m.cpp}}\n" + CASES, "communication: tasks with a manager"),
+    "outputs of a program": (
+        "output_only: true\ninteractive: {files: 1.in}\n" + CASES, "output_only: there is no program that interactive",
+    ),
     "a generator": ("generator: gen.cpp\ntest_cases:\n- {points: 1, generator_args: [1]}\n", "1 cases have no files"),
     "no cases": ("checker: standard\n", "test_cases: is missing; without an archive every case must be listed"),
     "an empty list": ("test_cases: []\n", "test_cases: has no cases"),

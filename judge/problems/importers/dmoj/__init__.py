@@ -14,11 +14,15 @@ from judge.problems.tree import Tree
 INIT = "init.yml"
 _MIB = 1024**2
 # What only says how the site shows a judging, or what its judge does here anyway.
-_QUIET = frozenset({"hints", "output_prefix_length", "short_circuit", "wall_time_factor", "binary_data", "feedback"})
+_QUIET = frozenset({
+    "hints", "output_prefix_length", "short_circuit", "wall_time_factor", "binary_data", "feedback",
+    "output_size_limit", "binary_answer_data",
+})  # fmt: skip
 _KNOWN = _QUIET | {
     "archive", "test_cases", "pretest_test_cases", "checker", "checker_args", "custom_judge", "interactive", "points",
     "signature_grader", "generator", "generator_args", "unbuffered", "output_limit_length", "file_io", "in", "out",
-    "io_redirects", "time_limit", "memory_limit", "dependencies", "grader", "grader_args",
+    "io_redirects", "time_limit", "memory_limit", "dependencies", "grader", "grader_args", "output_only",
+    "communication",
 }  # fmt: skip
 
 
@@ -42,6 +46,13 @@ def convert(tree: Tree, asked: Asked) -> Draft:
             f"custom_judge: '{str(judge)[:80]}' is a program for DMOJ's own judge in Python, which cannot be converted"
         )
         raise PackageError(f"{where}: {msg}; rewrite it as an interactor in C++ (interactive), or make a package")
+    if said.get("communication"):
+        raise PackageError(
+            f"{where}: communication: tasks with a manager are not converted; write a package with kind: communication "
+            "in judge.yaml, whose manager is called in the same way"
+        )
+    if said.get("output_only"):
+        _output_only(draft, said, where)
     archive = _archive(draft, said.get("archive"))
     partial = programs.put(draft, said, where)
     tests.put(draft, said, where, archive, partial=partial)
@@ -49,6 +60,16 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     _file_io(draft, said, where)
     _solutions(draft)
     return draft
+
+
+def _output_only(draft: Draft, said: dict[str, Any], where: str) -> None:
+    """What is handed in is a file for each test, called as its answer: as sites have it that were made from DMOJ."""
+    for key in ("signature_grader", "interactive"):
+        if said.get(key):
+            raise PackageError(f"{where}: output_only: there is no program that {key} could be for; remove one of them")
+    draft.kind("submit-answer")
+    draft.limits["time_limit"] = 1
+    draft.report.took("output only: a file for each test is handed in, called as the test's answer")
 
 
 def _archive(draft: Draft, name: Any) -> Tree | None:

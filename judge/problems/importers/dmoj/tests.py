@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -83,13 +84,18 @@ def put(draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None,
     if len(cases) > _MOST:
         raise PackageError(f"{where}: test_cases: has more than {_MOST} cases")
     _check_generator(said, cases, where)
-    spoken = "points" in said or any("points" in entry for entry, _ in entries) or said.get("case_points")
-    if not spoken or not sum(one.points for one in subtasks):
-        write_plain(draft, cases)
-    else:
-        _require_nothing_failed(subtasks)
-        write_scored(draft, _joined(subtasks), partial=partial)
     batched = sum(len(one.cases) > 1 for one in subtasks)
+    spoken = "points" in said or any("points" in entry for entry, _ in entries) or said.get("case_points")
+    scored = spoken and sum(one.points for one in subtasks)
+    if scored:
+        _require_nothing_failed(subtasks)
+        subtasks = _joined(subtasks)
+    if said.get("output_only"):
+        _name_by_answers(cases)
+    if scored:
+        write_scored(draft, subtasks, partial=partial)
+    else:
+        write_plain(draft, cases)
     draft.report.took(f"{len(cases)} cases, {batched} batches, {len(pretests)} pretests")
 
 
@@ -147,6 +153,13 @@ def _case(keys: Mapping[str, Any], name: str, source: _Source) -> Case:
     answer = source.find(keys.get("out"), "out")
     sample = isinstance(given, Ref) and is_sample(given.path)
     return Case(name, given, answer, sample=sample)
+
+
+def _name_by_answers(cases: Iterable[Case]) -> None:
+    """Where outputs are handed in, their files are called as the answers: the tests must be, too."""
+    for case in cases:
+        if isinstance(case.answer, Ref):
+            case.name = posixpath.splitext(posixpath.basename(case.answer.path))[0]
 
 
 def _check_generator(said: Mapping[str, Any], cases: Iterable[Case], where: str) -> None:
