@@ -81,6 +81,13 @@ class Database:
         doc = await collection.find_one(query, projection)
         return doc if doc is not None else await self.latest(collection, query, projection)
 
+    async def restoring(self) -> str:
+        """Why nobody may use this database yet: a restore was begun and has not brought all back (judge.backup)."""
+        found = await self.raw.restoring.find_one({"_id": "restore", "finished": {"$ne": True}})
+        return (
+            "" if found is None else f"backup {found['backup']} is being restored; run playbooks/restore.yml to its end"
+        )
+
     async def latest(self, collection: AsyncCollection[D], query: Bson, projection: Bson | None = None) -> D | None:
         """One document as the newest acknowledged write left it (linearizable; `query` must name it uniquely).
 

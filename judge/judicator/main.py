@@ -114,6 +114,7 @@ class Judicator:
             translate=_known,
         )
         self._loops: list[asyncio.Task[None]] = []
+        self._whole = asyncio.Event()
 
     async def start(self) -> None:
         """Listen, and begin all loops; does not wait for the databases. RefusedError when the port is in use."""
@@ -121,8 +122,8 @@ class Judicator:
         backup_age.measure(self.config.backups)
         log.info("judicator '%s' listens on %s", self.config.name, self.config.listen)
         self._loop("the preparation", self._prepare)
-        self._loop("the election", self.lead.elect)
-        self._loop("the sweep", self.lead.sweep)
+        self._loop("the election", functools.partial(self._once_whole, self.lead.elect))
+        self._loop("the sweep", functools.partial(self._once_whole, self.lead.sweep))
         self._loop("the watch", self._watch)
 
     def _loop(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
@@ -133,14 +134,17 @@ class Judicator:
         told = ""
         while True:
             try:
-                await indexes.make(self.database)
-                break
+                reason = await self.database.restoring()
+                if not reason:
+                    self._whole.set()
+                    await indexes.make(self.database)
+                    break
             except PyMongoError as exc:
                 reason = str(translate(exc))
-                if reason != told:
-                    log.warning("waiting for the database: %s", reason)
-                told = reason
-                await asyncio.sleep(_RETRY)
+            if reason != told:
+                log.warning("waiting for the database: %s", reason)
+            told = reason
+            await asyncio.sleep(_RETRY)
         self.service.ready = True
         log.info("the database is ready: this judicator serves")
         leading = lambda: self.lead.leading  # noqa: E731
@@ -149,6 +153,11 @@ class Judicator:
         self._loop("retention", functools.partial(self.retention.run, leading))
         self._loop("the count", functools.partial(self.tally.run, leading))
         self._loop("the registration", self.register.run)
+
+    async def _once_whole(self, run: Callable[[], Awaitable[None]]) -> None:
+        """A loop that writes without being asked; it would spoil a restore that is under way."""
+        await self._whole.wait()
+        await run()
 
     async def _watch(self) -> None:
         """Tell systemd that this event loop turns, and count the queue for the metrics."""

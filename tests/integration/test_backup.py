@@ -24,10 +24,12 @@ from judge.backup.manifest import Manifest
 from judge.backup.repository import Repository
 from judge.backup.writing import back_up
 from judge.errors import JudgeError
+from judge.judicator.database import BATCH
 from judge.model import messages as m
 from judge.rpc.client import RpcClient
-from tests.support.judicators import World, accepted, source
+from tests.support.judicators import Running, World, accepted, source
 from tests.support.problems import imported
+from tests.support.servers import wait_for
 
 KEY = OperatorKey(bytes(range(32)))
 LARGE = os.urandom(5 * 1024**2 + 17)
@@ -198,7 +200,9 @@ def test_what_verify_hands_in_does_not_make_a_cluster_full(cluster: Cluster, emp
     assert empty.world.db.tasks.count_documents({}) == 32
 
 
-def test_a_restore_that_is_killed_is_gone_on_with(cluster: Cluster, empty: Cluster) -> None:
+def test_a_restore_that_is_killed_is_gone_on_with(
+    cluster: Cluster, empty: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
     before = stopped(cluster)
     made = cluster.back_up()
     for place in ("restore.begun", "restore.piece", "restore.blob"):
@@ -206,6 +210,11 @@ def test_a_restore_that_is_killed_is_gone_on_with(cluster: Cluster, empty: Clust
     later = cluster.back_up()
     refused = empty.restore(cluster, "--id", later.id)
     assert refused.returncode == 3 and f"a restore of backup {made.id} was begun" in refused.stderr
+    # A host was started anew meanwhile, and boot knows of no hold any more: its judicator leaves the data alone.
+    early = Running(empty.world.config(), BATCH)
+    wait_for(lambda: f"backup {made.id} is being restored" in caplog.text, 10, "the judicator's word")
+    assert not early.judicator.service.ready and not early.judicator.lead.leading
+    early.stop()
     done = empty.restore(cluster, "--id", made.id)
     assert done.returncode == 0 and done.stdout.startswith("goes on with")
     assert everything(empty) == before
