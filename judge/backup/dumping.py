@@ -29,7 +29,7 @@ from judge import failpoint
 from judge.backup.packs import name_of
 from judge.backup.pieces import LARGEST, of_blob, of_documents
 from judge.backup.repository import Writer
-from judge.errors import UnavailableError
+from judge.errors import RefusedError, UnavailableError
 from judge.mongodb.store import DRIVER_ERRORS, Bson, Client, translate
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,10 @@ class _GoneError(Exception):
 
 
 def dump(client: Client, database: str, writer: Writer) -> Dumped:
-    """Store what a database holds; UnavailableError when it cannot be read now. Safe to repeat at any point."""
+    """Store what a database holds. Safe to repeat at any point.
+
+    UnavailableError when it cannot be read now, RefusedError while it is being restored.
+    """
     try:
         return _Dump(client, database, writer).run()
     except DRIVER_ERRORS as exc:
@@ -151,6 +154,9 @@ class _Dump:
             strict.find_one({"_id": "leader"}, {"_id": 1}, session=session)
             found.taken = session.operation_time
         with self._client.start_session(snapshot=True) as session:
+            half = self._primary[RESTORING].find_one({"_id": "restore", "finished": {"$ne": True}}, session=session)
+            if half is not None:
+                raise RefusedError(f"backup {half['backup']} is being restored; back up when that is over")
             for name in collections_of(self._client, self._name):
                 self._documents(found, name, session, late)
             operation, cluster = session.operation_time, session.cluster_time

@@ -23,7 +23,7 @@ from judge.backup.keys import OperatorKey
 from judge.backup.manifest import Manifest
 from judge.backup.repository import Repository
 from judge.backup.writing import back_up
-from judge.errors import JudgeError
+from judge.errors import JudgeError, RefusedError
 from judge.judicator.database import BATCH
 from judge.model import messages as m
 from judge.rpc.client import RpcClient
@@ -211,6 +211,8 @@ def test_a_restore_that_is_killed_is_gone_on_with(
     refused = empty.restore(cluster, "--id", later.id)
     assert refused.returncode == 3 and f"a restore of backup {made.id} was begun" in refused.stderr
     # A host was started anew meanwhile, and boot knows of no hold any more: its judicator leaves the data alone.
+    with pytest.raises(RefusedError, match=f"backup {made.id} is being restored; back up when that is over"):
+        empty.back_up()
     early = Running(empty.world.config(), BATCH)
     wait_for(lambda: f"backup {made.id} is being restored" in caplog.text, 10, "the judicator's word")
     assert not early.judicator.service.ready and not early.judicator.lead.leading
