@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 from collections import Counter as TallyOf
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent import futures
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,7 +24,8 @@ from judge.errors import RefusedError
 from judge.etcd import policy
 from judge.etcd.policy import Caller, RefusedCallError
 from judge.etcd.program import SOCKET
-from judge.etcd.wire import connect, grpc
+from judge.etcd.wire import connect, grpc, rpc
+from judge.pki import refused
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ _KEEPER_ROLES = frozenset({"etcd", "judicator", "mongodb"})
 _LONGEST = 10.0  # seconds that a call without a deadline of its own may take
 _REQUEST = 5.0  # seconds in which a call that was begun has to say what it asks for
 _REMEMBERED = 1000  # refusals that are told once each
+_LOOK = 1.0  # seconds between two looks at whose certificates are refused, and that one look may take
 _OPTIONS = [
     ("grpc.so_reuseport", 0),  # a second server at this address is a mistake, not a partner
     ("grpc.server_handshake_timeout_ms", 5000),
@@ -54,6 +56,8 @@ class Gate:
         """Serve at each `host:port` what listens on the socket in `directory`; RefusedError when one is taken."""
         self._prefix = prefix
         self._lock = threading.Lock()
+        self._refused: Mapping[str, float] | None = None  # None: not read since the start
+        self._over = threading.Event()
         self._said: set[tuple[Caller, str, str]] = set()
         self._busy: TallyOf[bool | Caller] = TallyOf()
         # By the directory's descriptor, because the path of a socket may have 107 bytes only.
@@ -69,9 +73,11 @@ class Gate:
             msg = f"{address} cannot be listened on ({exc}); stop the other program or change the address"
             raise RefusedError(msg) from None
         self._server.start()
+        threading.Thread(target=self._follow, name="etcd-gate-refused", daemon=True).start()
 
     def close(self) -> None:
         """End all calls and free the ports."""
+        self._over.set()
         self._server.stop(None).wait(5)
         self._channel.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -90,6 +96,7 @@ class Gate:
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests")
             raw = _first(requests, context)
             try:
+                self._welcome(who, method, context)
                 request = policy.allowed(who, method, raw, self._prefix)
             except RefusedCallError as exc:
                 self._tell(who, method, str(exc))
@@ -102,6 +109,33 @@ class Gate:
             except grpc.RpcError as exc:
                 context.abort(exc.code(), exc.details() or exc.code().name)
             return reply
+
+    def _welcome(self, who: Caller, method: str, context: Any) -> None:
+        """RefusedCallError for a certificate of a host that was removed."""
+        if method == policy.HEALTH:
+            return
+        if self._refused is None:
+            self._look()
+        if self._refused is None:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the gate does not know yet whose certificates are refused")
+        elif why := refused.reason(self._refused, who.name, who.issued):
+            raise RefusedCallError(f"may not make any call: {why}")
+
+    def _follow(self) -> None:
+        """Keep the list of refused certificates up to date; without etcd the last one holds."""
+        while not self._over.wait(_LOOK):
+            self._look()
+
+    def _look(self) -> None:
+        """Read the list as this member has it, which also one that has lost its quorum can say."""
+        keys = (self._prefix + refused.KEYS).encode()
+        request = rpc.RangeRequest(key=keys, range_end=policy.after(keys), serializable=True)
+        ask = self._channel.unary_unary(
+            "/etcdserverpb.KV/Range", rpc.RangeRequest.SerializeToString, rpc.RangeResponse.FromString
+        )
+        with suppress(grpc.RpcError, ValueError):  # ValueError: the gate is closed
+            found = ask(request, timeout=_LOOK).kvs
+            self._refused = refused.listed((kv.key[len(keys) :].decode(), kv.value.decode()) for kv in found)
 
     @contextmanager
     def _slot(self, who: Caller) -> Iterator[bool]:

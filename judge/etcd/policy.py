@@ -7,7 +7,7 @@ allowed here is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -49,21 +49,23 @@ class RefusedCallError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose certificate it is, and its role; both empty for one that does not say."""
+    """Whose certificate it is, its role, and since when it is valid; empty for one that does not say."""
 
     name: str = ""
     role: str = ""
+    issued: float = field(default=0.0, compare=False)  # seconds since 1970
 
 
 @lru_cache(maxsize=1024)
 def caller(pem: bytes) -> Caller:
     """Who a verified certificate (PEM) is; a subject with several names or roles is nobody's."""
-    subject = x509.load_pem_x509_certificate(pem).subject
+    certificate = x509.load_pem_x509_certificate(pem)
+    subject = certificate.subject
     names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     roles = subject.get_attributes_for_oid(NameOID.ORGANIZATIONAL_UNIT_NAME)
     if len(names) != 1 or len(roles) != 1:
         return Caller()
-    return Caller(str(names[0].value), str(roles[0].value))
+    return Caller(str(names[0].value), str(roles[0].value), certificate.not_valid_before_utc.timestamp())
 
 
 def after(prefix: bytes) -> bytes:

@@ -63,7 +63,8 @@ class StatusLine:
         telemetry.SLOTS.labels("helping").set(slots.helping)
         telemetry.SLOTS.labels("all").set(len(slots.slots))
         telemetry.SPOOL.set(self._parts.spool.bytes)
-        state = ", drained" if self._parts.table.drained else ""
+        table = self._parts.table
+        state = f", drained, {table.in_hand} tasks in hand" if table.idle else ""
         if self._parts.disk.full:
             state += ", disk full"
         if self._reports.connected is False:
@@ -99,6 +100,12 @@ class Loop:
     def stop(self) -> None:
         """Ask the loop to end; any thread may call it."""
         self.dispatcher.stopping = True
+        self.parts.mailbox.wake()
+
+    def rest(self, *, on: bool) -> None:
+        """Take no more tasks and finish those in hand, or take tasks again; safe in a signal handler."""
+        self.parts.table.resting = on
+        self._reports.hurry()
         self.parts.mailbox.wake()
 
     def know_languages(self, languages: Mapping[str, str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import signal
 import threading
 import uuid
 from collections.abc import Callable, Sequence
@@ -201,6 +202,13 @@ def _stop(stop: threading.Event, loop: Loop) -> None:
     loop.stop()
 
 
+def _rest_on_signals(loop: Loop) -> None:
+    """SIGUSR1 makes it take no more tasks, SIGUSR2 take them again: how playbooks empty a host before they stop it."""
+    if threading.current_thread() is threading.main_thread():  # not so in tests
+        signal.signal(signal.SIGUSR1, lambda *_: loop.rest(on=True))
+        signal.signal(signal.SIGUSR2, lambda *_: loop.rest(on=False))
+
+
 def run(config: ExecutorConfig, stop: threading.Event) -> int:
     """Run an executor until `stop` is set; returns the exit code.
 
@@ -217,6 +225,7 @@ def run(config: ExecutorConfig, stop: threading.Event) -> int:
         with Etcd(config.etcd) as etcd:
             loop = make(config, etcd, checked)
             threading.Thread(target=_stop, args=(stop, loop), name="stop", daemon=True).start()
+            _rest_on_signals(loop)
             find_languages(config, loop)
             return loop.run()
     finally:

@@ -94,7 +94,8 @@ class TaskTable:
         self.executor = executor
         self.incarnation = incarnation
         self.sequence = 0
-        self.drained = False
+        self.drained = False  # as the judicators say
+        self.resting = False  # as this host says, for as long as this process lives
         self.tasks: dict[str, TaskEntry] = {}
         self.completions: dict[str, Pending] = {}
 
@@ -189,6 +190,16 @@ class TaskTable:
         return [claim for claim, entry in self.tasks.items() if entry.phase is TaskPhase.READY]
 
     @property
+    def idle(self) -> bool:
+        """Whether no more tasks are taken; those in hand are finished."""
+        return self.drained or self.resting
+
+    @property
+    def in_hand(self) -> int:
+        """How many tasks are not off this executor's hands: judged ones too, until a judicator has their result."""
+        return len(self.tasks) + len(self.completions)
+
+    @property
     def outside(self) -> int:
         """How many tasks in hand have no slot yet: their data is on its way, or they wait for one."""
         return sum(entry.phase is not TaskPhase.RUNNING for entry in self.tasks.values())
@@ -203,12 +214,12 @@ class TaskTable:
 
     def free(self, slots: int) -> int:
         """How many of `slots` working slots have nothing to do."""
-        return 0 if self.drained else max(0, slots - len(self.tasks))
+        return 0 if self.idle else max(0, slots - len(self.tasks))
 
     def vacant(self, slots: int, now: float) -> int:
         """How many tasks to ask for: one for each of `slots` working slots that is free, or nearly free."""
         nearly = sum(entry.nearly_until > now for entry in self.tasks.values())
-        return 0 if self.drained else max(0, slots + nearly - len(self.tasks))
+        return 0 if self.idle else max(0, slots + nearly - len(self.tasks))
 
     @property
     def urgent(self) -> bool:

@@ -236,6 +236,13 @@ class Count(TypedDict):
     n: int
 
 
+class Refusal(TypedDict):
+    """One entry of the document `refused` (judge/pki/refused.py)."""
+
+    name: str
+    before: float
+
+
 class MetaDocument(TypedDict, total=False):
     """The single documents of the cluster, each with fields of its own (collection `meta`)."""
 
@@ -250,6 +257,8 @@ class MetaDocument(TypedDict, total=False):
     # `tally`: the leader's count (queue/tally.py).
     rows: list[Count]
     reruns: int
+    # `refused`: names of removed hosts, and the moment before which their certificates were issued (refused.py).
+    names: list[Refusal]
     # `verdicts`: the switch (rejudging/verdicts.py).
     generation: int
     folding: list[int]

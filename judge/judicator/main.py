@@ -30,6 +30,7 @@ from judge.judicator.leader.retention import Retention
 from judge.judicator.loops import Loops
 from judge.judicator.problems import Problems
 from judge.judicator.queue.tally import Tally
+from judge.judicator.refused import Refused
 from judge.judicator.register import Registrar
 from judge.judicator.rejudging.calls import RejudgingCalls
 from judge.judicator.rejudging.progress import Rejudgings
@@ -90,6 +91,7 @@ class Judicator:
         self.rejudging_calls = RejudgingCalls(self.database, reruns, self.rejudgings)
         self.sessions = Sessions(self.database)
         self.register = Registrar(config, self._etcd)
+        self.refused = Refused(self.database)
         self.tally = Tally(self.database, self.tasks.queue)
         self._status = StatusReader(
             config, self.database, self._etcd, self.executors, self.tally, following=lambda: self.follower.alive
@@ -112,6 +114,7 @@ class Judicator:
             body_bytes=config.limits.body_bytes,
             blob_bytes=config.limits.blob_bytes,
             translate=_known,
+            welcome=self.refused.welcome,
         )
         self._loops: list[asyncio.Task[None]] = []
         self._whole = asyncio.Event()
@@ -138,6 +141,7 @@ class Judicator:
                 if not reason:
                     self._whole.set()
                     await indexes.make(self.database)
+                    await self.refused.read()
                     break
             except PyMongoError as exc:
                 reason = str(translate(exc))
@@ -153,6 +157,7 @@ class Judicator:
         self._loop("retention", functools.partial(self.retention.run, leading))
         self._loop("the count", functools.partial(self.tally.run, leading))
         self._loop("the registration", self.register.run)
+        self._loop("the removed hosts", self.refused.run)
 
     async def _once_whole(self, run: Callable[[], Awaitable[None]]) -> None:
         """A loop that writes without being asked; it would spoil a restore that is under way."""

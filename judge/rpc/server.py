@@ -78,17 +78,21 @@ http_log.addFilter(_plainly)
 class Peer:
     """The caller by the certificate, its common name and its role; and for whom they call, as a gateway says.
 
-    `again`: an earlier try of this very call was begun, and its answer got lost.
+    `again`: an earlier try of this very call was begun, and its answer got lost. `issued`: since when the certificate
+    is valid, in seconds since 1970.
     """
 
     name: str
     role: str
     by: By = dataclasses.field(default_factory=By)
     again: bool = False
+    issued: float = 0.0
 
 
 Handler = Callable[[Any, Peer], Awaitable[Message]]
 Translate = Callable[[Exception], JudgeError | None]
+# Raises what a caller is told whose certificate is not welcome any more.
+Welcome = Callable[[Peer], None]
 
 
 class BlobStore(Protocol):
@@ -138,10 +142,11 @@ def _peer(request: web.Request) -> Peer:
     if not name or not role:
         raise ForbiddenError("the certificate names no host (CN) and role (OU); use one that this cluster's CA issued")
     said = request.headers.get(HEADER)
+    issued = float(ssl.cert_time_to_seconds(cert["notBefore"]))
     if said is None or role != GATEWAY:
-        return Peer(name, role)
+        return Peer(name, role, issued=issued)
     try:
-        return Peer(name, role, By.received(said.encode()))
+        return Peer(name, role, By.received(said.encode()), issued=issued)
     except ValidationError as exc:
         raise UsageError(f"the header {HEADER} is not what it should be: {bad_request(exc)}") from None
 
@@ -166,9 +171,16 @@ class _App:
     """The routes over one set of handlers."""
 
     def __init__(
-        self, handlers: Mapping[str, Handler], blobs: BlobStore, body_bytes: int, blob_bytes: int, translate: Translate
+        self,
+        handlers: Mapping[str, Handler],
+        blobs: BlobStore,
+        body_bytes: int,
+        blob_bytes: int,
+        translate: Translate,
+        welcome: Welcome,
     ) -> None:
         self.handlers = handlers
+        self.welcome = welcome
         self.blobs = blobs
         self.body_bytes = body_bytes
         self.blob_bytes = blob_bytes
@@ -192,11 +204,16 @@ class _App:
         self.quotas.connected(peer_identity(cert)[0] if cert else "", transport)
 
     def admit(self, request: web.Request) -> None:
-        """UnavailableError, which sends clients elsewhere, when this certificate has too many connections open."""
+        """Refuse a caller whatever they ask for.
+
+        UnavailableError, which sends clients elsewhere, when this certificate has too many connections open;
+        ForbiddenError when it is one of a host that was removed.
+        """
         peer, transport = _peer(request), request.transport
         try:
             self.quotas.admit(peer.name, transport)
-        except UnavailableError:
+            self.welcome(peer)
+        except (UnavailableError, ForbiddenError):
             request.protocol.keep_alive(val=False)
             raise
 
@@ -387,14 +404,16 @@ class Server:
         body_bytes: int,
         blob_bytes: int,
         translate: Translate = lambda _: None,
+        welcome: Welcome = lambda _: None,
     ) -> None:
         """Check that every method of the table is handled; sizes in bytes.
 
-        `translate` turns a foreign exception of the handlers (a database's) into one of ours, if it knows it.
+        `translate` turns a foreign exception of the handlers (a database's) into one of ours, if it knows it. `welcome`
+        is asked at every request, before anything else is done.
         """
         if set(handlers) != set(METHODS):
             raise ValueError(f"handlers and the table of methods differ: {sorted(set(handlers) ^ set(METHODS))}")
-        self._app = _App(handlers, blobs, body_bytes, blob_bytes, translate)
+        self._app = _App(handlers, blobs, body_bytes, blob_bytes, translate, welcome)
         self._runner: web.AppRunner | None = None
         self._listener: TlsListener | None = None
 

@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -26,6 +27,7 @@ from judge.etcd.discovery import host_port
 from judge.etcd.member import leave
 from judge.etcd.program import SOCKET
 from judge.etcd.wire import connect, grpc, rpc
+from judge.pki import refused
 from tests.support.etcd_daemon import Host
 from tests.support.roles import ROLES, Authority, SecureHost, secure_cluster, secure_hosts
 from tests.support.servers import free_port, wait_for
@@ -371,3 +373,28 @@ def test_a_socket_that_a_kill_has_left_is_in_nobodys_way(tmp_path: Path, who: st
             m1.stop(signal.SIGKILL)
         assert (m1.data / SOCKET).is_socket()
         m1.start().says("m1 serves at", times=2)
+
+
+def test_certificates_of_a_removed_host_open_nothing(host: SecureHost) -> None:
+    """Whatever their role may do otherwise; those that were issued later are welcome."""
+    calls: dict[str, Callable[[Etcd], object]] = {
+        "executor": lambda etcd: etcd.get("judicator/service/j1"),
+        "judicator": lambda etcd: etcd.put("judicator/gone", "here"),
+        "mongodb": lambda etcd: etcd.put("mongodb/member/gone", "here"),
+        "etcd": lambda etcd: etcd.members(),
+    }
+    for role, call in calls.items():
+        with host.authority.etcd(host, role, name="gone") as etcd:
+            assert may(lambda: call(etcd)), role  # noqa: B023
+    with host.authority.etcd(host, "judicator") as keeper:
+        keeper.put(f"{refused.KEYS}gone", refused.value(time.time()))
+        for role, call in calls.items():
+            with host.authority.etcd(host, role, name="gone") as etcd:
+                wait_for(lambda: not may(lambda: call(etcd)), 10, f"{role} refused")  # noqa: B023
+        keeper.put(f"{refused.KEYS}gone", refused.value(time.time() - 7200))
+        with host.authority.etcd(host, "executor", name="gone") as etcd:
+            wait_for(lambda: may(lambda: calls["executor"](etcd)), 10, "a welcome")
+        keeper.put(f"{refused.KEYS}gone", "damaged")
+        with host.authority.etcd(host, "executor", name="gone") as etcd:
+            wait_for(lambda: not may(lambda: calls["executor"](etcd)), 10, "refused in doubt")
+        keeper.delete(f"{refused.KEYS}gone")

@@ -34,6 +34,7 @@ from judge.errors import (
 from judge.model import messages as m
 from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.pki.refused import DOCUMENT
 from judge.rpc import packs, pki
 from judge.rpc.client import RpcClient, error_from
 from judge.rpc.methods import BLOB_ROLES, METHODS
@@ -521,3 +522,33 @@ def test_a_stop_does_not_mind_a_caller_who_has_not_said_goodbye(world: World) ->
         )
         assert tls.recv(1000).startswith(b"HTTP/1.1 200 ")
         running.stop()
+
+
+def test_a_removed_host_is_refused_with_its_old_certificates_and_let_in_with_new_ones(world: World) -> None:
+    """The list is in the database; which certificate is old, its first moment says."""
+    blob = hashlib.sha256(b"x").hexdigest()
+    for name, role in (("gw", "gateway"), ("e1", "executor")):
+        assert raw(world, "POST", "/rpc/ping", b"{}", name=name, role=role)[0] == 200
+    kept = http.client.HTTPSConnection(*world.judicators[0].address.split(":"), timeout=10,
+                                       context=pki.client_context(world.tls("e1", "executor")))  # fmt: skip
+    with contextlib.closing(kept):
+        kept.connect()
+        names = [{"name": name, "before": time.time()} for name in ("gw", "e1")]
+        world.db.meta.insert_one({"_id": DOCUMENT, "names": names})
+        for name, role, path, body in (
+            ("gw", "gateway", "/rpc/ping", b"{}"),
+            ("gw", "gateway", f"/blobs/{blob}", b"x"),
+            ("e1", "executor", "/rpc/ping", b"{}"),
+            ("e1", "executor", f"/blobs/{blob}", b"x"),
+        ):
+            verb = "PUT" if "blobs" in path else "POST"
+            wait_for(lambda: raw(world, verb, path, body, name=name, role=role)[0] == 403, 10, "a refusal")  # noqa: B023
+        status, told = raw(world, "POST", "/rpc/report", b"{}", name="e1", role="executor")
+        assert (status, told["code"]) == (403, "forbidden")
+        assert "was removed from this cluster" in told["error"]
+        kept.request("POST", "/rpc/ping", b"{}")  # a connection of before opens nothing either
+        assert kept.getresponse().status == 403
+    assert raw(world, "POST", "/rpc/ping", b"{}", name="e2", role="executor")[0] == 200
+    issued = time.time() - 3600  # as the authority dates its certificates
+    world.db.meta.update_one({"_id": DOCUMENT}, {"$set": {"names.$[].before": issued - 10}})
+    wait_for(lambda: raw(world, "POST", "/rpc/ping", b"{}", name="e1", role="executor")[0] == 200, 10, "a welcome")

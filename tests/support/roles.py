@@ -26,10 +26,10 @@ class Authority:
     def tls(self, role: str, name: str = "h1") -> Tls:
         return pki.issue(self.directory, name, role, ["127.0.0.1", "127.0.0.2", "localhost"])
 
-    def etcd(self, host: Host, role: str, address: str = "127.0.0.1") -> Etcd:
+    def etcd(self, host: Host, role: str, address: str = "127.0.0.1", name: str = "h1") -> Etcd:
         """A client of one host with a certificate of this role."""
         endpoint = host_port(host.client).replace("127.0.0.1", address)
-        return Etcd(EtcdClient(endpoints=[endpoint], tls=self.tls(role), timeout=5))
+        return Etcd(EtcdClient(endpoints=[endpoint], tls=self.tls(role, name), timeout=5))
 
 
 class SecureHost(Host):

@@ -1,0 +1,51 @@
+"""Whose certificates this judicator refuses: those of hosts that were removed (judge/pki/refused.py).
+
+The list is in the database and not only in etcd because judicators serve without etcd, and not without a database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Final
+
+from pymongo.errors import PyMongoError
+
+from judge.errors import ForbiddenError, UnavailableError
+from judge.judicator.database import Database
+from judge.pki.refused import DOCUMENT, reason
+from judge.rpc.server import Peer
+
+_LOOK: Final = 1.0  # seconds between two looks
+
+
+class Refused:
+    """The list, at most a second or so old while the database answers; without one the last list holds."""
+
+    def __init__(self, database: Database) -> None:
+        """Nothing is read before `read`, and nobody is welcome."""
+        self._db = database
+        self._names: Mapping[str, float] | None = None
+
+    async def read(self) -> None:
+        """Look once; PyMongoError."""
+        doc = await self._db.meta.find_one({"_id": DOCUMENT})
+        self._names = {} if doc is None else {one["name"]: one["before"] for one in doc["names"]}
+
+    async def run(self) -> None:
+        """Keep the list up to date until cancelled."""
+        while True:
+            with contextlib.suppress(PyMongoError):
+                await self.read()
+            await asyncio.sleep(_LOOK)
+
+    def welcome(self, peer: Peer) -> None:
+        """ForbiddenError for a certificate that was issued to a host before it was removed; the server asks this.
+
+        UnavailableError, which sends clients elsewhere, before the list was read.
+        """
+        if self._names is None:
+            raise UnavailableError("this judicator has no database yet; ask another one, or again later")
+        if why := reason(self._names, peer.name, peer.issued):
+            raise ForbiddenError(why)
