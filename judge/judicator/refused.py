@@ -12,7 +12,7 @@ from typing import Final
 
 from pymongo.errors import PyMongoError
 
-from judge.errors import ForbiddenError, UnavailableError
+from judge.errors import ForbiddenError
 from judge.judicator.database import Database
 from judge.pki.refused import DOCUMENT, reason
 from judge.rpc.server import Peer
@@ -24,9 +24,9 @@ class Refused:
     """The list, at most a second or so old while the database answers; without one the last list holds."""
 
     def __init__(self, database: Database) -> None:
-        """Nothing is read before `read`, and nobody is welcome."""
+        """Nothing is read before `read`; until then no call but `ping` is answered, as there is no database."""
         self._db = database
-        self._names: Mapping[str, float] | None = None
+        self._names: Mapping[str, float] = {}
 
     async def read(self) -> None:
         """Look once; PyMongoError."""
@@ -41,11 +41,6 @@ class Refused:
             await asyncio.sleep(_LOOK)
 
     def welcome(self, peer: Peer) -> None:
-        """ForbiddenError for a certificate that was issued to a host before it was removed; the server asks this.
-
-        UnavailableError, which sends clients elsewhere, before the list was read.
-        """
-        if self._names is None:
-            raise UnavailableError("this judicator has no database yet; ask another one, or again later")
+        """ForbiddenError for a certificate that was issued to a host before it was removed; the server asks this."""
         if why := reason(self._names, peer.name, peer.issued):
             raise ForbiddenError(why)

@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.pki.authority import Authority, CaError, Wanted, load_request, sign_all
+from judge.pki.removed import Removed
 from plugins.modules.pki_certificates import DOCUMENTATION
 
 
@@ -43,7 +44,18 @@ class ActionModule(ActionBase):
         if self._task.check_mode and not trusted:  # the authority itself is still to be made
             result["reasons"] = {each["name"]: "there is none" for each in files}
             return result
+        removed = Removed(authority.directory)
         try:
+            if any(removed.is_old(given["host"], each["certificate"]) for each in found["held"]):
+                # It was removed and comes back: who has a copy of its old keys gets nothing by its new certificates.
+                given["new_keys"] = True
+                if not self._task.check_mode:
+                    found = self._execute_module(
+                        module_name="pki_certificates", module_args={**asked, "new_keys": True}, task_vars=task_vars
+                    )
+                    if found.get("failed"):
+                        result.update(found)
+                        return result
             decided = self._decide(authority, found["held"], wanted, given)
         except CaError as exc:
             raise AnsibleActionFail(str(exc)) from None
@@ -52,6 +64,7 @@ class ActionModule(ActionBase):
         result["changed"] = result["changed"] or bool(result["reasons"])
         if result["reasons"] and not self._task.check_mode:
             request["certificates"] = fresh
+            removed.returned(given["host"])
             done = self._execute_module(module_name="pki_certificates", module_args=request, task_vars=task_vars)
             if done.get("failed"):
                 result.update(done)
@@ -66,6 +79,6 @@ class ActionModule(ActionBase):
             for have, want in zip(held, wanted, strict=True):
                 request = load_request(have["csr"], want) if have["csr"] else None
                 why = authority.reason_to_issue(have["certificate"], request, want) if request else "there is none"
-                reasons.append(("", why or ("asked for" if given["force"] else "")))
+                reasons.append(("", why or ("asked for" if given["force"] or given["new_keys"] else "")))
             return reasons
         return sign_all(authority, held, wanted, force=given["force"] or given["new_keys"])

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# Names of the packages that deployments have brought to this host; playbooks/reset.yml takes them away again.
+INSTALLED = Path("/var/lib/judge/packages")
 POLICY = Path("/usr/sbin/policy-rc.d")
 UNITS = Path("/etc/systemd/system")
 _MARK = "# judge: no service starts by being installed"
@@ -31,6 +33,21 @@ def not_installed(status: str, names: list[str]) -> list[str]:
     """Of `names`, those that dpkg-query's `Package Status` lines do not show as installed; `a|b` is either of them."""
     found = {line.split()[0] for line in status.splitlines() if line.split()[1:] == ["installed"]}
     return sorted({name for name in names if not found & set(name.split("|"))})
+
+
+def noted() -> list[str]:
+    """The packages that deployments have brought to this host."""
+    return sorted(set(INSTALLED.read_text(encoding="utf-8").split())) if INSTALLED.is_file() else []
+
+
+def note_installed(names: list[str]) -> None:
+    """Add to them; called before an installation, since one that is cut off has installed some."""
+    every = sorted({*noted(), *names})
+    if every != noted():
+        INSTALLED.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        temporary = INSTALLED.with_name(f".{INSTALLED.name}.new")
+        temporary.write_text("".join(f"{name}\n" for name in every), encoding="utf-8")
+        temporary.replace(INSTALLED)
 
 
 class Apt:

@@ -14,6 +14,7 @@ from ..module_utils.judge_apt import (
     mask,
     no_service_starts,
     not_installed,
+    note_installed,
     unmasked,
 )
 from ..module_utils.judge_lock import LockedError, one_at_a_time
@@ -66,6 +67,7 @@ def bring_about(
             return []
         planned = apt.plan(wanted, upgrade=upgrade)
         if planned:
+            note_installed(not_installed(status, planned))
             with no_service_starts():
                 apt.install(wanted, upgrade=upgrade)
     return planned

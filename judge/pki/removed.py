@@ -1,0 +1,72 @@
+"""The controller's record of removed hosts, beside its authority: whose old certificates must never count as good.
+
+`removed.yml`: by name, the moment before which its certificates were issued, and whether it has got new ones since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from cryptography import x509
+
+from judge import clock, files
+from judge.pki.authority import CaError
+from judge.pki.refused import reason
+
+FILE = "removed.yml"
+_SLACK = 3600.0  # the authority dates certificates an hour back, for hosts whose clocks are behind
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One name: seconds since 1970, and whether a host of this name was let in again."""
+
+    before: float
+    back: bool = False
+
+
+class Removed:
+    """The record in one directory; missing means that nobody was removed."""
+
+    def __init__(self, directory: Path) -> None:
+        """Nothing is read yet."""
+        self._path = directory / FILE
+
+    def read(self) -> dict[str, Entry]:
+        """Every entry by name; CaError when the file cannot be understood."""
+        try:
+            found = yaml.safe_load(self._path.read_text(encoding="utf-8")) if self._path.exists() else {}
+            return {str(name): Entry(float(one["before"]), bool(one["back"])) for name, one in (found or {}).items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError):
+            msg = f"{self._path} is no record of removed hosts; restore it from a backup of the secrets directory"
+            raise CaError(msg) from None
+
+    def note(self, name: str) -> float:
+        """Record that everything issued to this name until now is refused; returns the moment to tell the cluster."""
+        before = clock.wall().timestamp() - _SLACK
+        self._write({**self.read(), name: Entry(before)})
+        return before
+
+    def returned(self, name: str) -> None:
+        """Record that the name has got new certificates, if it was removed."""
+        entries = self.read()
+        if name in entries and not entries[name].back:
+            self._write({**entries, name: Entry(entries[name].before, back=True)})
+
+    def is_old(self, name: str, pem: str) -> bool:
+        """Whether this certificate (PEM) was issued to its host before that was removed."""
+        entries = self.read()
+        if not pem or name not in entries:
+            return False
+        try:
+            issued = x509.load_pem_x509_certificate(pem.encode()).not_valid_before_utc.timestamp()
+        except ValueError:
+            return False
+        return bool(reason({name: entries[name].before}, name, issued))
+
+    def _write(self, entries: dict[str, Entry]) -> None:
+        plain = {name: {"before": one.before, "back": one.back} for name, one in sorted(entries.items())}
+        text = "# Hosts that were removed; what was issued to them before is refused. Keep it with the authority.\n"
+        files.replace(self._path, text + yaml.safe_dump(plain, sort_keys=False), durable=True)

@@ -1,0 +1,203 @@
+#!/usr/bin/python
+"""All services of one host together: let its executor come to rest, stop them between gates, start them."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: judge_host
+short_description: Let a host's executor come to rest, stop all of its services, or start them
+description:
+  - V(rested) has the executor take no more tasks and waits until none is in hand; V(stopped) stops boot, and with it
+    all services in reverse order, and keeps them from starting with the machine; V(started) takes both back.
+  - With O(gate), waits until the cluster can do without the host's services before they are stopped. That needs the
+    Python of the installed release; everything else runs under the host's own.
+options:
+  state: {description: How the host shall be., type: str, required: true, choices: [rested, stopped, started]}
+  gate: {description: Whether the cluster has to be able to do without this host., type: bool, default: false}
+  enabled:
+    description: With V(stopped), whether the services start with the machine all the same.
+    type: bool
+    default: false
+  patience:
+    description: Seconds to wait for tasks in hand, and for the gate. Tasks that take longer are given back at the stop.
+    type: int
+    default: 300
+author: [judge]
+"""
+
+EXAMPLES = r"""
+- name: The host's services have stopped
+  judge_host:
+    state: stopped
+    gate: true
+  vars:
+    ansible_python_interpreter: /opt/judge/current/bin/python
+"""
+
+RETURN = r"""
+told: {description: One sentence for people., type: str, returned: success}
+"""
+
+import re
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.judge_lock import LockedError, one_at_a_time
+from ..module_utils.judge_systemd import POLL, SystemdUnit, UnitError
+
+BOOT = "judge-boot.service"
+EXECUTOR = "judge-executor.service"
+_RESUMED = 5.0  # seconds in which an executor that takes tasks again says so
+_STOPPED = 180.0  # seconds in which all services have stopped; mongod may take a while
+_IN_HAND = re.compile(r"drained, (\d+) tasks in hand")
+
+
+def in_hand(status: str) -> int | None:
+    """How many tasks a resting executor has, by the status line of its unit; None when it takes more."""
+    found = _IN_HAND.search(status)
+    return int(found[1]) if found else None
+
+
+class Host:
+    """The host's units, and what is done to all of them."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        """Ask systemd once."""
+        self.module = module
+        self.boot = SystemdUnit(module, BOOT, [])
+        self.executor = SystemdUnit(module, EXECUTOR, [])
+        self.patience = float(module.params["patience"])
+
+    def rest(self) -> tuple[bool, str]:
+        """(whether anything was done, what there is to say)."""
+        if not self.executor.active:
+            return False, "no executor runs here"
+        left = in_hand(self.executor.shown["StatusText"])
+        if left == 0:
+            return False, "the executor rests"
+        if self.module.check_mode:
+            return True, "the executor would come to rest"
+        self._signal("SIGUSR1")
+        end = time.monotonic() + self.patience
+        while left != 0:
+            if time.monotonic() > end:
+                return True, f"{left} tasks are still in hand after {self.patience:g} s; the stop gives them to others"
+            time.sleep(POLL)
+            self.executor.look()
+            if not self.executor.active:
+                return True, "the executor has stopped"
+            left = in_hand(self.executor.shown["StatusText"])
+        return True, "the executor rests, no task is in hand"
+
+    def _signal(self, name: str) -> None:
+        self.module.run_command(["systemctl", "kill", "--kill-whom=main", f"--signal={name}", EXECUTOR], check_rc=True)
+
+    def stop(self) -> tuple[bool, str]:
+        """(whether anything was done, what there is to say)."""
+        if self.boot.missing:
+            return False, "nothing of judge is installed here"
+        enabled = self.boot.shown["UnitFileState"] == "enabled"
+        switch = enabled and not self.module.params["enabled"]
+        if not (self.boot.running or switch):
+            return False, "its services are stopped"
+        if self.module.check_mode:
+            return True, "its services would be stopped"
+        if self.boot.running:
+            if self.module.params["gate"]:
+                self._gate()
+            self.boot.systemctl("stop")
+            self._wait_stopped()
+        if switch:
+            self.boot.systemctl("disable")
+        return True, "its services are stopped"
+
+    def _gate(self) -> None:
+        """Until the cluster can do without this host; UnitError when it cannot."""
+        from judge.errors import JudgeError  # noqa: PLC0415 - only the release's Python has it
+
+        from ..module_utils.judge_members import UnwellError, health_of  # noqa: PLC0415
+
+        end = time.monotonic() + self.patience
+        while True:
+            try:
+                reason = health_of("boot").may_stop()
+            except (UnwellError, JudgeError) as exc:
+                reason = str(exc)
+            if not reason:
+                return
+            if time.monotonic() > end:
+                raise UnitError(f"this host was not stopped, its services run on: {reason}")
+            time.sleep(POLL)
+
+    def _wait_stopped(self) -> None:
+        end = time.monotonic() + _STOPPED
+        while running := self._running():
+            if time.monotonic() > end:
+                raise UnitError(f"{', '.join(running)} still run {_STOPPED:g} s after boot was stopped")
+            time.sleep(POLL)
+
+    def _running(self) -> list[str]:
+        states = "--state=active,activating,deactivating,reloading"
+        command = ["systemctl", "list-units", "--plain", "--no-legend", states, "judge-*.service"]
+        _, out, _ = self.module.run_command(command, check_rc=True)
+        return [line.split()[0] for line in out.splitlines() if line.split()]
+
+    def start(self) -> tuple[bool, str]:
+        """(whether anything was done, what there is to say)."""
+        if self.boot.missing:
+            raise UnitError("nothing of judge is installed here; run site.yml")
+        enabled = self.boot.shown["UnitFileState"] == "enabled"
+        resting = self.executor.active and in_hand(self.executor.shown["StatusText"]) is not None
+        if self.boot.running and enabled:
+            return (self._resume(), "its services run") if resting else (False, "its services run")
+        if self.module.check_mode:
+            return True, "its services would be started"
+        if not enabled:
+            self.boot.systemctl("enable")
+        if not self.boot.running:
+            self.boot.systemctl("start")
+        return True, "its services are started"
+
+    def _resume(self) -> bool:
+        """Let the executor take tasks again; False when it does not, since an operator has drained it."""
+        if self.module.check_mode:
+            return False
+        self._signal("SIGUSR2")
+        end = time.monotonic() + _RESUMED
+        while in_hand(self.executor.look()["StatusText"]) is not None:
+            if time.monotonic() > end:
+                return False
+            time.sleep(POLL)
+        return True
+
+    def act(self) -> dict[str, Any]:
+        """The module's result; UnitError."""
+        deeds = {"rested": self.rest, "stopped": self.stop, "started": self.start}
+        changed, told = deeds[self.module.params["state"]]()
+        return {"changed": changed, "told": told}
+
+
+def main() -> None:
+    """Module entry point."""
+    module = AnsibleModule(
+        {
+            "state": {"type": "str", "required": True, "choices": ["rested", "stopped", "started"]},
+            "gate": {"type": "bool", "default": False},
+            "enabled": {"type": "bool", "default": False},
+            "patience": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        if module.check_mode:
+            module.exit_json(**Host(module).act())
+        with one_at_a_time():
+            module.exit_json(**Host(module).act())
+    except (UnitError, LockedError) as exc:
+        module.fail_json(msg=str(exc))
+
+
+if __name__ == "__main__":
+    main()

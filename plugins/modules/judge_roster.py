@@ -1,0 +1,113 @@
+#!/usr/bin/python
+"""Who belongs to the cluster, and how one name leaves it; runs on a judicator's host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: judge_roster
+short_description: Read the members of all kinds of a cluster, or take one name out of it
+description:
+  - Reads the members of etcd and of the replica set, the judicators, the executors, and whose certificates are refused;
+    and says what taking names out would do, and why it may not be.
+  - With O(state=absent), takes O(names) out of the replica set and of etcd, refuses their certificates, ends their
+    registration and forgets them as executors. Each step looks first, so the next run finishes one that was cut off.
+  - Runs under the Python of the installed release, which has the package C(judge).
+options:
+  state: {description: What to do., type: str, choices: [read, absent], default: read}
+  names: {description: The hosts that leave., type: list, elements: str, default: []}
+  again: {description: They have got new certificates since they were removed., type: bool, default: false}
+  inventory:
+    description: All hosts of the inventory; members beside them are named.
+    type: list
+    elements: str
+    default: []
+  before:
+    description: Certificates that were issued before this moment (seconds since 1970) are refused.
+    type: float
+    default: 0
+  timeout: {description: Seconds that each step may take., type: int, default: 120}
+author: [judge]
+"""
+
+EXAMPLES = r"""
+- name: The host has left the cluster
+  judge_roster:
+    state: absent
+    names: [j3]
+    before: 1764000000
+  vars:
+    ansible_python_interpreter: /opt/judge/current/bin/python
+"""
+
+RETURN = r"""
+roster: {description: Everybody by kind., type: dict, returned: success}
+plan: {description: What is (or would be) done to each name., type: dict, returned: success}
+refusals: {description: Why the names may not leave., type: list, returned: success}
+outages: {description: What could not be done while the names are stopped., type: list, returned: success}
+remarks: {description: What to know of the cluster that is left., type: list, returned: success}
+strangers: {description: Members that the inventory does not have., type: list, returned: success}
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.judge_lock import LockedError, one_at_a_time
+from ..module_utils.judge_roster import Roster, RosterError, outages, plan, refusals, remarks, strangers
+
+
+def run(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
+    """The module's result."""
+    roster, names = Roster(), params["names"]
+    seen = roster.read()
+    steps = {name: plan(seen, name, again=params["again"]) for name in names}
+    why = refusals(seen, names)
+    todo = [name for name in names if steps[name]]
+    if params["state"] == "absent" and write and todo:
+        if why:
+            raise RosterError("; ".join(why))
+        for name in todo:
+            roster.remove(name, params["before"], params["timeout"])
+    return {
+        "changed": params["state"] == "absent" and bool(todo),
+        "roster": seen,
+        "plan": steps,
+        "refusals": why,
+        "outages": outages(seen, names),
+        "remarks": [text for name in names for text in remarks(seen, name)],
+        "strangers": strangers(seen, params["inventory"]) if params["inventory"] else [],
+    }
+
+
+def main() -> None:
+    """Module entry point."""
+    names = {"type": "list", "elements": "str", "default": []}
+    module = AnsibleModule(
+        {
+            "state": {"type": "str", "choices": ["read", "absent"], "default": "read"},
+            "names": names,
+            "inventory": names,
+            "again": {"type": "bool", "default": False},
+            "before": {"type": "float", "default": 0},
+            "timeout": {"type": "int", "default": 120},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        from judge.errors import JudgeError  # noqa: PLC0415
+    except ImportError:
+        module.fail_json(
+            msg="this host has no release of judge; it is no judicator, or site.yml has not installed it yet"
+        )
+    write = not module.check_mode
+    try:
+        if write and module.params["state"] == "absent":
+            with one_at_a_time():
+                module.exit_json(**run(module.params, write=True))
+        module.exit_json(**run(module.params, write=False))
+    except (RosterError, LockedError, JudgeError) as exc:
+        module.fail_json(msg=str(exc))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+#!/usr/bin/python
+"""Take everything of Judge away from a host: it is as it was before its first deployment."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: judge_wipe
+short_description: Remove services, data, keys, settings, users and packages of judge from a host
+description:
+  - Stops all units of judge, removes their data, keys, configs and units, the settings of the kernel, of systemd and of
+    nginx, the users, and the packages that deployments have brought and that nothing else needs.
+  - What the kernel was told at run time holds until the host starts anew.
+  - Runs under the host's own Python. Each step looks first, so the next run finishes one that was cut off.
+options: {}
+author: [judge]
+"""
+
+EXAMPLES = r"""
+- name: Nothing of judge is left
+  judge_wipe:
+"""
+
+RETURN = r"""
+removed: {description: Paths that were (or, in check mode, would be) removed., type: list, returned: always}
+packages: {description: Packages likewise., type: list, returned: always}
+users: {description: Users likewise., type: list, returned: always}
+kept: {description: Packages of the deployments that others need., type: list, returned: always}
+"""
+
+import grp
+import os
+import pwd
+import shutil
+import subprocess
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.judge_apt import noted
+from ..module_utils.judge_lock import LockedError, one_at_a_time
+
+ROOT = Path("/")
+USERS = ("judge", "judge-etcd", "judge-mongodb")
+# Gone as a whole, in this order: keys first. The last one has the record of the packages, and goes at the very end.
+TREES = ("etc/judge", "opt/judge", "run/judge", "var/lib/judge")
+LAST = "var/lib/judge"
+# What roles put into other people's directories; a pattern that a host does not have is nothing.
+PATTERNS = (
+    "etc/systemd/system/judge.*",
+    "etc/systemd/system/judge-*",
+    "etc/systemd/system/*.wants/judge-*",
+    "etc/systemd/system.conf.d/judge.conf",
+    "etc/systemd/journald.conf.d/judge.conf",
+    "etc/sysctl.d/*-judge*.conf",
+    "etc/sysusers.d/judge*.conf",
+    "etc/tmpfiles.d/judge*.conf",
+    "etc/apt/keyrings/judge-*",
+    "etc/apt/preferences.d/judge-*",
+    "etc/apt/sources.list.d/judge-*",
+    "etc/nginx/conf.d/judge.conf",
+    "etc/logrotate.d/judge*",
+    "etc/.judge-new",
+    "usr/lib/go-*/pkg/judge-standard-library-*",
+)
+MASKED = ("etcd.service", "mongod.service", "swap.target")  # links to /dev/null that roles make
+# Made for the files above, and removed when nothing else is in them and no package has them.
+DIRECTORIES = ("etc/systemd/system.conf.d", "etc/systemd/journald.conf.d", "etc/sysusers.d")
+# What a package's own removal leaves behind, as it was made after its installation.
+REMAINS = {"nginx": ("etc/nginx", "var/lib/nginx", "var/log/nginx"), "etcd-server": ("var/lib/etcd",)}
+_QUIET = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+
+
+def found_paths(root: Path = ROOT) -> list[Path]:
+    """Everything of judge's on this host that is no package's and no user's."""
+    paths = [root / tree for tree in TREES if tree != LAST and os.path.lexists(root / tree)]
+    paths += sorted(path for pattern in PATTERNS for path in root.glob(pattern))
+    for name in MASKED:
+        link = root / "etc/systemd/system" / name
+        if link.is_symlink() and str(link.readlink()) == "/dev/null":
+            paths.append(link)
+    return paths
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link, or a directory with everything in it; mounted ones are emptied."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=os.path.ismount(path))
+    else:
+        path.unlink(missing_ok=True)
+
+
+def present(names: list[str]) -> list[str]:
+    """Those of the packages that dpkg knows anything of, remaining configuration included."""
+    asked = ["dpkg-query", "--show", "--showformat=${Package}\t${db:Status-Status}\n"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    there = {line.split("\t")[0] for line in done.stdout.splitlines() if not line.endswith("not-installed")}
+    return [name for name in names if name.partition(":")[0] in there]
+
+
+def needed(names: list[str]) -> list[str]:
+    """Those that other packages of the host need: apt would have to remove these others with them."""
+    kept: list[str] = []
+    while True:
+        rest = [name for name in names if name not in kept]
+        if not rest:
+            return kept
+        command = ["apt-get", "--simulate", "--quiet", "purge", *rest]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=_QUIET)
+        gone = {line.split()[1] for line in done.stdout.splitlines() if line.startswith(("Purg ", "Remv "))}
+        others = gone - {name.partition(":")[0] for name in names}
+        if not others:
+            return kept
+        depends = ["dpkg-query", "--show", "--showformat=${Depends}, ${Pre-Depends}\n", *sorted(others)]
+        told = subprocess.run(depends, capture_output=True, text=True, check=False).stdout
+        wanted = {word.split()[0].partition(":")[0] for word in told.replace("|", ",").split(",") if word.split()}
+        more = [name for name in rest if name.partition(":")[0] in wanted]
+        if not more:
+            return names  # whatever it is: a package too many does no harm, one too few does
+        kept += more
+
+
+def users() -> list[str]:
+    """The users and groups that deployments have made."""
+    names = {entry.pw_name for entry in pwd.getpwall()} | {entry.gr_name for entry in grp.getgrall()}
+    return [name for name in USERS if name in names]
+
+
+class Wiper:
+    """One host."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        """Look at everything once."""
+        self.module = module
+        self.paths = found_paths()
+        self.users = users()
+        brought = present(noted())
+        self.kept = needed(brought)
+        self.packages = [name for name in brought if name not in self.kept]
+        self.last = ROOT / LAST
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to remove."""
+        return bool(self.paths or self.users or self.packages or self.last.exists())
+
+    def wipe(self) -> None:
+        """Remove it all; the keys first, the record of packages last."""
+        self._stop()
+        for path in self.paths:
+            remove(path)
+        self._run("systemctl", "daemon-reload")
+        if self.packages:
+            self._run("apt-get", "--yes", "--quiet", "-o", "DPkg::Lock::Timeout=120", "purge", *self.packages)
+            for name in self.packages:
+                for left in REMAINS.get(name, ()):
+                    remove(ROOT / left)
+        for name in self.users:
+            self._run("userdel", name, ok=(0, 6))
+            self._run("groupdel", name, ok=(0, 6))
+        for directory in DIRECTORIES:
+            self._tidy(ROOT / directory)
+        self._run("systemctl", "daemon-reexec")
+        self._run("systemctl", "reset-failed")
+        self._run("systemctl", "try-restart", "systemd-journald.service")
+        remove(self.last)
+
+    def _stop(self) -> None:
+        """Boot first, which ends its services in order; then whatever else bears the name."""
+        self._run("systemctl", "disable", "--now", "judge-boot.service", ok=(0, 1, 5))
+        self._run("systemctl", "stop", "judge-*.timer", "judge-*.service", "judge-*.socket", ok=(0, 1, 5))
+        self._run("systemctl", "stop", "judge.target", "judge.slice", ok=(0, 1, 5))
+
+    def _tidy(self, directory: Path) -> None:
+        if directory.is_dir() and not any(directory.iterdir()):
+            code, _, _ = self.module.run_command(["dpkg-query", "--search", str(directory)])
+            if code != 0:
+                directory.rmdir()
+
+    def _run(self, *command: str, ok: tuple[int, ...] = (0,)) -> None:
+        code, _, err = self.module.run_command(list(command), environ_update={"DEBIAN_FRONTEND": "noninteractive"})
+        if code not in ok:
+            told = (err.strip().splitlines() or ["no message"])[-1]
+            self.module.fail_json(msg=f"{' '.join(command[:3])} ended with {code}: {told}; run the playbook again")
+
+
+def main() -> None:
+    """Module entry point."""
+    module = AnsibleModule({}, supports_check_mode=True)
+    try:
+        wiper = Wiper(module)
+        if wiper.changes and not module.check_mode:
+            with one_at_a_time():
+                wiper.wipe()
+            shutil.rmtree("/run/judge-deploy", ignore_errors=True)
+    except LockedError as exc:
+        module.fail_json(msg=str(exc))
+    except OSError as exc:
+        module.fail_json(msg=f"{exc.filename}: {exc.strerror}; a host must have a writable system")
+    paths = [str(path) for path in wiper.paths] + ([str(wiper.last)] if wiper.last.exists() or wiper.changes else [])
+    module.exit_json(
+        changed=wiper.changes, removed=paths, packages=wiper.packages, users=wiper.users, kept=wiper.kept
+    )
+
+
+if __name__ == "__main__":
+    main()
