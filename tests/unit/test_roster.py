@@ -1,0 +1,97 @@
+"""Who may leave, who may stop, what is told of it: pure functions over what was read of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.pki.refused import listed, reason, value
+from plugins.module_utils.judge_members import majority
+from plugins.module_utils.judge_roster import outages, plan, refusals, remarks, strangers
+from plugins.modules.judge_host import in_hand
+
+NAMES = ("j1", "j2", "j3", "j4", "j5")
+
+
+def roster(up: dict[str, bool], executors: dict[str, bool] | None = None, **more: Any) -> dict[str, Any]:
+    """A cluster whose judicators are up or down, all of them voters of both kinds."""
+    members = [{"name": name, "votes": True, "healthy": healthy} for name, healthy in up.items()]
+    alive = [{"name": name, "alive": live, "drain": False} for name, live in (executors or {}).items()]
+    return {"etcd": members, "mongodb": members, "judicators": sorted(up), "executors": alive, "refused": [], **more}
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), st.booleans(), min_size=1), st.sampled_from(NAMES))
+def test_who_leaves_keeps_a_majority_before_and_after(up: dict[str, bool], name: str) -> None:
+    healthy = {one for one, well in up.items() if well}
+    left = set(up) - {name}
+    may = name not in up or (
+        bool(left) and len(healthy) >= majority(len(up)) and len(healthy & left) >= majority(len(left))
+    )
+    assert (refusals(roster(up), [name]) == []) == may
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), st.booleans(), min_size=1), st.sets(st.sampled_from(NAMES)))
+def test_who_stops_leaves_a_majority_running(up: dict[str, bool], names: set[str]) -> None:
+    running = {one for one, well in up.items() if well} - names
+    assert (outages(roster(up), sorted(names)) == []) == (not names & set(up) or len(running) >= majority(len(up)))
+
+
+def test_each_reason_says_who_has_to_come_back() -> None:
+    up = dict.fromkeys(("j1", "j2", "j3"), True) | {"j2": False}
+    etcd, mongodb = refusals(roster(up), ["j3"])
+    assert etcd == (
+        "of etcd only 1 of 2 voters would be left healthy (j2 is down); bring that back first, or remove it first"
+    )
+    assert mongodb.startswith("of MongoDB only 1 of 2")
+    assert refusals(roster(up), ["j2"]) == []  # the dead one may go
+    lone = refusals(roster({"j1": True}), ["j1"])
+    assert lone[0] == "j1 is the last member of etcd, which has the data"
+    broken = refusals(roster({"j1": True, "j2": False, "j3": False}), ["j3"])
+    assert "has no majority now" in broken[0]
+    assert "j2, j3 is down" in broken[0]
+
+
+def test_the_plan_has_a_step_for_every_membership_and_none_when_all_is_done() -> None:
+    seen = roster({"j1": True, "j2": True, "j3": True}, {"j3": True, "e1": True})
+    assert [step.split(":")[0].split(" ")[0] for step in plan(seen, "j3")] == [
+        "MongoDB", "certificates", "etcd", "the", "executor",
+    ]  # fmt: skip
+    assert [step.split(" ")[0] for step in plan(seen, "e1")] == ["certificates", "executor"]
+    assert [step.split(" ")[0] for step in plan(seen, "g1")] == ["certificates"]
+    assert plan(seen | {"refused": ["g1"]}, "g1") == []
+    assert plan(seen | {"refused": ["g1"]}, "g1", again=True) != []
+
+
+def test_what_is_left_is_told() -> None:
+    seen = roster({"j1": True, "j2": True, "j3": True}, {"e1": True})
+    assert remarks(seen, "j3")[0] == "2 of etcd's voters are left, of which 0 may fail"
+    assert "nothing is judged" in remarks(seen, "e1")[0]
+    assert remarks(seen, "g1") == []
+
+
+def test_members_that_the_inventory_does_not_have_are_named_once() -> None:
+    seen = roster({"j1": True, "j9": True}, {"e1": True, "e8": False, "e9": True})
+    found = strangers(seen, ["j1", "e1"])
+    assert [text.split(" ")[0] for text in found] == ["e9", "j9"]
+    assert "a member of etcd and a member of MongoDB and a judicator" in found[1]
+    assert "remove.yml -e judge_remove=j9" in found[1]
+
+
+@given(st.text(min_size=1), st.floats(0, 1e11))
+def test_only_what_was_issued_before_is_refused(name: str, before: float) -> None:
+    refused = listed([(name, value(before))])
+    assert reason(refused, name, before - 1)
+    assert not reason(refused, name, before)
+    assert not reason(refused, name + "x", 0)
+
+
+def test_a_refusal_that_cannot_be_read_refuses() -> None:
+    assert reason(listed([("e1", "{}"), ("e2", "")]), "e1", 1e12)
+
+
+def test_the_status_line_of_a_resting_executor_is_understood() -> None:
+    assert in_hand("judging 1 of 2 slots, drained, 3 tasks in hand") == 3
+    assert in_hand("judging 0 of 2 slots, drained, 0 tasks in hand, disk full") == 0
+    assert in_hand("judging 0 of 2 slots") is None
