@@ -3,7 +3,7 @@
 A refusal is a name and a moment: whatever the authority issued to that name before it opens nothing any more. A host
 that comes back under the name gets new certificates, and is let in with them. Judicators keep the list in the database
 (judge/judicator/refused.py), the gates of etcd in etcd (judge/etcd/gate.py), the controller beside its authority, so
-that it never takes an old certificate for a good one. Decision: docs/decisions/038-removed-hosts-are-refused.md.
+that it never takes an old certificate for a good one. Decision: docs/decisions/030-removed-hosts-are-refused.md.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from .judge_members import majority
 
 ETC = Path("/etc/judge")
 _POLL = 0.5
+_ETCD = 20.0  # seconds for one question to etcd: hosts that work hard answer late, and nobody waits here
 _SERVING = {"PRIMARY", "SECONDARY"}
 
 
@@ -67,7 +68,9 @@ def outages(roster: Mapping[str, Any], names: Sequence[str]) -> list[str]:
         voters = {name for name, one in members.items() if one["votes"]}
         running = {name for name in voters if members[name]["healthy"]} - set(names)
         if set(names) & voters and len(running) < majority(len(voters)):
-            found.append(f"of {unit} {len(running)} of {len(voters)} voters would run on, and {majority(len(voters))} decide")
+            found.append(
+                f"of {unit} {len(running)} of {len(voters)} voters would run on, and {majority(len(voters))} decide"
+            )
     return found
 
 
@@ -145,12 +148,12 @@ class Roster:
         own = self.etcd.name
         peers = sorted(self.etcd.cluster.members, key=lambda peer: peer.name != own)
         endpoints = [peer.client.partition("://")[2] for peer in peers]
-        return Etcd(EtcdClient(endpoints=endpoints, tls=self.etcd.tls, timeout=5))
+        return Etcd(EtcdClient(endpoints=endpoints, tls=self.etcd.tls, timeout=_ETCD))
 
     def _keys(self, config: Any) -> AbstractContextManager[Any]:
         from judge.etcd.client import Etcd  # noqa: PLC0415
 
-        return Etcd(config.etcd)
+        return Etcd(config.etcd.model_copy(update={"timeout": _ETCD}))
 
     def _database(self) -> Any:
         from judge.mongodb import store  # noqa: PLC0415

@@ -197,9 +197,7 @@ def main() -> None:
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename}: {exc.strerror}; a host must have a writable system")
     paths = [str(path) for path in wiper.paths] + ([str(wiper.last)] if wiper.last.exists() or wiper.changes else [])
-    module.exit_json(
-        changed=wiper.changes, removed=paths, packages=wiper.packages, users=wiper.users, kept=wiper.kept
-    )
+    module.exit_json(changed=wiper.changes, removed=paths, packages=wiper.packages, users=wiper.users, kept=wiper.kept)
 
 
 if __name__ == "__main__":
