@@ -91,3 +91,34 @@ def test_a_host_stops_in_good_order_and_comes_back_by_itself(site: Deployment, h
     kinds = {"j": ["judicator", "mongodb", "etcd"], "e": ["executor", "etcd-proxy"], "g": ["gateway", "etcd-proxy"]}
     order = [f"judge-{service}.service" for service in kinds[host[0]]]
     assert ended[-len(order) - 1 :] == [*order, "judge-boot.service"]  # what was before were restarts
+
+
+# What apt, dpkg and systemd themselves keep of packages that came and went.
+KEPT = ("/var/lib/apt/", "/var/lib/dpkg/", "/var/cache/", "/var/backups/")
+
+
+def kinds(files: dict[str, str]) -> dict[str, str]:
+    """Kind, mode and owner of every file of a host that is a deployment's business."""
+    return {path: " ".join(rest.split()[:3]) for path, rest in files.items() if not path.startswith(KEPT)}
+
+
+def test_reset_killed_three_times_leaves_hosts_as_they_were(site: Deployment, figure: Callable[[str], None]) -> None:
+    """Compared file by file with the same hosts after a new installation; the last test, as no cluster is left."""
+    unasked = site.play("playbooks/reset.yml")
+    assert unasked.code != 0
+    assert "all submissions, problems and keys on these hosts will be gone" in unasked.text
+    assert not unasked.changed
+    foretold = site.play("playbooks/reset.yml", "--check", "--diff").check()
+    confirmed = ("playbooks/reset.yml", "-e", "confirm=judge")
+    chance = random.Random(SEED)
+    reached = []
+    for number in sorted(chance.sample(range(2, len(foretold.tasks)), 3)):
+        run = site.play(*confirmed, kill_at=number)
+        reached.append(run.tasks[-1])
+    figure("reset was cut off at: " + "; ".join(reached))
+    site.play(*confirmed).check()
+    assert site.play(*confirmed).check().changed == set()
+    for host in ("j1", "e1", "g1"):
+        left = kinds(site.everything(host))
+        site.lab.wipe(host)
+        assert differences(left, kinds(site.everything(host))) == [], host

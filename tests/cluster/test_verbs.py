@@ -1,21 +1,26 @@
-"""What is done to hosts of a deployed cluster, under submissions: each playbook of docs/playbooks for whole hosts.
+"""What is done to hosts of a deployed cluster: each row of tests/cluster/table.py, whole and killed, under submissions.
 
-The last tests take hosts out and bring them back, so each ends with the cluster of the inventory.
+Rows that take hosts out bring them back, so each test ends with the cluster of the inventory.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.cluster.table import PLANNED, VERBS, Verb
 from tests.cluster.verbs import Verbs
 from tests.support.capable import no_lab
-from tests.support.deployed import Site
+from tests.support.deployed import JUDICATORS, Site
+from tests.support.deployment import ROOT, Run
+from tests.support.thief import OPEN
 
 Figure = Callable[[str], None]
 
@@ -25,126 +30,153 @@ pytestmark = [
     pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
 ]
 
-# A judicator's and an executor's work goes on elsewhere; a lone gateway is what people ask.
-PLANNED = 5.0
-TASKS = 22  # about how many a removal has
+ROWS = pytest.mark.parametrize("verb", VERBS, ids=[verb.label for verb in VERBS])
+# The certificate of each kind of host that others let in.
+CERTIFICATES = {"j": "judicator", "e": "executor", "g": "gateway"}
 
 
-def test_reboot_of_a_judicator_and_an_executor(deployed: Site, verbs: Verbs) -> None:
-    before = {host: deployed.restarts(host) for host in ("j2", "e1", "j1")}
-    verbs.measure("reboot", ["j2", "e1"], lambda: deployed.play("playbooks/reboot.yml", "--limit", "j2,e1").check())
-    for host in ("j2", "e1"):
-        assert set(deployed.restarts(host).values()).isdisjoint(before[host].values()), host
-    assert deployed.restarts("j1") == before["j1"]
-    deployed.whole()
+class Stolen:
+    """What a thief would have: copies of a host's certificate and key, tried at every other judicator."""
 
+    def __init__(self, site: Site, host: str, directory: Path) -> None:
+        """Take them now."""
+        self.site, self.directory, self.name = site, directory, CERTIFICATES[host[0]]
+        self.addresses = [site.lab.record.address(one) for one in JUDICATORS if one != host]
+        directory.mkdir()
+        for file in (f"{self.name}.crt", f"{self.name}.key", "ca.crt"):
+            (directory / file).write_text(site.lab.ssh(host, f"cat /etc/judge/tls/{file}"))
 
-def test_maintain_runs_the_command_while_the_services_are_stopped(deployed: Site, verbs: Verbs) -> None:
-    command = "systemctl is-active judge-executor.service judge-boot.service >/run/maintained || true"
-    told = ["-e", json.dumps({"judge_maintain_command": command}), "--limit", "e2"]
-    verbs.measure("maintain", ["e2"], lambda: deployed.play("playbooks/maintain.yml", *told).check())
-    assert deployed.lab.ssh("e2", "cat /run/maintained").split() == ["inactive", "inactive"]
-    deployed.whole()
-
-
-def test_a_host_stops_and_starts_and_a_majority_is_not_stopped(deployed: Site, verbs: Verbs) -> None:
-    refused = deployed.play("playbooks/stop.yml", "--limit", "j1,j3")
-    assert refused.code != 0
-    assert "of etcd 1 of 3 voters would run on, and 2 decide" in refused.text
-    assert not refused.changed
-
-    def act() -> None:
-        foretold = deployed.play("playbooks/stop.yml", "--limit", "j3", "--check").check()
-        assert deployed.play("playbooks/stop.yml", "--limit", "j3").check().changed == foretold.changed
-        assert deployed.play("playbooks/stop.yml", "--limit", "j3").check().changed == set()
-        assert "judge-boot.service" not in deployed.lab.ssh("j3", "systemctl list-units --plain 'judge-*.service'")
-        deployed.play("playbooks/start.yml", "--limit", "j3").check()
-
-    verbs.measure("stop, start", ["j3"], act)
-    assert deployed.play("playbooks/start.yml", "--limit", "j3").check().changed == set()
-    deployed.whole()
-
-
-def answers(deployed: Site, keys: Path, name: str, judicator: str) -> int:
-    """The HTTP status of a judicator's answer to a copy of a host's keys."""
-    address = deployed.lab.record.address(judicator)
-    done = subprocess.run(
-        deployed.command(
-            "curl", "--silent", "--insecure", "--max-time", "10", "--output", "/dev/null",
-            "--write-out", "%{http_code}",
-            "--cert", f"{keys}/{name}.crt", "--key", f"{keys}/{name}.key", "--json", "{}",
-            f"https://{address}:7400/rpc/ping",
-        ),
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return int(done.stdout)
-
-
-def copy_keys(deployed: Site, host: str, name: str, target: Path) -> Path:
-    """What a thief would have: a host's certificate and key."""
-    target.mkdir()
-    for suffix in ("crt", "key"):
-        (target / f"{name}.{suffix}").write_text(deployed.lab.ssh(host, f"cat /etc/judge/tls/{name}.{suffix}"))
-    return target
-
-
-@pytest.mark.parametrize("host", ["e1", "g1", "j3"])
-def test_a_host_is_removed_cut_off_anywhere_and_comes_back(
-    deployed: Site, verbs: Verbs, host: str, tmp_path: Path, figure: Figure
-) -> None:
-    """Its old keys open nothing from then on, nothing is left on it, and `site.yml --limit` brings it back."""
-    name = {"e": "executor", "g": "gateway", "j": "judicator"}[host[0]]
-    stolen = copy_keys(deployed, host, name, tmp_path / "stolen")
-    rest = [one for one in ("j1", "j2", "j3") if one != host]
-    assert [answers(deployed, stolen, name, one) for one in rest] == [200] * len(rest)
-    arguments = ("playbooks/remove.yml", "-e", f"judge_remove={host}")
-    unasked = deployed.play(*arguments)
-    assert unasked.code != 0
-    assert f"-e confirm={host}" in unasked.text
-    assert not unasked.changed
-    deployed.play(*arguments, "--check", "--diff").check()
-
-    def act() -> None:
-        reached = verbs.cut_off(
-            f"remove {host}", TASKS, lambda at: deployed.play(*arguments, "-e", f"confirm={host}", kill_at=at)
+    def answers(self) -> dict[str, set[str]]:
+        """By door, all judicators' answers."""
+        program = (sys.executable, "-m", "tests.support.thief", str(self.directory), self.name, *self.addresses)
+        done = subprocess.run(
+            self.site.command(*program), cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
         )
-        figure(f"removal of {host} was cut off at: {'; '.join(reached)}")
+        told: dict[str, dict[str, str]] = json.loads(done.stdout)
+        return {door: {one[door] for one in told.values()} for door in ("rpc", "etcd", "mongod")}
 
-    if host == "g1":
-        act()  # there is no other gateway to hand in at
-    else:
-        verbs.measure("remove, killed 3 times", [host], act)
-    assert deployed.play(*arguments, "-e", f"confirm={host}").check().changed == set()
-    assert [answers(deployed, stolen, name, one) for one in rest] == [403] * len(rest)
-    left = deployed.lab.ssh(
-        host, "ls -d /etc/judge /var/lib/judge /opt/judge /run/judge 2>/dev/null; getent passwd judge; true"
-    )
-    assert left == ""
-    if host == "j3":
-        told = deployed.lab.ssh("j1", "etcdctl --endpoints unix:///var/lib/judge/etcd/client.sock:1 member list")
-        assert "j3" not in told
-        assert len(told.splitlines()) == 2
-    others = {one: deployed.restarts(one) for one in ("j1", "j2", "e2")}
-    if host == "g1":
-        deployed.site("--limit", host).check()
-    else:
-        verbs.measure("add", [host], lambda: deployed.site("--limit", host).check())
-    assert {one: deployed.restarts(one) for one in others} == others
-    deployed.whole()
-    assert [answers(deployed, stolen, name, one) for one in rest] == [403] * len(rest)
-    fresh = copy_keys(deployed, host, name, tmp_path / "fresh")
-    assert [answers(deployed, fresh, name, one) for one in rest] == [200] * len(rest)
+    def open_what_they_should(self) -> None:
+        """As long as the host belongs to the cluster; mongod wants a password beside them."""
+        told = self.answers()
+        assert told["rpc"] == told["etcd"] == {OPEN}
+        assert told["mongod"] == {"13 Unauthorized"}
+
+    def open_nothing(self) -> None:
+        """Every judicator, every member of etcd and every mongod refuses them."""
+        told = self.answers()
+        assert all(one.startswith("403 ") and "was removed from this cluster" in one for one in told["rpc"]), told
+        assert all("was removed from this cluster" in one for one in told["etcd"]), told
+        assert told["mongod"] == {"13 Unauthorized"}
 
 
-def test_a_dead_judicator_is_replaced_by_a_machine_without_anything(deployed: Site, verbs: Verbs) -> None:
+@contextmanager
+def robbed(site: Site, verb: Verb, directory: Path) -> Iterator[None]:
+    """Around what takes hosts out: their keys open something before and nothing after it, and nothing is left there."""
+    stolen = [Stolen(site, host, directory / host) for host in verb.hosts if verb.gone]
+    for one in stolen:
+        one.open_what_they_should()
+    yield
+    for host, one in zip(verb.hosts, stolen, strict=False):
+        one.open_nothing()
+        paths = "/etc/judge /var/lib/judge /opt/judge /run/judge"
+        assert site.lab.ssh(host, f"ls -d {paths} 2>/dev/null; getent passwd judge; true") == "", host
+        told = site.lab.ssh(
+            next(one for one in JUDICATORS if one != host),
+            "etcdctl --endpoints unix:///var/lib/judge/etcd/client.sock:1 member list",
+        )
+        members = {line.split(", ")[2] for line in told.splitlines()}
+        assert members == set(JUDICATORS) - {host}
+
+
+def whole_run(site: Site, verbs: Verbs, verb: Verb) -> None:
+    """Check mode foretells it, submissions do not notice it, and a second run has nothing to do."""
+    foretold = site.play(*verb.play, "--check", "--diff").check() if verb.foretold else None
+    done: list[Run] = []
+
     def act() -> None:
-        deployed.lab.kill("j2")
-        deployed.lab.wipe("j2")
-        deployed.play("playbooks/replace.yml", "-e", "judge_replace=j2", "-e", "confirm=j2").check()
+        if verb.before:
+            verb.before(site)
+        done.append(site.play(*verb.play).check())
 
-    verbs.measure("replace of a dead one", ["j2"], act)
+    row = verbs.run(verb, act)
+    if foretold:
+        assert done[0].changed == foretold.changed
+    if verb.again:
+        assert site.play(*verb.play).check().changed == set()
+    if row and verb.planned:
+        assert row.verdicts <= PLANNED + verbs.control.verdicts, row.line()
+
+
+@ROWS
+def test_a_verb_is_foretold_and_not_noticed(deployed: Site, verbs: Verbs, verb: Verb, tmp_path: Path) -> None:
+    others = {host: deployed.restarts(host) for host in deployed.hosts if host not in verb.hosts}
+    with robbed(deployed, verb, tmp_path):
+        whole_run(deployed, verbs, verb)
+    if verb.back:
+        whole_run(deployed, verbs, verb.back)
     deployed.whole()
-    assert deployed.site().check().changed == set()
+    assert deployed.site("--check").check().changed == set()
+    if not verb.before:  # a host that has died has its place taken by another, of which judicators are told
+        assert {host: deployed.restarts(host) for host in others} == others
+
+
+@ROWS
+def test_a_verb_that_is_killed_three_times_ends_as_if_it_had_not_been(
+    deployed: Site, verbs: Verbs, verb: Verb, tmp_path: Path, figure: Figure
+) -> None:
+    files = {host: deployed.written(host) for host in deployed.hosts}
+
+    def cut_off(one: Verb) -> None:
+        def act() -> None:
+            if one.before:
+                one.before(deployed)
+            tasks = len(deployed.play(*one.play, "--check").tasks)
+            reached = verbs.cut_off(one.label, tasks, lambda at: deployed.play(*one.play, kill_at=at))
+            figure(f"{one.name} {', '.join(one.hosts)} was cut off at: {'; '.join(reached)}")
+
+        verbs.run(one, act, ", killed 3 times")
+
+    with robbed(deployed, verb, tmp_path):
+        cut_off(verb)
+    if verb.back:
+        cut_off(verb.back)
+    deployed.whole()
+    assert {host: deployed.written(host) for host in deployed.hosts} == files
+    assert deployed.site("--check").check().changed == set()
+
+
+def test_what_would_lose_a_majority_is_refused_and_changes_nothing(deployed: Site) -> None:
+    stopped = deployed.play("playbooks/stop.yml", "--limit", "j1,j3")
+    assert stopped.code != 0
+    assert "of etcd 1 of 3 voters would run on, and 2 decide" in stopped.text
+    assert not stopped.changed
+    deployed.lab.freeze("j2")
+    try:
+        removed = deployed.play("playbooks/remove.yml", "-e", "judge_remove=j3", "-e", "confirm=j3")
+    finally:
+        deployed.lab.thaw("j2")
+    assert removed.code != 0
+    assert "of etcd only 1 of 2 voters would be left healthy (j2 is down)" in removed.text
+    assert not removed.changed
+    deployed.whole()
+
+
+@pytest.mark.parametrize("arguments", [("remove", "judge_remove=e1"), ("replace", "judge_replace=e1")])
+def test_a_plan_is_shown_and_nothing_done_until_it_is_confirmed(deployed: Site, arguments: tuple[str, str]) -> None:
+    playbook, variable = arguments
+    asked = deployed.play(f"playbooks/{playbook}.yml", "-e", variable)
+    assert asked.code != 0
+    assert ("-e confirm=e1" if playbook == "remove" else "the old machine") in asked.text
+    assert not asked.changed
+    wrong = deployed.play(f"playbooks/{playbook}.yml", "-e", variable, "-e", "confirm=e2")
+    assert wrong.code != 0
+    assert not wrong.changed
+
+
+def test_maintain_runs_the_command_while_the_services_are_stopped(deployed: Site) -> None:
+    (row,) = (verb for verb in VERBS if verb.name == "maintain")
+    deployed.play(*row.play).check()
+    assert deployed.lab.ssh("e2", "cat /run/maintained").split() == ["inactive"]
 
 
 def test_a_member_that_left_the_inventory_only_is_named(deployed: Site) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cluster.table import Verb
 from tests.support.deployed import Site
 from tests.support.deployment import ROOT, Run
 from tests.support.ledger import Ledger, faults, outage
@@ -52,6 +53,21 @@ class Verbs:
         """`seed` decides where runs are cut off; `table` is rewritten with every row."""
         self.site, self.seed, self.table = site, seed, table
         self.rows: list[Row] = []
+        self._control: Row | None = None
+
+    @property
+    def control(self) -> Row:
+        """What a playbook that changes nothing costs: as much as Ansible, the hosts and the crowd on one machine do."""
+        if self._control is None:
+            self._control = self.measure("(site.yml, nothing to do)", self.site.hosts, lambda: self.site.site().check())
+        return self._control
+
+    def run(self, verb: Verb, act: Callable[[], object], more: str = "") -> Row | None:
+        """A row of the table, as `measure` does it; None for what nobody can hand in meanwhile."""
+        if not verb.streamed:
+            act()
+            return None
+        return self.measure(verb.name + more, verb.hosts, act)
 
     def measure(self, verb: str, hosts: Sequence[str], act: Callable[[], object], *, settle: int = 3) -> Row:
         """Do it under the stream, and keep the row; AssertionError unless every promise was kept.
@@ -90,17 +106,19 @@ class Verbs:
         return Row(verb, ", ".join(hosts), seconds, verdicts, acknowledged, lost, doubled, wrong)
 
     def cut_off(self, verb: str, tasks: int, play: Callable[[int], Run], times: int = 3) -> list[str]:
-        """Kill the verb `times` times in a row, each at another task, and run it to its end; where it was cut off.
+        """Kill a playbook `times` times in a row, each at another task, and run it to its end; where it was killed.
 
-        `tasks` is about how many a whole run has; `play(N)` runs the playbook and kills it at its Nth task, with 0
-        to its end. JUDGE_TEST_SEED repeats the choice, which is also the verb's own.
+        `tasks` is how many a whole run begins; `play(N)` runs it and kills it at its Nth task, with 0 to its end.
+        JUDGE_TEST_SEED repeats the choice, which is the verb's own. A run that comes to its end is the last: what those
+        before it have done was all there was to do.
         """
         chance = random.Random(f"{self.seed} {verb}")
-        reached = []
+        reached: list[str] = []
         for number in sorted(chance.sample(range(2, max(tasks, times + 2)), times)):
             run = play(number)
-            if run.code == 0:  # what the run before has done is done, so this one has fewer tasks
-                break
+            if run.code == 0:
+                return reached
+            assert len(run.tasks) <= number, run.text[-6000:]
             reached.append(run.tasks[-1] if run.tasks else "the start")
         play(0).check()
         return reached
