@@ -572,9 +572,10 @@ def test_the_status_line(make, work, monkeypatch):
                 pass
 
         heard("READY=1")
-        heard("STATUS=judging 0 of 1 slots, drained, disk full")
+        drained = "STATUS=judging 0 of 1 slots, drained, 0 tasks in hand, disk full"
+        heard(drained)
         played.judicators.fault = UnavailableError("nobody answers")
-        heard("STATUS=judging 0 of 1 slots, drained, disk full, no judicator takes reports (0 results spooled)")
+        heard(f"{drained}, no judicator takes reports (0 results spooled)")
         heard("WATCHDOG=1")
         played.loop.stop()
         heard("STOPPING=1")

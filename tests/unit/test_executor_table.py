@@ -132,6 +132,15 @@ def test_drained():
     assert one.vacant(2, 0.0) == 2
 
 
+def test_a_host_that_rests_takes_no_more_whatever_the_judicators_say():
+    one = table()
+    one.resting = True
+    one.answered(ReportReply(drain=False))
+    assert (one.idle, one.free(2), one.vacant(2, 0.0), one.in_hand) == (True, 0, 0, 0)
+    one.resting = False
+    assert (one.idle, one.free(2)) == (False, 2)
+
+
 def test_an_upload_holds_its_result_back():
     one, task = table(), assignment(1)
     one.answered(ReportReply(add=[task]))
