@@ -48,6 +48,7 @@ remarks: {description: What to know of the cluster that is left., type: list, re
 strangers: {description: Members that the inventory does not have., type: list, returned: success}
 """
 
+import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -55,11 +56,23 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.judge_lock import LockedError, one_at_a_time
 from ..module_utils.judge_roster import Roster, RosterError, outages, plan, refusals, remarks, strangers
 
+_SETTLED = 15.0  # seconds in which a member that has just been started, or whose primary changes, is a healthy one
+
+
+def settled(roster: Roster, names: list[str]) -> dict[str, Any]:
+    """Who belongs to the cluster; looked at again for a while where somebody is missing, who may be starting."""
+    end = time.monotonic() + _SETTLED
+    while True:
+        seen = roster.read()
+        if not (refusals(seen, names) or outages(seen, names)) or time.monotonic() > end:
+            return seen
+        time.sleep(1.0)
+
 
 def run(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
     """The module's result."""
     roster, names = Roster(), params["names"]
-    seen = roster.read()
+    seen = settled(roster, names)
     steps = {name: plan(seen, name, again=params["again"]) for name in names}
     why = refusals(seen, names)
     todo = [name for name in names if steps[name]]
