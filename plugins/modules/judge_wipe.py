@@ -32,6 +32,7 @@ import os
 import pwd
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
@@ -70,23 +71,53 @@ REMAINS = {"nginx": ("etc/nginx", "var/lib/nginx", "var/log/nginx"), "etcd-serve
 _QUIET = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 
 
-def found_paths(root: Path = ROOT) -> list[Path]:
+def mounted(table: str) -> dict[Path, bool]:
+    """Where something is mounted, and whether it is read-only, out of the text of /proc/self/mounts."""
+    found = {}
+    for line in table.splitlines():
+        _, where, _, options, *_ = line.split()
+        path = where.encode("latin-1").decode("unicode_escape").encode("latin-1").decode(errors="surrogateescape")
+        found[Path(path)] = "ro" in options.split(",")
+    return found
+
+
+def _above_mounts(path: Path, mounts: Mapping[Path, bool]) -> bool:
+    return path.is_dir() and not path.is_symlink() and any(one == path or path in one.parents for one in mounts)
+
+
+def emptied(path: Path, mounts: Mapping[Path, bool]) -> bool:
+    """Whether nothing is left of a directory but what the host itself has mounted in it."""
+    if not _above_mounts(path, mounts):
+        return False
+    return mounts.get(path, False) or all(emptied(one, mounts) for one in path.iterdir())
+
+
+def remove(path: Path, mounts: Mapping[Path, bool]) -> None:
+    """Remove a file, a link, or a directory with all in it.
+
+    A disk that is mounted there is emptied and stays mounted; one that is mounted read-only is left as it is.
+    """
+    if not path.is_dir() or path.is_symlink():
+        path.unlink(missing_ok=True)
+    elif not _above_mounts(path, mounts):
+        shutil.rmtree(path)
+    elif not mounts.get(path, False):
+        for one in list(path.iterdir()):
+            remove(one, mounts)
+        if path not in mounts and not any(path.iterdir()):
+            path.rmdir()
+
+
+def found_paths(mounts: Mapping[Path, bool], root: Path = ROOT) -> list[Path]:
     """Everything of judge's on this host that is no package's and no user's."""
     paths = [root / tree for tree in TREES if tree != LAST and os.path.lexists(root / tree)]
+    paths = [path for path in paths if not emptied(path, mounts)]
     paths += sorted(path for pattern in PATTERNS for path in root.glob(pattern))
     for name in MASKED:
         link = root / "etc/systemd/system" / name
         if link.is_symlink() and str(link.readlink()) == "/dev/null":
             paths.append(link)
     return paths
-
-
-def remove(path: Path) -> None:
-    """Remove a file, a link, or a directory with everything in it; mounted ones are emptied."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=os.path.ismount(path))
-    else:
-        path.unlink(missing_ok=True)
 
 
 def present(names: list[str]) -> list[str]:
@@ -131,7 +162,8 @@ class Wiper:
     def __init__(self, module: AnsibleModule) -> None:
         """Look at everything once."""
         self.module = module
-        self.paths = found_paths()
+        self.mounts = mounted(Path("/proc/self/mounts").read_text(encoding="latin-1"))
+        self.paths = found_paths(self.mounts)
         self.users = users()
         brought = present(noted())
         self.kept = needed(brought)
@@ -141,19 +173,24 @@ class Wiper:
     @property
     def changes(self) -> bool:
         """Whether there is anything to remove."""
-        return bool(self.paths or self.users or self.packages or self.last.exists())
+        return bool(self.paths or self.users or self.packages or self.left)
+
+    @property
+    def left(self) -> bool:
+        """Whether there is data, or the record of packages."""
+        return self.last.exists() and not emptied(self.last, self.mounts)
 
     def wipe(self) -> None:
         """Remove it all; the keys first, the record of packages last."""
         self._stop()
         for path in self.paths:
-            remove(path)
+            remove(path, self.mounts)
         self._run("systemctl", "daemon-reload")
         if self.packages:
             self._run("apt-get", "--yes", "--quiet", "-o", "DPkg::Lock::Timeout=120", "purge", *self.packages)
             for name in self.packages:
                 for left in REMAINS.get(name, ()):
-                    remove(ROOT / left)
+                    remove(ROOT / left, self.mounts)
         for name in self.users:
             self._run("userdel", name, ok=(0, 6))
             self._run("groupdel", name, ok=(0, 6))
@@ -162,7 +199,7 @@ class Wiper:
         self._run("systemctl", "daemon-reexec")
         self._run("systemctl", "reset-failed")
         self._run("systemctl", "try-restart", "systemd-journald.service")
-        remove(self.last)
+        remove(self.last, self.mounts)
 
     def _stop(self) -> None:
         """Boot first, which ends its services in order; then whatever else bears the name."""
@@ -196,7 +233,7 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename}: {exc.strerror}; a host must have a writable system")
-    paths = [str(path) for path in wiper.paths] + ([str(wiper.last)] if wiper.last.exists() or wiper.changes else [])
+    paths = [str(path) for path in wiper.paths] + ([str(wiper.last)] if wiper.left or wiper.changes else [])
     module.exit_json(changed=wiper.changes, removed=paths, packages=wiper.packages, users=wiper.users, kept=wiper.kept)
 
 
