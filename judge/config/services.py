@@ -231,6 +231,11 @@ class Judge0(Model):
     delete: bool = Field(default=False, description="admins may delete finished submissions")
     # Below the time after which nginx gives an answer up.
     wait: Seconds = 60.0
+    guest: str = Field(
+        default="",
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9._@+-]{0,62})?$",
+        description="the user as whom everybody counts who comes without a token; empty: nobody does",
+    )
     callbacks: bool = False
 
 

@@ -24,6 +24,7 @@ from judge.ctl.context import from_file
 from judge.gateway.auth import token_digest
 from judge.judge0.answers import STATUSES
 from tests.support.cluster import Cluster, processes_of, running
+from tests.support.gateway import Prepared, make_config, serving_app
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root
@@ -184,10 +185,36 @@ def test_tokens(http: httpx.Client, server: str) -> None:
     assert (config.cpu_time_limit, config.max_submission_batch_size, config.allow_enable_network) == (5.0, 20, False)
 
 
-@row("A5")
 def test_scripts_of_other_sites_are_let_in_by_name_only(http: httpx.Client) -> None:
     answer = http.options("/submissions", headers={"Origin": "https://ide.example"})
     assert answer.status_code == 204 and "Access-Control-Allow-Origin" not in answer.headers
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str) -> Iterator[Prepared]:
+    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
+        yield one
+
+
+@row("A5", "A6")
+def test_guests_and_scripts_are_let_in_where_the_config_says(prepared: Prepared, tmp_path: Path) -> None:
+    own = {"origins": ["https://ide.example"], "guest": "visitor"}
+    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0=own)
+    with serving_app(settings) as app:
+        client = app.test_client()
+        asked = {
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "content-type,x-judge0-region",
+        }
+        answer = client.options("/judge0/submissions", headers={"Origin": "https://ide.example", **asked})
+        assert answer.headers["Access-Control-Allow-Origin"] == "https://ide.example"
+        assert answer.headers["Access-Control-Allow-Headers"] == "content-type,x-judge0-region"
+        other = client.options("/judge0/submissions", headers={"Origin": "https://other.example", **asked})
+        assert "Access-Control-Allow-Origin" not in other.headers
+        refused = client.get("/judge0/about", headers={"Origin": "https://ide.example", "X-Auth-Token": "wrong"})
+        assert refused.status_code == 401 and refused.headers["Access-Control-Allow-Origin"] == "https://ide.example"
+        assert client.get("/judge0/about").status_code == client.post("/judge0/authenticate").status_code == 200
+        assert client.post("/judge0/authorize").status_code == client.get("/judge0/submissions").status_code == 403
 
 
 # --- submissions -----------------------------------------------------------------------------------------------

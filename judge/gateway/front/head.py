@@ -10,14 +10,13 @@ from urllib.parse import unquote_to_bytes
 import h11
 
 from judge.errors import UsageError
+from judge.gateway.auth import judge0_token
 
 HEAD_BYTES = 32 * 1024
 PACKET_BYTES = 65535
 # uWSGI drops a request of 128 variables without a word.
 _LINES = 100
 _DIGITS = 15
-# As clients of Judge0 send them (judge.gateway.auth).
-_TOKENS = ("x-auth-token", "x-auth-user", "x-rapidapi-key", "x-apihub-key")
 _COOKIES, _PLAIN = "; ", ", "
 # What nearly every client sends: a part of what h11 takes, in which nothing can be read in two ways.
 _USUAL = re.compile(rb"([A-Z]+) (/[!-~]*) HTTP/1\.1\r\n((?:[A-Za-z0-9-]+:[ ]?[!-~]+(?: [!-~]+)*\r\n)+)\r\n")
@@ -57,11 +56,7 @@ class Head:
     @property
     def bearer(self) -> str | None:
         """The token of one of the APIs that came along; None without one."""
-        given = self.fields.get("authorization")
-        if given is None:
-            return next((self.fields[name] for name in _TOKENS if name in self.fields), None)
-        scheme, _, token = given.partition(" ")
-        return token.strip() if scheme.lower() == "bearer" else ""
+        return judge0_token(lambda name: self.fields.get(name.lower()), None)
 
 
 def parse(head: bytes) -> Head:
