@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
@@ -19,6 +20,7 @@ import httpx
 import judge0
 import pytest
 import yaml
+from judge0_client import Judge0Client, MultiFileSubmission, SingleFileSubmission
 
 from judge.ctl.context import from_file
 from judge.gateway.auth import token_digest
@@ -156,6 +158,39 @@ def test_the_sdk_finds_the_flavour_with_the_language(sdk: judge0.Client, server:
     # Its default is "Python for ML", which Extra CE alone has.
     assert judge0.run(source_code="print('hello, world')").stdout == "hello, world\n"
     assert judge0.get_client(judge0.EXTRA_CE).version == "1.14.0-extra"
+
+
+def test_another_client(http: httpx.Client, server: str) -> None:
+    """judge0-client, which is asynchronous and sends Base64, numbers as floats and nothing that was not said."""
+    del http
+
+    source = '#include "x.h"\nint main(int n, char **v) { char s[9]; scanf("%8s", s); printf("%s%s%d", s, v[1], X); }'
+
+    async def ask() -> None:
+        async with Judge0Client(server, auth_token=ADA) as client:
+            single = SingleFileSubmission(
+                language_id=C,
+                source_code=source,
+                additional_files={"x.h": "#include <stdio.h>"},
+                compiler_options="-DX=7",
+                command_line_arguments="b",
+                stdin="ä",
+                expected_output="äb7\n",
+                memory_limit=65_536.0,
+            )
+            run = "python3 main.py"
+            several = MultiFileSubmission(additional_files={"main.py": b"print(input())", "run": run}, stdin="5")
+            for asked, wanted in ((single, "äb7"), (several, "5\n")):
+                token = (await client.create_submission(asked)).token
+                # Its own way of waiting is this.
+                while (found := await client.get_submission(token)).status.id <= 2:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+                assert (found.stdout, found.status.id, found.stderr, found.message) == (wanted, 3, None, None)
+            assert (await client.get_workers())[0].available == 2 and (await client.get_about()).maintainer
+        async with Judge0Client(server, auth_header="Authorization", auth_token=f"Bearer {ADA}") as client:
+            assert "sandbox" in await client.get_isolate()
+
+    asyncio.run(ask())
 
 
 # --- who may call ----------------------------------------------------------------------------------------------
