@@ -22,10 +22,18 @@ RUN, ARCHIVE = "run", "additional_files.zip"
 
 # A project's own scripts, in the order in which Judge0 looks for them. It compiles and runs in one directory; here the
 # run gets a copy, which it may write to.
-_COMPILE: Final = 'for script in compile.sh compile; do if [ -f "$script" ]; then exec /bin/bash "$script"; fi; done'
+# They name Judge0's own compilers: /usr/local/gcc-9.2.0/bin/g++ is what is found as g++ here.
+_OWN: Final = (
+    'for script in compile.sh compile run.sh run; do if [ -f "$script" ]; then '
+    """sed -E -i 's#/usr/local/[A-Za-z]+-?[0-9][^/[:space:]]*/bin/##g' "$script"; fi; done; """
+)
+_COMPILE: Final = (
+    _OWN + 'for script in compile.sh compile; do if [ -f "$script" ]; then exec /bin/bash "$script"; fi; done'
+)
 _RUN: Final = (
     "cp -R /box/. /scratch/ && cd /scratch || exit 1; "
-    'for script in run.sh run; do if [ -f "$script" ]; then exec /bin/bash "$script"; fi; done; '
+    + _OWN
+    + 'for script in run.sh run; do if [ -f "$script" ]; then exec /bin/bash "$script"; fi; done; '
     "echo 'bash: run: No such file or directory' >&2; exit 127"
 )
 _COMMANDS: Final = {

@@ -458,6 +458,13 @@ def test_files(http: httpx.Client) -> None:
     body = {"language_id": PROJECT, "additional_files": project}
     answer = http.post("/submissions?wait=true", json=body).json()
     assert (status(answer), answer["compile_output"]) == (6, "compiling\n")
+    project = packed(
+        main_dot_c='#include <stdio.h>\nint main() { printf("%d", 6 * 7); }',
+        compile="#!/bin/bash\n/usr/local/gcc-9.2.0/bin/gcc main.c -o solution\n",
+        run="./solution && /usr/local/python-3.8.1/bin/python3 -c 'print(1)'",
+    )
+    answer = http.post("/submissions?wait=true", json={"language_id": PROJECT, "additional_files": project}).json()
+    assert (status(answer), answer["stdout"]) == (3, "421\n")
     assert run(http, language_id=43, source_code="plain")["stdout"] == "plain"
     script = b"#!/bin/sh\necho started $1\n"
     started = run(http, base64_encoded="true", language_id=44, source_code=b64(script), command_line_arguments="x")
