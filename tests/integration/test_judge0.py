@@ -23,10 +23,13 @@ import yaml
 from judge0_client import Judge0Client, MultiFileSubmission, SingleFileSubmission
 
 from judge.ctl.context import from_file
+from judge.errors import LimitError
 from judge.gateway.auth import token_digest
 from judge.judge0.answers import STATUSES
+from judge.model import messages as m
+from judge.model.overview import ExecutorsReply
 from tests.support.cluster import Cluster, processes_of, running
-from tests.support.gateway import Prepared, make_config, serving_app
+from tests.support.gateway import USER, Prepared, executor_state, make_config, serving_app
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root
@@ -524,6 +527,19 @@ def test_deleting_and_cancelling(http: httpx.Client, server: str) -> None:
     assert found.status_code == 200
     wait_for(lambda: http.get(f"/submissions/{token}").json()["status"]["id"] == 13, what="the end")
     assert http.get(f"/submissions/{token}").json()["message"] == "the submission was cancelled"
+
+
+@row("S10")
+def test_a_full_queue(prepared: Prepared, tmp_path: Path) -> None:
+    def full(_: m.Submission) -> m.AddReply:
+        raise LimitError("1000 submissions of 'ada' wait")
+
+    prepared.answers |= {"executors": ExecutorsReply(executors=[executor_state()]), "add": full}
+    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+        ask = {"json": {"language_id": PYTHON, "source_code": "print(1)"}, "headers": {"X-Auth-Token": USER}}
+        answer = app.test_client().post("/judge0/submissions", **ask)
+        assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0
+        assert answer.json == {"error": "queue is full", "reason": "1000 submissions of 'ada' wait"}
 
 
 def test_several_tests_and_the_same_key(http: httpx.Client) -> None:

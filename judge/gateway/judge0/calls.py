@@ -18,7 +18,15 @@ from flask import request
 from pydantic import ValidationError
 
 from judge import clock
-from judge.errors import FieldError, ForbiddenError, JudgeError, NotFoundError, TooLargeError, UnauthorizedError
+from judge.errors import (
+    FieldError,
+    ForbiddenError,
+    JudgeError,
+    LimitError,
+    NotFoundError,
+    TooLargeError,
+    UnauthorizedError,
+)
 from judge.gateway import asking, submit, trace
 from judge.gateway.api import deleting, handlers
 from judge.gateway.api.routes import Services, field_error
@@ -245,6 +253,8 @@ class Api:
             raise self._named(field_error(exc, "the submission")) from None
         except (FieldError, TooLargeError) as exc:
             raise self._named(exc) from None
+        except LimitError as exc:
+            raise wire.FullError(str(exc)) from None
         log.info("%s handed in %s by judge0, trace %s", who.user, reply.task.id, reply.task.trace)
         return reply.task
 

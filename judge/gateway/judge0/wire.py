@@ -38,6 +38,12 @@ class InvalidError(JudgeError):
         self.faults = dict(faults)
 
 
+class FullError(JudgeError):
+    """So many submissions wait that another one is not taken now; the text says whose and how many."""
+
+    http_status = 503
+
+
 def body() -> dict[str, Any]:
     """The fields of the body, JSON or a form; RefusedError for what is neither."""
     if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
@@ -104,7 +110,9 @@ def plain(text: str) -> Response:
 
 def error_answer(error: JudgeError) -> Response:
     """A refusal in the shape that clients of Judge0 read."""
-    body = error.faults if isinstance(error, InvalidError) else {"error": str(error)}
+    body: dict[str, Any] = error.faults if isinstance(error, InvalidError) else {"error": str(error)}
+    if isinstance(error, FullError):
+        body = {"error": "queue is full", "reason": str(error)}
     response = Response(json.dumps(body), error.http_status, mimetype=JSON)
     if error.http_status in {429, 503, 504}:
         response.headers["Retry-After"] = "10" if error.http_status == 429 else "2"
