@@ -10,6 +10,7 @@ import base64
 import io
 import json
 import re
+import subprocess
 import uuid
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +36,7 @@ from tests.support.servers import wait_for
 pytestmark = pytest.mark.root
 
 ADA, BOB, ROOT = "token-of-ada", "token-of-bob", "token-of-root"
-PYTHON, C, CPP, PROJECT = 71, 50, 54, 89
+PYTHON, C, CPP, JAVA, PROJECT = 71, 50, 54, 62, 89
 T = TypeVar("T")
 
 
@@ -67,7 +68,7 @@ def http(server: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server, headers={"X-Auth-Token": ADA}, trust_env=False, timeout=120) as client:
         wait_for(lambda: client.get("/about").status_code == 200, what="the token of ada")
         # A busy machine takes its time to try all compilers.
-        wanted = {PYTHON, C, CPP, 103, 113}
+        wanted = {PYTHON, C, CPP, JAVA, 103, 113}
         wait_for(lambda: wanted <= {one["id"] for one in client.get("/languages").json()}, what="the languages")
         yield client
 
@@ -130,6 +131,18 @@ def test_the_sdk_runs_programs_in_many_ways(sdk: judge0.Client) -> None:
     )
     accepted, wrong = judge0.Status.ACCEPTED, judge0.Status.WRONG_ANSWER
     assert [one.status for one in cases] == [accepted, accepted, wrong]
+
+
+def test_the_sdk_runs_java_and_executables(sdk: judge0.Client, tmp_path: Path) -> None:
+    """With Judge0's default of memory, which is little for a JVM."""
+    java = 'public class Main { public static void main(String[] a) { System.out.println("hello, world"); } }'
+    done = judge0.run(client=sdk, source_code=java, language=judge0.JAVA)
+    assert (done.stdout, done.status, done.message) == ("hello, world\n", judge0.Status.ACCEPTED, None)
+    main = 'extern long write(int, const void *, unsigned long); int main() { write(1, "hello\\n", 6); return 0; }'
+    gcc = ["gcc", "-static", "-s", "-x", "c", "-", "-o", str(tmp_path / "a.out")]
+    subprocess.run(gcc, input=main.encode(), check=True)
+    started = judge0.run(client=sdk, source_code=(tmp_path / "a.out").read_bytes(), language=judge0.EXECUTABLE)
+    assert (started.stdout, started.status) == ("hello\n", judge0.Status.ACCEPTED)
 
 
 def test_the_sdk_hands_in_many_and_waits_for_them(sdk: judge0.Client) -> None:
