@@ -138,9 +138,8 @@ def test_the_sdk_runs_java_and_executables(sdk: judge0.Client, tmp_path: Path) -
     java = 'public class Main { public static void main(String[] a) { System.out.println("hello, world"); } }'
     done = judge0.run(client=sdk, source_code=java, language=judge0.JAVA)
     assert (done.stdout, done.status, done.message) == ("hello, world\n", judge0.Status.ACCEPTED, None)
-    main = 'extern long write(int, const void *, unsigned long); int main() { write(1, "hello\\n", 6); return 0; }'
-    gcc = ["gcc", "-static", "-s", "-x", "c", "-", "-o", str(tmp_path / "a.out")]
-    subprocess.run(gcc, input=main.encode(), check=True)
+    main = b'#include <stdio.h>\nint main() { puts("hello"); }'
+    subprocess.run(["gcc", "-s", "-x", "c", "-", "-o", str(tmp_path / "a.out")], input=main, check=True)
     started = judge0.run(client=sdk, source_code=(tmp_path / "a.out").read_bytes(), language=judge0.EXECUTABLE)
     assert (started.stdout, started.status) == ("hello\n", judge0.Status.ACCEPTED)
 
