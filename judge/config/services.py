@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from judge.allowance import Allowances
 from judge.config.sections import (
@@ -22,6 +22,7 @@ from judge.config.sections import (
     Tls,
     fault,
 )
+from judge.hooks import addresses
 
 
 class EtcdPeer(Model):
@@ -149,6 +150,20 @@ class SubmissionLimits(Model):
         return max(self.source_bytes, self.files_bytes, OUTPUTS_BYTES)
 
 
+class WebhookSettings(Model):
+    """Calls to receivers of webhooks, which the leading judicator makes."""
+
+    networks: list[str] = Field(
+        default_factory=list, max_length=100, description="private networks that may be called, such as 10.1.0.0/16"
+    )
+
+    @field_validator("networks")
+    @classmethod
+    def _networks(cls, given: list[str]) -> list[str]:
+        addresses.networks(given)
+        return given
+
+
 class JudicatorConfig(Daemon):
     """judicator.yml: RPC server, leader election and sweeping."""
 
@@ -171,6 +186,7 @@ class JudicatorConfig(Daemon):
     backup_hours: float = Field(default=49, gt=0, description="age of the newest backup that is warned of")
     limits: SubmissionLimits = SubmissionLimits()
     allowances: Allowances = Allowances()
+    webhooks: WebhookSettings = WebhookSettings()
 
     def listening(self) -> list[str]:
         """Its own addresses, then that of its metrics."""

@@ -15,7 +15,7 @@ import typer
 from judge import __version__
 from judge.boot import holds
 from judge.ctl import context as contexts
-from judge.ctl import deleting, rejudge, show, sources, submit, text, trail
+from judge.ctl import deleting, rejudge, show, sources, submit, text, trail, webhook
 from judge.ctl import examples as example_set
 from judge.ctl.api import Api, connect
 from judge.ctl.fleet import commands as fleet_commands
@@ -71,6 +71,7 @@ def _globals(
 app.add_typer(rejudge.app, name="rejudge")
 app.add_typer(problem_commands.app, name="problem")
 app.add_typer(deleting.app, name="delete")
+app.add_typer(webhook.app, name="webhook")
 app.command()(deleting.purge)
 app.command()(trail.audit)
 

@@ -9,6 +9,7 @@ import shutil
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from prometheus_client import REGISTRY, Gauge
@@ -18,10 +19,12 @@ from judge import clock, config, endpoint, files, metrics
 from judge.config import Check, GatewayConfig
 from judge.errors import ConfigError, JudgeError, RefusedError
 from judge.gateway import auth, uwsgi
+from judge.gateway.cluster import Cluster
 from judge.gateway.front import head
 from judge.gateway.front.gate import Gate
 from judge.gateway.front.server import ALIVE, Front
 from judge.gateway.notes import TokenWatch
+from judge.model.streaming import ChangesReply, ChangesRequest
 from judge.notify import notify
 from judge.process import ChildProcess, find_binary
 
@@ -149,6 +152,15 @@ def _metrics_dir(settings: GatewayConfig) -> Path:
     return directory
 
 
+def changes_of(cluster: Cluster) -> Callable[[ChangesRequest], ChangesReply]:
+    """The front's way to ask the cluster for changes; called in its threads."""
+
+    def ask(request: ChangesRequest) -> ChangesReply:
+        return cluster.call("changes", request, ChangesReply)
+
+    return ask
+
+
 def run(config: GatewayConfig, stop: threading.Event) -> int:
     """Run uWSGI until `stop` is set (0), or until it ends by itself (1) (seed: Uwsgi.run).
 
@@ -169,7 +181,9 @@ def run(config: GatewayConfig, stop: threading.Event) -> int:
             metrics.secure(config.metrics_tls)
             MultiProcessCollector(REGISTRY, str(counters))  # type: ignore[no-untyped-call]
         metrics.serve(config.metrics)
-        front = Front(config, Gate(config, tokens, key), listener)
+        cluster = Cluster(config)
+        stack.callback(cluster.close)
+        front = Front(config, Gate(config, tokens, key), listener, changes=changes_of(cluster))
         stack.callback(front.stop)
         front.start()
         child = ChildProcess(

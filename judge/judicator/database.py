@@ -16,6 +16,7 @@ from pymongo.write_concern import WriteConcern
 from judge.judicator.documents import (
     AuditDocument,
     ChunkDocument,
+    DeliveryDocument,
     ExecutorDocument,
     FileDocument,
     ManifestDocument,
@@ -25,6 +26,7 @@ from judge.judicator.documents import (
     SessionDocument,
     TaskDocument,
     UsageDocument,
+    WebhookDocument,
 )
 from judge.mongodb.store import Bson
 
@@ -68,6 +70,8 @@ class Database:
         self.rejudgings: AsyncCollection[RejudgingDocument] = self.raw.rejudgings
         self.sessions: AsyncCollection[SessionDocument] = self.raw.sessions
         self.audit: AsyncCollection[AuditDocument] = self.raw.audit
+        self.webhooks: AsyncCollection[WebhookDocument] = self.raw.webhooks
+        self.deliveries: AsyncCollection[DeliveryDocument] = self.raw.deliveries
         self.usage: AsyncCollection[UsageDocument] = self.raw.usage
         self.files: AsyncCollection[FileDocument] = self.raw["fs.files"]
         self.chunks: AsyncCollection[ChunkDocument] = self.raw["fs.chunks"]

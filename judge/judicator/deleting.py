@@ -81,6 +81,7 @@ class Deleting:
             return DeletionPreview(
                 goes=[
                     f"submission {wanted.submission} of user '{doc['user']}' with its source, result and history",
+                    "calls of webhooks about it",
                     "its own test data and output, unless another submission has the same",
                 ],
                 stays=["what the audit trail says about it", "rejudgings that it was part of, as numbers"],
@@ -120,7 +121,9 @@ class Deleting:
         """Delete finished tasks that are in no rejudging; how many, and their bytes."""
         await self._blobs.let_go(sha for doc in docs for sha in doc["blobs"])
         failpoint.hit("delete-marked")
-        free = {"_id": {"$in": [doc["_id"] for doc in docs]}, "done": True, "rejudging": None}
+        ids = [doc["_id"] for doc in docs]
+        await self._db.deliveries.delete_many({"task": {"$in": ids}})
+        free = {"_id": {"$in": ids}, "done": True, "rejudging": None}
         count = (await self._db.tasks.delete_many(free, hint="_id_")).deleted_count
         failpoint.hit("delete-deleted")
         DELETED.labels("submission").inc(count)
@@ -280,6 +283,7 @@ class Deleting:
             {**over, "filter.user": user}, {"$set": {"filter.user.$[one]": REMOVED}}, array_filters=[{"one": user}]
         )
         await self._db.sessions.delete_many({"user": user})
+        await self._db.deliveries.delete_many({"user": user})
         await self._db.usage.delete_one({"_id": user, "bytes": {"$lte": 0}})
 
 

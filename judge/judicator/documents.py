@@ -200,6 +200,43 @@ class SessionDocument(TypedDict):
     begun: datetime.datetime
 
 
+class WebhookDocument(TypedDict):
+    """One webhook, by name (collection `webhooks`). `last`: of the last try, for people."""
+
+    _id: str
+    url: str
+    secret: str
+    events: list[str]
+    user: str | None
+    problem: str | None
+    created: datetime.datetime
+    last: NotRequired[str]
+
+
+class DeliveryDocument(TypedDict):
+    """One call that a receiver should get (collection `deliveries`).
+
+    `key` says what it is about, so that it is made once; `next` is when it may be tried, and while it is, when another
+    may.
+    """
+
+    _id: ObjectId
+    key: str
+    hook: str
+    event: str
+    task: ObjectId | None
+    user: str
+    version: int
+    body: str
+    state: str  # waiting, delivered or failed
+    tries: int
+    created: datetime.datetime
+    next: datetime.datetime
+    ended: NotRequired[datetime.datetime]
+    status: NotRequired[int]
+    text: NotRequired[str]
+
+
 class AuditDocument(TypedDict):
     """One entry of the audit trail (collection `audit`); `number` and `tokens`: of a gateway's tokens.change."""
 
@@ -259,12 +296,14 @@ class MetaDocument(TypedDict, total=False):
     reruns: int
     # `refused`: names of removed hosts, and the moment before which their certificates were issued (refused.py).
     names: list[Refusal]
+    # `webhooks`: how far the leader has followed the changes of tasks, and when (events/outbox.py).
+    token: Any
     # `verdicts`: the switch (rejudging/verdicts.py).
     generation: int
     folding: list[int]
     # `rejudgings`: the last number given.
     last: int
-    # `fault:…`: what a loop fails in (loops.py).
+    # `fault:…`: what a loop fails in (loops.py). `at` is of the webhooks' position, too.
     text: str
     at: datetime.datetime
 

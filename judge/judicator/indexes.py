@@ -74,6 +74,16 @@ _AUDIT_INDEXES: Final = [
     *(IndexModel([(name, ASCENDING), _NEWEST], name=name) for name in ("actor", "action", "object", "origin")),
     IndexModel([("gateway", ASCENDING), ("action", ASCENDING), ("number", DESCENDING)], name="gateway"),
 ]
+_DELIVERY_DAYS: Final = 7
+_DELIVERY_INDEXES: Final = [
+    IndexModel([("key", ASCENDING)], name="key", unique=True),
+    IndexModel(_up("hook", "state", "next"), name="due"),
+    IndexModel(_up("hook", "task", "version"), name="chain"),
+    IndexModel(_up("state", "hook"), name="state"),
+    *(IndexModel([(name, ASCENDING), _NEWEST], name=f"by_{name}") for name in ("hook", "state", "task")),
+    IndexModel([("user", ASCENDING)], name="by_user"),
+    IndexModel([("ended", ASCENDING)], name="ended", expireAfterSeconds=_DELIVERY_DAYS * 86400),
+]
 
 
 async def make(database: Database) -> None:
@@ -85,5 +95,6 @@ async def make(database: Database) -> None:
     await database.rejudgings.create_indexes(_REJUDGING_INDEXES)
     await database.sessions.create_indexes(_SESSION_INDEXES)
     await database.audit.create_indexes(_AUDIT_INDEXES)
+    await database.deliveries.create_indexes(_DELIVERY_INDEXES)
     await database.files.create_index([("filename", ASCENDING), ("uploadDate", ASCENDING)])
     await database.chunks.create_index([("files_id", ASCENDING), ("n", ASCENDING)], unique=True)

@@ -27,7 +27,19 @@ from judge.model.rejudging import (
     RejudgingsReply,
     RejudgingsRequest,
 )
+from judge.model.streaming import ChangesReply, ChangesRequest
 from judge.model.verification import Verification, VerificationReply
+from judge.model.webhooks import (
+    DeliveriesReply,
+    DeliveriesRequest,
+    Delivery,
+    Resend,
+    Resent,
+    WebhookAdd,
+    WebhookAdded,
+    WebhookRef,
+    WebhooksReply,
+)
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 EXECUTOR = "executor"
@@ -101,6 +113,13 @@ METHODS: dict[str, Method] = {
     "delete_submission": Method(m.TaskRef, Deleted, _PEOPLE, _REFUSED, reads=False),
     "delete_problem": Method(ProblemName, Deleted, _PEOPLE, _REFUSED, reads=False),
     "purge": Method(PurgeRequest, Purged, _PEOPLE, (ConflictError,), reads=False),
+    "webhooks": Method(m.Empty, WebhooksReply, _PEOPLE, reads=True),
+    "webhook_add": Method(WebhookAdd, WebhookAdded, _PEOPLE, (LimitError,), reads=False),
+    "webhook_remove": Method(WebhookRef, m.Empty, _PEOPLE, _UNKNOWN, reads=False),
+    "webhook_ping": Method(WebhookRef, Delivery, _PEOPLE, _UNKNOWN, reads=False),
+    "webhook_resend": Method(Resend, Resent, _PEOPLE, _UNKNOWN, reads=False),
+    "changes": Method(ChangesRequest, ChangesReply, _PEOPLE, reads=True, hold="wait"),
+    "deliveries": Method(DeliveriesRequest, DeliveriesReply, _PEOPLE, reads=True),
     "audit": Method(AuditQuery, AuditReply, _PEOPLE, reads=True),
     "audit_note": Method(Note, m.Empty, _PEOPLE, reads=False),
     "audit_tokens": Method(TokensSeen, m.Empty, _PEOPLE, reads=False),

@@ -8,10 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import bench_channels, bench_cluster, bench_import, bench_queue, bench_sandbox
+from tests.bench import bench_channels, bench_cluster, bench_import, bench_listeners, bench_queue, bench_sandbox
 from tests.bench.ledger import Ledger
 
-PARTS = ("sandbox", "channels", "latency", "throughput", "rejudge", "queue", "import")
+PARTS = ("sandbox", "channels", "latency", "throughput", "rejudge", "queue", "import", "listeners")
 
 
 def main() -> int:
@@ -48,6 +48,8 @@ def main() -> int:
             bench_queue.measure(ledger, work, options.waiting, options.rounds)
         if "import" in parts:
             bench_import.measure(ledger, work)
+        if "listeners" in parts:
+            bench_listeners.measure(ledger, work)
     if ledger.missed:
         print(f"{len(ledger.missed)} targets missed: {'; '.join(ledger.missed)}")
     return 1 if ledger.missed else 0

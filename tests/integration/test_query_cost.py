@@ -33,7 +33,9 @@ from judge.model.rejudging import (
     RejudgingRef,
     RejudgingsRequest,
 )
+from judge.model.streaming import ChangesRequest
 from judge.model.verification import Verification
+from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookRef
 from judge.rpc.client import RpcClient
 from judge.rpc.methods import METHODS
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef
@@ -240,6 +242,16 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
         "audit": [AuditQuery(), AuditQuery(actor="root"), AuditQuery(action="rejudging."), AuditQuery(object="none")],
         "problem_verified": [Verification(problem="small", hash=big.db.problems.find_one({"_id": "small"})["hash"])],
         "problem_verification": [ProblemName(name="small")],
+        "changes": [ChangesRequest()],
+        "webhook_add": [WebhookAdd(name="w", url="http://none.example/")],
+        "webhooks": [m.Empty()],
+        "deliveries": [
+            DeliveriesRequest(), DeliveriesRequest(webhook="w"), DeliveriesRequest(state="failed"),
+            DeliveriesRequest(submission=some[0].id),
+        ],
+        "webhook_ping": [WebhookRef(name="w")],
+        "webhook_resend": [Resend(webhook="w")],
+        "webhook_remove": [WebhookRef(name="w")],
         "delete_preview": [
             DeletionWanted(submission=some[0].id), DeletionWanted(user=user), DeletionWanted(problem="small"),
         ],

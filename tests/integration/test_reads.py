@@ -24,7 +24,9 @@ from judge.model.rejudging import (
     RejudgingRef,
     RejudgingsRequest,
 )
+from judge.model.streaming import ChangesRequest
 from judge.model.verification import Verification
+from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookRef
 from judge.rpc.methods import EXECUTOR, GATEWAY, METHODS
 from judge.rpc.server import Peer
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef
@@ -104,6 +106,13 @@ def requests(world: World) -> dict[str, m.Message]:
         "session_end": SessionEnd(id="a" * 64, user="ann"),
         "audit_note": Note(action="login"),
         "audit_tokens": TokensSeen(tokens=[TokenSeen(user="ann", role="user", fingerprint="f" * 32)]),
+        "changes": ChangesRequest(),
+        "webhook_add": WebhookAdd(name="w", url="http://none.example/"),
+        "webhooks": m.Empty(),
+        "deliveries": DeliveriesRequest(),
+        "webhook_ping": WebhookRef(name="w"),
+        "webhook_resend": Resend(webhook="w"),
+        "webhook_remove": WebhookRef(name="w"),
         "delete_submission": m.TaskRef(id=other),
         "delete_problem": ProblemName(name="small"),
         "purge": PurgeRequest(user="eve"),

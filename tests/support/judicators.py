@@ -32,6 +32,8 @@ DOCUMENTS: dict[str, Any] = {
     "rejudgings": documents.RejudgingDocument,
     "sessions": documents.SessionDocument,
     "audit": documents.AuditDocument,
+    "webhooks": documents.WebhookDocument,
+    "deliveries": documents.DeliveryDocument,
     "usage": documents.UsageDocument,
     "fs.files": documents.FileDocument,
     "fs.chunks": documents.ChunkDocument,

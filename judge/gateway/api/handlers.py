@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 import judge
 from judge.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import disclosure, submit, trace
-from judge.gateway.api import audit, deleting, handing, models, openapi, rejudge
+from judge.gateway.api import audit, deleting, handing, models, openapi, rejudge, streaming, webhooks
 from judge.gateway.api import problems as problem_routes
 from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Call, Reply, Route, blob_body, small_body, streamed
 from judge.gateway.auth import Principal
@@ -346,6 +346,8 @@ ROUTES: list[Route] = [
     *rejudge.ROUTES,
     *deleting.ROUTES,
     *audit.ROUTES,
+    *webhooks.ROUTES,
+    *streaming.ROUTES,
     Route("GET", "/languages", "languages", "The languages that live executors judge", _languages, "user",
           models.LanguagesReply, calls=("executors",)),
     Route("GET", "/whoami", "whoami", "Whom the token belongs to, and what they may take", _whoami, "user", Whoami,

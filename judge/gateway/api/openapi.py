@@ -65,7 +65,7 @@ def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schema
     responses: dict[str, Any] = {}
     for status in [route.status, *route.also]:
         responses[str(status)] = {"description": route.also.get(status) or _STATUS[status]}
-        if route.method != "HEAD" and status != http.HTTPStatus.NOT_MODIFIED:
+        if route.method != "HEAD" and status not in {http.HTTPStatus.NOT_MODIFIED, http.HTTPStatus.NO_CONTENT}:
             responses[str(status)]["content"] = good
     for status in sorted(route.refusals()):
         responses[str(status)] = {"description": _STATUS[status]}

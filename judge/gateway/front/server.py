@@ -28,6 +28,7 @@ from judge.errors import JudgeError, LimitError, UnavailableError, UsageError
 from judge.gateway import trace
 from judge.gateway.api import models
 from judge.gateway.front import head as heads
+from judge.gateway.front import streams
 from judge.gateway.front.connection import Client, ClientGone
 from judge.gateway.front.exchange import exchange
 from judge.gateway.front.gate import SESSION, Gate, HttpCaller
@@ -36,6 +37,7 @@ from judge.gateway.front.room import Held, Room
 from judge.gateway.front.turns import Pace, Places, Turns
 from judge.gateway.uwsgi import HARAKIRI, socket_name
 from judge.model.messages import ErrorBody
+from judge.model.streaming import ChangesReply, ChangesRequest, Wish
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +84,7 @@ class Bounds:
     memory: int = 64 * 1024**2
     disk: int = 4 * 1024**3
     disk_each: int = 256 * 1024**2
+    listeners: int = 6_000
 
 
 class SlowError(UsageError):
@@ -95,9 +98,14 @@ class Front:
     """The front of one gateway. `serving` is whether uWSGI answers, which its checker says."""
 
     def __init__(
-        self, config: GatewayConfig, gate: Gate, listener: socket.socket, bounds: Bounds | None = None
+        self,
+        config: GatewayConfig,
+        gate: Gate,
+        listener: socket.socket,
+        bounds: Bounds | None = None,
+        changes: streams.Ask | None = None,
     ) -> None:
-        """`listener` is a listening socket, which the front closes at its end."""
+        """`listener` is a listening socket, which the front closes at its end; `changes` asks the cluster for them."""
         self.serving = False
         self.beat = clock.monotonic()
         self.buffer = memoryview(bytearray(_PIECE))
@@ -117,6 +125,7 @@ class Front:
         # A person may upload as many blobs at once as there are places for one person.
         self._shares = max(bounds.disk_each, limits.body_bytes), bounds.large_each * limits.blob_bytes
         self._room = Room(bounds.memory, max(bounds.disk, 4 * self._shares[1]))
+        self._streams = streams.Streams(changes or _no_changes, bounds.listeners)
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._turned: dict[str, int] = {}
@@ -140,6 +149,7 @@ class Front:
         if self._loop is not None and self._stop is not None and self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # the loop may just have ended
                 self._loop.call_soon_threadsafe(self._stop.set)
+            self._streams.close()
             self._thread.join(_START_WAIT)
         self._listener.close()
         os.close(self._directory)
@@ -305,13 +315,36 @@ class Front:
                 large = body is not None and body.length > _LARGE and head.method == "POST"
                 async with self._heavy_turn(caller) if large else contextlib.nullcontext(), self._turn(caller):
                     packet = heads.packet(head, caller.address, self._gate.scheme(head, client.peer), self._address)
-                    status = _status(await exchange(self._uwsgi, packet, body, answer, HARAKIRI + 30))
+                    start = await exchange(self._uwsgi, packet, body, answer, HARAKIRI + 30)
+                    status = _status(start)
             finally:
                 self._gate.answered(caller, status)
+            found = streams.wish_of(start) if head.method == "GET" else None
+            if found is not None:
+                stack.close()  # nothing of the request is held for a listener
+                await self._listen(client, head, caller, *found)
+                return
             self._crowd.waits(client)
             if answer.length > _LARGE:
                 stack.enter_context(self._place(client, caller, "large downloads"))
             await self._deliver(client, answer)
+
+    async def _listen(self, client: Client, head: Head, caller: HttpCaller, first: bytes, wish: Wish) -> None:
+        """Send events; now and then the app is asked again whether it still allows that."""
+
+        async def still() -> Wish | None:
+            with (
+                contextlib.suppress(JudgeError),
+                self._held(caller, _SMALL_ANSWER) as answer,
+            ):
+                async with self._turn(caller):
+                    packet = heads.packet(head, caller.address, self._gate.scheme(head, client.peer), self._address)
+                    found = streams.wish_of(await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30))
+                    return found[1] if found is not None else None
+            return wish  # nobody can tell now; the next look will
+
+        await self._streams.listen(client, first, wish, still)
+        client.finish()
 
     @contextlib.contextmanager
     def _place(self, client: Client, caller: HttpCaller, what: str) -> Iterator[None]:
@@ -417,6 +450,10 @@ class Front:
         )
         self._crowd.waits(client)
         await self._send(client, lines.encode("latin-1") + (b"" if head and head.method == "HEAD" else body))
+
+
+def _no_changes(_: ChangesRequest) -> ChangesReply:
+    raise UnavailableError("this gateway has no cluster to listen to")
 
 
 def _status(start: bytes) -> int:

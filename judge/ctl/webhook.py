@@ -1,0 +1,140 @@
+"""`judgectl webhook`: who is told of verdicts, and what became of each call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, get_args
+from urllib.parse import quote
+
+import typer
+from pydantic import ValidationError
+
+from judge.ctl import show
+from judge.ctl.api import connect
+from judge.ctl.options import Output
+from judge.errors import FieldError, UsageError
+from judge.model.messages import Empty
+from judge.model.webhooks import (
+    EVENTS,
+    DeliveriesReply,
+    Delivery,
+    Resend,
+    Resent,
+    State,
+    WebhookAdd,
+    WebhookAdded,
+    WebhooksReply,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+app = typer.Typer(help="Tell other systems of verdicts, by signed calls (docs/events.md).", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The webhook's name.")]
+
+
+@app.command("add")
+def add(
+    name: Name,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where calls go; http or https.")],
+    event: Annotated[list[str] | None, typer.Option(help=f"{' or '.join(EVENTS)}; both unless given.")] = None,
+    user: Annotated[str | None, typer.Option(help="Only of this user's submissions.")] = None,
+    problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only of submissions to this problem.")] = None,
+    output: Output = show.Output.TABLE,
+) -> None:
+    """Add a webhook, or change what it says. Its secret, by which the receiver knows a call, is shown this once."""
+    fields = {"name": name, "url": url, "user": user, "problem": problem, **({"events": event} if event else {})}
+    try:
+        wanted = WebhookAdd.model_validate({key: value for key, value in fields.items() if value is not None})
+    except ValidationError as exc:
+        fault = exc.errors(include_url=False)[0]
+        raise FieldError(".".join(str(part) for part in fault["loc"]) or "webhook", fault["msg"]) from None
+    with connect() as api:
+        added = api.call(WebhookAdded, "POST", "/webhooks", body=wanted)
+    show.tell(output, added, lambda: show.out.say(f"secret: {added.secret}"))
+
+
+@app.command("list")
+def list_command(output: Output = show.Output.TABLE) -> None:
+    """All webhooks, and how they go."""
+    with connect() as api:
+        reply = api.call(WebhooksReply, "GET", "/webhooks")
+    show.tell(output, reply, lambda: show.out.print(_webhooks(reply)))
+
+
+@app.command("remove")
+def remove(name: Name) -> None:
+    """Remove a webhook and what waits for it."""
+    with connect() as api:
+        api.call(Empty, "DELETE", f"/webhooks/{quote(name, safe='')}")
+
+
+@app.command("ping")
+def ping(name: Name, output: Output = show.Output.TABLE) -> None:
+    """Send a call that is about nothing; `judgectl webhook deliveries` shows what became of it."""
+    with connect() as api:
+        made = api.call(Delivery, "POST", f"/webhooks/{quote(name, safe='')}/ping")
+    show.tell(output, made, lambda: show.out.say(made.id))
+
+
+@app.command("deliveries")
+def deliveries(
+    webhook: Annotated[str | None, typer.Option(help="Of this webhook.")] = None,
+    state: Annotated[str | None, typer.Option(help=", ".join(get_args(State)))] = None,
+    submission: Annotated[str | None, typer.Option(help="About this submission.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50,
+    before: Annotated[str | None, typer.Option(help="Page on: the id that the page before ended with.")] = None,
+    output: Output = show.Output.TABLE,
+) -> None:
+    """Calls to receivers and what became of them, newest first; they are kept for seven days."""
+    given = {"webhook": webhook, "state": state, "submission": submission, "before": before}
+    params = {name: value for name, value in given.items() if value is not None}
+    with connect() as api:
+        reply = api.call(DeliveriesReply, "GET", "/deliveries", params={**params, "limit": limit})
+    show.tell(output, reply, lambda: show.out.print(_deliveries(reply)))
+    if reply.next and output == show.Output.TABLE:
+        show.err.say(f"more with --before {reply.next}", "dim")
+
+
+@app.command("resend")
+def resend(
+    delivery: Annotated[str | None, typer.Argument(metavar="[ID]", help="A delivery's id.")] = None,
+    webhook: Annotated[str | None, typer.Option(help="All of this webhook that were given up.")] = None,
+    output: Output = show.Output.TABLE,
+) -> None:
+    """Send one delivery again, whatever became of it, or all of a webhook that were given up."""
+    if (delivery is None) == (webhook is None):
+        raise UsageError("give the ID of a delivery, or --webhook NAME")
+    try:
+        wanted = Resend(delivery=delivery, webhook=webhook)
+    except ValidationError:
+        raise UsageError(f"'{delivery or webhook}' is no id of a delivery and no name of a webhook") from None
+    with connect() as api:
+        done = api.call(Resent, "POST", "/deliveries/resend", body=wanted)
+    show.tell(output, done, lambda: show.out.say(f"{done.count} sent again"))
+
+
+def _webhooks(reply: WebhooksReply) -> Table:
+    table = show.grid("name", "url…", "events", "of", "waiting>", "given up>", "last try…")
+    for one in reply.webhooks:
+        of = ", ".join(filter(None, [one.user and f"user {one.user}", one.problem and f"problem {one.problem}"]))
+        events = " ".join(event.rpartition(".")[2] for event in one.events)
+        table.add_row(one.name, one.url, events, of or "all", str(one.waiting), str(one.failed), one.last)
+    return table
+
+
+def _deliveries(reply: DeliveriesReply) -> Table:
+    table = show.grid("id", "webhook", "event", "submission", "state", "tries>", "at (UTC)", "answer…")
+    for one in reply.deliveries:
+        at = one.ended or one.next or one.created
+        said = f"{one.status or ''} {one.text}".strip()
+        table.add_row(
+            one.id,
+            one.webhook,
+            one.event.rpartition(".")[2],
+            one.submission or "-",
+            one.state,
+            str(one.tries),
+            at[:19].replace("T", " "),
+            said[:120],
+        )
+    return table

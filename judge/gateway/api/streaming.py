@@ -1,0 +1,94 @@
+"""Server-sent events in the HTTP API: who may listen to what. The front sends them (judge/gateway/front/streams.py)."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from flask import Response, request
+from pydantic import Field, TypeAdapter, ValidationError
+
+from judge.errors import FieldError, ForbiddenError
+from judge.gateway.api.routes import Call, Raw, Reply, Route
+from judge.model import messages as m
+from judge.model.streaming import Change, Place, Wish
+
+EVENTS: Final = Raw("text/event-stream", {"type": "string", "description": "server-sent events; docs/events.md"})
+# The front takes this header off the answer, and sends events in place of its body.
+HEADER: Final = "X-Judge-Listen"
+_PLACE = TypeAdapter(Place)
+_LAST: Final = "Last-Event-ID"
+
+
+class ListenQuery(m.Message):
+    """Whose changes: one's own; for admins everybody's, or one user's."""
+
+    user: str | None = Field(default=None, max_length=64)
+    after: str | None = Field(default=None, max_length=40, description="as Last-Event-ID, for who cannot send that")
+
+
+class FollowQuery(m.Message):
+    """From where on."""
+
+    after: str | None = Field(default=None, max_length=40, description="as Last-Event-ID, for who cannot send that")
+
+
+def _last(call: Call) -> str:
+    return request.headers.get(_LAST, "").strip() or call.query.after or ""
+
+
+def _stream(wish: Wish) -> Reply:
+    answer = Response(iter(()), mimetype=EVENTS.media)
+    # Proxies in front must not wait for the end of it.
+    said = json.dumps(wish.model_dump(mode="json", exclude_none=True))
+    headers = {"X-Accel-Buffering": "no", **({HEADER: said} if request.method == "GET" else {})}
+    return Reply(answer, headers=headers)
+
+
+def _listen(call: Call) -> Reply:
+    user = call.query.user
+    if not call.principal.admin:
+        if user not in {None, call.principal.user}:
+            raise ForbiddenError(f"user: '{call.principal.user}' may listen to their own submissions only")
+        user = call.principal.user
+    after = _last(call)
+    try:
+        place = _PLACE.validate_python(after) if after else None
+    except ValidationError:
+        raise FieldError(_LAST, "is no id of an event of this stream; leave it out to begin now") from None
+    return _stream(Wish(key=call.principal.user, user=user, after=place))
+
+
+def _follow(call: Call) -> Reply:
+    from judge.gateway.api.handlers import own_task  # noqa: PLC0415 - handlers have the table with these rows
+
+    task = own_task(call.cluster, call.principal, call.params["id"])
+    after = _last(call)
+    if after and not (after.isascii() and after.isdigit() and len(after) < 10):
+        raise FieldError(_LAST, "is no id of an event of this stream; leave it out to begin now")
+    version = int(after) if after else -1
+    if task.done and task.version <= version:
+        return Reply(Response(status=204))  # a browser then asks no more
+    begin = Change(
+        id="0-0",
+        submission=task.id,
+        version=task.version,
+        user=task.submission.user,
+        problem=task.problem.name if task.problem is not None else None,
+        language=task.submission.language,
+        status=task.status,
+        verdict=task.verdict,
+        done=task.done,
+    )
+    wish = Wish(key=call.principal.user, submission=task.id, user=task.submission.user, version=version, begin=begin)
+    return _stream(wish)
+
+
+_HEADERS = {_LAST: "the id of the last event that was heard; what has happened since is sent first"}
+ROUTES: list[Route] = [
+    Route("GET", "/events", "events", "Changes of submissions as they happen: one's own, for admins all", _listen,
+          "user", EVENTS, query=ListenQuery, headers=_HEADERS, errors=(403,), calls=("changes",)),
+    Route("GET", "/submissions/<id>/events", "follow", "Changes of one submission until it is done", _follow, "user",
+          EVENTS, query=FollowQuery, headers=_HEADERS, also={204: "It is done, and nothing has happened since"},
+          calls=("get", "changes")),
+]  # fmt: skip

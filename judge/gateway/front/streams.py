@@ -1,0 +1,270 @@
+"""Listeners: answers that do not end, of server-sent events. The app says what a listener may hear; no thread waits.
+
+One thread asks the cluster for changes while anybody listens, in long calls; all listeners of this gateway share what
+it brings. A listener is a connection and a task of the front's event loop, and costs some kilobytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+
+from prometheus_client import Counter as Metric
+from prometheus_client import Gauge
+from pydantic import ValidationError
+
+from judge import clock
+from judge.errors import JudgeError, LimitError, UnavailableError
+from judge.gateway.front.connection import Client, ClientGone
+from judge.model.streaming import Change, ChangesReply, ChangesRequest, Wish
+
+log = logging.getLogger(__name__)
+
+LISTENERS: Final = Gauge("judge_gateway_listeners", "Connections that are sent events")
+EVENTS: Final = Metric("judge_gateway_events_total", "Events sent to listeners")
+
+HEADER: Final = "X-Judge-Listen"
+# Seconds: between two signs of life, for a reader to take what was sent, between two looks at whether it still may.
+_BEAT, _PATIENCE, _ALLOWED = 15.0, 20.0, 60.0
+_EACH, _QUEUE = 50, 2000
+_WAIT, _RETRY, _OPENING, _IDLE = 20.0, 1.0, 5.0, 60.0
+_BEGIN: Final = b"retry: 2000\n\n"
+_ALIVE: Final = b":\n\n"
+
+Ask = Callable[[ChangesRequest], ChangesReply]
+
+
+def wish_of(start: bytes) -> tuple[bytes, Wish] | None:
+    """The head of an answer as the client gets it, and what it is to hear; None for every other answer. Pure."""
+    head, end, _ = start.partition(b"\r\n\r\n")
+    if not end or f"\r\n{HEADER}: ".encode() not in head:
+        return None
+    lines = head.split(b"\r\n")
+    mark, length = f"{HEADER}: ".encode(), b"content-length:"
+    said = next(line for line in lines if line.startswith(mark))
+    kept = [line for line in lines if line != said and not line.lower().startswith(length)]
+    try:
+        return b"\r\n".join([*kept, b"", b""]), Wish.model_validate_json(said.removeprefix(mark))
+    except ValidationError:
+        log.exception("the app allowed a listener something that cannot be understood")
+        return None
+
+
+def event(one: Change, number: str) -> bytes:
+    """One event as it is sent; `number` is what a listener says that it has (Last-Event-ID)."""
+    return f"id: {number}\nevent: submission\ndata: {one.model_dump_json(exclude={'id'})}\n\n".encode()
+
+
+def order(place: str) -> tuple[int, ...]:
+    """Places in the order of the log."""
+    return tuple(int(part) for part in place.split("-"))
+
+
+class _Listener:
+    """One listener: what waits to be sent to it."""
+
+    def __init__(self, wish: Wish) -> None:
+        self.wish = wish
+        self.waiting: deque[Change] = deque()
+        self.news = asyncio.Event()
+        self.version = wish.version
+        self.overrun = False
+
+    def hears(self, one: Change) -> None:
+        if self.wish.submission is not None and one.submission != self.wish.submission:
+            return
+        if len(self.waiting) >= _QUEUE:
+            self.overrun = True
+        else:
+            self.waiting.append(one)
+        self.news.set()
+
+
+class Streams:
+    """The listeners of one gateway, for its event loop. `ask` is called in threads."""
+
+    def __init__(self, ask: Ask, most: int) -> None:
+        """`most` listeners at once."""
+        self._ask, self._most = ask, most
+        self._all: set[_Listener] = set()
+        self._by: dict[str, set[_Listener]] = {}
+        self._each: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._following = self._closed = False
+        self._heard = 0.0
+        self._place: str | None = None
+        self._known = asyncio.Event()
+        self._history = asyncio.Semaphore(4)
+
+    def close(self) -> None:
+        """No more is asked."""
+        self._closed = True
+
+    async def listen(
+        self, client: Client, head: bytes, wish: Wish, still: Callable[[], Awaitable[Wish | None]]
+    ) -> None:
+        """Send events until the client goes, or may hear no more (`still` is asked), or all is said. ClientGone."""
+        with self._one(wish) as mine:
+            await self._follows()
+            # What has changed before the listener was known here is in the app's second answer.
+            now = await still() if wish.submission is not None else wish
+            await self._send(client, head + _BEGIN)
+            if now is None or await self._begins(client, mine, now):
+                return
+            if wish.submission is None and wish.after is not None:
+                await self._catch_up(client, mine, wish.after)
+            allowed = clock.monotonic() + _ALLOWED
+            while not mine.overrun:
+                data, over = self._take(mine)
+                if data:
+                    await self._send(client, data)
+                if over:
+                    return
+                mine.news.clear()
+                if mine.waiting:
+                    continue
+                try:
+                    async with asyncio.timeout(_BEAT):
+                        await mine.news.wait()
+                except TimeoutError:
+                    await self._send(client, _ALIVE)
+                if clock.monotonic() > allowed:
+                    allowed = clock.monotonic() + _ALLOWED
+                    now = await still()
+                    if now is None or await self._begins(client, mine, now):
+                        return
+
+    async def _follows(self) -> None:
+        """Wait until what happens is heard; UnavailableError."""
+        try:
+            async with asyncio.timeout(_OPENING):
+                await self._known.wait()
+        except TimeoutError:
+            raise UnavailableError("no judicator tells of changes at the moment; try again in a few seconds") from None
+
+    async def _begins(self, client: Client, mine: _Listener, now: Wish) -> bool:
+        """Send the one submission as it is, when that is news; whether it is done."""
+        if now.begin is None or now.begin.version <= mine.version:
+            return False
+        mine.version = now.begin.version
+        await self._send(client, event(now.begin, str(now.begin.version)))
+        return now.begin.done
+
+    def _take(self, mine: _Listener) -> tuple[bytes, bool]:
+        """What waits as bytes, and whether nothing more can come."""
+        pieces, over = [], False
+        while mine.waiting and not over:
+            one = mine.waiting.popleft()
+            if mine.wish.submission is None:
+                pieces.append(event(one, one.id))
+            elif one.version > mine.version:
+                mine.version, over = one.version, one.done
+                pieces.append(event(one, str(one.version)))
+        EVENTS.inc(len(pieces))
+        return b"".join(pieces), over
+
+    async def _catch_up(self, client: Client, mine: _Listener, after: str) -> None:
+        """Send what happened since a listener was here last, then drop what it has heard by then."""
+        end = self._place or after
+        while order(after) < order(end):
+            request = ChangesRequest(after=after, user=mine.wish.user)
+            async with self._history:
+                reply = await asyncio.to_thread(self._ask, request)
+            if reply.lost:
+                await self._send(client, b"event: lost\ndata: {}\n\n")
+            if reply.changes:
+                await self._send(client, b"".join(event(one, one.id) for one in reply.changes))
+                EVENTS.inc(len(reply.changes))
+            if order(reply.place) <= order(after):
+                break
+            after = reply.place
+        while mine.waiting and order(mine.waiting[0].id) <= order(after):
+            mine.waiting.popleft()
+
+    @staticmethod
+    async def _send(client: Client, data: bytes) -> None:
+        client.write(data)
+        try:
+            await client.sent(asyncio.get_running_loop().time() + _PATIENCE)
+        except (TimeoutError, LimitError):
+            raise ClientGone from None
+
+    @contextlib.contextmanager
+    def _one(self, wish: Wish) -> Iterator[_Listener]:
+        if len(self._all) >= self._most:
+            raise LimitError(f"{self._most} listen at this gateway already; try again later")
+        if self._each[wish.key] >= _EACH:
+            raise LimitError(f"'{wish.key}' has {_EACH} streams open here; close one first")
+        mine = _Listener(wish)
+        place = self._by.setdefault(wish.user or "", set())
+        place.add(mine)
+        self._all.add(mine)
+        self._each[wish.key] += 1
+        self._heard = clock.monotonic()
+        LISTENERS.set(len(self._all))
+        self._begin()
+        try:
+            yield mine
+        finally:
+            self._all.discard(mine)
+            place.discard(mine)
+            if not place:
+                self._by.pop(wish.user or "", None)
+            self._each[wish.key] -= 1
+            self._each += Counter()
+            LISTENERS.set(len(self._all))
+
+    # --- what happens --------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._following:
+                return
+            self._following = True
+        self._place = None
+        self._known.clear()
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._follow, args=(loop,), name="changes", daemon=True).start()
+
+    def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Ask for changes while anybody listens; a thread's work."""
+        place: str | None = None
+        told = ""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            while self._goes_on():
+                try:
+                    reply = self._ask(ChangesRequest(after=place, wait=_WAIT if place else 0.0))
+                except JudgeError as exc:
+                    if str(exc) != told:
+                        log.warning("listeners wait, no judicator tells of changes: %s", exc)
+                    told = str(exc)
+                    clock.sleep(_RETRY)
+                    continue
+                told = ""
+                place = reply.place
+                loop.call_soon_threadsafe(self._happened, reply)
+
+    def _goes_on(self) -> bool:
+        """Whether anybody listens, or did a moment ago; called in the thread."""
+        with self._lock:
+            now = clock.monotonic()
+            if self._all:
+                self._heard = now
+            self._following = not self._closed and now - self._heard < _IDLE
+            return self._following
+
+    def _happened(self, reply: ChangesReply) -> None:
+        self._place = reply.place
+        self._known.set()
+        for one in reply.changes:
+            for mine in (*self._by.get(one.user, ()), *self._by.get("", ())):
+                mine.hears(one)
+        if reply.lost:
+            for mine in self._all:  # they come again, and are told from where they were
+                mine.overrun = True
+                mine.news.set()

@@ -1,0 +1,167 @@
+"""The calls of admins about webhooks: added, removed, listed; their deliveries listed and sent again."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from bson import ObjectId
+
+from judge import clock
+from judge.errors import FieldError, LimitError, NotFoundError
+from judge.hooks import signing
+from judge.hooks.addresses import Network, url_fault
+from judge.judicator.database import Database, aggregate
+from judge.judicator.documents import DeliveryDocument, WebhookDocument, iso, iso_or_none
+from judge.judicator.events.outbox import delivery
+from judge.model.messages import Empty, Message
+from judge.model.webhooks import (
+    DeliveriesReply,
+    DeliveriesRequest,
+    Delivery,
+    Payload,
+    Resend,
+    Resent,
+    Webhook,
+    WebhookAdd,
+    WebhookAdded,
+    WebhookRef,
+    WebhooksReply,
+)
+from judge.mongodb.store import Bson
+
+_MOST: Final = 100
+
+
+class WebhookCalls:
+    """The RPC methods about webhooks."""
+
+    def __init__(self, database: Database, allowed: Sequence[Network], wake: Callable[[], None]) -> None:
+        """`allowed` are private networks that may be called, `wake` is called when there is something to send."""
+        self._db = database
+        self._allowed = allowed
+        self._wake = wake
+
+    def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
+        """The RPC methods, by name."""
+        return {
+            "webhook_add": self.add,
+            "webhook_remove": self.remove,
+            "webhook_ping": self.ping,
+            "webhook_resend": self.resend,
+            "webhooks": self.all,
+            "deliveries": self.deliveries,
+        }
+
+    async def add(self, request: WebhookAdd) -> WebhookAdded:
+        """Add a webhook, or change it; FieldError for an address to which nothing may be sent."""
+        fault = url_fault(request.url, self._allowed)
+        if fault:
+            raise FieldError("url", fault)
+        known = await self._db.find(self._db.webhooks, {"_id": request.name})
+        if known is None and await self._db.webhooks.count_documents({}) >= _MOST:
+            raise LimitError(f"there are {_MOST} webhooks; remove one first")
+        secret = request.secret or (known["secret"] if known is not None else signing.new_secret())
+        fields: Bson = {**request.model_dump(mode="json", exclude={"name"}), "secret": secret}
+        doc = await self._db.webhooks.find_one_and_update(
+            {"_id": request.name},
+            {"$set": fields, "$setOnInsert": {"created": clock.wall()}},
+            upsert=True,
+            return_document=True,
+        )
+        if doc is None:  # mongod answers an upsert with its document
+            raise NotFoundError(f"webhook '{request.name}' is gone again; add it once more")
+        return WebhookAdded(webhook=_shown(doc, {}), secret=secret)
+
+    async def remove(self, request: WebhookRef) -> Empty:
+        """Remove a webhook and what waits for it. Repeating it is NotFoundError."""
+        gone = await self._db.webhooks.delete_one({"_id": request.name})
+        await self._db.deliveries.delete_many({"hook": request.name})
+        if not gone.deleted_count:
+            raise _missing(request.name)
+        return Empty()
+
+    async def all(self, _: Empty) -> WebhooksReply:
+        """All webhooks."""
+        counts: dict[str, dict[str, int]] = {}
+        pipeline: list[Bson] = [
+            {"$match": {"state": {"$in": ["waiting", "failed"]}}},
+            {"$group": {"_id": {"hook": "$hook", "state": "$state"}, "count": {"$sum": 1}}},
+        ]
+        for row in await aggregate(self._db.deliveries, pipeline, hint="state"):
+            counts.setdefault(row["_id"]["hook"], {})[row["_id"]["state"]] = row["count"]
+        docs = self._db.webhooks.find({}, sort=[("_id", 1)])
+        return WebhooksReply(webhooks=[_shown(doc, counts.get(doc["_id"], {})) async for doc in docs])
+
+    async def ping(self, request: WebhookRef) -> Delivery:
+        """Send a call that is about nothing, as a test."""
+        if await self._db.find(self._db.webhooks, {"_id": request.name}, {"_id": 1}) is None:
+            raise _missing(request.name)
+        now = clock.wall()
+        body = Payload(type="ping", timestamp=iso(now), data={"webhook": request.name}).model_dump_json()
+        doc = delivery(request.name, f"{request.name}/ping/{uuid.uuid4().hex}", "ping", body, now)
+        await self._db.deliveries.insert_one(doc)
+        self._wake()
+        return _listed(doc)
+
+    async def deliveries(self, request: DeliveriesRequest) -> DeliveriesReply:
+        """Deliveries, newest first."""
+        wanted: Bson = {"hook": request.webhook, "state": request.state}
+        query: Bson = {name: value for name, value in wanted.items() if value is not None}
+        if request.submission is not None:
+            query["task"] = ObjectId(request.submission)
+        if request.before is not None:
+            query["_id"] = {"$lt": ObjectId(request.before)}
+        docs = await self._db.deliveries.find(query, {"body": 0}, sort=[("_id", -1)], limit=request.limit).to_list()
+        more = str(docs[-1]["_id"]) if len(docs) == request.limit else None
+        return DeliveriesReply(deliveries=[_listed(doc) for doc in docs], next=more)
+
+    async def resend(self, request: Resend) -> Resent:
+        """Let deliveries wait again: one, whatever became of it, or all of a webhook that were given up."""
+        if (request.delivery is None) == (request.webhook is None):
+            raise FieldError("delivery", "or 'webhook' must be given, one of the two")
+        query: Bson = {"hook": request.webhook, "state": "failed"}
+        if request.delivery is not None:
+            query = {"_id": ObjectId(request.delivery)}
+            if await self._db.find(self._db.deliveries, query, {"_id": 1}) is None:
+                raise NotFoundError(f"there is no delivery '{request.delivery}'; they are kept for seven days")
+        again: Bson = {"$set": {"state": "waiting", "tries": 0, "next": clock.wall()}, "$unset": {"ended": ""}}
+        done = await self._db.deliveries.update_many(query, again)
+        self._wake()
+        return Resent(count=done.matched_count)
+
+
+def _missing(name: str) -> NotFoundError:
+    return NotFoundError(f"there is no webhook '{name}'; `judgectl webhook list` lists them")
+
+
+def _shown(doc: WebhookDocument, counts: Mapping[str, int]) -> Webhook:
+    return Webhook(
+        name=doc["_id"],
+        url=doc["url"],
+        events=doc["events"],
+        user=doc.get("user"),
+        problem=doc.get("problem"),
+        created=iso(doc["created"]),
+        waiting=counts.get("waiting", 0),
+        failed=counts.get("failed", 0),
+        last=doc.get("last", ""),
+    )
+
+
+def _listed(doc: DeliveryDocument) -> Delivery:
+    return Delivery(
+        id=str(doc["_id"]),
+        webhook=doc["hook"],
+        event=doc["event"],
+        submission=str(doc["task"]) if doc["task"] is not None else None,
+        version=doc["version"],
+        state=doc["state"],
+        tries=doc["tries"],
+        created=iso(doc["created"]),
+        next=iso(doc["next"]) if doc["state"] == "waiting" else None,
+        ended=iso_or_none(doc.get("ended")),
+        status=doc.get("status", 0),
+        text=doc.get("text", ""),
+    )

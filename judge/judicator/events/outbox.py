@@ -1,0 +1,199 @@
+"""What happens to submissions, as deliveries in the database. The leader follows the change stream on the tasks.
+
+How far it has come is kept in the database with the stream's own token: whoever leads next goes on from there. What is
+read twice makes nothing twice, since a delivery's key says which webhook, submission and change it is about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from bson import ObjectId
+from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError
+
+from judge import clock
+from judge.errors import NotFoundError
+from judge.judicator.database import Database
+from judge.judicator.documents import DeliveryDocument, TaskDocument, WebhookDocument, iso, iso_or_none
+from judge.judicator.loops import away
+from judge.judicator.tasks.reading import TaskReader
+from judge.model.webhooks import Event, Payload, Told
+from judge.mongodb.store import Bson
+
+log = logging.getLogger(__name__)
+
+POSITION: Final = "webhooks"
+_RETRY: Final = 1.0
+_SAVE: Final = 5.0
+_DUPLICATE: Final = 11000
+# InvalidResumeToken, ChangeStreamFatalError, ChangeStreamHistoryLost: the log does not reach back so far.
+_LOST: Final = frozenset({260, 280, 286})
+# Judicators' clocks differ by less; what is looked at twice makes nothing twice.
+_MARGIN: Final = datetime.timedelta(minutes=5)
+_PIPELINE: Final[list[Bson]] = [
+    {"$match": {"operationType": "update", "updateDescription.updatedFields.version": {"$exists": True}}},
+    {
+        "$project": {
+            "documentKey": 1,
+            "wallTime": 1,
+            "done": "$updateDescription.updatedFields.done",
+            "version": "$updateDescription.updatedFields.version",
+            "fields": {
+                "$map": {"input": {"$objectToArray": "$updateDescription.updatedFields"}, "in": "$$this.k"},
+            },
+        }
+    },
+    # An array that only grows is told by its new place: past.0.
+    {"$match": {"$or": [{"done": True}, {"fields": {"$regex": "^past"}}]}},
+]
+
+
+class Outbox:
+    """Writes the deliveries of one cluster."""
+
+    def __init__(self, database: Database, reader: TaskReader, wake: Callable[[], None]) -> None:
+        """`wake` is called when there is something to send."""
+        self._db = database
+        self._reader = reader
+        self._wake = wake
+
+    async def run(self, leading: Callable[[], bool]) -> None:
+        """While leading, follow; ends never."""
+        while True:
+            await asyncio.sleep(_RETRY)
+            if not leading():
+                continue
+            try:
+                await self.follow(leading)
+            except OperationFailure as exc:
+                if exc.code not in _LOST:
+                    if not away(exc):
+                        raise
+                    continue
+                log.warning("the database's log does not reach back to the last event; finished submissions are read")
+                await self.catch_up()
+            except PyMongoError as exc:
+                if not away(exc):
+                    raise
+                log.warning("webhooks are put off, the database does not answer: %s", str(exc)[:200])
+
+    async def follow(self, leading: Callable[[], bool]) -> None:
+        """Follow the stream from where the last leader was, while leading."""
+        known = await self._db.meta.find_one({"_id": POSITION})
+        resume: dict[str, Any] = {"resume_after": known["token"]} if known is not None and known.get("token") else {}
+        saved = clock.monotonic()
+        async with await self._db.raw.tasks.watch(_PIPELINE, max_await_time_ms=1000, **resume) as stream:
+            await self._save(stream.resume_token)
+            while stream.alive and leading():
+                event = await stream.try_next()
+                if event is not None:
+                    await self.happened(event)
+                if event is not None or clock.monotonic() - saved > _SAVE:
+                    saved = clock.monotonic()
+                    await self._save(stream.resume_token)
+
+    async def happened(self, event: Bson) -> None:
+        """Write the deliveries of one change."""
+        kind: Event = "submission.finished" if event.get("done") is True else "submission.rejudged"
+        hooks = await self._db.webhooks.find({"events": kind}).to_list()
+        if hooks:
+            await self._about(event["documentKey"]["_id"], kind, event["version"], hooks, event.get("wallTime"))
+
+    async def catch_up(self) -> None:
+        """Write deliveries of all that has finished since the position that is lost, then begin anew from now."""
+        known = await self._db.meta.find_one({"_id": POSITION}) or {}
+        await self._save(None)
+        since = known.get("at")
+        hooks = await self._db.webhooks.find({}).to_list()
+        if since is None or not hooks:
+            return
+        late = {"done": True, "finished": {"$gte": since - _MARGIN}, "rerun_of": None}
+        async for doc in self._db.tasks.find(late, {"version": 1, "past": 1}, hint="retention"):
+            kind: Event = "submission.rejudged" if doc.get("past") else "submission.finished"
+            mine = [hook for hook in hooks if kind in hook["events"]]
+            await self._about(doc["_id"], kind, doc["version"], mine, None)
+
+    async def _about(
+        self,
+        task: ObjectId,
+        kind: Event,
+        version: int,
+        hooks: Iterable[WebhookDocument],
+        moment: datetime.datetime | None,
+    ) -> None:
+        try:
+            doc = await self._reader.get(task, version)
+        except NotFoundError:
+            return  # deleted meanwhile
+        if doc.get("rerun_of") is not None:
+            return  # a run of a rejudging is the judges' own
+        body = Payload(type=kind, timestamp=iso(moment or clock.wall()), data=told(doc)).model_dump_json()
+        now = clock.wall()
+        made = [
+            delivery(hook["_id"], f"{hook['_id']}/{task}/{version}/{kind}", kind, body, now, doc=doc)
+            for hook in hooks
+            if concerns(hook, doc)
+        ]
+        if not made:
+            return
+        try:
+            await self._db.deliveries.insert_many(made, ordered=False)
+        except BulkWriteError as exc:
+            if any(fault["code"] != _DUPLICATE for fault in exc.details["writeErrors"]):
+                raise
+        self._wake()
+
+    async def _save(self, token: Any) -> None:
+        fields = {"token": token, "at": clock.wall()}
+        await self._db.meta.update_one({"_id": POSITION}, {"$set": fields}, upsert=True)
+
+
+def concerns(hook: WebhookDocument, doc: TaskDocument) -> bool:
+    """Whether a webhook is told of this submission."""
+    problem = doc.get("problem")
+    return hook.get("user") in {None, doc["user"]} and hook.get("problem") in {None, problem and problem["name"]}
+
+
+def told(doc: TaskDocument) -> Told:
+    """What a receiver is told of a submission, as it is now. Pure."""
+    result, problem, past = doc.get("result") or {}, doc.get("problem"), doc.get("past") or []
+    return Told(
+        id=str(doc["_id"]),
+        version=doc["version"],
+        user=doc["user"],
+        problem=problem["name"] if problem else None,
+        problem_hash=problem["hash"] if problem else None,
+        language=doc["language"],
+        status=doc["status"],
+        verdict=doc.get("verdict"),
+        score=result.get("score"),
+        cpu=result.get("cpu"),
+        memory=result.get("memory"),
+        created=iso(doc["created"]),
+        finished=iso_or_none(doc.get("finished")),
+        rejudging=past[-1]["rejudging"] if past else None,
+    )
+
+
+def delivery(
+    hook: str, key: str, kind: Event, body: str, now: datetime.datetime, *, doc: TaskDocument | None = None
+) -> DeliveryDocument:
+    """The document of a new delivery. Pure but for its id."""
+    return {
+        "_id": ObjectId(),
+        "key": key,
+        "hook": hook,
+        "event": kind,
+        "task": doc["_id"] if doc is not None else None,
+        "user": doc["user"] if doc is not None else "",
+        "version": doc["version"] if doc is not None else 0,
+        "body": body,
+        "state": "waiting",
+        "tries": 0,
+        "created": now,
+        "next": now,
+    }

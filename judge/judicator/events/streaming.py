@@ -1,0 +1,204 @@
+"""The log of changes of submissions, for those who listen: the newest from memory, older ones from the database's log.
+
+A change stream of its own is open while somebody asks, as it looks up each submission that has changed. The place of
+a change is the database's own time of it: the same at every judicator, so that a listener may go on at another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from bson import Timestamp
+from pymongo.errors import OperationFailure, PyMongoError
+
+from judge import clock
+from judge.errors import UnavailableError
+from judge.judicator.database import Database
+from judge.model.messages import Message
+from judge.model.streaming import Change, ChangesReply, ChangesRequest
+from judge.mongodb.store import Bson
+
+log = logging.getLogger(__name__)
+
+_KEPT: Final = 10_000
+_KNOWN: Final = 20_000
+# Seconds without a question after which the stream is closed, and for which a question waits for it to open.
+_IDLE, _OPENING = 90.0, 5.0
+_RETRY: Final = 1.0
+# The log is read to its end when nothing has come so often.
+_SILENT: Final = 2
+_LOST: Final = frozenset({260, 280, 286})
+_FIELDS: Final = ("user", "problem.name", "language", "status", "verdict", "done", "version", "rerun_of")
+_PIPELINE: Final[list[Bson]] = [
+    {
+        "$match": {
+            "$or": [
+                {"operationType": "insert"},
+                {"operationType": "update", "updateDescription.updatedFields.version": {"$exists": True}},
+            ]
+        }
+    },
+    {"$project": {"documentKey": 1, "clusterTime": 1, **{f"fullDocument.{name}": 1 for name in _FIELDS}}},
+]
+
+
+def place(moment: Timestamp) -> str:
+    """A place in the log, as listeners have it."""
+    return f"{moment.time}-{moment.inc}"
+
+
+def moment(place: str) -> Timestamp:
+    """The same for the database."""
+    return Timestamp(*(min(int(part), 2**32 - 1) for part in place.split("-")))
+
+
+def change(event: Bson) -> Change | None:
+    """A change out of an event of the stream; None for what is nobody's to see. Pure."""
+    doc = event.get("fullDocument")
+    if not doc or "status" not in doc or doc.get("rerun_of") is not None:
+        return None  # deleted meanwhile; a run of a rejudging is the judges' own
+    problem = doc.get("problem")
+    return Change(
+        id=place(event["clusterTime"]),
+        submission=str(event["documentKey"]["_id"]),
+        version=doc["version"],
+        user=doc["user"],
+        problem=problem["name"] if problem else None,
+        language=doc.get("language"),
+        status=doc["status"],
+        verdict=doc.get("verdict"),
+        done=doc["done"],
+    )
+
+
+class Changes:
+    """The log of one judicator."""
+
+    def __init__(self, database: Database) -> None:
+        """Nothing is opened before the first question."""
+        self._db = database
+        self._log: deque[tuple[Timestamp, Change]] = deque(maxlen=_KEPT)
+        self._told: OrderedDict[str, int] = OrderedDict()
+        self._begin: Timestamp | None = None
+        self._news = asyncio.Condition()
+        self._asked = 0.0
+        self._wanted = asyncio.Event()
+
+    def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
+        """The RPC methods, by name."""
+        return {"changes": self.changes}
+
+    async def changes(self, request: ChangesRequest) -> ChangesReply:
+        """Changes after a place, from all or one user; UnavailableError while the database is away."""
+        self._asked = clock.monotonic()
+        self._wanted.set()
+        begin = await self._opened()
+        if request.after is None:
+            return ChangesReply(place=place(self._newest(begin)))
+        after = moment(request.after)
+        if after < begin:
+            return await self._older(request, after)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(request.wait or 0.001), self._news:
+                await self._news.wait_for(lambda: self._begin is None or self._newest(begin) > after)
+        if self._begin is None or self._begin > after:
+            # It broke off meanwhile; what is before it now is in the database's log.
+            return ChangesReply(place=request.after)
+        found = [one for at, one in self._log if at > after][: request.limit]
+        end = found[-1].id if found else request.after
+        return ChangesReply(changes=[one for one in found if request.user in {None, one.user}], place=end)
+
+    def _newest(self, begin: Timestamp) -> Timestamp:
+        return self._log[-1][0] if self._log else begin
+
+    async def _opened(self) -> Timestamp:
+        try:
+            async with asyncio.timeout(_OPENING), self._news:
+                await self._news.wait_for(lambda: self._begin is not None)
+        except TimeoutError:
+            pass
+        if self._begin is None:
+            raise UnavailableError("this judicator cannot follow the changes of submissions now; try again")
+        return self._begin
+
+    async def _older(self, request: ChangesRequest, after: Timestamp) -> ChangesReply:
+        """What the database's log has after a place that is not in memory, as far as one answer goes."""
+        mine: list[Bson] = [] if request.user is None else [{"$match": {"fullDocument.user": request.user}}]
+        found: list[Change] = []
+        end = after
+        until = self._begin or after
+        try:
+            async with await self._db.raw.tasks.watch(
+                [*_PIPELINE, *mine],
+                full_document="updateLookup",
+                start_at_operation_time=after,
+                max_await_time_ms=100,
+                batch_size=request.limit,
+            ) as stream:
+                silent = 0
+                while len(found) < request.limit and end < until and silent < _SILENT:
+                    event = await stream.try_next()
+                    silent = silent + 1 if event is None else 0
+                    if event is None or event["clusterTime"] <= after:
+                        continue
+                    end = event["clusterTime"]
+                    if (one := change(event)) is not None:
+                        found.append(one)
+                if silent:
+                    end = max(end, until)
+        except OperationFailure as exc:
+            if exc.code not in _LOST:
+                raise
+            return ChangesReply(place=place(self._newest(until)), lost=True)
+        return ChangesReply(changes=found, place=place(end))
+
+    async def run(self) -> None:
+        """Follow while somebody asks; ends never."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            try:
+                await self._follow()
+            except PyMongoError as exc:
+                log.warning("listeners wait, the changes of submissions cannot be followed: %s", str(exc)[:200])
+                await asyncio.sleep(_RETRY)
+            finally:
+                await self._set(None)
+
+    async def _set(self, begin: Timestamp | None) -> None:
+        async with self._news:
+            self._begin = begin
+            self._log.clear()
+            self._told.clear()
+            self._news.notify_all()
+
+    async def _follow(self) -> None:
+        hello: dict[str, Any] = await self._db.client.admin.command("hello")
+        begin: Timestamp = hello["operationTime"]
+        async with await self._db.raw.tasks.watch(
+            _PIPELINE, full_document="updateLookup", start_at_operation_time=begin, max_await_time_ms=1000
+        ) as stream:
+            await self._set(begin)
+            while stream.alive and clock.monotonic() - self._asked < _IDLE:
+                event = await stream.try_next()
+                if event is not None:
+                    await self._happened(event)
+
+    async def _happened(self, event: Bson) -> None:
+        one = change(event)
+        if one is None or self._told.get(one.submission, -1) >= one.version:
+            return  # told already: what is looked up may be newer than its event
+        self._told[one.submission] = one.version
+        self._told.move_to_end(one.submission)
+        if len(self._told) > _KNOWN:
+            self._told.popitem(last=False)
+        async with self._news:
+            if len(self._log) == _KEPT:
+                self._begin = self._log[0][0]
+            self._log.append((event["clusterTime"], one))
+            self._news.notify_all()

@@ -1,0 +1,57 @@
+"""Changes of submissions as they travel to who listens."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from judge.model.messages import Message, TaskId, Verdict
+
+# A place in the log of changes: seconds and a count, as the database's clock has them.
+Place = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,10}-[0-9]{1,10}$")]
+
+
+class Change(Message):
+    """A submission as it is after a change, or a little later. `id` is the change's place in the log."""
+
+    id: Place
+    submission: TaskId
+    version: int
+    user: str
+    problem: str | None = None
+    language: str | None = None
+    status: str
+    verdict: Verdict | None = None
+    done: bool
+
+
+class ChangesRequest(Message):
+    """The changes after a place; without one the newest place alone. `wait` seconds when there are none yet."""
+
+    after: Place | None = None
+    user: str | None = Field(default=None, max_length=64)
+    wait: float = Field(default=0.0, ge=0, le=30)
+    limit: int = Field(default=1000, ge=1, le=1000)
+
+
+class ChangesReply(Message):
+    """Changes in their order, and the place up to which they are all. `lost`: the log does not reach back so far."""
+
+    changes: list[Change] = Field(default_factory=list)
+    place: Place
+    lost: bool = False
+
+
+class Wish(Message):
+    """What the app has allowed a listener: changes of one submission, of a user, or of all, and from where on.
+
+    `begin` is sent first: the submission as it is. `after` is a place, of one submission its version.
+    """
+
+    key: str = Field(description="whose share of the listeners it takes")
+    submission: TaskId | None = None
+    user: str | None = None
+    after: Place | None = None
+    version: int = -1
+    begin: Change | None = None

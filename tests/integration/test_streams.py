@@ -1,0 +1,203 @@
+"""Server-sent events: one submission, one's own, all; gone on after a break and at another judicator; no threads."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from judge.model import messages as m
+from tests.support.gateway import ADMIN, OTHER, USER, make_config, running_gateway
+from tests.support.judicators import FAST, World, source
+from tests.support.rejudging import judge
+from tests.support.servers import wait_for
+
+THREADS = 2
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, etcd_endpoint, mongod_address):
+    one = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    one.judicator("j1", **FAST)
+    one.judicator("j2", **FAST)
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def address(world, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("gw")
+    settings = make_config(
+        directory, world.etcd_config, world.tls("gateway-1", "gateway"), threads=THREADS, processes=1
+    )
+    with running_gateway(settings, directory) as url:
+        yield f"{url}/api/v1"
+
+
+@pytest.fixture(scope="module")
+def people(world):
+    return world.client(timeout=30.0)
+
+
+@pytest.fixture(scope="module")
+def executor(world):
+    one = world.executor(slots=8)
+    one.report(vacant=0)
+    return one
+
+
+@dataclass
+class Listening:
+    """What a listener has heard."""
+
+    status: int = 0
+    events: list[tuple[str, str, dict]] = field(default_factory=list)
+    ended: bool = False
+    headers: httpx.Headers = field(default_factory=httpx.Headers)
+
+    def ends(self, tasks: set[str]) -> bool:
+        """Whether the verdicts of these submissions have come."""
+        return {data["submission"] for _, _, data in self.events if data["done"]} >= tasks
+
+    def told(self, task: str) -> list[str]:
+        return [data["status"] for _, _, data in self.events if data.get("submission") == task]
+
+
+def _read(response: httpx.Response, into: Listening) -> None:
+    fields: dict[str, str] = {}
+    for line in response.iter_lines():
+        if line:
+            name, _, value = line.partition(":")
+            fields[name] = value.removeprefix(" ")
+        elif fields:
+            if "data" in fields:
+                into.events.append((fields.get("id", ""), fields.get("event", ""), json.loads(fields["data"])))
+            fields = {}
+
+
+@contextlib.contextmanager
+def listening(address: str, path: str, token: str = USER, **headers: str) -> Iterator[Listening]:
+    """Somebody who listens in a thread, for the length of a `with`."""
+    heard = Listening()
+    headers["Authorization"] = f"Bearer {token}"
+    with (
+        httpx.Client(trust_env=False, timeout=httpx.Timeout(30)) as client,
+        client.stream("GET", address + path, headers=headers) as answer,
+    ):
+        heard.status, heard.headers = answer.status_code, answer.headers
+
+        def run() -> None:
+            with contextlib.suppress(httpx.HTTPError, RuntimeError):
+                _read(answer, heard)
+            heard.ended = True
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        yield heard
+        with contextlib.suppress(OSError):
+            answer.extensions["network_stream"].get_extra_info("socket").shutdown(2)
+        thread.join(20)
+
+
+def test_one_submission_until_its_verdict(address, people, executor):
+    task = people.call("add", source("int main(){}", user="ada"), m.AddReply).task
+    with listening(address, f"/submissions/{task.id}/events") as heard:
+        assert (heard.status, heard.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        assert "x-judge-listen" not in heard.headers and "content-length" not in heard.headers
+        wait_for(lambda: heard.events, what="the submission as it is")
+        assert heard.told(task.id) == ["pending"]
+        judge_waiting(executor, task.id)
+        wait_for(lambda: heard.ended, what="the end of the stream")
+    assert heard.told(task.id)[-1] == "success" and heard.events[-1][2]["verdict"] == "AC"
+    versions = [int(number) for number, _, _ in heard.events]
+    assert versions == sorted(set(versions))
+    # Gone on: from an older event what is missing, from the last one nothing, which tells a browser to stop.
+    with listening(address, f"/submissions/{task.id}/events", **{"Last-Event-ID": "0"}) as again:
+        wait_for(lambda: again.ended, what="the end of the stream")
+    assert [data["verdict"] for _, _, data in again.events] == ["AC"]
+    with listening(address, f"/submissions/{task.id}/events?after={versions[-1]}") as over:
+        assert over.status == 204
+
+
+def judge_waiting(executor, task):
+    from tests.support.rejudging import rejudge
+
+    rejudge(executor, {task: "AC"}, by_rerun=False)
+
+
+def test_ones_own_and_all(address, people, executor):
+    with (
+        listening(address, "/events") as ada,
+        listening(address, "/events", OTHER) as bob,
+        listening(address, "/events", ADMIN) as root,
+        listening(address, "/events?user=bob", ADMIN) as about,
+    ):
+        assert {one.status for one in (ada, bob, root, about)} == {200}
+        (one,) = judge(people, executor, "WA", user="ada")
+        (two,) = judge(people, executor, "AC", user="bob")
+        for listener, tasks in ((ada, {one}), (bob, {two}), (root, {one, two}), (about, {two})):
+            wait_for(functools.partial(listener.ends, tasks), what="verdicts")
+            assert {data["submission"] for _, _, data in listener.events} == tasks
+
+
+def test_what_is_not_allowed(address, people):
+    task = people.call("add", source("int main(){}", user="ada"), m.AddReply).task.id
+    people.call("cancel", m.TaskRef(id=task), m.Task)
+    with httpx.Client(trust_env=False, headers={"Authorization": f"Bearer {OTHER}"}) as bob:
+        for path, status in (
+            (f"/submissions/{task}/events", 404), ("/events?user=ada", 403), ("/events?after=x", 400),
+            (f"/submissions/{task}/events?after=x", 404),
+        ):  # fmt: skip
+            assert bob.get(address + path).status_code == status, path
+        assert bob.head(address + "/events").status_code == 200, "no stream for who asks for the head alone"
+    assert httpx.get(address + "/events", trust_env=False).status_code == 401
+
+
+def test_going_on_after_a_break(address, people, executor):
+    """Whoever comes back hears what has happened meanwhile, each once."""
+    with listening(address, "/events", ADMIN) as first:
+        (one,) = judge(people, executor, "AC", user="ada")
+        wait_for(lambda: "success" in first.told(one), what="the verdict")
+    last = first.events[-1][0]
+    missed = judge(people, executor, "AC", "WA", user="ada")
+    with listening(address, "/events", ADMIN, **{"Last-Event-ID": last}) as second:
+        (new,) = judge(people, executor, "AC", user="ada")
+        wait_for(lambda: "success" in second.told(new), what="the newest verdict")
+    assert {data["submission"] for _, _, data in second.events} == {*missed, new}
+    ids = [tuple(map(int, number.split("-"))) for number, _, _ in second.events]
+    assert ids == sorted(set(ids)) and ids[0] > tuple(map(int, last.split("-")))
+
+
+def test_listeners_hold_no_thread_and_the_api_answers(address, people, executor):
+    """Many more listeners than threads; all hear, and others are served meanwhile."""
+    with contextlib.ExitStack() as stack:
+        heard = [stack.enter_context(listening(address, "/events", ADMIN)) for _ in range(10 * THREADS)]
+        began = time.monotonic()
+        for _ in range(5):
+            assert (
+                httpx.get(address + "/whoami", headers={"Authorization": f"Bearer {USER}"}, trust_env=False).status_code
+                == 200
+            )
+        assert time.monotonic() - began < 10
+        (task,) = judge(people, executor, "AC")
+        wait_for(lambda: all("success" in one.told(task) for one in heard), what="the verdict everywhere")
+
+
+def test_a_judicator_dies(address, world, people, executor):
+    """The stream goes on at another one; nothing is missing and nothing comes twice."""
+    with listening(address, "/events", ADMIN) as heard:
+        done = judge(people, executor, "AC", user="ada")
+        wait_for(lambda: "success" in heard.told(done[0]), what="the first verdict")
+        gone = world.judicators.pop(0)
+        gone.stop()
+        done += judge(people, executor, "AC", "AC", user="ada")
+        wait_for(lambda: all("success" in heard.told(one) for one in done), timeout=40, what="the verdicts")
+    versions = [(data["submission"], data["version"]) for _, _, data in heard.events]
+    assert len(versions) == len(set(versions))

@@ -1,0 +1,247 @@
+"""Webhooks: verdicts reach receivers, signed, in order, through all that dies; deliveries are listed and resent."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+
+import pytest
+
+from judge.errors import FieldError, NotFoundError
+from judge.hooks import signing
+from judge.model import messages as m
+from judge.model.deleting import Deleted
+from judge.model.webhooks import (
+    DeliveriesReply,
+    DeliveriesRequest,
+    Delivery,
+    Resend,
+    Resent,
+    WebhookAdd,
+    WebhookAdded,
+    WebhookRef,
+    WebhooksReply,
+)
+from tests.support.gateway import check, make_config, serving_app
+from tests.support.judicators import FAST, World, source
+from tests.support.receiver import LOCAL, receiving
+from tests.support.rejudging import act, judge, rejudge, show, start
+from tests.support.servers import wait_for
+
+HOOKS = {**FAST, "webhooks": {"networks": LOCAL}}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, etcd_endpoint, mongod_address):
+    one = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    one.judicator(**HOOKS)
+    wait_for(lambda: one.judicators[0].judicator.lead.leading, what="a leader")
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def people(shared):
+    return shared.client(timeout=30.0)
+
+
+@pytest.fixture(scope="module")
+def executor(shared):
+    one = shared.executor(slots=8)
+    one.report(vacant=0)
+    return one
+
+
+@pytest.fixture
+def receiver():
+    with receiving() as one:
+        yield one
+
+
+@pytest.fixture
+def hook(people, receiver):
+    added = people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
+    yield added
+    people.call("webhook_remove", WebhookRef(name="h"), m.Empty)
+
+
+def apply(people, number):
+    wait_for(lambda: show(people, number).state == "finished", what="a finished rejudging")
+    act(people, "apply", number)
+
+
+def deliveries(people, **wanted):
+    return people.call("deliveries", DeliveriesRequest(**wanted), DeliveriesReply).deliveries
+
+
+def hurry(world, **which):
+    """Whatever waits for its next try is due now."""
+    world.db.deliveries.update_many(
+        {"state": "waiting", **which}, {"$min": {"next": world.db.command("hello")["localTime"]}}
+    )
+
+
+def test_a_verdict_is_told(people, executor, receiver, hook):
+    (task,) = judge(people, executor, "WA", user="ada")
+    wait_for(receiver.taken, what="a call")
+    (call,) = receiver.got
+    assert (call.path, call.headers["content-type"]) == ("/hook", "application/json")
+    assert signing.is_genuine(hook.secret, call.headers, call.body, time.time())
+    told = call.told
+    assert told["type"] == "submission.finished" and told["timestamp"].endswith("Z")
+    data = told["data"]
+    assert (data["id"], data["user"], data["status"], data["verdict"]) == (task, "ada", "run_failed", "WA")
+    wait_for(lambda: deliveries(people, webhook="h")[0].state == "delivered", what="the note that it is delivered")
+    (one,) = deliveries(people, submission=task)
+    assert (one.status, one.tries, call.headers["webhook-id"]) == (204, 1, f"msg_{one.id}")
+    (shown,) = people.call("webhooks", m.Empty(), WebhooksReply).webhooks
+    assert (shown.waiting, shown.failed) == (0, 0) and " 204" in shown.last
+    assert hook.secret not in shown.model_dump_json()
+
+
+def test_cancelling_and_rejudging_are_told(people, executor, receiver, hook):
+    waiting = people.call("add", source("int x;"), m.AddReply).task.id
+    people.call("cancel", m.TaskRef(id=waiting), m.Task)
+    (task,) = judge(people, executor, "WA")
+    rejudging = start(people, ids=[task])
+    rejudge(executor, {"int main(){} // 0": "AC"})
+    apply(people, rejudging.id)
+    wait_for(lambda: len(receiver.taken()) == 3, what="three calls")
+    told = [(one.told["type"], one.told["data"]["id"], one.told["data"]["verdict"]) for one in receiver.got]
+    assert Counter(told) == Counter(
+        [
+            ("submission.finished", waiting, None),
+            ("submission.finished", task, "WA"),
+            ("submission.rejudged", task, "AC"),
+        ]
+    ), "the rejudging's own run is told to nobody"
+    assert receiver.got[-1].told["data"]["rejudging"] == rejudging.id
+    versions = [one.told["data"]["version"] for one in receiver.got if one.told["data"]["id"] == task]
+    assert versions == sorted(versions)
+
+
+def test_only_what_it_is_about(people, executor, receiver):
+    people.call("webhook_add", WebhookAdd(name="eve", url=receiver.url, user="eve"), WebhookAdded)
+    people.call("webhook_add", WebhookAdd(name="p", url=receiver.url, problem="none"), WebhookAdded)
+    people.call("webhook_add", WebhookAdd(name="r", url=receiver.url, events=["submission.rejudged"]), WebhookAdded)
+    judge(people, executor, "AC", user="ada")
+    (task,) = judge(people, executor, "AC", user="eve")
+    wait_for(receiver.taken, what="the call about eve")
+    assert [one.told["data"]["id"] for one in receiver.got] == [task]
+    for name in ("eve", "p", "r"):
+        people.call("webhook_remove", WebhookRef(name=name), m.Empty)
+        with pytest.raises(NotFoundError):
+            people.call("webhook_remove", WebhookRef(name=name), m.Empty)
+    assert deliveries(people, webhook="eve") == []
+
+
+def test_errors_are_tried_again_and_order_is_kept(shared, people, executor, receiver, hook):
+    """503, then 500, 404, a redirection, then 204: tried again each time; what is newer waits for what is older."""
+    answers = iter([(503, {"Retry-After": "1"}), 500, 404, (302, {"Location": "/other"})])
+    receiver.answer = lambda number, got: next(answers, 204)
+    (task,) = judge(people, executor, "WA")
+    wait_for(lambda: receiver.got, what="the first try")
+    rejudging = start(people, ids=[task])
+    rejudge(executor, {"int main(){} // 0": "AC"})
+    apply(people, rejudging.id)
+
+    def over():
+        hurry(shared)
+        return len(receiver.taken()) == 2
+
+    wait_for(over, timeout=30, what="both calls")
+    assert [one.told["data"]["verdict"] for one in receiver.got] == ["WA"] * 5 + ["AC"]
+    assert len({one.headers["webhook-id"] for one in receiver.got}) == 2, "each try has the id of the first"
+    assert {one.path for one in receiver.got} == {"/hook"}
+    for one in receiver.got:
+        assert signing.is_genuine(hook.secret, one.headers, one.body, time.time())
+
+
+def test_a_receiver_that_is_gone_and_resending(shared, people, executor, receiver, hook):
+    receiver.answer = lambda number, got: 410 if number == 1 else 204
+    (task,) = judge(people, executor, "AC")
+    wait_for(lambda: deliveries(people, state="failed"), what="the delivery that is given up")
+    assert people.call("webhooks", m.Empty(), WebhooksReply).webhooks[0].failed == 1
+    assert people.call("webhook_resend", Resend(webhook="h"), Resent).count == 1
+    wait_for(receiver.taken, what="the call again")
+    (one,) = deliveries(people, submission=task)
+    assert people.call("webhook_resend", Resend(delivery=one.id), Resent).count == 1
+    wait_for(lambda: len(receiver.taken()) == 2, what="the same call once more")
+    assert len({one.headers["webhook-id"] for one in receiver.got}) == 1
+    with pytest.raises(NotFoundError):
+        people.call("webhook_resend", Resend(delivery="0" * 24), Resent)
+    people.call("webhook_ping", WebhookRef(name="h"), Delivery)
+    wait_for(lambda: receiver.got[-1].told["type"] == "ping", what="the ping")
+    shared.client().call("delete_submission", m.TaskRef(id=task), Deleted)
+    assert deliveries(people, submission=task) == []
+
+
+def test_private_addresses_are_refused(people):
+    for url in (
+        "http://10.0.0.1/",
+        "http://[::1]/",
+        "http://169.254.169.254/latest/meta-data",
+        "file:///etc/passwd",
+        "x",
+    ):
+        with pytest.raises(FieldError) as caught:
+            people.call("webhook_add", WebhookAdd(name="bad", url=url), WebhookAdded)
+        assert caught.value.field == "url"
+
+
+def test_the_api_is_for_admins(shared, tmp_path, receiver):
+    from tests.support.gateway import ADMIN, USER, Person
+
+    settings = make_config(tmp_path, shared.etcd_config, shared.tls("gateway-1", "gateway"))
+    with serving_app(settings) as app:
+        admin, ada = Person(app.test_client(), ADMIN), Person(app.test_client(), USER)
+        body = {"name": "api", "url": receiver.url}
+        assert ada("POST", "/webhooks", json=body).status_code == 403
+        assert ada("GET", "/webhooks").status_code == 403 and ada("GET", "/deliveries").status_code == 403
+        added = check(admin("POST", "/webhooks", json=body), 201, "add_webhook")
+        again = check(admin("POST", "/webhooks", json={**body, "events": ["submission.rejudged"]}), 201, "add_webhook")
+        assert again["secret"] == added["secret"], "what is changed keeps its secret"
+        check(admin("POST", "/webhooks/api/ping"), 201, "ping_webhook")
+        wait_for(receiver.taken, what="the ping")
+        assert signing.is_genuine(added["secret"], receiver.got[0].headers, receiver.got[0].body, time.time())
+        listed = check(admin("GET", "/webhooks"), 200, "webhooks")["webhooks"]
+        assert [one["name"] for one in listed] == ["api"] and "whsec" not in json.dumps(listed)
+        (one,) = check(admin("GET", "/deliveries?webhook=api"), 200, "deliveries")["deliveries"]
+        check(admin("POST", "/deliveries/resend", json={"delivery": one["id"]}), 200, "resend")
+        for bad in ({"name": "x", "url": "http://192.168.0.1/"}, {"name": "x", "url": receiver.url, "secret": "short"}):
+            assert admin("POST", "/webhooks", json=bad).status_code == 400
+        assert admin("POST", "/webhooks/none/ping").status_code == 404
+        check(admin("DELETE", "/webhooks/api"), 200, "remove_webhook")
+        assert admin("DELETE", "/webhooks/api").status_code == 404
+
+
+def test_none_is_lost_when_leaders_die(tmp_path, etcd_endpoint, mongod_address, receiver):
+    """Leaders stop while submissions end, and every third call is answered by 500: each verdict arrives."""
+    world = World(tmp_path, etcd_endpoint, mongod_address)
+    try:
+        judicators = [world.judicator(name, **HOOKS) for name in ("j1", "j2", "j3")]
+        wait_for(lambda: any(one.judicator.lead.leading for one in judicators), what="a leader")
+        people = world.client(timeout=30.0)
+        executor = world.executor(slots=20)
+        executor.report(vacant=0)
+        people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
+        receiver.answer = lambda number, got: 500 if number % 3 == 0 else 204
+        done = []
+        for _ in range(2):
+            done += judge(people, executor, *["AC"] * 40)
+            leader = next(one for one in world.judicators if one.judicator.lead.leading)
+            world.judicators.remove(leader)
+            leader.stop()
+            done += judge(people, executor, *["WA"] * 10)
+        wait_for(lambda: world.judicators[0].judicator.lead.leading, timeout=30, what="the last leader")
+
+        def over():
+            hurry(world, tries={"$gt": 0})
+            return {one.told["data"]["id"] for one in receiver.taken()} >= set(done)
+
+        wait_for(over, timeout=60, what="a call for each verdict")
+        seen = Counter(one.told["data"]["id"] for one in receiver.taken())
+        assert set(seen) == set(done)
+    finally:
+        world.close()
