@@ -17,18 +17,13 @@ from judge import metrics
 from judge.config import JudicatorConfig
 from judge.errors import JudgeError, UsageError
 from judge.etcd.client import Etcd
-from judge.hooks import addresses
-from judge.hooks.sender import Sender
 from judge.judicator import indexes
 from judge.judicator.audit import Audit
 from judge.judicator.blobs import Blobs
 from judge.judicator.changes import Follower
 from judge.judicator.database import BATCH, Database
 from judge.judicator.deleting import Deleting
-from judge.judicator.events.calls import WebhookCalls
-from judge.judicator.events.outbox import Outbox
-from judge.judicator.events.post import Post
-from judge.judicator.events.streaming import Changes
+from judge.judicator.events.parts import Events
 from judge.judicator.executors import Executors
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
@@ -96,11 +91,7 @@ class Judicator:
         self.rejudgings = Rejudgings(self.database, reruns, self.loops)
         self.rejudging_calls = RejudgingCalls(self.database, reruns, self.rejudgings)
         self.sessions = Sessions(self.database)
-        self.changes = Changes(self.database)
-        allowed = addresses.networks(config.webhooks.networks)
-        self.post = Post(self.database, Sender(allowed))
-        self.outbox = Outbox(self.database, self.tasks.reader, self.post.wake)
-        webhooks = WebhookCalls(self.database, allowed, self.post.wake)
+        self.events = Events(config, self.database, self.tasks.reader)
         self.register = Registrar(config, self._etcd)
         self.refused = Refused(self.database)
         self.tally = Tally(self.database, self.tasks.queue)
@@ -117,8 +108,7 @@ class Judicator:
             lead=self.lead,
             status=self._status,
         )
-        others = self.rejudging_calls, self.sessions, webhooks, self.changes
-        calls = {name: method for part in others for name, method in part.methods().items()}
+        calls = {**self.rejudging_calls.methods(), **self.sessions.methods(), **self.events.methods()}
         self.handlers = self.service.handlers(calls, self.audit, self.deleting)
         self.server = Server(
             self.handlers,
@@ -168,9 +158,8 @@ class Judicator:
         self._loop("the rejudgings", functools.partial(self.rejudgings.run, leading))
         self._loop("retention", functools.partial(self.retention.run, leading))
         self._loop("the count", functools.partial(self.tally.run, leading))
-        self._loop("the webhooks", functools.partial(self.outbox.run, leading))
-        self._loop("the calls of webhooks", functools.partial(self.post.run, leading))
-        self._loop("the changes", self.changes.run)
+        for name, run in self.events.loops(leading).items():
+            self._loop(name, run)
         self._loop("the registration", self.register.run)
         self._loop("the removed hosts", self.refused.run)
 
