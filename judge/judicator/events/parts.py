@@ -1,0 +1,42 @@
+"""The parts of one judicator that tell others of what happens, wired."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from judge.config import JudicatorConfig
+from judge.hooks import addresses
+from judge.hooks.sender import Sender
+from judge.judicator.database import Database
+from judge.judicator.events.calls import WebhookCalls
+from judge.judicator.events.outbox import Outbox
+from judge.judicator.events.post import Post
+from judge.judicator.events.streaming import Changes
+from judge.judicator.tasks.reading import TaskReader
+from judge.model.messages import Message
+
+
+class Events:
+    """Webhooks and changes of one judicator."""
+
+    def __init__(self, config: JudicatorConfig, database: Database, reader: TaskReader) -> None:
+        """Nothing is opened before the loops run."""
+        allowed = addresses.networks(config.webhooks.networks)
+        self.post = Post(database, Sender(allowed))
+        self.outbox = Outbox(database, reader, self.post.wake)
+        self.changes = Changes(database)
+        self._calls = WebhookCalls(database, allowed, self.post.wake)
+
+    def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
+        """The RPC methods, by name."""
+        return {**self._calls.methods(), **self.changes.methods()}
+
+    def loops(self, leading: Callable[[], bool]) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """The endless loops, by name; those of webhooks work while this judicator leads."""
+        return {
+            "the webhooks": functools.partial(self.outbox.run, leading),
+            "the calls of webhooks": functools.partial(self.post.run, leading),
+            "the changes": self.changes.run,
+        }
