@@ -20,6 +20,7 @@ from judge.allowance import TOTAL_TIME
 from judge.model import messages as m
 from judge.model.overview import ExecutorState, StatusReply
 from judge.model.problem import LimitOrigin
+from judge.model.streaming import Change
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -44,6 +45,7 @@ SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
     ExecutorState: _fields("name alive drain drain_reason executing vacant reported"),
     m.ExecutorInfo: _fields("slots languages version abilities weak_sandbox"),
     LimitOrigin: _fields("how slowest_cpu multiplier resolution"),
+    Change: _fields("id submission version user problem language status verdict done"),
     StatusReply: _fields("leader epoch judicators etcd mongodb queued running finished slots vacant versions faults"),
 }
 # Fields that go out as something made of them: fixed sentences, rounded figures, messages that are disclosed in turn.
@@ -56,6 +58,7 @@ MADE: Final[dict[type[BaseModel], frozenset[str]]] = {
     ExecutorState: _fields("info"),
     m.ExecutorInfo: frozenset(),
     LimitOrigin: frozenset(),
+    Change: frozenset(),
     StatusReply: _fields("executors"),
 }
 # Fields that no submitter sees; of a sample all fields but `message` are shown.
@@ -69,6 +72,7 @@ WITHHELD: Final[dict[type[BaseModel], frozenset[str]]] = {
     m.ExecutorInfo: _fields("checks"),
     # The names of the package's submissions say how the problem is solved.
     LimitOrigin: _fields("slowest too_slow left_out"),
+    Change: frozenset(),
     StatusReply: _fields("warnings"),
 }
 
@@ -119,6 +123,11 @@ def status(reply: StatusReply) -> StatusReply:
 def limit_origin(origin: LimitOrigin | None, *, admin: bool) -> LimitOrigin | None:
     """How a time limit came about, as this person may see it."""
     return origin if origin is None or admin else _listed(origin)
+
+
+def change(one: Change) -> Change:
+    """A change of a submission as whoever may listen to it is told of it; admins are told the same."""
+    return _listed(one)
 
 
 def seconds(value: float) -> float:

@@ -9,6 +9,7 @@ from flask import Response, request
 from pydantic import Field, TypeAdapter, ValidationError
 
 from judge.errors import FieldError, ForbiddenError
+from judge.gateway import disclosure
 from judge.gateway.api.routes import Call, Raw, Reply, Route
 from judge.model import messages as m
 from judge.model.streaming import Change, Place, Wish
@@ -80,7 +81,13 @@ def _follow(call: Call) -> Reply:
         verdict=task.verdict,
         done=task.done,
     )
-    wish = Wish(key=call.principal.user, submission=task.id, user=task.submission.user, version=version, begin=begin)
+    wish = Wish(
+        key=call.principal.user,
+        submission=task.id,
+        user=task.submission.user,
+        version=version,
+        begin=disclosure.change(begin),
+    )
     return _stream(wish)
 
 

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from judge import clock
 from judge.errors import JudgeError, LimitError, UnavailableError
+from judge.gateway import disclosure
 from judge.gateway.front.connection import Client, ClientGone
 from judge.model.streaming import Change, ChangesReply, ChangesRequest, Wish
 
@@ -57,7 +58,16 @@ def wish_of(start: bytes) -> tuple[bytes, Wish] | None:
 
 def event(one: Change, number: str) -> bytes:
     """One event as it is sent; `number` is what a listener says that it has (Last-Event-ID)."""
-    return f"id: {number}\nevent: submission\ndata: {one.model_dump_json(exclude={'id'})}\n\n".encode()
+    return _numbered(_data(one), number)
+
+
+def _data(one: Change) -> bytes:
+    """What an event says, the same for all who hear it."""
+    return disclosure.change(one).model_dump_json(exclude={"id"}).encode()
+
+
+def _numbered(data: bytes, number: str) -> bytes:
+    return b"id: %b\nevent: submission\ndata: %b\n\n" % (number.encode(), data)
 
 
 def order(place: str) -> tuple[int, ...]:
@@ -70,18 +80,18 @@ class _Listener:
 
     def __init__(self, wish: Wish) -> None:
         self.wish = wish
-        self.waiting: deque[Change] = deque()
+        self.waiting: deque[tuple[Change, bytes]] = deque()
         self.news = asyncio.Event()
         self.version = wish.version
         self.overrun = False
 
-    def hears(self, one: Change) -> None:
+    def hears(self, one: Change, data: bytes) -> None:
         if self.wish.submission is not None and one.submission != self.wish.submission:
             return
         if len(self.waiting) >= _QUEUE:
             self.overrun = True
         else:
-            self.waiting.append(one)
+            self.waiting.append((one, data))
         self.news.set()
 
 
@@ -159,12 +169,12 @@ class Streams:
         """What waits as bytes, and whether nothing more can come."""
         pieces, over = [], False
         while mine.waiting and not over:
-            one = mine.waiting.popleft()
+            one, data = mine.waiting.popleft()
             if mine.wish.submission is None:
-                pieces.append(event(one, one.id))
+                pieces.append(_numbered(data, one.id))
             elif one.version > mine.version:
                 mine.version, over = one.version, one.done
-                pieces.append(event(one, str(one.version)))
+                pieces.append(_numbered(data, str(one.version)))
         EVENTS.inc(len(pieces))
         return b"".join(pieces), over
 
@@ -183,7 +193,7 @@ class Streams:
             if order(reply.place) <= order(after):
                 break
             after = reply.place
-        while mine.waiting and order(mine.waiting[0].id) <= order(after):
+        while mine.waiting and order(mine.waiting[0][0].id) <= order(after):
             mine.waiting.popleft()
 
     @staticmethod
@@ -262,8 +272,9 @@ class Streams:
         self._place = reply.place
         self._known.set()
         for one in reply.changes:
+            data = _data(one)
             for mine in (*self._by.get(one.user, ()), *self._by.get("", ())):
-                mine.hears(one)
+                mine.hears(one, data)
         if reply.lost:
             for mine in self._all:  # they come again, and are told from where they were
                 mine.overrun = True
