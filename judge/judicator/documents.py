@@ -296,8 +296,9 @@ class MetaDocument(TypedDict, total=False):
     reruns: int
     # `refused`: names of removed hosts, and the moment before which their certificates were issued (refused.py).
     names: list[Refusal]
-    # `webhooks`: how far the leader has followed the changes of tasks, and when (events/outbox.py).
+    # `webhooks`: how far the leader has followed the changes of tasks, or since when (events/outbox.py).
     token: Any
+    since: Any
     # `verdicts`: the switch (rejudging/verdicts.py).
     generation: int
     folding: list[int]

@@ -45,7 +45,7 @@ class _Crowd:
 
     async def _hear(self, reader: asyncio.StreamReader) -> None:
         while line := await reader.readline():
-            if line.startswith(b"data: "):
+            if line.startswith(b"data: ") and b'"submission":"' in line:
                 task = line.partition(b'"submission":"')[2][:24].decode()
                 self.heard.setdefault(task, []).append(time.monotonic())
                 self.count += 1

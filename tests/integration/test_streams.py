@@ -59,6 +59,7 @@ class Listening:
 
     status: int = 0
     events: list[tuple[str, str, dict]] = field(default_factory=list)
+    begin: str = ""
     ended: bool = False
     headers: httpx.Headers = field(default_factory=httpx.Headers)
 
@@ -77,7 +78,9 @@ def _read(response: httpx.Response, into: Listening) -> None:
             name, _, value = line.partition(":")
             fields[name] = value.removeprefix(" ")
         elif fields:
-            if "data" in fields:
+            if fields["event"] == "begin":
+                into.begin = fields["id"]
+            else:
                 into.events.append((fields.get("id", ""), fields.get("event", ""), json.loads(fields["data"])))
             fields = {}
 

@@ -7,9 +7,11 @@ import time
 from collections import Counter
 
 import pytest
+from bson import Timestamp
 
 from judge.errors import FieldError, NotFoundError
 from judge.hooks import signing
+from judge.judicator.events.outbox import POSITION
 from judge.model import messages as m
 from judge.model.deleting import Deleted
 from judge.model.webhooks import (
@@ -243,5 +245,29 @@ def test_none_is_lost_when_leaders_die(tmp_path, etcd_endpoint, mongod_address, 
         wait_for(over, timeout=60, what="a call for each verdict")
         seen = Counter(one.told["data"]["id"] for one in receiver.taken())
         assert set(seen) == set(done)
+    finally:
+        world.close()
+
+
+def test_a_log_that_does_not_reach_back(tmp_path, etcd_endpoint, mongod_address, receiver):
+    """What has finished since the place that is lost is told, also when it may have been told already."""
+    world = World(tmp_path, etcd_endpoint, mongod_address)
+    try:
+        first = world.judicator("j1", **HOOKS)
+        people = world.client(timeout=30.0)
+        executor = world.executor(slots=4)
+        executor.report(vacant=0)
+        people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
+        done = set(judge(people, executor, "AC", "WA"))
+        wait_for(lambda: {one.told["data"]["id"] for one in receiver.taken()} == done, what="the first calls")
+        first.stop()
+        world.judicators.remove(first)
+        world.db.deliveries.delete_many({})
+        world.db.meta.update_one({"_id": POSITION}, {"$set": {"token": None, "since": Timestamp(1, 1)}})
+        world.judicator("j2", **HOOKS)
+        wait_for(lambda: len(receiver.taken()) == 4, what="calls about what has finished")
+        done |= set(judge(people, executor, "RTE"))
+        wait_for(lambda: len(receiver.taken()) == 5, what="the stream again")
+        assert {one.told["data"]["id"] for one in receiver.taken()} == done
     finally:
         world.close()

@@ -34,8 +34,9 @@ HEADER: Final = "X-Judge-Listen"
 _BEAT, _PATIENCE, _ALLOWED = 15.0, 20.0, 60.0
 _EACH, _QUEUE = 50, 2000
 _WAIT, _RETRY, _OPENING, _IDLE = 20.0, 1.0, 5.0, 60.0
-_BEGIN: Final = b"retry: 2000\n\n"
-_ALIVE: Final = b":\n\n"
+# No empty line after these: clients make an event of nothing at one.
+_BEGIN: Final = b"retry: 2000\n"
+_ALIVE: Final = b":\n"
 
 Ask = Callable[[ChangesRequest], ChangesReply]
 
@@ -68,6 +69,11 @@ def _data(one: Change) -> bytes:
 
 def _numbered(data: bytes, number: str) -> bytes:
     return b"id: %b\nevent: submission\ndata: %b\n\n" % (number.encode(), data)
+
+
+def _said(what: str, place: str) -> bytes:
+    """An event about the stream itself, and the place from which it goes on."""
+    return f"id: {place}\nevent: {what}\ndata: {{}}\n\n".encode()
 
 
 def order(place: str) -> tuple[int, ...]:
@@ -123,7 +129,7 @@ class Streams:
             await self._follows()
             # What has changed before the listener was known here is in the app's second answer.
             now = await still() if wish.submission is not None else wish
-            await self._send(client, head + _BEGIN)
+            await self._send(client, head + _BEGIN + self._from(mine))
             if now is None or await self._begins(client, mine, now):
                 return
             if wish.submission is None and wish.after is not None:
@@ -165,6 +171,13 @@ class Streams:
         await self._send(client, event(now.begin, str(now.begin.version)))
         return now.begin.done
 
+    def _from(self, mine: _Listener) -> bytes:
+        """The place from which changes are told to one who was not here before, to go on from after a break."""
+        if mine.wish.submission is not None or mine.wish.after is not None:
+            return b""
+        mine.waiting.clear()
+        return _said("begin", self._place or "")
+
     def _take(self, mine: _Listener) -> tuple[bytes, bool]:
         """What waits as bytes, and whether nothing more can come."""
         pieces, over = [], False
@@ -186,7 +199,7 @@ class Streams:
             async with self._history:
                 reply = await asyncio.to_thread(self._ask, request)
             if reply.lost:
-                await self._send(client, b"event: lost\ndata: {}\n\n")
+                await self._send(client, _said("lost", reply.place))
             if reply.changes:
                 await self._send(client, b"".join(event(one, one.id) for one in reply.changes))
                 EVENTS.inc(len(reply.changes))

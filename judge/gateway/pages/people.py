@@ -28,6 +28,7 @@ from judge.gateway.pages import problem as problem_page
 from judge.gateway.pages import rejudge as rejudge_pages
 from judge.gateway.pages import submission as submission_page
 from judge.gateway.pages import trail as trail_pages
+from judge.gateway.pages import webhooks as webhook_pages
 from judge.gateway.submit import Upload, admit
 from judge.languages import handed
 from judge.model import messages as m
@@ -325,6 +326,7 @@ def register(app: Flask, services: Services) -> None:
         *problem_page.table(services),
         *rejudge_pages.table(services),
         *trail_pages.table(services),
+        *webhook_pages.table(services),
     ]
     for path, name, view, methods in table:
         app.add_url_rule(path, name, guarded(view), methods=methods, provide_automatic_options=False)

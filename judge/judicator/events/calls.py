@@ -14,7 +14,7 @@ from judge.hooks import signing
 from judge.hooks.addresses import Network, url_fault
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import DeliveryDocument, WebhookDocument, iso, iso_or_none
-from judge.judicator.events.outbox import delivery
+from judge.judicator.events.outbox import begin, delivery
 from judge.model.messages import Empty, Message
 from judge.model.webhooks import (
     DeliveriesReply,
@@ -62,6 +62,7 @@ class WebhookCalls:
         known = await self._db.find(self._db.webhooks, {"_id": request.name})
         if known is None and await self._db.webhooks.count_documents({}) >= _MOST:
             raise LimitError(f"there are {_MOST} webhooks; remove one first")
+        await begin(self._db)
         secret = request.secret or (known["secret"] if known is not None else signing.new_secret())
         fields: Bson = {**request.model_dump(mode="json", exclude={"name"}), "secret": secret}
         doc = await self._db.webhooks.find_one_and_update(

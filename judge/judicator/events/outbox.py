@@ -12,13 +12,13 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from bson import ObjectId
+from bson import ObjectId, Timestamp
 from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError
 
 from judge import clock
 from judge.errors import NotFoundError
 from judge.judicator.database import Database
-from judge.judicator.documents import DeliveryDocument, TaskDocument, WebhookDocument, iso, iso_or_none
+from judge.judicator.documents import DeliveryDocument, MetaDocument, TaskDocument, WebhookDocument, iso, iso_or_none
 from judge.judicator.loops import away
 from judge.judicator.tasks.reading import TaskReader
 from judge.model.webhooks import Event, Payload, Told
@@ -83,8 +83,9 @@ class Outbox:
 
     async def follow(self, leading: Callable[[], bool]) -> None:
         """Follow the stream from where the last leader was, while leading."""
-        known = await self._db.meta.find_one({"_id": POSITION})
-        resume: dict[str, Any] = {"resume_after": known["token"]} if known is not None and known.get("token") else {}
+        known = await begin(self._db)
+        token = known.get("token")
+        resume: dict[str, Any] = {"resume_after": token} if token else {"start_at_operation_time": known["since"]}
         saved = clock.monotonic()
         async with await self._db.raw.tasks.watch(_PIPELINE, max_await_time_ms=1000, **resume) as stream:
             await self._save(stream.resume_token)
@@ -106,7 +107,10 @@ class Outbox:
     async def catch_up(self) -> None:
         """Write deliveries of all that has finished since the position that is lost, then begin anew from now."""
         known = await self._db.meta.find_one({"_id": POSITION}) or {}
-        await self._save(None)
+        # From here on the log is read; what ends until then is looked for, or told twice.
+        await self._db.meta.update_one(
+            {"_id": POSITION}, {"$set": {"token": None, "since": await _now(self._db), "at": clock.wall()}}, upsert=True
+        )
         since = known.get("at")
         hooks = await self._db.webhooks.find({}).to_list()
         if since is None or not hooks:
@@ -150,6 +154,25 @@ class Outbox:
     async def _save(self, token: Any) -> None:
         fields = {"token": token, "at": clock.wall()}
         await self._db.meta.update_one({"_id": POSITION}, {"$set": fields}, upsert=True)
+
+
+async def begin(database: Database) -> MetaDocument:
+    """Where the stream is read from: where it was left, or from now on. A webhook is told of all that ends after this.
+
+    Called by the leader, and before a webhook is added: there may be no leader yet.
+    """
+    known = await database.find(database.meta, {"_id": POSITION})
+    if known is not None:
+        return known
+    first: Bson = {"token": None, "since": await _now(database), "at": clock.wall()}
+    await database.meta.update_one({"_id": POSITION}, {"$setOnInsert": first}, upsert=True)
+    return await begin(database)
+
+
+async def _now(database: Database) -> Timestamp:
+    hello: dict[str, Any] = await database.client.admin.command("hello")
+    moment: Timestamp = hello["operationTime"]
+    return moment
 
 
 def concerns(hook: WebhookDocument, doc: TaskDocument) -> bool:
