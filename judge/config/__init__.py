@@ -16,4 +16,5 @@ from judge.config.services import (
     JudicatorConfig,
     MongodbConfig,
     SubmissionLimits,
+    WebhookSettings,
 )

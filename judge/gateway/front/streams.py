@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import threading
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator
@@ -69,6 +70,11 @@ def _data(one: Change) -> bytes:
 
 def _numbered(data: bytes, number: str) -> bytes:
     return b"id: %b\nevent: submission\ndata: %b\n\n" % (number.encode(), data)
+
+
+def _look_again() -> float:
+    """When to look whether a listener still may hear; those who came together do not ask together."""
+    return clock.monotonic() + _ALLOWED * random.uniform(0.5, 1.0)  # noqa: S311 - it spreads questions
 
 
 def _said(what: str, place: str) -> bytes:
@@ -134,7 +140,7 @@ class Streams:
                 return
             if wish.submission is None and wish.after is not None:
                 await self._catch_up(client, mine, wish.after)
-            allowed = clock.monotonic() + _ALLOWED
+            allowed = _look_again()
             while not mine.overrun:
                 data, over = self._take(mine)
                 if data:
@@ -150,7 +156,7 @@ class Streams:
                 except TimeoutError:
                     await self._send(client, _ALIVE)
                 if clock.monotonic() > allowed:
-                    allowed = clock.monotonic() + _ALLOWED
+                    allowed = _look_again()
                     now = await still()
                     if now is None or await self._begins(client, mine, now):
                         return
