@@ -153,7 +153,15 @@ def calls(app: Any) -> list[tuple[str, str, str]]:
     for rule in app.url_map.iter_rules():
         if rule.endpoint not in UNMARKED:
             name = "hello" if "/problems/" in rule.rule else "executor-1"
-            given = {"id": ID, "task_id": ID, "name": name, "number": "1", "sha": "a" * 64, "what": "ping"}
+            given = {
+                "id": ID,
+                "task_id": ID,
+                "name": name,
+                "number": "1",
+                "sha": "a" * 64,
+                "what": "ping",
+                "kind": "js",
+            }
             unknown = rule.arguments - set(given)
             assert not unknown, f"say in this test what {unknown} of {rule.rule} may be"
             path = re.sub(r"<(\w+)>", lambda part, given=given: given[part[1]], rule.rule)
