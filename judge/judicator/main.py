@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from prometheus_client import Gauge
 from pymongo.errors import PyMongoError
@@ -40,6 +41,7 @@ from judge.judicator.service import Service
 from judge.judicator.sessions import Sessions
 from judge.judicator.status import StatusReader
 from judge.judicator.tasks.lifecycle import Tasks
+from judge.model.messages import Message
 from judge.mongodb import backup_age
 from judge.mongodb.store import connect, translate
 from judge.notify import notify
@@ -108,8 +110,7 @@ class Judicator:
             lead=self.lead,
             status=self._status,
         )
-        calls = {**self.rejudging_calls.methods(), **self.sessions.methods(), **self.events.methods()}
-        self.handlers = self.service.handlers(calls, self.audit, self.deleting)
+        self.handlers = self.service.handlers(self._calls(), self.audit, self.deleting)
         self.server = Server(
             self.handlers,
             self.blobs,
@@ -120,6 +121,9 @@ class Judicator:
         )
         self._loops: list[asyncio.Task[None]] = []
         self._whole = asyncio.Event()
+
+    def _calls(self) -> dict[str, Callable[[Any], Awaitable[Message]]]:
+        return {**self.rejudging_calls.methods(), **self.sessions.methods(), **self.events.methods()}
 
     async def start(self) -> None:
         """Listen, and begin all loops; does not wait for the databases. RefusedError when the port is in use."""
