@@ -161,6 +161,7 @@ def calls(app: Any) -> list[tuple[str, str, str]]:
                 "sha": "a" * 64,
                 "what": "ping",
                 "kind": "js",
+                "token": ID,
             }
             unknown = rule.arguments - set(given)
             assert not unknown, f"say in this test what {unknown} of {rule.rule} may be"
