@@ -3,7 +3,8 @@
 Until a new content is complete it is in a leftover-to-be beside its file, `.NAME.THREAD.tmp`. A writer that was killed
 leaves one behind. Readers ignore it, as no name of theirs begins with a dot, and `sweep` removes it.
 
-And the one way to make a file in memory, without a name (`in_memory`).
+And the one way to make a file in memory, without a name (`in_memory`), and where a cluster's files are by default
+(`beside`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import fcntl
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -97,3 +98,20 @@ def in_memory(name: str, *, seals: bool = False) -> int:
     if not seals:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL)
     return fd
+
+
+def beside(sources: Sequence[str], what: str) -> Path | None:
+    """Where a cluster's `secrets` or `bundle` are by default: beside the first inventory of `sources` that is a file.
+
+    Of inventory/mine, or inventory/mine/hosts.yml, that is inventory/mine.secrets: within it, Ansible would take what
+    is there for hosts. Where earlier releases have made inventory/mine/secrets, it stays. None when no source is a file.
+    Roles ask for it as a filter (plugins/filter/judge_inventory.py), and so does judgectl.
+    """
+    for source in sources:
+        path = Path(os.path.normpath(Path(source).absolute()))
+        if "," in source or not path.exists():
+            continue
+        home = path if path.is_dir() else path.parent
+        within = home / what
+        return within if within.is_dir() or not home.name else home.with_name(f"{home.name}.{what}")
+    return None

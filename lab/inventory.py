@@ -48,6 +48,7 @@ def tree(record: Record) -> dict[str, Any]:
         "all": {
             "vars": {
                 **bundle,
+                "judge_secrets_dir": "{{ inventory_dir }}/secrets",  # so that they go with the lab
                 "ansible_user": "root",
                 "ansible_ssh_private_key_file": str(record.directory / "id_ed25519"),
                 "ansible_ssh_common_args": f"-F {record.directory / 'ssh_config'}",

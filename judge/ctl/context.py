@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from judge import endpoint
+from judge import endpoint, files
 from judge.config import Model, Url, parse_text
 from judge.ctl.fleet import ansible
 from judge.ctl.fleet.ansible import Sources
@@ -22,7 +22,7 @@ from judge.text import one_line
 PLACES = (Path(".judge/client.yml"), Path("~/.config/judge/client.yml"), Path("/etc/judge/client.yml"))
 # The variables that are read here; the roles' defaults are the ones that stand beside them below.
 _OF_GATEWAYS = (
-    "inventory_dir", "judge_secrets_dir", "judge_pki_directory", "judge_gateway_certificate", "judge_address",
+    "judge_secrets_dir", "judge_pki_directory", "judge_gateway_certificate", "judge_address",
     "ansible_host", "ansible_ssh_host", "judge_https_port",
 )  # fmt: skip
 _OWN_CERTIFICATE = "/etc/judge/tls/https.crt"  # the default of role judge_gateway, signed by the cluster's CA
@@ -86,7 +86,7 @@ def from_inventory(named: Sources, token: str | None = None) -> Context:
     gateways = ansible.filled(named, gateways, _OF_GATEWAYS)
     path = str(named)
     first = gateways[0]
-    secrets = _path(first.text("judge_secrets_dir") or f"{first.text('inventory_dir')}/secrets")
+    secrets = _path(first.text("judge_secrets_dir") or str(files.beside(named.inventories, "secrets") or "secrets"))
     authority: Path | None = _path(first.text("judge_pki_directory") or str(secrets / "pki")) / "ca.crt"
     if (first.text("judge_gateway_certificate") or _OWN_CERTIFICATE) != _OWN_CERTIFICATE:
         authority = None  # a certificate of the operator's own, which this machine trusts already

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,8 +88,10 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 class Authority:
     """`ca.crt`, `ca.key` (encrypted) and `ca.passphrase` in one directory that only its owner may enter."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> None:
+        """`read`: how a file is read; Ansible's own way opens those that ansible-vault has encrypted."""
         self.directory = directory
+        self._read = read
         self.cert_file = directory / "ca.crt"
         self.key_file = directory / "ca.key"
         self.passphrase_file = directory / "ca.passphrase"
@@ -135,13 +138,17 @@ class Authority:
     def certificate(self) -> x509.Certificate:
         """The authority's certificate; CaError when it cannot be read."""
         try:
-            return x509.load_pem_x509_certificate(self.cert_file.read_bytes())
+            return x509.load_pem_x509_certificate(self._read(self.cert_file))
         except OSError as exc:
             msg = f"{self.cert_file} cannot be read: {exc.strerror}; make the authority with playbooks/pki.yml"
             raise CaError(msg) from None
         except ValueError:
             msg = f"{self.cert_file} is not a certificate; restore it from a backup of the secrets directory"
             raise CaError(msg) from None
+
+    def text(self) -> str:
+        """What hosts are given to trust, as PEM."""
+        return self._read(self.cert_file).decode("ascii")
 
     def key(self) -> ec.EllipticCurvePrivateKey:
         """The authority's key; CaError when it cannot be read, opened, or is another certificate's."""
@@ -151,8 +158,8 @@ class Authority:
             if path.stat().st_mode & 0o077:
                 raise CaError(f"{path} may be read by others than its owner; run chmod 600 {path}")
         try:
-            passphrase = self.passphrase_file.read_bytes().strip()
-            key = serialization.load_pem_private_key(self.key_file.read_bytes(), passphrase)
+            passphrase = self._read(self.passphrase_file).strip()
+            key = serialization.load_pem_private_key(self._read(self.key_file), passphrase)
         except (ValueError, TypeError):
             msg = f"{self.key_file} does not open with {self.passphrase_file.name}; restore both from one backup"
             raise CaError(msg) from None

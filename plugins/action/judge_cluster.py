@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 from ansible.errors import AnsibleActionFail
+from ansible.parsing.vault import is_encrypted, parse_vaulttext_envelope
 from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
@@ -131,7 +132,7 @@ class ActionModule(ActionBase):
             if client and CLIENT in changed:
                 files.replace(directory / CLIENT, yaml.safe_dump(client, sort_keys=False), durable=True)
             if RECORD in changed:
-                files.replace(directory / RECORD, self._text(wanted), durable=True)
+                files.replace(directory / RECORD, self._as_before(directory / RECORD, self._text(wanted)), durable=True)
         return {
             "changed": bool(changed or missing),
             "made": [*missing, *changed],
@@ -163,6 +164,16 @@ class ActionModule(ActionBase):
     def _plain(self, path: Path) -> str:
         """The text of a file that may be encrypted by ansible-vault."""
         return Path(self._loader.get_real_file(str(path))).read_text(encoding="utf-8")
+
+    def _as_before(self, path: Path, text: str) -> str:
+        """The text, encrypted with the same secret of ansible-vault where the file's old one was."""
+        old = path.read_bytes() if path.exists() else b""
+        if not is_encrypted(old):
+            return text
+        vault = self._loader._vault  # noqa: SLF001 - there is no public way to encrypt in a play
+        label = parse_vaulttext_envelope(old)[3]
+        secret = next((secret for name, secret in vault.secrets if name == label), None)
+        return str(vault.encrypt(text, secret, vault_id=label).decode())
 
     @staticmethod
     def _text(record: dict[str, Any]) -> str:

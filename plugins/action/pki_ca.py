@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project nee
 from judge.pki.authority import Authority, CaError, days_left, now
 
 
-def brought_about(path: Path, name: str, days: int, *, make: bool, write: bool) -> dict[str, Any]:
+def reader(loader: Any) -> Callable[[Path], bytes]:
+    """How Ansible reads the controller's files, which ansible-vault may have encrypted."""
+    return lambda path: Path(loader.get_real_file(str(path)) if path.is_file() else path).read_bytes()
+
+
+def brought_about(authority: Authority, name: str, days: int, *, make: bool, write: bool) -> dict[str, Any]:
     """The task's result; with `make` an authority that is missing is one to be made, and with `write` it is made.
 
     CaError when there is one and it cannot sign, unless nothing is to be made. No secret is in the result.
     """
-    authority = Authority(path)
     problem = authority.problem(now())
     if problem:
         if make:
@@ -29,7 +34,7 @@ def brought_about(path: Path, name: str, days: int, *, make: bool, write: bool) 
         authority.make(name, days)
     result: dict[str, Any] = {"changed": missing and make, "problem": "", "exists": authority.exists()}
     if result["exists"]:
-        result["certificate"] = authority.cert_file.read_text(encoding="ascii")
+        result["certificate"] = authority.text()
         result["days_left"] = days_left(authority.certificate(), now())
     return result
 
@@ -56,8 +61,8 @@ class ActionModule(ActionBase):
         )
         make, write = given["state"] == "present", not self._task.check_mode
         try:
-            path = Path(given["path"]).expanduser()
-            return result | brought_about(path, str(given["name"]), given["days"], make=make, write=write)
+            authority = Authority(Path(given["path"]).expanduser(), reader(self._loader))
+            return result | brought_about(authority, str(given["name"]), given["days"], make=make, write=write)
         except OSError as exc:
             msg = f"{exc.filename}: {exc.strerror}; make judge_secrets_dir writable for this user"
             raise AnsibleActionFail(msg) from None

@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.pki.authority import Authority, CaError, Wanted, load_request, sign_all
 from judge.pki.removed import Removed
+from plugins.action.pki_ca import reader
 from plugins.modules.pki_certificates import DOCUMENTATION
 
 
@@ -27,13 +28,13 @@ class ActionModule(ActionBase):
         options = yaml.safe_load(DOCUMENTATION)["options"]
         options["certificates"]["options"] = options["certificates"].pop("suboptions")
         _, given = self.validate_argument_spec(options)
-        authority = Authority(Path(given["authority"]).expanduser())
+        authority = Authority(Path(given["authority"]).expanduser(), reader(self._loader))
         wanted = [
             Wanted(given["host"], each["role"], tuple(each["sans"]), given["days"], given["renew_days"])
             for each in given["certificates"]
         ]
         files = [{key: each[key] for key in ("name", "owner", "group")} for each in given["certificates"]]
-        trusted = authority.cert_file.read_text(encoding="ascii") if authority.cert_file.is_file() else ""
+        trusted = authority.text() if authority.cert_file.is_file() else ""
         request = {"path": given["path"], "certificates": files, "ca": trusted}
         asked = {**request, "new_keys": given["new_keys"]}
         found = self._execute_module(module_name="pki_certificates", module_args=asked, task_vars=task_vars)

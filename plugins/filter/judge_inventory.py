@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
+from judge import files
 
 _IPV4 = re.compile(r"^\d{1,3}(\.\d{1,3}){3}$")
 
@@ -29,6 +36,15 @@ def judge_listen(address: str) -> str:
     return address if _IPV4.match(address) else "0.0.0.0"
 
 
+def judge_beside(sources: Iterable[str], what: str) -> str:
+    """The directory for a cluster's `what` beside its inventory (judge.files.beside); AnsibleFilterError."""
+    found = files.beside([str(source) for source in sources], what)
+    if found is None:
+        name = {"secrets": "judge_secrets_dir", "bundle": "judge_bundle"}[what]
+        raise AnsibleFilterError(f"this inventory is no file or directory, so there is no place beside it; set {name}")
+    return str(found)
+
+
 def judge_unit_item(unit: str, sources: str) -> dict[str, str]:
     """The item of judge_place that installs one of the project's units."""
     return {"dest": f"/etc/systemd/system/{unit}", "src": f"{sources}/{unit}", "then": "systemctl daemon-reload"}
@@ -41,6 +57,7 @@ class FilterModule:
         """By name."""
         return {
             "judge_addresses": judge_addresses,
+            "judge_beside": judge_beside,
             "judge_endpoints": judge_endpoints,
             "judge_listen": judge_listen,
             "judge_unit_item": judge_unit_item,

@@ -28,7 +28,7 @@ def wanted(**other: Any) -> Any:
 
 
 def bring_about(path: Path, *, make: bool = True, write: bool = True) -> dict[str, Any]:
-    made: dict[str, Any] = pki_ca.brought_about(path, "test", 3650, make=make, write=write)
+    made: dict[str, Any] = pki_ca.brought_about(pki_ca.Authority(path), "test", 3650, make=make, write=write)
     return made
 
 

@@ -24,7 +24,8 @@ from judge.errors import ConfigError, UsageError
 from judge.text import one_line
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
-_IGNORED = ("^bundle", "^secrets")  # beside an inventory's files: no hosts in there, and Ansible would quote secrets
+# Among an inventory's files: no hosts in there, and Ansible would quote secrets.
+_IGNORED = ("^bundle", "^secrets", r"\.bundle$", r"\.secrets$")
 _VARIABLE_DIRECTORIES = {"group_vars", "host_vars"}
 _QUIET = {
     "ANSIBLE_LOG_PATH": os.devnull, "ANSIBLE_LOAD_CALLBACK_PLUGINS": "0", "ANSIBLE_VERBOSITY": "0",
@@ -198,7 +199,7 @@ def _inventory_dir(sources: Sources) -> str:
         return str(only.parent)
     if len(sources.inventories) == 1 and only.is_dir():
         inner = [path.name for path in only.iterdir() if path.is_dir() and path.name not in _VARIABLE_DIRECTORIES]
-        if all(re.match("|".join((*_IGNORED, r"\.")), name) for name in inner):
+        if all(re.search("|".join((*_IGNORED, r"^\.")), name) for name in inner):
             return str(only)
     return "{{ inventory_dir }}"
 

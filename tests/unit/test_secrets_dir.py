@@ -1,0 +1,145 @@
+"""A cluster's secrets on the controller: where they are, encrypted by ansible-vault, or given as variables."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from judge import files
+from tests.support.ansible_plugins import plugin
+from tests.support.deployment import ROOT, files_below
+
+BIN = Path(sys.executable).parent
+SECRETS = plugin("action", "judge_secrets")
+ON_CONTROLLER = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - judge_secrets: {{directory: "{directory}", secrets: "{{{{ judge_secrets }}}}"}}
+      when: judge_secrets is defined
+    - judge_cluster:
+        {{directory: "{directory}", name: test, judicators: [j1], targeted: [j1], formed: "{{{{ formed }}}}"}}
+      register: made
+    - pki_ca: {{path: "{directory}/pki", name: test, state: "{{{{ 'read' if formed | bool else 'present' }}}}"}}
+      register: authority
+    - debug:
+        msg: "{{{{ made.made }}}} problem={{{{ authority.problem }}}} left={{{{ authority.days_left | default(0) }}}}"
+"""
+
+
+def test_secrets_and_bundles_are_beside_the_inventory_and_not_in_it(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "hosts.yml").touch()
+    for source in (mine, mine / "hosts.yml"):
+        assert files.beside([str(source)], "secrets") == tmp_path / "mine.secrets"
+    assert files.beside(["j1,", str(tmp_path / "none"), str(mine), str(tmp_path)], "bundle") == tmp_path / "mine.bundle"
+    assert files.beside(["j1,"], "secrets") is None
+    (mine / "secrets").mkdir()
+    assert files.beside([str(mine)], "secrets") == mine / "secrets", "that of a cluster that was deployed before"
+
+
+@pytest.mark.parametrize(
+    ("inventory", "told"),
+    [
+        (["-i", "{0}/mine", "-i", "{0}/more"], "{0}/mine.secrets"),
+        (["-i", "{0}/more", "-i", "{0}/mine"], "{0}/more.secrets"),
+        (["-i", "h1,h2,"], "set judge_secrets_dir"),
+    ],
+)
+def test_all_hosts_have_one_directory_for_secrets(tmp_path: Path, inventory: list[str], told: str) -> None:
+    """Whichever inventory a host comes from."""
+    for name, host in (("mine", "h1"), ("more", "h2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "hosts.yml").write_text(f"all: {{hosts: {{{host}: }}}}\n")
+    default = yaml.safe_load((ROOT / "roles/judge_common/defaults/main.yml").read_text())["judge_secrets_dir"]
+    command = [BIN / "ansible", *(word.format(tmp_path) for word in inventory), "all", "-m", "debug", "-a"]
+    run = subprocess.run([*command, f"msg={default}"], cwd=ROOT, capture_output=True, text=True, check=False)
+    answers = [line for line in run.stdout.splitlines() if '"msg":' in line and told.format(tmp_path) in line]
+    assert len(answers) == 2, run.stdout + run.stderr
+
+
+def test_an_inventory_in_a_directory_of_several_has_no_hosts_out_of_secrets(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/hosts.yml").write_text("all: {hosts: {h1: }}\n")
+    (tmp_path / "mine.secrets").mkdir()
+    (tmp_path / "mine.secrets/admin.token").write_text("hush\n")
+    run = subprocess.run(
+        [BIN / "ansible-inventory", "-i", tmp_path, "--list"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert '"h1"' in run.stdout
+    assert "hush" not in run.stdout + run.stderr
+
+
+# --- vault and variables ------------------------------------------------------------------------------------------
+
+
+def play(tmp_path: Path, directory: Path, variables: dict[str, Any], *options: str) -> str:
+    """What a run on the controller says; AssertionError when it fails."""
+    playbook = tmp_path / "play.yml"
+    playbook.write_text(ON_CONTROLLER.format(directory=directory))
+    given = tmp_path / "given.yml"
+    given.write_text(yaml.safe_dump(variables))
+    run = subprocess.run(
+        [BIN / "ansible-playbook", "-i", "localhost,", "-c", "local", playbook, "-e", f"@{given}", *options],
+        cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def test_encrypted_files_are_used_and_stay_encrypted(tmp_path: Path) -> None:
+    """With a vault of two passwords, each file with the one that has encrypted it."""
+    directory, first, second = tmp_path / "secrets", tmp_path / "first", tmp_path / "second"
+    first.write_text("one\n")
+    second.write_text("two\n")
+    play(tmp_path, directory, {"formed": False})
+    plain = files_below(directory)
+    vault = [f"--vault-id=a@{first}", f"--vault-id=b@{second}"]
+    names = [str(directory / name) for name in plain if name != ".lock"]
+    encrypt = [BIN / "ansible-vault", "encrypt", *vault, "--encrypt-vault-id=b", *names]
+    subprocess.run(encrypt, check=True, capture_output=True)
+    told = play(tmp_path, directory, {"formed": True}, *vault)
+    assert "['cluster.yml'] problem= left=3649" in told
+    record = (directory / "cluster.yml").read_text()
+    assert record.startswith("$ANSIBLE_VAULT;1.2;AES256;b")
+    shown = subprocess.run(
+        [BIN / "ansible-vault", "view", f"--vault-id=b@{second}", directory / "cluster.yml"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "formed: true" in shown.stdout
+    assert "[] problem= " in play(tmp_path, directory, {"formed": True}, *vault)
+
+
+def test_a_controller_that_keeps_nothing_is_given_everything(tmp_path: Path) -> None:
+    kept, fresh = tmp_path / "kept", tmp_path / "fresh/secrets"
+    play(tmp_path, kept, {"formed": False})
+    play(tmp_path, kept, {"formed": True})
+    given = {name: data.decode() for name, (_, data) in files_below(kept).items() if name in SECRETS.NEEDED}
+    assert set(given) == set(SECRETS.NEEDED)
+    record = yaml.safe_load(given["cluster.yml"])
+    told = play(tmp_path, fresh, {"formed": True, "judge_secrets": {**given, "cluster.yml": record}})
+    assert "[] problem= left=3649" in told, "nothing was made"
+    there = files_below(fresh)
+    assert {name: data.decode() for name, (_, data) in there.items() if name in given} == given | {
+        "cluster.yml": there["cluster.yml"][1].decode()
+    }
+    assert all(mode & 0o077 == 0 for name, (mode, _) in there.items() if name in given)
+    assert fresh.stat().st_mode & 0o077 == 0
+
+
+def test_what_is_missing_is_named_and_no_value_is(tmp_path: Path) -> None:
+    given = dict.fromkeys(SECRETS.NEEDED, "hush")
+    for name in SECRETS.NEEDED:
+        with pytest.raises(ValueError, match=f"lacks {name}, and nothing would keep") as caught:
+            SECRETS.contents({**given, name: ""})
+        assert "hush" not in str(caught.value)
+    for odd in ("../x", "/etc/passwd", "pki/../../x", "a/b", ".ssh"):
+        with pytest.raises(ValueError, match="is no file of judge_secrets_dir"):
+            SECRETS.contents({**given, odd: "hush"})
