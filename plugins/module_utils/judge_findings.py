@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ _NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$")
 _ADDRESS = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$")
 _RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
 _VOTERS = 7
+_SERVER = "mongodb-org-server"
 # Programs of Debian's packages that this deployment runs or replaces itself.
 _OWN_UNITS = ("judge-", "nginx.service")
 
@@ -27,6 +29,14 @@ class Finding(NamedTuple):
         return f"{'FAULT' if self.fatal else 'warning'}: {about}{self.text}"
 
 
+def _is_six(address: str) -> bool:
+    try:
+        ipaddress.IPv6Address(address.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 def _addresses(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
     seen: dict[str, str] = {}
     for name, host in sorted(hosts.items()):
@@ -35,6 +45,9 @@ def _addresses(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
             yield Finding(name, "this name cannot be a host's; use letters, digits, '.', '_' and '-'")
         if not address:
             yield Finding(name, "it has no address; set ansible_host (or judge_address) in the inventory")
+        elif _is_six(address):
+            why = f"'{address}' is an IPv6 address, and hosts reach each other by IPv4"
+            yield Finding(name, f"{why}; set judge_address to its IPv4 address, ansible_host may stay")
         elif not _ADDRESS.match(address):
             yield Finding(name, f"'{address}' is no IPv4 address or host name; correct ansible_host in the inventory")
         elif address in seen:
@@ -104,6 +117,8 @@ def _ability(seen: dict[str, Any], host: dict[str, Any], away: set[str]) -> Iter
     if host.get("executor"):
         for lack in seen.get("sandbox_lacks", []):
             yield f"the sandbox needs {lack}; boot with another kernel or other parameters, or correct the setting"
+    if host.get("gateway") and host.get("ipv6") and not seen.get("ipv6", True):
+        yield "its kernel has no IPv6, so nginx could not start; set judge_gateway_ipv6: false for this host"
     for peer in seen.get("unreachable", []):
         if peer.rpartition(":")[0] not in away:
             yield f"it cannot reach {peer}: nothing comes back; open this port between them (docs/deploy.md, Ports)"
@@ -153,6 +168,17 @@ def _old_data(name: str, seen: dict[str, Any], host: dict[str, Any], token: str)
         yield f"{where} holds a database that judge did not make; move it away"
     elif mongodb["data"] and (not token or etcd["token"] not in {None, token}):
         yield f"{where} holds another cluster's database; move it away, or restore etcd's data with it"
+
+
+def _series(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
+    """A member's data go from one series of MongoDB to the next only."""
+    here = re.match(r"(\d+)\.", str(seen.get("mongod") or ""))
+    there = re.match(r"(\d+)\.", str((host.get("bundle") or {}).get("versions", {}).get(_SERVER, "")))
+    if host.get("judicator") and seen["mongodb"]["data"] and here and there and int(there[1]) > int(here[1]) + 1:
+        yield (
+            f"its data are those of MongoDB {seen['mongod']} and the bundle has {host['bundle']['versions'][_SERVER]}, "
+            f"which cannot read them; make the bundle with {int(here[1]) + 1}.0 first (docs/bundle.md)"
+        )
 
 
 def _variables(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
@@ -214,7 +240,7 @@ def tolerated(hosts: dict[str, dict[str, Any]], percent: int) -> list[str]:
 def findings(state: dict[str, Any]) -> list[Finding]:
     """All that is wrong, about the cluster first.
 
-    `state`: `hosts` (by name: address, ports, space, bundle, judicator, etcd_path, mongodb_path, `variables`
+    `state`: `hosts` (by name: address, ports, space, bundle, ipv6, judicator, etcd_path, mongodb_path, `variables`
     (sentences about its variables) and `result`, what precheck_host returned, where it ran), `groups`, `problems`
     (sentences that other checks found), `token` (of this cluster; empty before the first deployment), `clock_limit`
     in seconds; `missing_percent`: how many executors may be away. A host is `judicator`, `executor`, `gateway`.
@@ -244,7 +270,7 @@ def findings(state: dict[str, Any]) -> list[Finding]:
             told.append(f"it cannot be looked at ({why}); it needs /usr/bin/python3 and a user who may become root")
         if (seen := result.get("seen")) is not None:
             told += [*_system(seen, host), *_ports(seen, host), *_disks(seen, host)]
-            told += _ability(seen, host, away)
+            told += [*_ability(seen, host, away), *_series(seen, host)]
             told += _old_data(name, seen, host, state.get("token") or "")
             if seen["address"] is False:
                 told.append(f"{where} is not an address of this host; correct ansible_host (or set judge_address)")

@@ -141,6 +141,19 @@ def mongodb_data(path: Path) -> dict[str, Any]:
     return {"data": data, "marked": known, "replica_set_id": record.get("replica_set_id") if known else None}
 
 
+def mongod_version(config: str) -> str:
+    """`6.0.5`: of the program that this config of the service mongodb names; empty where there is none."""
+    found = re.search(r"^binary: *\"?([^\"\n]+?)\"? *$", config, re.MULTILINE)
+    if not found:
+        return ""
+    try:
+        done = subprocess.run([found[1], "--version"], capture_output=True, text=True, check=False, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    version = re.search(r"db version v([\d.]+)", done.stdout)
+    return version[1] if version else ""
+
+
 def architecture() -> str:
     """Debian's name of this machine's architecture."""
     try:
@@ -234,11 +247,13 @@ def observe(
         "disks": {path: free_bytes(Path(path)) for path in paths},
         "etcd": etcd_data(Path(etcd_path)),
         "mongodb": mongodb_data(Path(mongodb_path)),
+        "mongod": mongod_version(_text("/etc/judge/mongodb.yml")),
         "mongod_can_run": mongod_can_run(platform.machine(), processor_flags(_text("/proc/cpuinfo"))),
         "sandbox_lacks": sandbox_lacks(
             _text("/sys/fs/cgroup/cgroup.controllers"),
             _text("/proc/cgroups"),
             _text("/proc/sys/user/max_user_namespaces"),
         ),
+        "ipv6": Path("/proc/net/if_inet6").exists(),
         "unreachable": unreachable(reached),
     }

@@ -116,6 +116,11 @@ DAMAGES: list[tuple[str, Any, str]] = [
     ("no address", lambda c: c.hostvars["e1"].pop("ansible_host"), "e1: it has no address; set ansible_host"),
     ("odd address", lambda c: c.hostvars["e1"].update(ansible_host="10.0.0.1:22"), "is no IPv4 address or host name"),
     (
+        "six",
+        lambda c: c.hostvars["e1"].update(ansible_host="fd00::1"),
+        "is an IPv6 address, and hosts reach each other",
+    ),
+    (
         "off",
         lambda c: c.hostvars["e1"].update(judge_precheck_seen={"unreached": "timed out"}),
         "cannot be reached (timed out)",
@@ -290,12 +295,41 @@ def test_observations_from_files() -> None:
             lambda c: c.seen("e1").update(unreachable=["10.0.0.1:2379"]),
             "e1: it cannot reach 10.0.0.1:2379: nothing comes",
         ),
+        (
+            lambda c: (c.hostvars["g1"]["judge_precheck_plan"].update(ipv6=True), c.seen("g1").update(ipv6=False)),
+            "g1: its kernel has no IPv6, so nginx could not start; set judge_gateway_ipv6: false",
+        ),
     ],
 )
 def test_what_a_machine_or_the_network_cannot_do(damage: Any, told: str) -> None:
     cluster = Cluster()
     damage(cluster)
     assert cluster.line().startswith(f"FAULT: {told}")
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "refused"),
+    [("6.0.5", "8.0.12", True), ("6.0.5", "7.0.1", False), ("6.0.5", "6.0.27", False), ("", "8.0.12", False)],
+)
+def test_mongodb_goes_from_one_series_to_the_next_only(here: str, there: str, refused: bool) -> None:
+    cluster = Cluster()
+    cluster.hostvars["j1"]["judge_precheck_plan"]["bundle_path"] = "/newer"
+    cluster.seen("j1").update(mongod=here, mongodb={"data": True, "marked": True, "replica_set_id": None})
+    cluster.seen("j1")["etcd"] = {"data": True, "token": "t", "name": "j1"}
+    newer = {"/bundle": BUNDLE, "/newer": {**BUNDLE, "versions": {"mongodb-org-server": there}}}
+    lines = precheck.report(cluster.hostvars, cluster.groups, newer, [], "t", 2.0)["lines"]
+    assert [line.partition(";")[2] for line in lines] == (
+        [" make the bundle with 7.0 first (docs/bundle.md)"] if refused else []
+    )
+
+
+def test_the_version_of_the_mongod_of_a_config(tmp_path: Path) -> None:
+    program = tmp_path / "mongod"
+    program.write_text("#!/bin/sh\necho db version v6.0.5\n")
+    program.chmod(0o755)
+    assert observe.mongod_version(f'name: "j1"\nbinary: "{program}"\ndata_dir: /x\n') == "6.0.5"
+    assert observe.mongod_version(f"binary: {tmp_path}/none\n") == ""
+    assert observe.mongod_version("") == ""
 
 
 def test_a_judicator_needs_no_sandbox_and_a_dead_host_answers_nobody() -> None:
