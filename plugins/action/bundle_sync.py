@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import io
+import os
+import stat
 import tarfile
-import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 MANIFEST = "manifest.json"
+# Modes of the tar that hosts share: its owner's execute bit says that it is complete, whoever was killed.
+_UNFINISHED, _COMPLETE = 0o600, 0o700
+_POLL = 0.05
 
 
 class _Measured:
@@ -47,6 +56,85 @@ def pack(root: Path, files: dict[str, dict[str, Any]], names: list[str], target:
     return ""
 
 
+@contextlib.contextmanager
+def shared(root: Path, files: dict[str, dict[str, Any]], names: list[str]) -> Iterator[Path]:
+    """The named files as one tar for all hosts that lack just these, beside the bundle; AnsibleActionFail.
+
+    The first host's process makes it, the last one that sends it removes it. One that a killed run has left is used, or
+    removed by the next that makes another. Temporary directories are avoided, as they may be in memory; where the
+    bundle's neighbourhood is not ours to write, the run's own one has to do.
+    """
+    what = hashlib.sha256("\0".join(f"{name}\0{files[name]['sha256']}" for name in names).encode()).hexdigest()[:16]
+    place = root.parent if os.access(root.parent, os.W_OK) else Path(constants.DEFAULT_LOCAL_TMP)
+    local = place / f".{root.name}.{what}.tar"
+    try:
+        handle = _held(root, files, names, local)
+    except OSError as exc:
+        needed = sum(files[name]["size"] for name in names) // 1_000_000 + 1
+        raise AnsibleActionFail(
+            f"{exc.filename or local}: {exc.strerror}; {place} on the controller needs {needed} MB and has to be "
+            "writable for this user"
+        ) from None
+    try:
+        yield local
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody else sends it now
+            local.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _held(root: Path, files: dict[str, dict[str, Any]], names: list[str], local: Path) -> int:
+    """A descriptor of the complete tar with a shared lock, which keeps others from removing it. OSError."""
+    while True:
+        handle = os.open(local, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _UNFINISHED)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(handle, local) and not _complete(handle):
+                    _make(root, files, names, local)
+                    os.fchmod(handle, _COMPLETE)
+            except BlockingIOError:
+                pass  # another process makes it, or sends it already
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        except BaseException:
+            os.close(handle)
+            raise
+        if _is_at(handle, local) and _complete(handle):
+            return handle
+        os.close(handle)
+        time.sleep(_POLL)
+
+
+def _complete(handle: int) -> bool:
+    return bool(os.fstat(handle).st_mode & stat.S_IXUSR)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether the open file is the one that has this name, and not one that was removed since."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _make(root: Path, files: dict[str, dict[str, Any]], names: list[str], local: Path) -> None:
+    """Fill the tar; AnsibleActionFail when the bundle is not what its manifest says."""
+    for old in local.parent.glob(f".{root.name}.*.tar"):
+        if old != local:
+            _remove_unused(old)
+    fault = pack(root, files, names, local)
+    if fault:
+        local.unlink()
+        raise AnsibleActionFail(fault)
+
+
+def _remove_unused(path: Path) -> None:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+
+
 class ActionModule(ActionBase):
     """Compares first, so that a host with the whole bundle costs one module call and no transfer."""
 
@@ -69,11 +157,7 @@ class ActionModule(ActionBase):
         result.update(found)
         if found.get("failed") or not found["changed"] or self._task.check_mode:
             return result
-        with tempfile.TemporaryDirectory(prefix="judge-bundle-") as scratch:
-            local = Path(scratch, "bundle.tar")
-            fault = pack(root, found["manifest"]["files"], found["missing"], local)
-            if fault:
-                raise AnsibleActionFail(fault)
+        with shared(root, found["manifest"]["files"], found["missing"]) as local:
             try:
                 remote = self._connection._shell.join_path(self._make_tmp_path(), "bundle.tar")  # noqa: SLF001 - actions' own API
                 self._transfer_file(str(local), remote)

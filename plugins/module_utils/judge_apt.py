@@ -140,6 +140,23 @@ def installed_status() -> str:
     return subprocess.run(["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True).stdout
 
 
+def older(names: list[str], versions: dict[str, str]) -> list[str]:
+    """Those of the installed packages that are older here than these versions; `a|b` is either of them."""
+    wanted = {name: versions[name] for group in names for name in group.split("|") if name in versions}
+    if not wanted:
+        return []
+    form = "${Package} ${db:Status-Status} ${Version}\n"
+    shown = subprocess.run(
+        ["dpkg-query", "-W", "-f", form, *wanted], capture_output=True, text=True, check=False
+    ).stdout  # one that dpkg does not know is an error, and said beside the others
+    here = {line.split()[0]: line.split()[2] for line in shown.splitlines() if line.split()[1:2] == ["installed"]}
+    return sorted(
+        name
+        for name, version in here.items()
+        if subprocess.run(["dpkg", "--compare-versions", version, "lt", wanted[name]], check=False).returncode == 0
+    )
+
+
 @contextmanager
 def no_service_starts(policy: Path = POLICY) -> Iterator[None]:
     """Keep Debian's packages from starting their services (invoke-rc.d asks this program), and put back what was there.

@@ -15,6 +15,7 @@ from ..module_utils.judge_apt import (
     no_service_starts,
     not_installed,
     note_installed,
+    older,
     unmasked,
 )
 from ..module_utils.judge_lock import LockedError, one_at_a_time
@@ -36,6 +37,10 @@ options:
   bundle: {description: The host's copy of the bundle; without it the host's own sources., type: path}
   masked: {description: Units of these packages that must never run., type: list, elements: str, default: []}
   upgrade: {description: Whether present packages are brought to apt's version., type: bool, default: false}
+  versions:
+    description: What apt will have, by package. Check mode foretells by it what O(upgrade) brings to a newer version.
+    type: dict
+    default: {}
 author: [Judge]
 """
 
@@ -83,6 +88,7 @@ def main() -> None:
             "bundle": {"type": "path"},
             "masked": {**names, "default": []},
             "upgrade": {"type": "bool", "default": False},
+            "versions": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
@@ -91,6 +97,8 @@ def main() -> None:
     try:
         if module.check_mode:
             found = not_installed(installed_status(), wanted["name"])
+            if wanted["upgrade"]:
+                found = sorted({*found, *older(wanted["name"], wanted["versions"])})
         else:
             apt = Apt(Path(wanted["bundle"]) if wanted["bundle"] else None)
             found = bring_about(

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from ansible.errors import AnsibleActionFail
 
 from judge.bundle import __main__ as command
 from judge.bundle import debs, manifest, program, wheels
 from tests.support.ansible_plugins import module_utils, plugin, run_module
+from tests.support.makers import Maker
 
 files = module_utils("judge_files")  # as hosts have it: a link to judge/bundle/files.py
 apt = module_utils("judge_apt")
@@ -235,6 +238,27 @@ def test_packages_come_with_what_they_need_and_only_once(archive: Path, tmp_path
         collect("c")
 
 
+@pytest.mark.skipif(not shutil.which("apt-get") or not shutil.which("gpg"), reason="no apt or no gpg here")
+def test_newer_programs_come_from_their_makers_archive_with_their_signature(archive: Path, tmp_path: Path) -> None:
+    """An archive that stands in for MongoDB's: signed by a key of its own, beside Debian's."""
+    maker, stranger = Maker(tmp_path / "maker"), Maker(tmp_path / "stranger")
+    maker.build("mongodb-org-server", "8.0.12", needs="b")
+    maker.publish()
+
+    def collect(key: Path) -> list[str]:
+        changes, versions = debs.collect(
+            tmp_path / "debs", tmp_path / "cache", ["a", "mongodb-org-server"], release="trixie", architecture="amd64",
+            sources=[f"deb [trusted=yes] copy:{archive} ./"],
+            further=[maker.line.replace(str(maker.key), str(key))],
+        )  # fmt: skip
+        assert versions == {"a": "1:2", "mongodb-org-server": "8.0.12"}
+        return changes
+
+    with pytest.raises(debs.BundleError):
+        collect(stranger.key)
+    assert "fetched mongodb-org-server_8.0.12_all.deb" in collect(maker.key)
+
+
 def test_versions_of_wanted_packages() -> None:
     text = "Package: a\nVersion: 1:2\nFilename: ./a\n\nPackage: b\nSource: a\nVersion: 3\n"
     assert debs.versions(text, ["a", "b", "c"]) == {"a": "1:2", "b": "3"}
@@ -350,6 +374,14 @@ def test_what_dpkg_and_apt_say() -> None:
     assert apt.simulated("Inst gcc (4 Debian)\nConf gcc\nInst g++ [3] (4)\n") == ["g++", "gcc"]
 
 
+@pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no dpkg here")
+def test_check_mode_knows_which_packages_a_newer_bundle_upgrades() -> None:
+    newer = {"dpkg": "99:1", "tar": "0", "no-such-package": "1"}
+    assert apt.older(["dpkg", "tar", "no-such-package", "x|y"], newer) == ["dpkg"]
+    assert apt.older(["x|dpkg"], newer) == ["dpkg"]
+    assert apt.older(["tar"], {}) == []
+
+
 def test_a_bundle_for_another_architecture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its agent and its wheels would be this machine's, whatever its manifest says."""
     own = debs.own_architecture()
@@ -358,3 +390,64 @@ def test_a_bundle_for_another_architecture_is_refused(tmp_path: Path, capsys: py
     assert code == 1
     assert f"a bundle for {other} cannot be made on this machine, which is {own}" in capsys.readouterr().err
     assert not (tmp_path / "bundle").exists()
+
+
+def test_hosts_share_one_archive_and_the_last_one_removes_it(bundle: Path, tmp_path: Path) -> None:
+    """Twenty processes at once, as with -f 20: none finds it unfinished or gone, and it is made a few times at most."""
+    known = json.loads((bundle / "manifest.json").read_text())
+    names = sorted(known["files"])
+    left = bundle.with_name(f".{bundle.name}.0123.tar")
+    left.write_bytes(b"of a run that was killed")
+    program = (
+        "import json, sys, time, tarfile; from pathlib import Path; from plugins.action import bundle_sync as one\n"
+        "root, made = Path(sys.argv[1]), Path(sys.argv[2]); known = json.loads((root / 'manifest.json').read_text())\n"
+        "pack = one.pack\n"
+        "def counted(*given):\n"
+        "    made.open('a').write('x'); time.sleep(0.2); return pack(*given)\n"
+        "one.pack = counted\n"
+        "with one.shared(root, known['files'], sorted(known['files'])) as local:\n"
+        "    time.sleep(0.3); print(len(tarfile.open(local).getnames()))\n"
+    )
+    command = [sys.executable, "-c", program, bundle, tmp_path / "made"]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(8)]
+    told = [process.communicate(timeout=120)[0].strip() for process in running]
+    assert told == [str(len(names))] * 8
+    assert len((tmp_path / "made").read_text()) < 8
+    assert list(bundle.parent.glob(".*.tar")) == []
+
+
+def test_an_archive_that_was_not_finished_is_made_anew(bundle: Path) -> None:
+    known = json.loads((bundle / "manifest.json").read_text())
+    names = sorted(known["files"])
+    with action.shared(bundle, known["files"], names) as local:
+        whole = local.read_bytes()
+    local.write_bytes(whole[:1000])  # whoever made it was killed
+    with action.shared(bundle, known["files"], names) as local:
+        assert local.read_bytes() == whole
+    (bundle / names[0]).write_bytes(b"other")
+    with (
+        pytest.raises(AnsibleActionFail, match="is not what the manifest says"),
+        action.shared(bundle, known["files"], names),
+    ):
+        pass
+    assert list(bundle.parent.glob(".*.tar")) == []
+
+
+def test_beside_a_bundle_that_is_not_ours_nothing_is_written(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = json.loads((bundle / "manifest.json").read_text())
+    (tmp_path / "run").mkdir()
+    monkeypatch.setattr(action.constants, "DEFAULT_LOCAL_TMP", str(tmp_path / "run"))
+    monkeypatch.setattr(action.os, "access", lambda path, _: path != bundle.parent)
+    with action.shared(bundle, known["files"], sorted(known["files"])) as local:
+        assert local.parent == tmp_path / "run"
+    assert not list(bundle.parent.glob(".*.tar"))
+
+
+def test_a_controller_without_room_is_told_how_much(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = json.loads((bundle / "manifest.json").read_text())
+    monkeypatch.setattr(action.constants, "DEFAULT_LOCAL_TMP", "/proc/nowhere")
+    told = pytest.raises(AnsibleActionFail, match="on the controller needs 1 MB and has to be writable")
+    with told, action.shared(Path("/proc/nowhere/bundle"), known["files"], sorted(known["files"])):
+        pass
