@@ -10,7 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Role = Literal["admin", "user"]
+# In the order of what they may: each may do all that those after it may.
+Role = Literal["admin", "judge", "user"]
 
 # How the reason begins of a verdict that comes of `own_seconds` or `problem_seconds`.
 TOTAL_TIME = "total time exceeded"
@@ -43,6 +44,7 @@ class Allowance(BaseModel):
     stored_bytes: int | None = Field(
         default=1024**3, ge=1, description="of one user's submissions and their results, as the database keeps them"
     )
+    per_minute: int | None = Field(default=None, ge=1, le=10**6, description="submissions handed in within a minute")
 
 
 UNLIMITED = Allowance(
@@ -56,14 +58,36 @@ UNLIMITED = Allowance(
 )
 
 
+class Quota(BaseModel):
+    """What one user may take in place of the role's figure. None: what the role may; 0: without a limit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    per_minute: int | None = Field(default=None, ge=0, le=10**6, description="submissions handed in within a minute")
+    waiting: int | None = Field(default=None, ge=0, description="submissions that wait at once")
+    slot_share: float | None = Field(default=None, ge=0, le=1, description="part of all live slots; 0: all of them")
+    stored_bytes: int | None = Field(default=None, ge=0, description="of submissions and results")
+
+    def instead(self) -> dict[str, int | float | None]:
+        """The fields of an allowance that this replaces."""
+        found: dict[str, int | float | None] = {
+            name: value or None for name, value in self if value is not None and name != "slot_share"
+        }
+        return found if self.slot_share is None else {**found, "slot_share": self.slot_share or 1.0}
+
+
 class Allowances(BaseModel):
     """One allowance for each role; `allowances` of judicator.yml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     user: Allowance = Allowance()
+    judge: Allowance = UNLIMITED
     admin: Allowance = UNLIMITED
 
-    def of(self, role: Role) -> Allowance:
-        """The allowance of a role."""
-        return self.admin if role == "admin" else self.user
+    def of(self, role: Role, quota: Quota | None = None) -> Allowance:
+        """The allowance of a role, with what one user may take instead."""
+        mine: Allowance = {"admin": self.admin, "judge": self.judge}.get(role, self.user)
+        if quota is None:
+            return mine
+        return mine.model_copy(update=quota.instead())

@@ -99,10 +99,14 @@ class ConflictError(UsageError):
 
 
 class LimitError(UsageError):
-    """One person or one address has all that it may have at once, or has asked too often; the text says what to do."""
+    """One person or one address has all that it may have at once, or has asked too often; the text says what to do.
+
+    `rate`: of a limit by time, how often within how many seconds: (limit, left, seconds until it starts again).
+    """
 
     http_status = 429
     code = "limit"
+    rate: tuple[int, int, int] | None = None
 
 
 class EmptyError(UsageError):

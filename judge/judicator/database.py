@@ -22,10 +22,13 @@ from judge.judicator.documents import (
     ManifestDocument,
     MetaDocument,
     ProblemDocument,
+    RateDocument,
     RejudgingDocument,
     SessionDocument,
     TaskDocument,
+    TokenDocument,
     UsageDocument,
+    UserDocument,
     WebhookDocument,
 )
 from judge.mongodb.store import Bson
@@ -69,6 +72,12 @@ class Database:
         self.meta: AsyncCollection[MetaDocument] = self.raw.meta
         self.rejudgings: AsyncCollection[RejudgingDocument] = self.raw.rejudgings
         self.sessions: AsyncCollection[SessionDocument] = self.raw.sessions
+        self.users: AsyncCollection[UserDocument] = self.raw.users
+        self.tokens: AsyncCollection[TokenDocument] = self.raw.tokens
+        # No wait for the majority: some counts that are lost with a primary harm nobody.
+        self.rates: AsyncCollection[RateDocument] = self.raw.rates.with_options(
+            write_concern=WriteConcern(w=1, j=False), read_concern=ReadConcern("local")
+        )
         self.audit: AsyncCollection[AuditDocument] = self.raw.audit
         self.webhooks: AsyncCollection[WebhookDocument] = self.raw.webhooks
         self.deliveries: AsyncCollection[DeliveryDocument] = self.raw.deliveries

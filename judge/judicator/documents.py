@@ -12,6 +12,8 @@ from typing import Any, NotRequired, TypedDict
 
 from bson import Int64, ObjectId, Timestamp
 
+from judge.allowance import Allowance, Allowances, Quota, Role
+
 # A message as pydantic dumps it.
 Dumped = dict[str, Any]
 
@@ -87,6 +89,7 @@ class TaskDocument(OutcomeFields, total=False):
     key: str  # of the user's idempotency key
     digest: str
     blobs: list[str]
+    quota: Dumped  # what its user may take in place of the role's figures; only where there is something
     bytes: int
     reserved: int  # of `bytes`: for output that may come (queue/usage.py)
     created: datetime.datetime
@@ -193,11 +196,54 @@ class ManifestDocument(TypedDict):
 
 
 class SessionDocument(TypedDict):
-    """One session of the pages, by the digest of its secret (collection `sessions`)."""
+    """One session of the pages, by the digest of its secret (collection `sessions`).
+
+    `account`: of a user of the collection `users`; `token`: begun with this token of theirs.
+    """
 
     _id: str
     user: str
     begun: datetime.datetime
+    account: NotRequired[bool]
+    token: NotRequired[str | None]
+
+
+class UserDocument(TypedDict):
+    """One account, by name (collection `users`). `password` is an Argon2 digest, `call` is what has made it."""
+
+    _id: str
+    fold: str  # the name in lower case, unique: nobody is to be mistaken for another
+    role: Role
+    groups: list[str]
+    disabled: bool
+    password: NotRequired[str]
+    identity: NotRequired[Dumped]
+    quota: NotRequired[Dumped]
+    created: datetime.datetime
+    call: str
+
+
+class TokenDocument(TypedDict):
+    """One token of an account, by its public id (collection `tokens`): the beginning of its digest."""
+
+    _id: str
+    digest: str
+    user: str
+    label: str
+    scopes: list[str]
+    created: datetime.datetime
+    expires: datetime.datetime | None
+    used: NotRequired[datetime.datetime]
+    used_from: NotRequired[str]
+
+
+class RateDocument(TypedDict):
+    """How often something was done in the window that ends at `until` (collection `rates`)."""
+
+    _id: str
+    n: int
+    until: datetime.datetime
+    now: datetime.datetime  # by the database's clock, of the last time
 
 
 class WebhookDocument(TypedDict):
@@ -343,3 +389,10 @@ def first_id(moment: datetime.datetime, later: int = 0) -> ObjectId:
     """The first id that a document of this moment's second can have, or of so many seconds `later`."""
     second = min(max(int(moment.timestamp()) + later, 0), 2**32 - 1)
     return ObjectId(second.to_bytes(4, "big") + bytes(8))
+
+
+def allowance_of(doc: TaskDocument, allowances: Allowances) -> Allowance:
+    """What the user of a task may take: what the role may, with what was their own when it was handed in."""
+    own = doc.get("quota")
+    role = doc["submission"].get("role", "user")
+    return allowances.of(role, Quota.model_validate(own) if own else None)

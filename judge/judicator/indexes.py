@@ -69,6 +69,23 @@ _SESSION_INDEXES: Final = [
     IndexModel([("begun", ASCENDING)], name="lifetime", expireAfterSeconds=LIFETIME),
     IndexModel([("user", ASCENDING)], name="by_user"),
 ]
+_USER_INDEXES: Final = [
+    IndexModel([("fold", ASCENDING)], name="fold", unique=True),
+    IndexModel(
+        _up("identity.issuer", "identity.subject"),
+        name="identity",
+        unique=True,
+        partialFilterExpression={"identity": {"$exists": True}},
+    ),
+    IndexModel([("groups", ASCENDING), _OLDEST], name="groups"),
+    IndexModel([("role", ASCENDING), _OLDEST], name="role"),
+    IndexModel([("disabled", ASCENDING), _OLDEST], name="disabled"),
+]
+_TOKEN_INDEXES: Final = [
+    IndexModel([("digest", ASCENDING)], name="digest", unique=True),
+    IndexModel([("user", ASCENDING), ("created", DESCENDING), _NEWEST], name="by_user"),
+    IndexModel([("created", DESCENDING), _NEWEST], name="newest"),
+]
 _AUDIT_INDEXES: Final = [
     IndexModel([("key", ASCENDING)], name="key", unique=True),
     *(IndexModel([(name, ASCENDING), _NEWEST], name=name) for name in ("actor", "action", "object", "origin")),
@@ -94,6 +111,10 @@ async def make(database: Database) -> None:
     await database.problems.create_index("hash", name="hash")
     await database.rejudgings.create_indexes(_REJUDGING_INDEXES)
     await database.sessions.create_indexes(_SESSION_INDEXES)
+    await database.users.create_indexes(_USER_INDEXES)
+    await database.tokens.create_indexes(_TOKEN_INDEXES)
+    # The database removes a count some time after its window has ended.
+    await database.rates.create_index("until", name="until", expireAfterSeconds=0)
     await database.audit.create_indexes(_AUDIT_INDEXES)
     await database.deliveries.create_indexes(_DELIVERY_INDEXES)
     await database.files.create_index([("filename", ASCENDING), ("uploadDate", ASCENDING)])

@@ -30,6 +30,7 @@ from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
 from judge.judicator.leader.retention import Retention
 from judge.judicator.loops import Loops
+from judge.judicator.people.entry import People
 from judge.judicator.problems import Problems
 from judge.judicator.queue.tally import Tally
 from judge.judicator.refused import Refused
@@ -37,7 +38,7 @@ from judge.judicator.register import Registrar
 from judge.judicator.rejudging.calls import RejudgingCalls
 from judge.judicator.rejudging.progress import Rejudgings
 from judge.judicator.rejudging.reruns import Reruns
-from judge.judicator.service import Service
+from judge.judicator.service import Parts, Service
 from judge.judicator.sessions import Sessions
 from judge.judicator.status import StatusReader
 from judge.judicator.tasks.lifecycle import Tasks
@@ -92,7 +93,8 @@ class Judicator:
         reruns = Reruns(self.database, self.tasks)
         self.rejudgings = Rejudgings(self.database, reruns, self.loops)
         self.rejudging_calls = RejudgingCalls(self.database, reruns, self.rejudgings)
-        self.sessions = Sessions(self.database)
+        self.people = People(self.database)
+        self.sessions = Sessions(self.database, self.people)
         self.events = Events(config, self.database, self.tasks.reader)
         self.register = Registrar(config, self._etcd)
         self.refused = Refused(self.database)
@@ -100,17 +102,18 @@ class Judicator:
         self._status = StatusReader(
             config, self.database, self._etcd, self.executors, self.tally, following=lambda: self.follower.alive
         )
-        self.service = Service(
-            config,
-            self.hub,
+        parts = Parts(
             tasks=self.tasks,
             executors=self.executors,
             blobs=self.blobs,
             problems=Problems(self.database, self.blobs),
             lead=self.lead,
             status=self._status,
+            people=self.people,
         )
-        self.handlers = self.service.handlers(self._calls(), self.audit, self.deleting)
+        self.service = Service(config, self.hub, parts)
+        noted = {**self.deleting.methods(), **self.people.audited()}
+        self.handlers = self.service.handlers(self._calls(), noted, self.audit, self.deleting)
         self.server = Server(
             self.handlers,
             self.blobs,
@@ -123,7 +126,8 @@ class Judicator:
         self._whole = asyncio.Event()
 
     def _calls(self) -> dict[str, Callable[[Any], Awaitable[Message]]]:
-        return {**self.rejudging_calls.methods(), **self.sessions.methods(), **self.events.methods()}
+        mine = {**self.rejudging_calls.methods(), **self.sessions.methods(), **self.people.methods()}
+        return {**mine, **self.events.methods()}
 
     async def start(self) -> None:
         """Listen, and begin all loops; does not wait for the databases. RefusedError when the port is in use."""
@@ -214,6 +218,7 @@ class Judicator:
             await asyncio.wait_for(self.tasks.usage.paid(), _BEAT)
         await self.rejudgings.close()
         await self.lead.resign()
+        self.people.close()
         await asyncio.to_thread(self._etcd.close)
         await self._client.close()
 

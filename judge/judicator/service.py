@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from bson import ObjectId
@@ -22,6 +23,8 @@ from judge.judicator.documents import ProblemDocument
 from judge.judicator.executors import Executors, abilities, languages, to_state
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
+from judge.judicator.people.entry import People
+from judge.judicator.people.rates import Count
 from judge.judicator.problems import Problems
 from judge.judicator.queue.adding import too_many
 from judge.judicator.queue.order import FULL_PENALTY, LIGHT_PENALTY, NO_PENALTY, attempt_penalty
@@ -37,6 +40,7 @@ from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.deleting import ProblemName
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, ProblemType
+from judge.model.rate import Rate
 from judge.model.verification import Verification, VerificationReply
 from judge.rpc.methods import METHODS
 from judge.rpc.server import Handler, Peer, unhurried
@@ -49,30 +53,33 @@ _NO_SOURCE_LIMIT = 2**63
 _LOOK_OFTEN, _LOOK = 1.0, 5.0
 
 
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What the methods work with."""
+
+    tasks: Tasks
+    executors: Executors
+    blobs: Blobs
+    problems: Problems
+    lead: Leader
+    status: StatusReader
+    people: People
+
+
 class Service:
     """All methods over one database. `ready` is set once the indexes exist; before that every call is refused."""
 
-    def __init__(
-        self,
-        config: JudicatorConfig,
-        hub: Hub,
-        *,
-        tasks: Tasks,
-        executors: Executors,
-        blobs: Blobs,
-        problems: Problems,
-        lead: Leader,
-        status: StatusReader,
-    ) -> None:
+    def __init__(self, config: JudicatorConfig, hub: Hub, parts: Parts) -> None:
         """The parts are shared with the leader's loops."""
         self._config = config
         self._hub = hub
-        self._lead = lead
-        self._status = status
-        self.blobs = blobs
-        self.tasks = tasks
-        self.executors = executors
-        self.problems = problems
+        self._lead = parts.lead
+        self._status = parts.status
+        self._people = parts.people
+        self.blobs = parts.blobs
+        self.tasks = tasks = parts.tasks
+        self.executors = parts.executors
+        self.problems = parts.problems
         self.ready = False
         self._audited: dict[str, Describe] = {
             "add": behalf,
@@ -89,9 +96,13 @@ class Service:
         self._languages = frozenset(load_table(None))
 
     def handlers(
-        self, more: Mapping[str, Callable[[Any], Awaitable[m.Message]]], audit: Audit, deleting: Deleting
+        self,
+        more: Mapping[str, Callable[[Any], Awaitable[m.Message]]],
+        noted: Mapping[str, tuple[Handler, Describe]],
+        audit: Audit,
+        deleting: Deleting,
     ) -> dict[str, Handler]:
-        """The coroutine of each method, for the server; `more` are those of other parts."""
+        """The coroutine of each method, for the server; `more` are those of other parts, `noted` for the trail too."""
         methods: dict[str, Callable[[Any], Awaitable[m.Message]]] = {
             "report": self.report,
             "wait": self.wait,
@@ -113,11 +124,11 @@ class Service:
             **more,
         }
         telling: dict[str, Handler] = {"audit_note": audit.note, "audit_tokens": audit.tokens}
-        telling |= {name: audit.around(method, noted) for name, (method, noted) in deleting.methods().items()}
+        telling |= {name: audit.around(method, describe) for name, (method, describe) in noted.items()}
         found: dict[str, Handler] = {"ping": self._ping}
         for name, method in methods.items():
-            noted = self._audited.get(name)
-            whole = _for_anybody(method) if noted is None else audit.around(_for_anybody(method), noted)
+            describe = self._audited.get(name)
+            whole = _for_anybody(method) if describe is None else audit.around(_for_anybody(method), describe)
             # A caller who hangs up ends a wait, which is for nobody else, and nothing that may be half done.
             found[name] = self._guarded(whole if METHODS[name].hold else _uncancelled(whole))
         found |= {name: self._guarded(_uncancelled(method)) for name, method in telling.items()}
@@ -170,6 +181,8 @@ class Service:
             problem, source_bytes = m.ProblemRef(name=known["_id"], hash=known["hash"]), known["source_bytes"]
             allowed = known.get("languages", [])
             answers = ProblemType.SUBMIT_ANSWER in known["kind"].split(", ")
+        quota = await self._people.users.quota(submission.user)
+        allowance = self._config.allowances.of(submission.role, quota)
         table = self._languages
         if submission.language is not None and submission.language not in table:
             # A site's executors may have a language of their own.
@@ -182,12 +195,11 @@ class Service:
             languages=table,
             source_bytes=source_bytes,
             allowed=allowed,
-            own_tests=self._config.allowances.of(submission.role).own_tests,
+            own_tests=allowance.own_tests,
             answers=answers,
         )
         stored, texts = intake.name_texts(submission)
         named = set(forms.blobs_of(stored)) - set(texts)
-        allowance = self._config.allowances.of(stored.role)
         cap = allowance.waiting
         # A submission that will be refused stores no texts; `tasks.add` looks again.
         if texts and cap is not None and await self.tasks.queue.full(stored.user, cap):
@@ -195,7 +207,10 @@ class Service:
         usage = self.tasks.usage
         size = await usage.of_submission(stored, named) + sum(map(len, texts.values()))
         output = output_of(stored)
-        async with usage.taking(stored.user, size, output, allowance.stored_bytes) as taken:
+        async with (
+            self._paced(stored.user, allowance.per_minute) as count,
+            usage.taking(stored.user, size, output, allowance.stored_bytes) as taken,
+        ):
             try:
                 for data in texts.values():
                     await self.blobs.put(data)
@@ -204,8 +219,9 @@ class Service:
                 if missing:
                     msg = f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first"
                     raise FieldError("tests", msg)
+                capacity = await self.executors.capacity()
                 doc, created = await self.tasks.add(
-                    stored, problem, digest, await self.executors.capacity(), size=size, output=output
+                    stored, problem, digest, capacity, size=size, output=output, quota=quota
                 )
                 failpoint.hit("add-stored")
             except JudgeError:
@@ -217,7 +233,28 @@ class Service:
                     taken.kept = False
                 raise
             taken.kept = created
-        return m.AddReply(task=forms.to_task(doc), created=created)
+        if count is not None and not created:
+            await self._people.rates.give_back(_handing_in(stored.user))
+            count = dataclasses.replace(count, left=count.left + 1)
+        return m.AddReply(task=forms.to_task(doc), created=created, rate=_rate(count))
+
+    @contextlib.asynccontextmanager
+    async def _paced(self, user: str, most: int | None) -> AsyncIterator[Count | None]:
+        """Count one more submission of this minute; LimitError when it is one too many. What fails does not count."""
+        if most is None:
+            yield None
+            return
+        count = await self._people.rates.take(_handing_in(user), most)
+        if count.beyond:
+            raise count.refusal(
+                f"user '{user}' has handed in {most} submissions within a minute, and no more are taken; "
+                f"hand in again in {count.seconds} s"
+            )
+        try:
+            yield count
+        except JudgeError:
+            await self._people.rates.give_back(_handing_in(user))
+            raise
 
     async def cancel(self, request: m.TaskRef) -> m.Task:
         """End a task that is not done."""
@@ -267,12 +304,16 @@ class Service:
 
     async def usage(self, request: UsageRequest) -> UsageReply:
         """The allowance of one person, and what the person takes of it now."""
-        load = await self.tasks.queue.load(request.user)
+        allowance = self._config.allowances.of(request.role, await self._people.users.quota(request.user))
+        load = await self.tasks.queue.load(request.user, allowance.waiting or 0)
+        most = allowance.per_minute
+        count = None if most is None else await self._people.rates.look(_handing_in(request.user), most)
         return UsageReply(
-            allowance=self._config.allowances.of(request.role),
+            allowance=allowance,
             waiting=load.waiting,
             running=load.running,
             stored_bytes=await self.tasks.usage.stored(request.user),
+            rate=_rate(count),
         )
 
     async def list_problems(self, _: m.Empty) -> ProblemsReply:
@@ -416,3 +457,11 @@ def _uncancelled(method: Handler) -> Handler:
         return await unhurried(method(request, peer))
 
     return run
+
+
+def _handing_in(user: str) -> str:
+    return f"submit {user}"
+
+
+def _rate(count: Count | None) -> Rate | None:
+    return None if count is None else Rate(limit=count.limit, left=max(0, count.left), seconds=count.seconds)

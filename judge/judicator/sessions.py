@@ -8,7 +8,10 @@ from typing import Any
 
 from judge import clock
 from judge.judicator.database import Database
+from judge.judicator.people.entry import People
 from judge.model.messages import Empty, Message
+from judge.model.people import NameRef
+from judge.mongodb.store import Bson
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 log = logging.getLogger(__name__)
@@ -20,9 +23,10 @@ MOST = 50
 class Sessions:
     """One document for each session; the database itself removes it when its lifetime is over."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, people: People) -> None:
         """Nothing is read before the first call."""
         self._db = database
+        self._people = people
 
     def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
         """The RPC methods, by name."""
@@ -33,7 +37,9 @@ class Sessions:
 
         A person has so many sessions at most: the oldest end.
         """
-        fields = {"user": request.user, "begun": clock.wall()}
+        fields: Bson = {"user": request.user, "begun": clock.wall()}
+        if request.account:
+            fields |= {"account": True, "token": request.token}
         await self._db.sessions.update_one({"_id": request.id}, {"$setOnInsert": fields}, upsert=True)
         mine = self._db.sessions.find({"user": request.user}, {"_id": 1}, sort=[("begun", -1), ("_id", 1)], skip=MOST)
         if old := [one["_id"] async for one in mine]:
@@ -49,6 +55,22 @@ class Sessions:
         return Empty()
 
     async def live(self, request: SessionRef) -> SessionState:
-        """Whether a session of this user is in force."""
+        """Whether a session of this user is in force, and of an account what it may do now."""
         query = {"_id": request.id, "user": request.user}
-        return SessionState(live=await self._db.find(self._db.sessions, query, {"_id": 1}) is not None)
+        doc = await self._db.find(self._db.sessions, query)
+        if doc is None:
+            return SessionState(live=False)
+        if not doc.get("account"):
+            named = await self._people.users.name_state(NameRef(name=request.user))
+            return SessionState(live=not named.disabled)
+        user = await self._db.users.find_one({"_id": request.user})
+        if user is None or user["disabled"]:
+            return SessionState(live=False)
+        token = doc.get("token")
+        if token is None:
+            return SessionState(live=True, role=user["role"])
+        # Who came in with a token may do what that may, for as long as it is in force.
+        made = await self._db.tokens.find_one({"_id": token, "user": request.user})
+        if made is None or await self._people.tokens.owner(made) is None:
+            return SessionState(live=False)
+        return SessionState(live=True, role=user["role"], scopes=made["scopes"])

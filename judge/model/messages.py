@@ -15,6 +15,7 @@ from judge.model.base import Message as Message  # noqa: PLC0414 - the base of a
 from judge.model.base import SearchTime as SearchTime  # noqa: PLC0414
 from judge.model.names import FileName as FileName  # noqa: PLC0414 - problems and submissions have files
 from judge.model.names import SourceName
+from judge.model.rate import Rate
 from judge.model.verdicts import Status as Status  # noqa: PLC0414 - messages have both, and so may who reads them
 from judge.model.verdicts import Verdict as Verdict  # noqa: PLC0414
 
@@ -446,6 +447,7 @@ class AddReply(Message):
 
     task: Task
     created: bool
+    rate: Rate | None = Field(default=None, description="of handing in; None without a limit")
 
 
 class GetRequest(Message):
@@ -481,8 +483,9 @@ class SearchReply(Message):
 
 
 class ErrorBody(Message):
-    """Every non-2xx answer: the error's stable code, one sentence and, when known, the field."""
+    """Every non-2xx answer: the error's stable code, one sentence; when known, the field, and the rate passed."""
 
     code: str
     error: str
     field: str | None = None
+    rate: Rate | None = None

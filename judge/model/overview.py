@@ -6,6 +6,7 @@ from pydantic import Field
 
 from judge.allowance import Allowance, Role
 from judge.model.messages import ExecutorInfo, Identifier, Message
+from judge.model.rate import Rate
 
 
 class ExecutorState(Message):
@@ -68,6 +69,7 @@ class UsageReply(Message):
     waiting: int = Field(description="submissions that wait")
     running: int = Field(description="submissions that executors have")
     stored_bytes: int = Field(default=0, description="of submissions and their results, as the database keeps them")
+    rate: Rate | None = Field(default=None, description="of handing in; None without a limit")
 
 
 class Whoami(UsageReply):

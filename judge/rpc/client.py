@@ -26,6 +26,7 @@ from judge.errors import (
     FieldError,
     ForbiddenError,
     JudgeError,
+    LimitError,
     NotFoundError,
     OutcomeUnknownError,
     UnavailableError,
@@ -61,7 +62,10 @@ def error_from(status: int, body: bytes) -> JudgeError:
     if issubclass(found, FieldError):
         field = said.field or "body"
         return FieldError(field, said.error.removeprefix(f"{field}: "))
-    return found(said.error)
+    error = found(said.error)
+    if isinstance(error, LimitError) and said.rate is not None:
+        error.rate = (said.rate.limit, said.rate.left, said.rate.seconds)
+    return error
 
 
 def _within(seconds: float) -> dict[str, Any]:

@@ -8,12 +8,41 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from judge.errors import ConflictError, EmptyError, JudgeError, LimitError, NotFoundError, StaleError
+from judge.errors import (
+    ConflictError,
+    EmptyError,
+    JudgeError,
+    LimitError,
+    NotFoundError,
+    StaleError,
+    UnauthorizedError,
+)
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, AuditReply, Note, TokensSeen
 from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
+from judge.model.people import (
+    IdentityLogin,
+    Login,
+    NameRef,
+    NameState,
+    PasswordSet,
+    Person,
+    TokenEnd,
+    TokenInfo,
+    TokenNew,
+    TokenRef,
+    TokensQuery,
+    TokensReply,
+    TokenUsed,
+    User,
+    UserAdd,
+    UserChange,
+    UserRef,
+    UsersQuery,
+    UsersReply,
+)
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.model.rejudging import (
     RejudgeAct,
@@ -120,6 +149,20 @@ METHODS: dict[str, Method] = {
     "webhook_resend": Method(Resend, Resent, _PEOPLE, _UNKNOWN, reads=False),
     "changes": Method(ChangesRequest, ChangesReply, _PEOPLE, reads=True, hold="wait"),
     "deliveries": Method(DeliveriesRequest, DeliveriesReply, _PEOPLE, reads=True),
+    "login": Method(Login, Person, _PEOPLE, (UnauthorizedError, LimitError), reads=False),
+    "identity_login": Method(IdentityLogin, Person, _PEOPLE, (ConflictError,), reads=False),
+    "name_state": Method(NameRef, NameState, _PEOPLE, reads=True),
+    "user": Method(UserRef, User, _PEOPLE, _UNKNOWN, reads=True),
+    "users": Method(UsersQuery, UsersReply, _PEOPLE, reads=True),
+    "user_add": Method(UserAdd, User, _PEOPLE, (ConflictError,), reads=False),
+    "user_change": Method(UserChange, User, _PEOPLE, _REFUSED, reads=False),
+    "user_password": Method(PasswordSet, m.Empty, _PEOPLE, (*_REFUSED, UnauthorizedError, LimitError), reads=False),
+    "user_delete": Method(UserRef, m.Empty, _PEOPLE, _REFUSED, reads=False),
+    "tokens": Method(TokensQuery, TokensReply, _PEOPLE, reads=True),
+    "token_check": Method(TokenRef, Person, _PEOPLE, (UnauthorizedError,), reads=True),
+    "token_used": Method(TokenUsed, m.Empty, _PEOPLE, reads=False),
+    "token_create": Method(TokenNew, TokenInfo, _PEOPLE, _REFUSED, reads=False),
+    "token_revoke": Method(TokenEnd, m.Empty, _PEOPLE, _UNKNOWN, reads=False),
     "audit": Method(AuditQuery, AuditReply, _PEOPLE, reads=True),
     "audit_note": Method(Note, m.Empty, _PEOPLE, reads=False),
     "audit_tokens": Method(TokensSeen, m.Empty, _PEOPLE, reads=False),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from judge.allowance import Role
 from judge.model.messages import Message, Sha256
+from judge.model.people import TokenId, every_scope
 
 # A session that nobody ends is over after so many seconds, on the cookie and in the database.
 LIFETIME = 7 * 86400
@@ -18,10 +20,12 @@ class SessionRef(Message):
 
 
 class SessionBegin(Message):
-    """A person has logged in."""
+    """A person has logged in. `account`: into one of the database's; `token`: with this token of it."""
 
     id: Sha256
     user: str = Field(min_length=1, max_length=64)
+    account: bool = False
+    token: TokenId | None = None
 
 
 class SessionEnd(Message):
@@ -33,6 +37,8 @@ class SessionEnd(Message):
 
 
 class SessionState(Message):
-    """`live`: begun and not ended."""
+    """`live`: begun and not ended, by who is not shut out. `role`, `scopes`: of an account, as they are now."""
 
     live: bool
+    role: Role | None = None
+    scopes: list[str] = Field(default_factory=every_scope)

@@ -26,7 +26,7 @@ from pymongo.read_concern import ReadConcern
 
 from judge.allowance import Allowances
 from judge.judicator.database import Database, aggregate
-from judge.judicator.documents import TaskDocument
+from judge.judicator.documents import TaskDocument, allowance_of
 from judge.judicator.queue.order import (
     LIVE,
     ORDER,
@@ -61,7 +61,8 @@ _MEND: Final = 200
 # The waiting tasks of a user are counted up to this number where no role has a cap.
 _MOST: Final = 10_000
 _FIELDS: Final = {"attempt": 1, "needs": 1, "rank": 1, "order": 1, "arrival": 1, "user": 1, "tried": 1} | {
-    "submission.role": 1
+    "submission.role": 1,
+    "quota": 1,
 }
 
 Lane = tuple[str, int, str]
@@ -195,10 +196,11 @@ class Queue:
         most = sum(span(found.get(f"oldest {rank}"), found.get(f"newest {rank}")) for rank in LIVE)
         return most >= cap and await self.waiting(user, cap) >= cap
 
-    async def load(self, user: str) -> Load:
-        """The load of a user at this moment (whoami); waiting tasks are counted up to the highest cap."""
+    async def load(self, user: str, cap: int = 0) -> Load:
+        """The load of a user at this moment (whoami); waiting tasks are counted up to the highest cap, and `cap`."""
         running = {"executor": {"$gt": ""}, "done": False, "user": user, "rank": {"$in": LIVE}}
-        most = max(self._allowances.user.waiting or 0, self._allowances.admin.waiting or 0) or _MOST
+        roles = (self._allowances.user, self._allowances.judge, self._allowances.admin)
+        most = max(cap, *(one.waiting or 0 for one in roles)) or _MOST
         waiting, held = await asyncio.gather(
             self.waiting(user, most), self._tasks.count_documents(running, hint="hands")
         )
@@ -261,7 +263,7 @@ class Queue:
         """How many slots the user of a waiting task may hold; None without a limit."""
         if is_rejudge(task["rank"]):
             return None
-        return most_slots(self._allowances.of(task["submission"].get("role", "user")).slot_share, capacity.slots)
+        return most_slots(allowance_of(task, self._allowances).slot_share, capacity.slots)
 
     async def _seats(self, user: str) -> set[int]:
         found = self._newest.find({"user": user, "seat": {"$gte": 0}}, {"seat": 1, "_id": 0})

@@ -13,7 +13,7 @@ from typing import Final
 from bson import ObjectId
 
 from judge.allowance import Allowances
-from judge.judicator.documents import HistoryEntry, TaskDocument, iso_or_none
+from judge.judicator.documents import HistoryEntry, TaskDocument, allowance_of, iso_or_none
 from judge.languages import handed
 from judge.model.messages import Assignment, ProblemRef, Status, Submission, Task
 from judge.mongodb.store import Bson
@@ -112,7 +112,7 @@ def to_assignment(doc: TaskDocument, allowances: Allowances) -> Assignment:
             "submission": doc["submission"],
             "problem": doc.get("problem"),
             "trace": doc.get("trace", ""),
-            "allowance": allowances.of(doc["submission"].get("role", "user")),
+            "allowance": allowance_of(doc, allowances),
         }
     )
 

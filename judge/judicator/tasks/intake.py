@@ -81,8 +81,8 @@ def check_trial(submission: Submission) -> None:
     for name in ("problem_hash", "check", "tool"):
         if getattr(submission, name) is None:
             continue
-        if submission.role != "admin":
-            raise ForbiddenError(f"{name}: takes a token of role admin; leave it out")
+        if submission.role == "user":
+            raise ForbiddenError(f"{name}: takes a token of role judge; leave it out")
         if submission.problem is None and name != "tool":
             raise FieldError("problem", f"is missing; '{name}' goes with the name of a problem")
 

@@ -16,7 +16,7 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from judge import clock, failpoint
-from judge.allowance import Allowances
+from judge.allowance import Allowances, Quota
 from judge.errors import ConflictError, NotFoundError
 from judge.judicator.database import Database
 from judge.judicator.documents import HistoryEntry, TaskDocument
@@ -86,21 +86,25 @@ class Tasks:
         *,
         size: int = 0,
         output: int = 0,
+        quota: Quota | None = None,
     ) -> tuple[TaskDocument, bool]:
         """Queue a task (seed: Add); (document, whether it is new). A majority has it in its journal on return.
 
         `size` is what it takes in the database, `output` what is reserved until it is done, as `Usage` has counted
-        them. LimitError when as many tasks of the user wait as may wait at once.
+        them. `quota` is what its user may take in place of the role's figures.
+        LimitError when as many tasks of the user wait as may wait at once.
         """
         doc = forms.new(submission, problem, digest, clock.wall())
         doc["bytes"] = size + output
         if output:
             doc["reserved"] = output
+        if own := quota.model_dump(exclude_none=True) if quota is not None else {}:
+            doc["quota"] = own
         doc["rank"] = RANKS[submission.priority]
         doc["arrival"] = Timestamp(0, 0)  # mongod puts its logical clock in the place of an empty timestamp
         try:
             with self._adding.begin(submission.user, doc["rank"]) as add:
-                cap = self._allowances.of(submission.role).waiting
+                cap = self._allowances.of(submission.role, quota).waiting
                 look = functools.partial(self.queue.place, lane_of(doc), doc["priority"], capacity)
                 full = functools.partial(self.queue.full, submission.user, cap or 0)
                 async with self._adding.admitted(submission.user, add, cap, look=look, full=full) as place:

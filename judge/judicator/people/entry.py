@@ -1,0 +1,174 @@
+"""How people come in: by password, or vouched for by an OpenID Connect provider; and the RPC methods about people."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from judge.errors import ConflictError, ForbiddenError, UnauthorizedError
+from judge.judicator.audit import Act, Describe, of
+from judge.judicator.database import Database
+from judge.judicator.documents import UserDocument
+from judge.judicator.people.passwords import Passwords
+from judge.judicator.people.rates import Rates
+from judge.judicator.people.throttle import Throttle
+from judge.judicator.people.tokens import Tokens
+from judge.judicator.people.users import Users, new_user
+from judge.model.messages import Message
+from judge.model.people import IdentityLogin, Login, Person, UserAdd
+from judge.mongodb.store import Bson
+from judge.rpc.server import Handler, Peer
+
+log = logging.getLogger(__name__)
+
+
+class People:
+    """The people of one cluster."""
+
+    def __init__(self, database: Database) -> None:
+        """Nothing is sent before the first call."""
+        self._db = database
+        self.rates = Rates(database)
+        self._throttle = Throttle(self.rates)
+        self._passwords = Passwords()
+        self.users = Users(database, self._passwords, self._throttle)
+        self.tokens = Tokens(database)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._passwords.close()
+
+    def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
+        """The RPC methods that are nothing for the trail, by name. The gateway notes log-ins itself."""
+        return {
+            "login": self.login,
+            "user": self.users.one,
+            "users": self.users.all,
+            "name_state": self.users.name_state,
+            "tokens": self.tokens.all,
+            "token_check": self.tokens.check,
+            "token_used": self.tokens.used,
+        }
+
+    def audited(self) -> dict[str, tuple[Handler, Describe]]:
+        """The others, each with what it is for the trail."""
+        return {
+            "user_add": (self.users.add, _added),
+            "user_change": (_alone(self.users.change), _changed),
+            "user_password": (_alone(self.users.password), of("user.password", "name", "own")),
+            "user_delete": (self.users.delete, of("user.delete", "name")),
+            "token_create": (_alone(self.tokens.create), _created),
+            "token_revoke": (self.tokens.revoke, of("token.revoke", "id")),
+            "identity_login": (self.vouched, self._vouched_for),
+        }
+
+    async def login(self, request: Login) -> Person:
+        """Who has this password; UnauthorizedError says no more than that it is wrong, LimitError: too many tries.
+
+        It takes as long for a name that nobody has, and for one without a password.
+        """
+        async with self._throttle.trying(request.name, request.origin) as attempt:
+            doc = await self._db.users.find_one({"fold": request.name.lower()})
+            stored = None if doc is None or doc["disabled"] else doc.get("password")
+            attempt.right = await self._passwords.verify(stored, request.password)
+        if doc is None or not attempt.right:
+            raise UnauthorizedError("this name and password do not belong together; check both")
+        if stored is not None and self._passwords.outdated(stored):
+            digest = await self._passwords.digest(request.password)
+            await self._db.users.update_one({"_id": doc["_id"], "password": stored}, {"$set": {"password": digest}})
+        return to_person(doc)
+
+    async def vouched(self, request: IdentityLogin, peer: Peer) -> Person:
+        """Whose identity this is; a new account where there is none and one may be made.
+
+        Only issuer and subject say who somebody is: names and addresses can be chosen. ForbiddenError: no account, or a
+        disabled one; ConflictError: the name for a new one is taken, or its submissions are there already.
+        """
+        doc = await self._known(request)
+        if doc is None:
+            doc = await self._new(request, peer)
+        if doc["disabled"]:
+            raise ForbiddenError(f"the account '{doc['_id']}' is disabled; ask an admin of this judge")
+        fields: Bson = {
+            name: value
+            for name in ("role", "groups")
+            if (value := getattr(request, name)) is not None and doc.get(name) != value
+        }
+        if fields:
+            await self._db.users.update_one({"_id": doc["_id"]}, {"$set": fields})
+            log.info("user '%s' changed by their provider: %s", doc["_id"], ", ".join(sorted(fields)))
+            return await self.vouched(request, peer)
+        return to_person(doc)
+
+    async def _known(self, request: IdentityLogin) -> UserDocument | None:
+        who = {f"identity.{name}": value for name, value in request.identity}
+        return await self._db.find(self._db.users, who)
+
+    async def _new(self, request: IdentityLogin, peer: Peer) -> UserDocument:
+        if not request.create or request.name is None:
+            raise ForbiddenError(
+                "this identity belongs to no account here; an admin can add one: `judgectl user add NAME --issuer "
+                f"{request.identity.issuer} --subject {request.identity.subject}`"
+            )
+        # Somebody of tokens.yml, or of an account that is gone: the newcomer would see what is theirs.
+        theirs = await self._db.tasks.find_one({"user": request.name}, {"_id": 1})
+        if theirs is not None:
+            raise ConflictError(f"the name '{request.name}' has submissions here already; ask an admin")
+        wanted = UserAdd(
+            name=request.name, role=request.role or "user", groups=request.groups or [], identity=request.identity
+        )
+        doc = await self._users_insert(wanted, peer)
+        log.info("user '%s' added, as their provider vouches for them", doc["_id"])
+        return doc
+
+    async def _users_insert(self, wanted: UserAdd, peer: Peer) -> UserDocument:
+        try:
+            return await self.users.insert(new_user(wanted, peer))
+        except ConflictError:
+            # Two log-ins of the same person at once.
+            again = await self._db.latest(self._db.users, {"_id": wanted.name})
+            if again is not None and wanted.identity is not None and again.get("identity") == dict(wanted.identity):
+                return again
+            raise
+
+    async def _vouched_for(self, request: IdentityLogin, _: Peer) -> Act | None:
+        """For the trail only where it makes an account, or changes one."""
+        doc = await self._known(request)
+        given = {name: getattr(request, name) for name in ("role", "groups") if getattr(request, name) is not None}
+        if doc is None:
+            return Act("user.add", request.name or "", {"issuer": request.identity.issuer, **given})
+        changes = {name: value for name, value in given.items() if doc.get(name) != value}
+        return Act("user.change", doc["_id"], {**changes, "issuer": request.identity.issuer}) if changes else None
+
+
+def to_person(doc: UserDocument) -> Person:
+    """Somebody who has come in, as a gateway is told of them."""
+    return Person(user=doc["_id"], role=doc["role"], groups=doc["groups"])
+
+
+def _alone(method: Callable[[Any], Awaitable[Message]]) -> Handler:
+    async def handler(request: Any, _: Peer) -> Message:
+        return await method(request)
+
+    return handler
+
+
+# --- what they are for the trail ---------------------------------------------------------------------------------
+
+
+async def _added(request: UserAdd, _: Peer) -> Act:
+    told = request.model_dump(mode="json", exclude_defaults=True, exclude={"name", "password"})
+    return Act("user.add", request.name, {"role": request.role, **told})
+
+
+async def _changed(request: Any, _: Peer) -> Act:
+    told = request.model_dump(mode="json", exclude_none=True, exclude={"name", "disabled"})
+    if request.disabled is None:
+        return Act("user.change", request.name, told)
+    return Act("user.disable" if request.disabled else "user.enable", request.name, told)
+
+
+async def _created(request: Any, _: Peer) -> Act:
+    told = {"scopes": request.scopes, "label": request.label, "user": request.user}
+    return Act("token.create", request.digest[:16], {**told, "expires": str(request.expires or "never")})

@@ -1,0 +1,61 @@
+"""Tries of passwords: some are free, for a user from an address, for a user, and from an address; then one waits.
+
+Each counts as wrong before it is looked at, and is given back when it is right: so a hundred at once are no freer than
+one after another. Counted in the database, so going to another gateway gains nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from judge.crowd import group
+from judge.judicator.people.rates import Rates
+
+# Wrong passwords within so many seconds.
+WINDOW: Final = 300
+EACH, OF_ADDRESS, OF_USER = 10, 50, 100
+
+
+@dataclass
+class Attempt:
+    """One try; `right` is said when it was."""
+
+    right: bool = False
+
+
+class Throttle:
+    """The throttle of all judicators together."""
+
+    def __init__(self, rates: Rates) -> None:
+        """`rates` has the counts."""
+        self._rates = rates
+
+    @contextlib.asynccontextmanager
+    async def trying(self, name: str, origin: str) -> AsyncIterator[Attempt]:
+        """One try to be whoever has this name; LimitError when there were too many. Unknown names count like others."""
+        user, address = name.lower(), group(origin)
+        limits = {_key(user, address): EACH, _key("", address): OF_ADDRESS, _key(user, ""): OF_USER}
+        taken: list[str] = []
+        for key, limit in limits.items():
+            count = await self._rates.take(key, limit, WINDOW)
+            if count.beyond:
+                for one in taken:
+                    await self._rates.give_back(one)
+                raise count.refusal(f"too many wrong passwords; try again in {count.seconds} s, or use a token")
+            taken.append(key)
+        attempt = Attempt()
+        try:
+            yield attempt
+        finally:
+            if attempt.right:
+                for key in taken:
+                    await self._rates.give_back(key)
+
+
+def _key(user: str, address: str) -> str:
+    """What people type into the field for their name may be their password, so nothing of it is stored."""
+    return "login " + hashlib.sha256(f"{user}\0{address}".encode("utf-8", "surrogatepass")).hexdigest()

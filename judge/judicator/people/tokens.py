@@ -1,0 +1,150 @@
+"""The tokens of accounts: made, listed, revoked; and whose one is. The database has their digests only."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from pymongo.errors import DuplicateKeyError
+
+from judge import clock
+from judge.errors import ConflictError, FieldError, NotFoundError, UnauthorizedError
+from judge.judicator.database import Database
+from judge.judicator.documents import TokenDocument, UserDocument, iso, iso_or_none
+from judge.model.messages import Empty
+from judge.model.people import (
+    Person,
+    TokenEnd,
+    TokenInfo,
+    TokenNew,
+    TokenRef,
+    TokensQuery,
+    TokensReply,
+    TokenUsed,
+)
+from judge.mongodb.store import Bson
+from judge.rpc.server import Peer
+
+log = logging.getLogger(__name__)
+
+# Tokens of one user: more than people keep apart, and few for the database.
+MOST: Final = 100
+_ID: Final = 16
+
+
+class Tokens:
+    """The tokens."""
+
+    def __init__(self, database: Database) -> None:
+        """Nothing is sent before the first call."""
+        self._db = database
+        self._col = database.tokens
+
+    async def create(self, request: TokenNew) -> TokenInfo:
+        """Store a new token's digest. NotFoundError: no such user; ConflictError: they have too many.
+
+        Repeating it changes nothing.
+        """
+        if request.expires is not None and request.expires <= clock.wall():
+            raise FieldError("expires", "is over already; give a time to come")
+        if await self._db.find(self._db.users, {"_id": request.user}, {"_id": 1}) is None:
+            raise NotFoundError(
+                f"there is no user '{request.user}' in the database to give a token to; "
+                f"`judgectl user add {request.user}` makes one"
+            )
+        doc: TokenDocument = {
+            "_id": request.digest[:_ID],
+            "digest": request.digest,
+            "user": request.user,
+            "label": request.label,
+            "scopes": list(dict.fromkeys(request.scopes)),
+            "created": clock.wall(),
+            "expires": request.expires,
+        }
+        if await self._col.count_documents({"user": request.user}, limit=MOST) >= MOST:
+            await self._make_room(request.user)
+        try:
+            await self._col.insert_one(doc)
+        except DuplicateKeyError:
+            known = await self._db.latest(self._col, {"_id": doc["_id"]})
+            if known is None or known["digest"] != request.digest or known["user"] != request.user:
+                raise ConflictError("this token cannot be used; make another one") from None
+            return to_info(known)
+        log.info("user '%s' has a new token %s", request.user, doc["_id"])
+        return to_info(doc)
+
+    async def _make_room(self, user: str) -> None:
+        """Forget tokens that have expired; ConflictError when that does not make room."""
+        done = await self._col.delete_many({"user": user, "expires": {"$lte": clock.wall()}})
+        if not done.deleted_count:
+            raise ConflictError(f"user '{user}' has {MOST} tokens, and no more are given; revoke some")
+
+    async def all(self, request: TokensQuery) -> TokensReply:
+        """Tokens, newest first."""
+        query: Bson = {} if request.user is None else {"user": request.user}
+        if request.after is not None:
+            last = await self._col.find_one({"_id": request.after}, {"created": 1})
+            if last is None:
+                raise FieldError("after", "names no token; begin again without it")
+            older = {"created": {"$lt": last["created"]}}
+            query["$or"] = [older, {"created": last["created"], "_id": {"$lt": request.after}}]
+        newest = [("created", -1), ("_id", -1)]
+        docs = await self._col.find(query, sort=newest, limit=request.limit + 1).to_list()
+        more = len(docs) > request.limit
+        tokens = [to_info(doc) for doc in docs[: request.limit]]
+        return TokensReply(tokens=tokens, next=tokens[-1].id if more else None)
+
+    async def revoke(self, request: TokenEnd, peer: Peer) -> Empty:
+        """Forget a token, with the sessions that were begun with it. NotFoundError: none such, or another's."""
+        whose: Bson = {} if request.user is None else {"user": request.user}
+        await self._db.sessions.delete_many({"token": request.id, **whose})
+        done = await self._col.delete_one({"_id": request.id, **whose})
+        if not done.deleted_count and not peer.again:
+            raise NotFoundError(f"there is no token '{request.id}'")
+        log.info("token %s revoked", request.id)
+        return Empty()
+
+    # --- for gateways ------------------------------------------------------------------------------------------
+
+    async def check(self, request: TokenRef) -> Person:
+        """Whose token this is; UnauthorizedError: nobody's, an expired one, or of who is disabled."""
+        doc = await self._db.find(self._col, {"digest": request.digest})
+        user = None if doc is None else await self.owner(doc)
+        if doc is None or user is None:
+            raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
+        return Person(
+            user=user["_id"],
+            role=user["role"],
+            groups=user["groups"],
+            token=doc["_id"],
+            scopes=doc["scopes"],
+            used=iso_or_none(doc.get("used")),
+        )
+
+    async def owner(self, doc: TokenDocument) -> UserDocument | None:
+        """The account of a token that is in force; None when it is not."""
+        if doc["expires"] is not None and doc["expires"] <= clock.wall():
+            return None
+        user = await self._db.users.find_one({"_id": doc["user"]})
+        return None if user is None or user["disabled"] else user
+
+    async def used(self, request: TokenUsed) -> Empty:
+        """Note a use; a hint for people, so no majority is waited for."""
+        fields = {"used": clock.wall(), "used_from": request.origin}
+        await self._col.update_one({"_id": request.id}, {"$set": fields})
+        return Empty()
+
+
+def to_info(doc: TokenDocument) -> TokenInfo:
+    """The message for people."""
+    return TokenInfo(
+        id=doc["_id"],
+        user=doc["user"],
+        label=doc["label"],
+        scopes=doc["scopes"],
+        created=iso(doc["created"]),
+        expires=iso_or_none(doc["expires"]),
+        used=iso_or_none(doc.get("used")),
+        used_from=doc.get("used_from", ""),
+        expired=doc["expires"] is not None and doc["expires"] <= clock.wall(),
+    )

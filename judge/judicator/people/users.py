@@ -1,0 +1,240 @@
+"""The accounts of the database: added, listed, changed, deleted by admins; and what one user may take."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any, Final
+
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from judge import clock
+from judge.allowance import Quota
+from judge.errors import ConflictError, NotFoundError, UnauthorizedError
+from judge.judicator.database import Database
+from judge.judicator.documents import UserDocument, iso
+from judge.judicator.people.passwords import Passwords, check_new
+from judge.judicator.people.throttle import Throttle
+from judge.model.messages import Empty
+from judge.model.people import (
+    Identity,
+    NameRef,
+    NameState,
+    PasswordSet,
+    User,
+    UserAdd,
+    UserChange,
+    UserRef,
+    UsersQuery,
+    UsersReply,
+)
+from judge.mongodb.store import Bson
+from judge.rpc.server import Peer
+
+log = logging.getLogger(__name__)
+
+# Seconds for which a judicator believes what one user may take.
+_QUOTA_AGE: Final = 2.0
+_QUOTAS: Final = 10_000
+
+
+class Users:
+    """The accounts."""
+
+    def __init__(self, database: Database, passwords: Passwords, throttle: Throttle) -> None:
+        """Nothing is sent before the first call."""
+        self._db = database
+        self._col = database.users
+        self._passwords = passwords
+        self._throttle = throttle
+        self._quotas: dict[str, tuple[float, Quota | None]] = {}
+
+    # --- what one user may take --------------------------------------------------------------------------------
+
+    async def quota(self, user: str) -> Quota | None:
+        """The user's own figures, up to two seconds old; None without any."""
+        until, known = self._quotas.get(user, (0.0, None))
+        now = clock.monotonic()
+        if until > now:
+            return known
+        doc = await self._col.find_one({"_id": user}, {"quota": 1})
+        given = doc.get("quota") if doc is not None else None
+        quota = Quota.model_validate(given) if given else None
+        if len(self._quotas) >= _QUOTAS:
+            self._quotas.clear()
+        self._quotas[user] = (now + _QUOTA_AGE, quota)
+        return quota
+
+    # --- for admins --------------------------------------------------------------------------------------------
+
+    async def add(self, request: UserAdd, peer: Peer) -> User:
+        """Make an account; ConflictError when the name, however it is capitalised, or the identity is taken."""
+        doc = new_user(request, peer)
+        if request.password is not None:
+            check_new(request.password, request.name)
+            doc["password"] = await self._passwords.digest(request.password)
+        known = await self.insert(doc)
+        log.info("user '%s' added with role %s", known["_id"], known["role"])
+        return to_user(known)
+
+    async def insert(self, doc: UserDocument) -> UserDocument:
+        """Store a new account; when an earlier try of the same call has stored it, that one is answered."""
+        try:
+            await self._col.insert_one(doc)
+        except DuplicateKeyError:
+            known = await self._db.latest(self._col, {"fold": doc["fold"]})
+            if known is not None and known["call"] == doc["call"]:
+                return known
+            if known is not None:
+                raise ConflictError(f"there is a user '{known['_id']}' already; choose another name") from None
+            raise ConflictError("this identity belongs to another user already") from None
+        return doc
+
+    async def one(self, request: UserRef) -> User:
+        """One account; NotFoundError."""
+        doc = await self._db.find(self._col, {"_id": request.name})
+        if doc is None:
+            raise _unknown(request.name)
+        return to_user(doc, await self._tokens(doc["_id"]))
+
+    async def all(self, request: UsersQuery) -> UsersReply:
+        """Accounts by name, those that meet the conditions."""
+        query: Bson = {}
+        if request.group is not None:
+            query["groups"] = request.group
+        for name in ("role", "disabled"):
+            if (value := getattr(request, name)) is not None:
+                query[name] = value
+        names: Bson = {}
+        if request.prefix:
+            names["$regex"] = f"^{re.escape(request.prefix)}"
+        if request.after is not None:
+            names["$gt"] = request.after
+        if names:
+            query["_id"] = names
+        docs = await self._col.find(query, sort=[("_id", 1)], limit=request.limit + 1).to_list()
+        more = len(docs) > request.limit
+        users = [to_user(doc, await self._tokens(doc["_id"])) for doc in docs[: request.limit]]
+        return UsersReply(users=users, next=users[-1].name if more else None)
+
+    async def _tokens(self, user: str) -> int:
+        alive = {"user": user, "$or": [{"expires": None}, {"expires": {"$gt": clock.wall()}}]}
+        return await self._db.tokens.count_documents(alive, limit=100)
+
+    async def change(self, request: UserChange) -> User:
+        """Change an account; who is disabled has no session any more. NotFoundError, ConflictError (identity)."""
+        given = request.model_dump(mode="json", exclude_none=True, exclude={"name"})
+        update: Bson = {"$set": given} if given else {}
+        if "quota" in given:
+            given["quota"] = request.quota.model_dump(exclude_none=True) if request.quota else {}
+        if not update:
+            return await self.one(UserRef(name=request.name))
+        try:
+            doc = await self._col.find_one_and_update(
+                {"_id": request.name}, update, return_document=ReturnDocument.AFTER
+            )
+        except DuplicateKeyError:
+            raise ConflictError("this identity belongs to another user already") from None
+        if doc is None:
+            raise _unknown(request.name)
+        if doc["disabled"]:
+            await self._db.sessions.delete_many({"user": request.name})
+        self._quotas.pop(request.name, None)
+        log.info("user '%s' changed: %s", request.name, ", ".join(sorted(given)))
+        return to_user(doc, await self._tokens(request.name))
+
+    async def password(self, request: PasswordSet) -> Empty:
+        """Set a password; all sessions of the user end, but the one to `keep`.
+
+        `own`: by who knows the old one, else UnauthorizedError; that is throttled as log-ins are. NotFoundError.
+        """
+        doc = await self._db.find(self._col, {"_id": request.name})
+        if doc is None:
+            raise _unknown(request.name)
+        check_new(request.password, request.name)
+        if request.own and not await self._proved(doc, request):
+            raise UnauthorizedError("old: is not the present password")
+        fields: Bson = {"password": await self._passwords.digest(request.password)}
+        # Not if an admin has changed it meanwhile.
+        same: Bson = {"_id": request.name}
+        if request.own:
+            same["password"] = doc.get("password")
+        done = await self._col.update_one(same, {"$set": fields})
+        if not done.matched_count:
+            raise ConflictError(f"the password of '{request.name}' has just been changed by somebody else")
+        await self._db.sessions.delete_many({"user": request.name, "_id": {"$ne": request.keep}})
+        log.info("user '%s' has a new password", request.name)
+        return Empty()
+
+    async def _proved(self, doc: UserDocument, request: PasswordSet) -> bool:
+        async with self._throttle.trying(doc["_id"], request.origin) as attempt:
+            stored = doc.get("password")
+            attempt.right = await self._passwords.verify(stored, request.old or "")
+            if not attempt.right:  # an earlier try of this very call may have set it
+                attempt.right = await self._passwords.verify(stored, request.password)
+        return attempt.right
+
+    async def delete(self, request: UserRef, peer: Peer) -> Empty:
+        """Forget an account with its tokens and sessions; NotFoundError.
+
+        ConflictError while submissions of it are stored: whoever got the name next would find them theirs.
+        """
+        if await self._db.tasks.find_one({"user": request.name}, {"_id": 1}) is not None:
+            raise ConflictError(
+                f"submissions of user '{request.name}' are stored, and would be those of the next one of this name; "
+                f"disable the account, or delete its data first: `judgectl purge --user {request.name}`"
+            )
+        # The account last: a call that ends half-way is found again.
+        await self._db.tokens.delete_many({"user": request.name})
+        await self._db.sessions.delete_many({"user": request.name})
+        done = await self._col.delete_one({"_id": request.name})
+        if not done.deleted_count and not peer.again:
+            raise _unknown(request.name)
+        log.info("user '%s' deleted", request.name)
+        return Empty()
+
+    # --- for gateways ------------------------------------------------------------------------------------------
+
+    async def name_state(self, request: NameRef) -> NameState:
+        """Whether somebody who has come in by tokens.yml is shut out by an account of the same name."""
+        doc = await self._col.find_one({"_id": request.name}, {"disabled": 1})
+        return NameState(disabled=doc is not None and doc["disabled"])
+
+
+def new_user(request: UserAdd, peer: Peer) -> UserDocument:
+    """The document of a new account, without a password; pure but for the time."""
+    doc: UserDocument = {
+        "_id": request.name,
+        "fold": request.name.lower(),
+        "role": request.role,
+        "groups": list(dict.fromkeys(request.groups)),
+        "disabled": False,
+        "created": clock.wall(),
+        "call": peer.by.call,
+    }
+    if request.identity is not None:
+        doc["identity"] = request.identity.model_dump()
+    if quota := request.quota.model_dump(exclude_none=True):
+        doc["quota"] = quota
+    return doc
+
+
+def to_user(doc: UserDocument, tokens: int = 0) -> User:
+    """The message for people."""
+    identity: dict[str, Any] | None = doc.get("identity")
+    return User(
+        name=doc["_id"],
+        role=doc["role"],
+        groups=doc["groups"],
+        disabled=doc["disabled"],
+        password="password" in doc,
+        identity=Identity.stored(identity) if identity else None,
+        quota=Quota.model_validate(doc.get("quota") or {}),
+        created=iso(doc["created"]),
+        tokens=tokens,
+    )
+
+
+def _unknown(name: str) -> NotFoundError:
+    return NotFoundError(f"there is no user '{name}' in the database; `judgectl user add {name}` makes one")

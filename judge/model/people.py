@@ -1,0 +1,243 @@
+"""Messages about people: users, what they may, their tokens, and how they come in (docs/people.md).
+
+Passwords travel from a gateway to a judicator, inside mutual TLS, and no further: the database has digests only.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Final, Literal, get_args
+
+from pydantic import AwareDatetime, Field, StringConstraints
+
+from judge.allowance import Quota, Role
+from judge.model.messages import Message, Sha256
+
+UserName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]
+GroupName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]
+TokenId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+Scope = Literal["read", "submit", "account", "judge", "admin"]
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+# What a token may when nobody says so: nothing that outlives it or that concerns others.
+USUAL: Final[tuple[Scope, ...]] = ("read", "submit")
+GROUPS: Final = 50
+PASSWORD_LEAST, PASSWORD_MOST = 10, 200
+Password = Annotated[str, Field(max_length=PASSWORD_MOST)]
+
+
+def every_scope() -> list[str]:
+    """The scopes of who came in without a token: no bound beside their role."""
+    return list(SCOPES)
+
+
+def role_within(role: Role, scopes: frozenset[str]) -> Role:
+    """The role that somebody acts in who came with a token of these scopes: theirs, or a lesser one."""
+    if role == "admin" and "admin" in scopes:
+        return "admin"
+    return "judge" if role != "user" and {"admin", "judge"} & scopes else "user"
+
+
+class Identity(Message):
+    """Who somebody is at an OpenID Connect provider: `subject` is theirs there for good, unlike name and address."""
+
+    issuer: str = Field(min_length=1, max_length=300)
+    subject: str = Field(min_length=1, max_length=255)
+
+
+class User(Message):
+    """One account. `password`: whether there is one."""
+
+    name: str
+    role: Role
+    groups: list[str] = Field(default_factory=list)
+    disabled: bool = False
+    password: bool = False
+    identity: Identity | None = None
+    quota: Quota = Quota()
+    created: str = Field(description="UTC, ISO 8601")
+    tokens: int = Field(default=0, description="that are in force")
+
+
+class UserRef(Message):
+    """Names an account."""
+
+    name: UserName
+
+
+class UserAdd(Message):
+    """A new account; without a password or identity, tokens are the only way in."""
+
+    name: UserName
+    role: Role = "user"
+    groups: list[GroupName] = Field(default_factory=list, max_length=GROUPS)
+    password: Password | None = None
+    identity: Identity | None = None
+    quota: Quota = Quota()
+
+
+class UserFields(Message):
+    """What to change of an account; what is left out stays."""
+
+    role: Role | None = None
+    groups: list[GroupName] | None = Field(default=None, max_length=GROUPS)
+    disabled: bool | None = None
+    identity: Identity | None = Field(default=None, description="to log in with an OpenID Connect provider")
+    quota: Quota | None = None
+
+
+class UserChange(UserFields):
+    """Changes of one account."""
+
+    name: UserName
+
+
+class UsersQuery(Message):
+    """Which accounts, by name; `after` pages: the `next` of the answer before."""
+
+    group: GroupName | None = None
+    role: Role | None = None
+    disabled: bool | None = None
+    prefix: str | None = Field(default=None, max_length=64, description="of the name")
+    limit: int = Field(default=100, ge=1, le=500)
+    after: str | None = Field(default=None, max_length=64)
+
+
+class UsersReply(Message):
+    """Accounts by name; `next` is None on the last page."""
+
+    users: list[User]
+    next: str | None = None
+
+
+class PasswordSet(Message):
+    """A new password; `old` is what a person knows who changes their own. `keep`: the session that goes on."""
+
+    name: UserName
+    password: Password
+    old: Password | None = None
+    own: bool = False
+    origin: str = Field(default="", max_length=64)
+    keep: Sha256 | None = None
+
+
+class Login(Message):
+    """A try to log in with a password, from an address."""
+
+    name: str = Field(min_length=1, max_length=64)
+    password: Password
+    origin: str = Field(default="", max_length=64)
+
+
+class IdentityLogin(Message):
+    """Somebody whom a provider has vouched for. `name`: for a new account, if `create` allows one.
+
+    `role`, `groups`: what the provider says, where the gateway's config has it decide; None leaves them alone.
+    """
+
+    identity: Identity
+    name: UserName | None = None
+    create: bool = False
+    role: Role | None = None
+    groups: list[GroupName] | None = Field(default=None, max_length=GROUPS)
+
+
+class Person(Message):
+    """Somebody who has come in: their account, and of a token its id, scopes and end."""
+
+    user: str
+    role: Role
+    groups: list[str] = Field(default_factory=list)
+    token: str | None = None
+    scopes: list[str] = Field(default_factory=every_scope)
+    used: str | None = Field(default=None, description="when the token was last used, as far as is noted")
+
+
+class TokenRef(Message):
+    """Names a token by the SHA-256 of it."""
+
+    digest: Sha256
+
+
+class TokenUsed(Message):
+    """A token has just been used, from an address."""
+
+    id: TokenId
+    origin: str = Field(default="", max_length=64)
+
+
+class NameRef(Message):
+    """Asks about a name that came in by other ways than an account: whether it is shut out."""
+
+    name: str = Field(min_length=1, max_length=64)
+
+
+class NameState(Message):
+    """`disabled`: there is an account of this name, and nobody may come in with it."""
+
+    disabled: bool
+
+
+class TokenWanted(Message):
+    """A token to make. Times are UTC; `days` counts from now, and one of the two may be given."""
+
+    label: str = Field(default="", max_length=100, description="for its owner to know it by")
+    scopes: list[Scope] = Field(default_factory=lambda: list(USUAL), min_length=1, max_length=len(SCOPES))
+    expires: AwareDatetime | None = None
+    days: float | None = Field(default=None, gt=0, le=3660)
+    user: UserName | None = Field(default=None, description="whose; admins only, one's own without")
+
+    def end(self, now: datetime.datetime) -> datetime.datetime | None:
+        """When it expires; None: never."""
+        return self.expires if self.days is None else now + datetime.timedelta(days=self.days)
+
+
+class TokenNew(Message):
+    """A token as the cluster keeps it: its digest, and what it is good for."""
+
+    digest: Sha256
+    user: UserName
+    label: str = Field(default="", max_length=100)
+    scopes: list[Scope] = Field(min_length=1, max_length=len(SCOPES))
+    expires: AwareDatetime | None = None
+
+
+class TokenInfo(Message):
+    """One token, without what would give it away."""
+
+    id: str
+    user: str
+    label: str = ""
+    scopes: list[str]
+    created: str = Field(description="UTC, ISO 8601")
+    expires: str | None = None
+    used: str | None = Field(default=None, description="last use, to the minute")
+    used_from: str = Field(default="", description="the address of that use")
+    expired: bool = False
+
+
+class TokenMade(TokenInfo):
+    """A new token. `token` is shown this once, and is stored nowhere."""
+
+    token: str
+
+
+class TokensQuery(Message):
+    """Whose tokens; newest first. Nobody named: everybody's."""
+
+    user: UserName | None = None
+    limit: int = Field(default=100, ge=1, le=500)
+    after: TokenId | None = None
+
+
+class TokensReply(Message):
+    """Tokens, newest first; `next` is None on the last page."""
+
+    tokens: list[TokenInfo]
+    next: str | None = None
+
+
+class TokenEnd(Message):
+    """A token to revoke; `user`: only if it is theirs."""
+
+    id: TokenId
+    user: UserName | None = None

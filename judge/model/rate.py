@@ -1,0 +1,23 @@
+"""How often something may be done within a minute, and how much of that is left: in answers, and with refusals."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from judge.errors import JudgeError, LimitError
+
+
+class Rate(BaseModel):
+    """How often something may still be done: `left` times in the next `seconds`, then `limit` times again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: int = Field(description="times in one minute")
+    left: int
+    seconds: int = Field(description="until it starts again")
+
+
+def rate_of(error: JudgeError) -> Rate | None:
+    """The rate that a refusal tells of, for its message."""
+    known = error.rate if isinstance(error, LimitError) else None
+    return None if known is None else Rate(limit=known[0], left=known[1], seconds=known[2])

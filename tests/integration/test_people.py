@@ -1,0 +1,531 @@
+"""Accounts, tokens, passwords and rates at the judicators: over the wire, real database, two judicators."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import datetime
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from judge import clock
+from judge.allowance import Allowance, Allowances, Quota
+from judge.errors import (
+    ConflictError,
+    FieldError,
+    ForbiddenError,
+    JudgeError,
+    LimitError,
+    NotFoundError,
+    UnauthorizedError,
+)
+from judge.judicator.people import throttle
+from judge.model import messages as m
+from judge.model import people as p
+from judge.model.audit import AuditQuery, AuditReply, By
+from judge.model.overview import UsageReply, UsageRequest
+from judge.rpc.client import RpcClient
+from judge.rpc.methods import METHODS
+from judge.rpc.session import SessionBegin, SessionRef, SessionState
+from tests.support.judicators import World, accepted, source
+from tests.support.servers import wait_for
+
+PASSWORD = "correct horse battery"
+ROOT = By(actor="root", role="admin", origin="192.0.2.1")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    made = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    allowances = Allowances(user=Allowance(slot_share=1.0, stored_bytes=None, per_minute=5))
+    for name in ("j1", "j2"):
+        made.judicator(name, allowances=allowances, executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def people(world: World) -> RpcClient:
+    world.db.rates.delete_many({})
+    return world.client(timeout=20.0)
+
+
+def call(people: RpcClient, method: str, **fields: Any) -> Any:
+    row = METHODS[method]
+    return people.call(method, row.request(**fields), row.reply, by=ROOT)
+
+
+def digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def login(people: RpcClient, name: str, password: str = PASSWORD, origin: str = "192.0.2.7") -> p.Person:
+    made: p.Person = call(people, "login", name=name, password=password, origin=origin)
+    return made
+
+
+# --- accounts ----------------------------------------------------------------------------------------------------
+
+
+def test_an_account_is_added_found_changed_and_deleted(people: RpcClient) -> None:
+    made = call(people, "user_add", name="ada", role="judge", groups=["cs101", "cs101"], quota=Quota(waiting=3))
+    assert (made.role, made.groups, made.password, made.quota.waiting) == ("judge", ["cs101"], False, 3)
+    assert call(people, "user", name="ada") == made
+    changed = call(people, "user_change", name="ada", role="user", groups=["cs102"], quota=Quota(per_minute=0))
+    assert (changed.role, changed.groups, changed.quota) == ("user", ["cs102"], Quota(per_minute=0))
+    assert call(people, "user_change", name="ada") == changed, "nothing to change"
+    call(people, "user_delete", name="ada")
+    for method in ("user", "user_change", "user_delete"):
+        with pytest.raises(NotFoundError, match="no user 'ada'"):
+            call(people, method, name="ada")
+
+
+def test_nobody_can_be_mistaken_for_another(people: RpcClient) -> None:
+    call(people, "user_add", name="Grace")
+    with pytest.raises(ConflictError, match="there is a user 'Grace' already"):
+        call(people, "user_add", name="grace")
+
+
+def test_adding_again_after_a_lost_answer_is_the_same_account(people: RpcClient) -> None:
+    by = ROOT.model_copy(update={"call": "one-call"})
+    first, again = (people.call("user_add", p.UserAdd(name="twice"), p.User, by=by) for _ in range(2))
+    assert first == again
+
+
+def test_accounts_are_listed_in_pages_and_by_what_they_are(people: RpcClient) -> None:
+    for number in range(7):
+        call(people, "user_add", name=f"list{number}", groups=["listed"], role="judge" if number % 2 else "user")
+    call(people, "user_change", name="list3", disabled=True)
+
+    def names(**query: Any) -> list[str]:
+        return [one.name for one in call(people, "users", group="listed", **query).users]
+
+    first = call(people, "users", group="listed", limit=4)
+    rest = call(people, "users", group="listed", limit=4, after=first.next)
+    assert [one.name for one in (*first.users, *rest.users)] == [f"list{number}" for number in range(7)]
+    assert rest.next is None
+    assert names(role="judge") == ["list1", "list3", "list5"]
+    assert names(role="judge", disabled=True) == ["list3"]
+    assert names(prefix="list6") == ["list6"]
+    assert names(prefix="LIST.") == [], "a text, no pattern"
+
+
+def test_an_account_with_submissions_is_not_forgotten(world: World, people: RpcClient) -> None:
+    call(people, "user_add", name="owner")
+    people.call("add", source(user="owner"), m.AddReply)
+    with pytest.raises(ConflictError, match="judgectl purge --user owner"):
+        call(people, "user_delete", name="owner")
+    assert call(people, "user", name="owner").name == "owner"
+
+
+# --- passwords ---------------------------------------------------------------------------------------------------
+
+
+def test_a_password_is_stored_as_a_digest_only_and_lets_in(world: World, people: RpcClient) -> None:
+    call(people, "user_add", name="pia", password=PASSWORD, groups=["g"])
+    stored = world.db.users.find_one({"_id": "pia"})["password"]
+    assert stored.startswith("$argon2id$v=19$m=19456,t=2,p=1$") and PASSWORD not in stored
+    found = login(people, "PIA")
+    assert (found.user, found.role, found.groups, found.token) == ("pia", "user", ["g"], None)
+    assert call(people, "user", name="pia").password
+    for name, password in (("pia", PASSWORD + "x"), ("pia", ""), ("nobody", PASSWORD)):
+        with pytest.raises(UnauthorizedError, match=r"^this name and password do not belong together; check both$"):
+            login(people, name, password)
+
+
+def test_no_secret_is_in_the_database_or_the_trail(world: World, people: RpcClient) -> None:
+    call(people, "user_add", name="sec", password="a-first-secret-word")
+    call(people, "user_password", name="sec", password="a-second-secret-word")
+    with pytest.raises(UnauthorizedError):
+        login(people, "sec", "a-third-secret-word")
+    text = str([list(world.db[name].find()) for name in world.db.list_collection_names()])
+    assert "secret-word" not in text
+
+
+@pytest.mark.parametrize("password", ["short", "aaaaaaaaaaaa", "pw-person1"])
+def test_a_password_that_is_guessed_at_once_is_refused(people: RpcClient, password: str) -> None:
+    with pytest.raises(FieldError, match="password: "):
+        call(people, "user_add", name="pw-person", password=password)
+
+
+def test_a_person_changes_their_own_password_by_the_old_one_and_other_sessions_end(people: RpcClient) -> None:
+    call(people, "user_add", name="own", password=PASSWORD)
+    here, there = "a" * 64, "b" * 64
+    for one in (here, there):
+        call(people, "session_begin", id=one, user="own", account=True)
+    with pytest.raises(UnauthorizedError, match="old: is not the present password"):
+        call(people, "user_password", name="own", password="another phrase", old="wrong", own=True, keep=here)
+    change = {"name": "own", "password": "another phrase", "old": PASSWORD, "own": True, "keep": here}
+    call(people, "user_password", **change)
+    call(people, "user_password", **change)  # again, as the answer was lost
+    assert live(people, here, "own") and not live(people, there, "own")
+    login(people, "own", "another phrase")
+    with pytest.raises(UnauthorizedError):
+        login(people, "own")
+
+
+def test_without_a_password_none_is_set_by_knowing_none(people: RpcClient) -> None:
+    call(people, "user_add", name="tokens-only")
+    for old in (None, "", "a password that nobody has"):
+        with pytest.raises(UnauthorizedError):
+            call(people, "user_password", name="tokens-only", password="another phrase", old=old, own=True)
+
+
+def test_a_digest_of_earlier_parameters_is_made_anew_at_a_log_in(world: World, people: RpcClient) -> None:
+    from argon2 import PasswordHasher
+
+    call(people, "user_add", name="old-digest", password=PASSWORD)
+    weak = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
+    world.db.users.update_one({"_id": "old-digest"}, {"$set": {"password": weak}})
+    login(people, "old-digest")
+    assert "m=19456" in world.db.users.find_one({"_id": "old-digest"})["password"]
+    login(people, "old-digest")
+
+
+def test_a_name_takes_as_long_whoever_has_it(people: RpcClient) -> None:
+    """The medians of interleaved tries; what Argon2 takes is by far the most of each."""
+    call(people, "user_add", name="timed", password=PASSWORD)
+    call(people, "user_add", name="timed-out", password=PASSWORD)
+    call(people, "user_change", name="timed-out", disabled=True)
+    call(people, "user_add", name="timed-tokens")
+    names = ("timed", "timed-out", "timed-tokens", "timed-nobody")
+    took: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(9):
+        for name in names:
+            began = clock.monotonic()
+            with pytest.raises(UnauthorizedError):
+                login(people, name, "wrong password", origin=f"192.0.2.{turn}")
+            took[name].append(clock.monotonic() - began)
+    medians = {name: sorted(values)[4] for name, values in took.items()}
+    assert min(medians.values()) > 0.6 * max(medians.values()), medians
+    assert min(medians.values()) > 0.008, "no digest was looked at"
+
+
+# --- the throttle ------------------------------------------------------------------------------------------------
+
+
+def refused(people: RpcClient, name: str, origin: str, password: str = "wrong") -> LimitError | None:
+    try:
+        login(people, name, password, origin)
+    except UnauthorizedError:
+        return None
+    except LimitError as exc:
+        return exc
+    return None
+
+
+def test_guesses_are_throttled_by_user_and_address_at_all_judicators_together(world: World, people: RpcClient) -> None:
+    call(people, "user_add", name="goal", password=PASSWORD)
+    each = [world.client(timeout=20.0, at=one) for one in world.judicators]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        tries = list(pool.map(lambda n: refused(each[n % 2], "goal", "192.0.2.7"), range(3 * throttle.EACH)))
+    assert sum(one is None for one in tries) == throttle.EACH, "exact, however many come at once"
+    error = next(one for one in tries if one is not None)
+    assert error.rate is not None and 0 < error.rate[2] <= throttle.WINDOW
+    with pytest.raises(LimitError, match="too many wrong passwords"):
+        login(people, "goal", origin="192.0.2.7")
+    login(people, "goal", origin="192.0.2.8")
+
+
+def test_a_throttled_name_says_nothing_of_whether_it_exists(people: RpcClient) -> None:
+    tries = [refused(people, "no-such-goal", "192.0.2.9") for _ in range(throttle.EACH + 1)]
+    assert [one is None for one in tries] == [True] * throttle.EACH + [False]
+
+
+def test_one_address_cannot_try_many_names_nor_many_addresses_one_name(people: RpcClient) -> None:
+    by_address = [refused(people, f"name{number}", "192.0.2.10") for number in range(throttle.OF_ADDRESS + 1)]
+    assert [one is None for one in by_address] == [True] * throttle.OF_ADDRESS + [False]
+    by_name = [refused(people, "popular", f"198.51.100.{number}") for number in range(throttle.OF_USER + 1)]
+    assert [one is None for one in by_name] == [True] * throttle.OF_USER + [False]
+
+
+def test_who_knows_the_password_is_not_throttled_however_often(people: RpcClient) -> None:
+    call(people, "user_add", name="often", password=PASSWORD)
+    for _ in range(throttle.EACH + 2):
+        login(people, "often")
+
+
+def test_addresses_of_one_network_count_together(people: RpcClient) -> None:
+    tries = [refused(people, "six", f"2001:db8:1:2::{number:x}") for number in range(1, throttle.EACH + 2)]
+    assert tries[-1] is not None
+
+
+# --- tokens ------------------------------------------------------------------------------------------------------
+
+
+def token(people: RpcClient, user: str, text: str, **fields: Any) -> p.TokenInfo:
+    values = {"scopes": ["read"], **fields}
+    made: p.TokenInfo = call(people, "token_create", digest=digest(text), user=user, **values)
+    return made
+
+
+def check(people: RpcClient, text: str) -> p.Person:
+    found: p.Person = call(people, "token_check", digest=digest(text))
+    return found
+
+
+def test_a_token_is_of_its_user_until_it_is_revoked(world: World, people: RpcClient) -> None:
+    call(people, "user_add", name="tess", role="judge")
+    made = token(people, "tess", "t-one", label="laptop", scopes=["read", "judge", "read"])
+    assert made == token(people, "tess", "t-one", label="laptop", scopes=["read", "judge"]), "again after a lost answer"
+    found = check(people, "t-one")
+    assert (found.user, found.role, found.token, found.scopes) == ("tess", "judge", made.id, ["read", "judge"])
+    assert "t-one" not in str(list(world.db.tokens.find()))
+    call(people, "token_used", id=made.id, origin="192.0.2.3")
+    (listed,) = call(people, "tokens", user="tess").tokens
+    assert (listed.label, listed.used_from, listed.used is not None) == ("laptop", "192.0.2.3", True)
+    assert call(people, "user", name="tess").tokens == 1
+    with pytest.raises(NotFoundError):
+        call(people, "token_revoke", id=made.id, user="somebody-else")
+    call(people, "token_revoke", id=made.id, user="tess")
+    with pytest.raises(UnauthorizedError):
+        check(people, "t-one")
+
+
+def test_a_token_ends_with_its_time_and_with_its_user(world: World, people: RpcClient) -> None:
+    call(people, "user_add", name="tom")
+    with pytest.raises(FieldError, match="expires: is over already"):
+        token(people, "tom", "past", expires=clock.wall() - datetime.timedelta(seconds=1))
+    made = token(people, "tom", "short", expires=clock.wall() + datetime.timedelta(days=1))
+    assert check(people, "short").user == "tom"
+    world.db.tokens.update_one({"_id": made.id}, {"$set": {"expires": clock.wall()}})
+    with pytest.raises(UnauthorizedError):
+        check(people, "short")
+    assert call(people, "tokens", user="tom").tokens[0].expired
+    token(people, "tom", "kept")
+    call(people, "user_change", name="tom", disabled=True)
+    with pytest.raises(UnauthorizedError):
+        check(people, "kept")
+    call(people, "user_change", name="tom", disabled=False)
+    assert check(people, "kept").user == "tom"
+    call(people, "user_delete", name="tom")
+    with pytest.raises(UnauthorizedError):
+        check(people, "kept")
+
+
+def test_nobody_has_tokens_without_an_account_or_without_end(
+    world: World, people: RpcClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NotFoundError, match="judgectl user add nobody"):
+        token(people, "nobody", "x")
+    monkeypatch.setattr("judge.judicator.people.tokens.MOST", 3)
+    call(people, "user_add", name="many")
+    for number in range(3):
+        token(people, "many", f"many{number}", expires=clock.wall() + datetime.timedelta(days=1))
+    with pytest.raises(ConflictError, match="revoke some"):
+        token(people, "many", "many3")
+    world.db.tokens.update_one({"digest": digest("many0")}, {"$set": {"expires": clock.wall()}})
+    token(people, "many", "many3")
+
+
+def test_tokens_are_listed_in_pages(people: RpcClient) -> None:
+    call(people, "user_add", name="pages")
+    made = [token(people, "pages", f"page{number}").id for number in range(5)]
+    first = call(people, "tokens", user="pages", limit=3)
+    rest = call(people, "tokens", user="pages", limit=3, after=first.next)
+    assert [one.id for one in (*first.tokens, *rest.tokens)] == made[::-1]
+    assert {one.id for one in call(people, "tokens").tokens} >= set(made), "an admin sees all"
+
+
+# --- sessions ----------------------------------------------------------------------------------------------------
+
+
+def live(people: RpcClient, session: str, user: str) -> SessionState | None:
+    found = people.call("session_live", SessionRef(id=session, user=user), SessionState)
+    return found if found.live else None
+
+
+def test_a_session_has_the_role_of_now_and_ends_with_its_account_or_token(people: RpcClient) -> None:
+    call(people, "user_add", name="sess", role="admin")
+    made = token(people, "sess", "sess-token", scopes=["read", "judge"])
+    plain, by_token = "c" * 64, "d" * 64
+    people.call("session_begin", SessionBegin(id=plain, user="sess", account=True), m.Empty)
+    people.call("session_begin", SessionBegin(id=by_token, user="sess", account=True, token=made.id), m.Empty)
+    one, other = live(people, plain, "sess"), live(people, by_token, "sess")
+    assert one is not None and (one.role, one.scopes) == ("admin", list(p.SCOPES))
+    assert other is not None and (other.role, other.scopes) == ("admin", ["read", "judge"])
+    call(people, "user_change", name="sess", role="user")
+    one = live(people, plain, "sess")
+    assert one is not None and one.role == "user"
+    call(people, "token_revoke", id=made.id)
+    assert live(people, plain, "sess") and not live(people, by_token, "sess")
+    call(people, "user_change", name="sess", disabled=True)
+    assert not live(people, plain, "sess")
+    call(people, "user_change", name="sess", disabled=False)
+    assert not live(people, plain, "sess"), "it has ended for good"
+
+
+def test_an_account_that_is_disabled_shuts_its_name_out_of_sessions_by_tokens_yml_too(people: RpcClient) -> None:
+    call(people, "session_begin", id="e" * 64, user="filed")
+    assert live(people, "e" * 64, "filed")
+    call(people, "user_add", name="filed")
+    call(people, "session_begin", id="e" * 64, user="filed")
+    assert live(people, "e" * 64, "filed") and not call(people, "name_state", name="filed").disabled
+    call(people, "user_change", name="filed", disabled=True)
+    call(people, "session_begin", id="f" * 64, user="filed")
+    assert call(people, "name_state", name="filed").disabled and not live(people, "f" * 64, "filed")
+
+
+# --- identities --------------------------------------------------------------------------------------------------
+
+
+def vouched(people: RpcClient, subject: str, **fields: Any) -> p.Person:
+    who = p.Identity(issuer="https://id.example.org", subject=subject)
+    made: p.Person = call(people, "identity_login", identity=who, **fields)
+    return made
+
+
+def test_an_identity_is_who_it_was_by_issuer_and_subject_alone(people: RpcClient) -> None:
+    with pytest.raises(ForbiddenError, match="belongs to no account here"):
+        vouched(people, "s-1", name="ida")
+    assert vouched(people, "s-1", name="ida", create=True, groups=["uni"]).groups == ["uni"]
+    again = vouched(people, "s-1", name="another-name", create=True, role="judge")
+    assert (again.user, again.role, again.groups) == ("ida", "judge", ["uni"]), "a new name there is the same person"
+    with pytest.raises(ConflictError, match="there is a user 'ida' already"):
+        vouched(people, "s-2", name="IDA", create=True)
+    with pytest.raises(ForbiddenError):
+        vouched(people, "s-3", name=None, create=True)
+    call(people, "user_change", name="ida", disabled=True)
+    with pytest.raises(ForbiddenError, match="is disabled"):
+        vouched(people, "s-1", name="ida", create=True)
+
+
+def test_an_identity_gets_no_name_whose_submissions_are_here(people: RpcClient) -> None:
+    people.call("add", source(user="resident"), m.AddReply)
+    with pytest.raises(ConflictError, match="has submissions here already"):
+        vouched(people, "s-9", name="resident", create=True)
+
+
+def test_one_identity_at_many_gateways_at_once_is_one_account(world: World, people: RpcClient) -> None:
+    each = [world.client(timeout=20.0, at=one) for one in world.judicators]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda n: vouched(each[n % 2], "s-many", name="onlyone", create=True).user, range(16)))
+    assert set(found) == {"onlyone"}
+
+
+def test_an_identity_belongs_to_one_account(people: RpcClient) -> None:
+    who = p.Identity(issuer="https://id.example.org", subject="s-linked")
+    call(people, "user_add", name="linked", identity=who)
+    call(people, "user_add", name="unlinked")
+    for method in ("user_add", "user_change"):
+        with pytest.raises(ConflictError, match="belongs to another user"):
+            call(people, method, name="unlinked" if method == "user_change" else "third", identity=who)
+    assert vouched(people, "s-linked").user == "linked"
+
+
+# --- rates and quotas --------------------------------------------------------------------------------------------
+
+
+def test_submissions_a_minute_are_counted_at_all_judicators_together(world: World, people: RpcClient) -> None:
+    each = [world.client(timeout=20.0, at=one) for one in world.judicators]
+
+    def hand_in(number: int) -> m.AddReply | JudgeError:
+        try:
+            return each[number % 2].call("add", source(user="quick"), m.AddReply)
+        except LimitError as exc:
+            return exc
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(hand_in, range(20)))
+    rates = [one.rate for one in said if isinstance(one, m.AddReply)]
+    assert sorted(one.left for one in rates if one is not None) == [0, 1, 2, 3, 4]
+    error = next(one for one in said if isinstance(one, LimitError))
+    assert "user 'quick' has handed in 5 submissions within a minute" in str(error)
+    assert error.rate is not None and error.rate[:2] == (5, 0) and 1 <= error.rate[2] <= 60
+    used = people.call("usage", UsageRequest(user="quick"), UsageReply).rate
+    assert used is not None and (used.limit, used.left) == (5, 0)
+    people.call("add", source(user="patient"), m.AddReply)
+    world.db.rates.update_one({"_id": "submit quick"}, {"$set": {"until": clock.wall()}})
+    again = people.call("add", source(user="quick"), m.AddReply).rate
+    assert again is not None and again.left == 4, "the minute is over"
+
+
+def test_what_is_refused_or_was_there_already_does_not_count(people: RpcClient) -> None:
+    with pytest.raises(FieldError):
+        people.call("add", source(user="careful", language="klingon"), m.AddReply)
+    with pytest.raises(FieldError, match="not uploaded"):
+        people.call("add", source(user="careful", tests=[m.Test(name="1", input_blob="0" * 64)]), m.AddReply)
+    for _ in range(8):
+        people.call("add", source(user="careful", idempotency_key="k"), m.AddReply)
+    rate = people.call("usage", UsageRequest(user="careful"), UsageReply).rate
+    assert rate is not None and rate.left == 4
+
+
+def test_a_user_has_figures_of_their_own(world: World, people: RpcClient) -> None:
+    call(people, "user_add", name="free", quota=Quota(per_minute=0, waiting=7, slot_share=0.5, stored_bytes=10**9))
+    for _ in range(7):
+        assert people.call("add", source(user="free"), m.AddReply).rate is None
+    with pytest.raises(LimitError, match="7 submissions of user 'free' wait"):
+        people.call("add", source(user="free"), m.AddReply)
+    used = people.call("usage", UsageRequest(user="free"), UsageReply)
+    assert (used.waiting, used.allowance.waiting, used.allowance.slot_share) == (7, 7, 0.5)
+    assert (used.allowance.stored_bytes, used.allowance.per_minute) == (10**9, None)
+    call(people, "user_change", name="free", quota=Quota(waiting=8, stored_bytes=1))
+
+    def one_more() -> str:
+        try:
+            return str(people.call("add", source(user="free"), m.AddReply).created)
+        except LimitError as exc:
+            return str(exc)
+
+    wait_for(lambda: "the limit is 1" in one_more(), 6, what="the new figures at every judicator")
+
+
+def test_slots_are_shared_by_a_users_own_part(world: World, people: RpcClient) -> None:
+    world.db.tasks.delete_many({})
+    call(people, "user_add", name="half", quota=Quota(per_minute=0, slot_share=0.5))
+    executor = world.executor("slots", slots=4, languages=("c",))
+    executor.report(vacant=0)
+    for user in ("half", "whole"):
+        for _ in range(4):
+            people.call("add", source(user=user), m.AddReply)
+    users = [one.submission.user for one in executor.report(vacant=4).add]
+    users += [one.submission.user for one in executor.report(vacant=2).add]
+    assert users.count("half") == 2, users
+    executor.report(*[accepted(one) for one in executor.work.values()], vacant=0)
+
+
+# --- the trail ---------------------------------------------------------------------------------------------------
+
+
+def test_each_change_is_in_the_trail_with_who_did_it(people: RpcClient) -> None:
+    call(people, "user_add", name="trail", role="judge", password=PASSWORD)
+    call(people, "user_change", name="trail", role="admin")
+    call(people, "user_change", name="trail", disabled=True)
+    call(people, "user_change", name="trail", disabled=False)
+    call(people, "user_password", name="trail", password="another phrase")
+    made = token(people, "trail", "trail-token", label="ci", scopes=["read"])
+    call(people, "token_revoke", id=made.id)
+    call(people, "user_delete", name="trail")
+
+    def told(about: str) -> list[str]:
+        found = people.call("audit", AuditQuery(object=about), AuditReply).entries
+        assert all((one.actor, one.role, one.origin) == ("root", "admin", "192.0.2.1") for one in found)
+        return [one.action for one in reversed(found) if one.outcome == "done"]
+
+    done = ["user.add", "user.change", "user.disable", "user.enable", "user.password", "user.delete"]
+    assert told("trail") == done
+    assert told(made.id) == ["token.create", "token.revoke"]
+    entry = people.call("audit", AuditQuery(object=made.id, action="token.create"), AuditReply).entries[0]
+    assert (entry.details["user"], entry.details["scopes"], entry.details["label"]) == ("trail", ["read"], "ci")
+    changed = people.call("audit", AuditQuery(object="trail", action="user.change"), AuditReply).entries[0]
+    assert changed.details["role"] == "admin"
+
+
+def test_only_gateways_may_ask_about_people(world: World, people: RpcClient) -> None:
+    for role in ("executor", "judicator"):
+        other = world.client("x1", role)
+        asked: dict[str, m.Message] = {
+            "login": p.Login(name="a", password="b"),
+            "user_add": p.UserAdd(name="intruder"),
+            "users": p.UsersQuery(),
+            "tokens": p.TokensQuery(),
+            "token_create": p.TokenNew(digest="0" * 64, user="intruder", scopes=["read"]),
+            "token_check": p.TokenRef(digest="0" * 64),
+            "identity_login": p.IdentityLogin(identity=p.Identity(issuer="i", subject="s")),
+        }
+        for name, request in asked.items():
+            with pytest.raises(ForbiddenError):
+                other.call(name, request, METHODS[name].reply)
