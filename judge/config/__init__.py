@@ -15,6 +15,7 @@ from judge.config.services import (
     GatewayConfig,
     JudicatorConfig,
     MongodbConfig,
+    OidcProvider,
     SubmissionLimits,
     WebhookSettings,
 )

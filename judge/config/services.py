@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from judge.allowance import Allowances
+from judge.allowance import Allowances, Role
 from judge.config.sections import (
     Check,
     Daemon,
@@ -17,12 +17,15 @@ from judge.config.sections import (
     Model,
     MongodbClient,
     Name,
+    PageUrl,
     Port,
     Seconds,
     Tls,
     fault,
 )
 from judge.hooks import addresses
+
+_LOCAL = ("http://localhost:", "http://127.0.0.1:", "http://[::1]:")
 
 
 class EtcdPeer(Model):
@@ -255,6 +258,34 @@ class Judge0(Model):
     callbacks: bool = False
 
 
+class OidcProvider(Model):
+    """An OpenID Connect provider with which people may log in (docs/people.md)."""
+
+    name: Name
+    title: str = Field(default="", max_length=60, description="on the log-in page")
+    issuer: PageUrl
+    client_id: str = Field(min_length=1, max_length=300)
+    client_secret_file: Path | None = None
+    client_auth: Literal["client_secret_basic", "client_secret_post"] = "client_secret_basic"
+    scopes: list[str] = Field(default_factory=lambda: ["openid", "profile"])
+    create: bool = Field(default=False, description="an account for whoever it vouches for; else only linked ones")
+    user_claim: str = Field(default="preferred_username", description="the name of a new account")
+    groups_claim: str | None = Field(default=None, description="the groups of an account, at each log-in")
+    only_groups: list[str] = Field(default_factory=list, description="who is in none of these may not come in")
+    roles: dict[str, Role] = Field(default_factory=dict, description="by group; with any the role follows from them")
+    ca: Path | None = Field(default=None, description="that signed the provider's certificate")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if "openid" not in self.scopes:
+            raise fault("scopes has no 'openid', without which there is no ID token; add it", "scopes")
+        if (self.roles or self.only_groups) and self.groups_claim is None:
+            raise fault("groups_claim is missing; 'roles' and 'only_groups' look at it", "roles", "only_groups")
+        if not self.issuer.startswith("https://") and not self.issuer.startswith(_LOCAL):
+            raise fault(f"issuer is not reached by https: '{self.issuer}'", "issuer")
+        return self
+
+
 class GatewayConfig(Daemon):
     """gateway.yml: the uWSGI daemon and the WSGI app under it."""
 
@@ -274,6 +305,19 @@ class GatewayConfig(Daemon):
     spool_dir: Path = Path("/var/tmp")  # noqa: S108 - its files have no name
     limits: SubmissionLimits = SubmissionLimits()
     judge0: Judge0 = Judge0()
+    public_url: PageUrl | None = Field(
+        default=None, description="how browsers reach it; providers send them back there"
+    )
+    oidc: list[OidcProvider] = Field(default_factory=list, description="providers with which people may log in")
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if self.oidc and self.public_url is None:
+            raise fault("public_url is missing; providers of 'oidc' send browsers back there", "oidc")
+        names = [one.name for one in self.oidc]
+        if len(set(names)) < len(names):
+            raise fault("oidc has two providers of one name; give each its own", "oidc")
+        return self
 
     def listening(self) -> list[str]:
         """Its own addresses, then that of its metrics."""

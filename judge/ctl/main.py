@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import getpass
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ import typer
 from judge import __version__
 from judge.boot import holds
 from judge.ctl import context as contexts
-from judge.ctl import deleting, rejudge, show, sources, submit, text, trail, webhook
+from judge.ctl import deleting, people, rejudge, show, sources, submit, text, trail, webhook
 from judge.ctl import examples as example_set
 from judge.ctl.api import Api, connect
 from judge.ctl.fleet import commands as fleet_commands
@@ -72,6 +71,9 @@ app.add_typer(rejudge.app, name="rejudge")
 app.add_typer(problem_commands.app, name="problem")
 app.add_typer(deleting.app, name="delete")
 app.add_typer(webhook.app, name="webhook")
+app.add_typer(people.users, name="user")
+app.add_typer(people.tokens, name="token")
+app.command("passwd")(people.own_passwd)
 app.command()(deleting.purge)
 app.command()(trail.audit)
 
@@ -81,14 +83,9 @@ def _print_tasks(tasks: Sequence[m.Task], *, full: bool = False, source: bool = 
         show.print_task(task, full=full, source=source)
 
 
-def parse_size(text: str | None) -> int | None:
+def parse_size(given: str | None) -> int | None:
     """`64M`, `1G`, `262144` as bytes; UsageError says what is expected."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"(\d+)\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
-    if not match:
-        raise UsageError(f"--memory: '{text}' is not a size; expected a number with K, M or G, such as 256M")
-    return int(match[1]) * {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}[match[2].upper()]
+    return None if given is None else text.size(given, "--memory")
 
 
 # Long, since the options of a command are its arguments.

@@ -361,6 +361,9 @@ def print_whoami(who: Whoami) -> None:
     table.add_row("all runs of a submission to a problem", "", most(may.problem_seconds, " s"))
     table.add_row("tests that are repeated near a limit", "", most(may.repeats))
     table.add_row("time that they have an executor to themselves", "", most(may.alone_seconds, " s"))
+    if may.per_minute is not None:
+        now = "" if who.rate is None else str(who.rate.limit - who.rate.left)
+        table.add_row("submissions handed in within a minute", now, most(may.per_minute))
     out.say(f"{who.user}, role {who.role}")
     if not may.own_tests:
         out.say("programs to problems only: no commands, no runs without a problem, no tests of one's own")

@@ -1,4 +1,4 @@
-"""Durations, as people read and write them."""
+"""Durations and sizes, as people read and write them."""
 
 from __future__ import annotations
 
@@ -29,3 +29,11 @@ def duration(text: str, option: str) -> int:
     if not match or int(match[1]) == 0:
         raise UsageError(f"{option}: '{text}' is not a duration; expected a number with s, m, h or d, such as 30m")
     return int(match[1]) * UNITS[match[2]]
+
+
+def size(text: str, option: str) -> int:
+    """`64M`, `1G`, `262144` as bytes; UsageError names the option and what is expected."""
+    match = re.fullmatch(r"(\d+)\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
+    if not match:
+        raise UsageError(f"{option}: '{text}' is not a size; expected a number with K, M or G, such as 256M")
+    return int(match[1]) * {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}[match[2].upper()]

@@ -21,13 +21,17 @@ from judge.gateway.cluster import Cluster
 from judge.gateway.front.gate import cookie_name
 from judge.gateway.judge0 import routes as judge0
 from judge.gateway.judge0 import wire
+from judge.gateway.known import Known
 from judge.gateway.notes import Notes
+from judge.gateway.pacing import paced
 from judge.gateway.pages import people as pages
 from judge.gateway.pages import views
 from judge.gateway.policy import HEADERS
+from judge.gateway.providers import Providers
 from judge.gateway.sessions import LiveSessions
 from judge.gateway.statements.shown import Shown
 from judge.gateway.submit import size
+from judge.model.rate import rate_of
 from judge.rpc.session import LIFETIME
 
 log = logging.getLogger(__name__)
@@ -61,7 +65,9 @@ def create_app(config: GatewayConfig) -> Flask:
         SEND_FILE_MAX_AGE_DEFAULT=86400,
     )
     tokens, cluster = Tokens(config.tokens), Cluster(config)
-    services = routes.Services(config, tokens, cluster, LiveSessions(tokens, cluster), Notes(cluster), Shown(cluster))
+    known = Known(tokens, cluster)
+    sessions = LiveSessions(tokens, known, cluster)
+    services = routes.Services(config, known, cluster, sessions, Notes(cluster), Shown(cluster), Providers(config))
     app.extensions["judge"] = services
     routes.register(app, services, api.ROUTES)
     pages.register(app, services)
@@ -117,6 +123,7 @@ def _answer(error: JudgeError) -> Response:
     )
     if error.http_status in {429, 503, 504}:
         response.headers["Retry-After"] = "10" if error.http_status == 429 else "5"
+    response.headers.update(paced(rate_of(error), refused=True))
     return response
 
 

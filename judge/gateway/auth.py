@@ -6,25 +6,32 @@ import base64
 import hashlib
 import hmac
 import logging
+import re
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Final
 
 from flask import Request, session
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from judge import files
 from judge.allowance import Role
 from judge.config import Model, parse_text
 from judge.errors import ConfigError, ForbiddenError, UnauthorizedError
 from judge.model.messages import Sha256
+from judge.model.people import SCOPES, Person, UserName, role_within
 
 log = logging.getLogger(__name__)
 
-User = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]
+EVERY_SCOPE: Final = frozenset(SCOPES)
+# Each includes what those before it allow; `account` stands for itself.
+_LADDER: Final = ("read", "submit", "judge", "admin")
+# The tokens of accounts begin so, for those who look for secrets in what is published.
+MARK: Final = "judge_"
+_SHAPE: Final = re.compile(rf"{MARK}[A-Za-z0-9_-]{{43}}")
 _KEY_BYTES = 32
 _TOKEN_CHARS = 512
 
@@ -32,7 +39,7 @@ _TOKEN_CHARS = 512
 class Token(Model):
     """One token that was given to somebody. The file holds its SHA-256 only."""
 
-    user: User
+    user: UserName
     role: Role = "user"
     sha256: Sha256
 
@@ -45,16 +52,33 @@ class TokenFile(Model):
 
 @dataclass(frozen=True)
 class Principal:
-    """A known person. `fingerprint` names the token they came with, without giving it away."""
+    """A known person. `fingerprint` names the token they came with, without giving it away.
+
+    `role` is the one they act in: that of a token may be less than their own. `account`: of the database, else of
+    tokens.yml; `token` is the id of the account's token that they came with.
+    """
 
     user: str
     role: Role
     fingerprint: str
+    scopes: frozenset[str] = EVERY_SCOPE
+    account: bool = False
+    token: str | None = None
 
     @property
     def admin(self) -> bool:
         """Whether they may see and do everything."""
         return self.role == "admin"
+
+    @property
+    def judges(self) -> bool:
+        """Whether they look after problems, and see all submissions."""
+        return self.role in {"admin", "judge"}
+
+    def may(self, scope: str) -> None:
+        """ForbiddenError unless what they came with is good for this."""
+        if scope not in self.scopes:
+            raise ForbiddenError(f"scope: this token is not for this; make one with scope '{scope}'")
 
 
 NOBODY = Principal("", "user", "")
@@ -65,7 +89,8 @@ def token_digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _fingerprint(digest: str) -> str:
+def fingerprint(digest: str) -> str:
+    """A name for a token, by its digest, that says nothing of either."""
     return hashlib.sha256(f"judge-session:{digest}".encode()).hexdigest()[:32]
 
 
@@ -78,7 +103,7 @@ class _Table:
 
 
 def _table(tokens: list[Token]) -> _Table:
-    people = {one.sha256: Principal(one.user, one.role, _fingerprint(one.sha256)) for one in tokens}
+    people = {one.sha256: Principal(one.user, one.role, fingerprint(one.sha256)) for one in tokens}
     return _Table(people, {one.fingerprint: one for one in people.values()})
 
 
@@ -153,8 +178,8 @@ def read_session_key(path: Path) -> bytes:
 # --- the API ---------------------------------------------------------------------------------------------------
 
 
-def bearer(request: Request, tokens: Tokens) -> Principal | None:
-    """The owner of the bearer token of an API call, None without one; UnauthorizedError when it is not known."""
+def bearer_of(request: Request) -> str | None:
+    """The token of an API call; None without one, UnauthorizedError for a header of another kind."""
     header = request.headers.get("Authorization", "")
     if not header:
         return None
@@ -162,10 +187,7 @@ def bearer(request: Request, tokens: Tokens) -> Principal | None:
     if scheme.lower() != "bearer":
         msg = f"the Authorization header has scheme '{scheme[:20]}'; send 'Authorization: Bearer TOKEN'"
         raise UnauthorizedError(msg)
-    principal = tokens.find(token.strip())
-    if principal is None:
-        raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
-    return principal
+    return token.strip()
 
 
 # The headers in which clients of Judge0 send a token, in the order in which they count. The last ones are those of
@@ -225,9 +247,43 @@ def admins_only(principal: Principal, what: str) -> None:
         raise ForbiddenError(f"{what} takes a token of role admin")
 
 
+def judges_only(principal: Principal, what: str) -> None:
+    """ForbiddenError for who is neither judge nor admin; `what` as for `admins_only`."""
+    if not principal.judges:
+        raise ForbiddenError(f"{what} takes a token of role judge")
+
+
+# --- accounts --------------------------------------------------------------------------------------------------
+
+
 def new_token() -> str:
-    """A fresh token for a person, as `judge up` makes one."""
+    """A fresh token for tokens.yml, as `judge up` makes one."""
     return secrets.token_urlsafe(32)
+
+
+def new_account_token() -> str:
+    """A fresh token of an account: 256 random bits behind a mark."""
+    return MARK + secrets.token_urlsafe(32)
+
+
+def of_account(token: str) -> bool:
+    """Whether this can be a token of an account; nothing else is looked up in the database."""
+    return _SHAPE.fullmatch(token) is not None
+
+
+def widened(scopes: Iterable[str]) -> frozenset[str]:
+    """Scopes with those that they include; pure."""
+    given = frozenset(scopes)
+    top = max((_LADDER.index(one) for one in given if one in _LADDER), default=-1)
+    return given | frozenset(_LADDER[: top + 1])
+
+
+def principal_of(person: Person, fingerprint: str = "") -> Principal:
+    """Somebody of the database, as what they came with lets them act."""
+    scopes = widened(person.scopes)
+    return Principal(
+        person.user, role_within(person.role, scopes), fingerprint, scopes, account=True, token=person.token
+    )
 
 
 def new_session_key(path: Path) -> None:

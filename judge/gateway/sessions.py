@@ -14,40 +14,64 @@ from flask import Request, session
 
 from judge import clock
 from judge.errors import UnauthorizedError
-from judge.gateway.auth import Principal, Tokens, bearer, csrf_token
+from judge.gateway.auth import Principal, Tokens, bearer_of, csrf_token, principal_of
 from judge.gateway.cluster import Cluster
+from judge.gateway.known import Known
 from judge.model import messages as m
+from judge.model.people import Person
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 AGE = 1.0
 _MOST = 10_000
+_NONE = SessionState(live=False)
 
 
 class LiveSessions:
     """The sessions that this process has seen; safe to use from many threads."""
 
-    def __init__(self, tokens: Tokens, cluster: Cluster) -> None:
+    def __init__(self, tokens: Tokens, known: Known, cluster: Cluster) -> None:
         self._tokens = tokens
+        self._known = known
         self._cluster = cluster
         self._lock = threading.Lock()
-        self._live: dict[tuple[str, str], float] = {}
+        self._live: dict[tuple[str, str], tuple[float, SessionState]] = {}
 
     def begin(self, principal: Principal) -> None:
         """Begin a session. Nothing of an earlier one stays, so a planted cookie gains nothing."""
         secret = secrets.token_urlsafe(32)
-        self._cluster.call("session_begin", SessionBegin(id=digest(secret), user=principal.user), m.Empty)
+        begin = SessionBegin(id=digest(secret), user=principal.user, account=principal.account, token=principal.token)
+        self._cluster.call("session_begin", begin, m.Empty)
         session.clear()
         session.permanent = True
-        session["fp"], session["sid"] = principal.fingerprint, secret
+        session["sid"] = secret
+        if principal.account:
+            session["user"] = principal.user
+        else:
+            session["fp"] = principal.fingerprint
         csrf_token()
+
+    @property
+    def id(self) -> str | None:
+        """The name of the session of this request, as the cluster knows it; None without one."""
+        secret = session.get("sid")
+        return digest(secret) if isinstance(secret, str) else None
 
     def current(self) -> Principal | None:
         """The person who is logged in with the session cookie of this request, if any."""
-        fingerprint, secret = session.get("fp"), session.get("sid")
-        if not isinstance(fingerprint, str) or not isinstance(secret, str):
+        secret = session.get("sid")
+        if not isinstance(secret, str):
             return None
-        principal = self._tokens.by_fingerprint(fingerprint)
-        return principal if principal is not None and self._in_force(digest(secret), principal.user) else None
+        listed = self._tokens.by_fingerprint(str(session.get("fp"))) if "fp" in session else None
+        user = listed.user if listed is not None else session.get("user")
+        if not isinstance(user, str) or ("fp" in session and listed is None):
+            return None
+        state = self._state(digest(secret), user)
+        if not state.live:
+            return None
+        if listed is not None:
+            return listed
+        # Only sessions of accounts have a role: one of tokens.yml is nobody's under another name.
+        return None if state.role is None else principal_of(Person(user=user, role=state.role, scopes=state.scopes))
 
     def end(self, principal: Principal, *, everywhere: bool) -> None:
         """End the session of this request, or all that this person has; the cookie stays if that cannot be done."""
@@ -59,19 +83,20 @@ class LiveSessions:
                 self._live.clear()
         session.clear()
 
-    def _in_force(self, name: str, user: str) -> bool:
+    def _state(self, name: str, user: str) -> SessionState:
         now = clock.monotonic()
         with self._lock:
-            if self._live.get((name, user), 0.0) > now:
-                return True
-        if not self._cluster.call("session_live", SessionRef(id=name, user=user), SessionState).live:
-            return False
-        with self._lock:
-            if len(self._live) >= _MOST:
-                self._live.clear()
-            # From before the question was asked: the answer may have been on its way for long.
-            self._live[name, user] = now + AGE
-        return True
+            until, known = self._live.get((name, user), (0.0, _NONE))
+        if until > now:
+            return known
+        state = self._cluster.call("session_live", SessionRef(id=name, user=user), SessionState)
+        if state.live:
+            with self._lock:
+                if len(self._live) >= _MOST:
+                    self._live.clear()
+                # From before the question was asked: the answer may have been on its way for long.
+                self._live[name, user] = (now + AGE, state)
+        return state
 
     def caller(self, request: Request) -> Principal:
         """The person who makes this API call; UnauthorizedError says what to send.
@@ -79,9 +104,13 @@ class LiveSessions:
         The bearer token counts; without one the session does, for reading only, so that no other site can make a
         browser change anything here.
         """
-        principal = bearer(request, self._tokens)
-        if principal is None and request.method in {"GET", "HEAD"}:
-            principal = self.current()
+        token = bearer_of(request)
+        if token is not None:
+            principal = self._known.by_token(token, request.remote_addr or "")
+            if principal is None:
+                raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
+            return principal
+        principal = self.current() if request.method in {"GET", "HEAD"} else None
         if principal is None:
             raise UnauthorizedError("no token; send the header 'Authorization: Bearer TOKEN'")
         return principal

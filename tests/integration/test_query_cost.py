@@ -19,6 +19,7 @@ from judge.allowance import Allowance, Allowances
 from judge.errors import ConflictError, LimitError
 from judge.judicator.queue.waiting import RequestingExecutor
 from judge.model import messages as m
+from judge.model import people as p
 from judge.model.audit import AuditQuery, By, Note, TokensSeen
 from judge.model.blobs import BlobsWanted
 from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
@@ -91,6 +92,17 @@ def big(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_add
     db["fs.files"].insert_many({"filename": one, "length": 1, "chunkSize": 1, "uploadDate": now} for one in names)
     db.manifests.insert_many({"_id": one, "name": f"p{one}", "blobs": [one]} for one in names[: MANY // 2])
     db.sessions.insert_many({"_id": one, "user": f"user{one}", "begun": now} for one in names)
+    people = [{"name": f"crowd{number}", "number": number} for number in range(MANY)]
+    db.users.insert_many(
+        {"_id": one["name"], "fold": one["name"], "role": "judge" if one["number"] % 9 == 0 else "user",
+         "groups": [f"g{one['number'] % 20}"], "disabled": one["number"] % 7 == 0, "created": now, "call": ""}
+        for one in people
+    )  # fmt: skip
+    db.tokens.insert_many(
+        {"_id": f"{one['number']:016x}", "digest": f"{one['number']:064x}", "user": one["name"], "label": "",
+         "scopes": ["read"], "created": now, "expires": None}
+        for one in people
+    )  # fmt: skip
     db.usage.insert_many({"_id": f"user{one}", "bytes": 0} for one in names[:200])
     db.create_collection("system.profile", capped=True, size=256 * 1024**2)
     db.command("profile", 2)
@@ -258,6 +270,25 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
         "delete_submission": [m.TaskRef(id=some[0].id)],
         "delete_problem": [ProblemName(name="small")],
         "purge": [PurgeRequest(user="few")],
+        "name_state": [p.NameRef(name="crowd1"), p.NameRef(name=user)],
+        "users": [
+            p.UsersQuery(), p.UsersQuery(after="crowd3"), p.UsersQuery(role="judge"), p.UsersQuery(group="g5"),
+            p.UsersQuery(disabled=True), p.UsersQuery(prefix="crowd77"),
+        ],
+        "tokens": [p.TokensQuery(), p.TokensQuery(user="crowd1"), p.TokensQuery(after=f"{7:016x}")],
+        "user_add": [p.UserAdd(name="pia", password="a long phrase", role="admin")],
+        "user": [p.UserRef(name="pia")],
+        "user_change": [p.UserChange(name="pia", role="judge")],
+        "user_password": [p.PasswordSet(name="pia", password="another phrase")],
+        "login": [p.Login(name="PIA", password="another phrase")],
+        "identity_login": [
+            p.IdentityLogin(identity=p.Identity(issuer="i", subject="s"), name="ida", create=True) for _ in range(2)
+        ],
+        "token_create": [p.TokenNew(digest="c" * 64, user="pia", scopes=["read"])],
+        "token_check": [p.TokenRef(digest="c" * 64)],
+        "token_used": [p.TokenUsed(id="c" * 16)],
+        "token_revoke": [p.TokenEnd(id="c" * 16)],
+        "user_delete": [p.UserRef(name="pia")],
     }  # fmt: skip
 
 

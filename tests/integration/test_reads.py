@@ -12,6 +12,7 @@ import pytest
 from pymongo.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
 
 from judge.model import messages as m
+from judge.model import people as p
 from judge.model.audit import AuditQuery, By, Note, TokenSeen, TokensSeen
 from judge.model.blobs import BlobsWanted
 from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
@@ -92,6 +93,20 @@ def requests(world: World) -> dict[str, m.Message]:
         "rejudging": RejudgingRef(id=first.id),
         "rejudge_diff": RejudgeDiffRequest(id=first.id),
         "session_live": SessionRef(id="a" * 64, user="ann"),
+        "name_state": p.NameRef(name="ann"),
+        "users": p.UsersQuery(),
+        "tokens": p.TokensQuery(),
+        "user_add": p.UserAdd(name="pia", password="a long phrase"),
+        "user": p.UserRef(name="pia"),
+        "user_change": p.UserChange(name="pia", role="judge"),
+        "user_password": p.PasswordSet(name="pia", password="another phrase"),
+        "login": p.Login(name="pia", password="another phrase"),
+        "identity_login": p.IdentityLogin(identity=p.Identity(issuer="i", subject="s"), name="ida", create=True),
+        "token_create": p.TokenNew(digest="c" * 64, user="pia", scopes=["read"]),
+        "token_check": p.TokenRef(digest="c" * 64),
+        "token_used": p.TokenUsed(id="c" * 16),
+        "token_revoke": p.TokenEnd(id="c" * 16),
+        "user_delete": p.UserRef(name="pia"),
         "audit": AuditQuery(),
         "delete_preview": DeletionWanted(user="ann"),
         "report": executor.request(),

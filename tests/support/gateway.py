@@ -38,6 +38,7 @@ from judge.gateway.app import create_app
 from judge.gateway.auth import token_digest
 from judge.model import messages as m
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
+from judge.model.people import NameState
 from judge.rpc import pki
 from judge.rpc.methods import METHODS
 from judge.rpc.server import Server
@@ -118,6 +119,7 @@ class Prepared:
             "session_begin": self._begin,
             "session_end": self._end,
             "session_live": lambda one: SessionState(live=self.live.get(one.id) == one.user),
+            "name_state": lambda _: NameState(disabled=False),
         }
         self.address = f"127.0.0.1:{free_port()}"
         pki.make_ca(self.pki)
@@ -156,7 +158,7 @@ class Prepared:
         async def handle(request: Any, _: Any) -> m.Message:
             if name in {"audit_note", "audit_tokens"} and name not in self.answers:
                 return m.Empty()  # what is noted is no answer that a page shows
-            if name != "session_live":  # every page asks that
+            if name not in {"session_live", "name_state"}:  # every page and call asks that
                 self.asked.append((name, request))
             answer = self.answers.get(name, self._sessions.get(name))
             if answer is None:

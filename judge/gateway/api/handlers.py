@@ -12,11 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 import judge
 from judge.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import disclosure, submit, trace
-from judge.gateway.api import audit, deleting, handing, models, openapi, rejudge, streaming, webhooks
+from judge.gateway.api import audit, deleting, handing, models, openapi, people, rejudge, streaming, webhooks
 from judge.gateway.api import problems as problem_routes
 from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Call, Reply, Route, blob_body, small_body, streamed
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
+from judge.gateway.pacing import paced
 from judge.languages import handed
 from judge.languages.table import load_table
 from judge.model import messages as m
@@ -52,14 +53,14 @@ def own_task(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
     except (ValidationError, NotFoundError):
         raise missing from None
     # A run of a rejudging is the judges' own until it is applied.
-    if not principal.admin and (task.submission.user != principal.user or task.rerun_of is not None):
+    if not principal.judges and (task.submission.user != principal.user or task.rerun_of is not None):
         raise missing
     return task
 
 
 def show(cluster: Cluster, principal: Principal, task: m.Task) -> m.Task:
     """The task as this person may see it."""
-    if principal.admin:
+    if principal.judges:
         return task
     known = cluster.samples(task.problem) if task.problem is not None and task.result is not None else frozenset()
     return disclosure.to_submitter(task, known)
@@ -67,7 +68,7 @@ def show(cluster: Cluster, principal: Principal, task: m.Task) -> m.Task:
 
 def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.SearchReply:
     """Search among the tasks that this person may see, as they may see them."""
-    if principal.admin:
+    if principal.judges:
         return cluster.call("search", query, m.SearchReply)
     if query.user not in {None, principal.user}:
         raise ForbiddenError(f"user: '{principal.user}' may search their own submissions only")
@@ -97,7 +98,9 @@ def problems(cluster: Cluster) -> ProblemsReply:
 
 def cancel(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
     """Cancel one's own task, or any as an admin."""
-    own_task(cluster, principal, task_id)
+    whole = own_task(cluster, principal, task_id)
+    if whole.submission.user != principal.user and not principal.admin:
+        raise ForbiddenError(f"submission '{task_id}' is another user's; cancelling it takes a token of role admin")
     task = cluster.call("cancel", m.TaskRef(id=task_id), m.Task)
     log.info("%s cancelled submission %s, now %s, trace %s", principal.user, task_id, task.status, task.trace)
     return show(cluster, principal, task)
@@ -146,8 +149,8 @@ def _add(call: Call) -> Reply:
     reply = call.cluster.call("add", submission, m.AddReply)
     again = "" if reply.created else " again"
     log.info("%s handed in %s%s, trace %s", submission.user, reply.task.id, again, reply.task.trace)
-    location = {"Location": f"/api/v1/submissions/{reply.task.id}"}
-    return Reply(show(call.cluster, call.principal, reply.task), 201 if reply.created else 200, location)
+    headers = {"Location": f"/api/v1/submissions/{reply.task.id}", **paced(reply.rate)}
+    return Reply(show(call.cluster, call.principal, reply.task), 201 if reply.created else 200, headers)
 
 
 def _get(call: Call) -> Reply:
@@ -308,9 +311,9 @@ ROUTES: list[Route] = [
     Route("POST", "/submissions", "submit", "Hand in a submission", _add, "user", m.Task, 201,
           also={200: "The Idempotency-Key was used before, here is its task"}, body=m.Submission, media=handing.MEDIA,
           read=handing.submission, headers=_IDEMPOTENCY,
-          errors=(403,), calls=("add",)),
+          calls=("add",)),
     Route("GET", "/submissions", "search", "Find submissions, newest first", _search, "user", m.SearchReply,
-          query=m.SearchRequest, errors=(403,), calls=("search",)),
+          query=m.SearchRequest, calls=("search",)),
     Route("GET", "/submissions/<id>", "get", "One submission; with wait, once it has changed", _get, "user", m.Task,
           query=models.TaskQuery, calls=("get",)),
     Route("GET", "/submissions/<id>/output", "output", "All that a task without tests printed", _output, "user", BYTES,
@@ -332,22 +335,23 @@ ROUTES: list[Route] = [
           also={503: "The cluster does not judge; faults says why"}, calls=("status",)),
     Route("GET", "/alive", "alive", "Whether this gateway answers", _alive, "none", models.Alive),
     Route("GET", "/problems", "problems", "All problems", None, "user", ProblemsReply, calls=("problems",)),
-    Route("POST", "/problems", "import_problem", "Register a problem whose blobs have been uploaded", _import, "admin",
+    Route("POST", "/problems", "import_problem", "Register a problem whose blobs have been uploaded", _import, "judge",
           ProblemInfo, 201, body=ProblemImport, calls=("problem_import",)),
-    Route("PUT", "/blobs/<sha>", "put_blob", "Store a blob under its SHA-256", _put_blob, "admin", models.BlobReply,
+    Route("PUT", "/blobs/<sha>", "put_blob", "Store a blob under its SHA-256", _put_blob, "judge", models.BlobReply,
           201, binary_body=True),
-    Route("PUT", "/blobs/pack", "put_pack", "Store a pack of small blobs", _put_pack, "admin", models.PackReply, 201,
+    Route("PUT", "/blobs/pack", "put_pack", "Store a pack of small blobs", _put_pack, "judge", models.PackReply, 201,
           binary_body=True),
-    Route("POST", "/blobs/missing", "missing_blobs", "Which of many blobs are not stored", None, "admin", BlobsMissing,
+    Route("POST", "/blobs/missing", "missing_blobs", "Which of many blobs are not stored", None, "judge", BlobsMissing,
           body=BlobsWanted, calls=("blobs_missing",)),
-    Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "admin", BYTES, errors=(400,)),
-    Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "admin", BYTES, errors=(400,)),
+    Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "judge", BYTES, errors=(400,)),
+    Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "judge", BYTES, errors=(400,)),
     *problem_routes.ROUTES,
     *rejudge.ROUTES,
     *deleting.ROUTES,
     *audit.ROUTES,
     *webhooks.ROUTES,
     *streaming.ROUTES,
+    *people.ROUTES,
     Route("GET", "/languages", "languages", "The languages that live executors judge", _languages, "user",
           models.LanguagesReply, calls=("executors",)),
     Route("GET", "/whoami", "whoami", "Whom the token belongs to, and what they may take", _whoami, "user", Whoami,

@@ -9,6 +9,7 @@ from pydantic import Field
 from judge.model import messages as m
 from judge.model.deleting import Moment
 from judge.model.overview import JudicatorState, MemberState
+from judge.model.people import Password
 from judge.model.rejudging import RejudgeFilter
 
 
@@ -114,3 +115,16 @@ class RejudgeDiffQuery(m.Message):
     all: bool = Field(default=False, description="also those whose verdict stays, or is not known yet")
     limit: int = Field(default=100, ge=1, le=500)
     after: m.TaskId | None = Field(default=None, description="the `next` of the page before")
+
+
+class PasswordBody(m.Message):
+    """A new password for somebody, set by an admin."""
+
+    password: Password
+
+
+class OwnPasswordBody(m.Message):
+    """A new password of one's own, and the present one."""
+
+    old: Password
+    password: Password

@@ -149,7 +149,7 @@ def _problem(call: Call) -> m.Message:
         ],
         samples=samples(call.services.shown, view.samples),
         attachments=[AttachmentInfo(name=name, file=sha) for name, sha in sorted(view.attachments.items())],
-        limit_origin=disclosure.limit_origin(view.limit_origin, admin=call.principal.admin),
+        limit_origin=disclosure.limit_origin(view.limit_origin, admin=call.principal.judges),
         format=view.format,
         dialect=view.dialect,
         origin=view.origin,
@@ -234,7 +234,7 @@ ROUTES: list[Route] = [
     Route("GET", "/problems/<name>/files/<sha>", "problem_file", "A file of a statement, a sample or an attachment",
           _file, "user", BYTES, also={304: "If-None-Match names this content"}, calls=("problems",)),
     Route("GET", "/problems/<name>/verification", "verification", "What came of verifying a problem", _verification,
-          "admin", VerificationReply, calls=("problem_verification",)),
+          "judge", VerificationReply, calls=("problem_verification",)),
     Route("POST", "/problems/<name>/verification", "verified", "Keep what came of verifying a problem", _verified,
-          "admin", m.Empty, 201, body=Verification, calls=("problem_verified",)),
+          "judge", m.Empty, 201, body=Verification, calls=("problem_verified",)),
 ]  # fmt: skip

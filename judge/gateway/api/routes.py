@@ -18,12 +18,16 @@ from pydantic import BaseModel, ValidationError
 from judge.config import GatewayConfig, SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, JudgeError, TooLargeError, UnauthorizedError, UsageError
 from judge.gateway import asking
-from judge.gateway.auth import NOBODY, Principal, Tokens
+from judge.gateway.auth import NOBODY, Principal
 from judge.gateway.cluster import Cluster
+from judge.gateway.known import Known
 from judge.gateway.notes import Notes
+from judge.gateway.pacing import paced
+from judge.gateway.providers import Providers
 from judge.gateway.sessions import LiveSessions
 from judge.gateway.statements.shown import Shown
 from judge.model import messages as m
+from judge.model.rate import rate_of
 from judge.rpc.faults import check_values, first_fault, place
 from judge.rpc.methods import METHODS
 
@@ -33,8 +37,10 @@ PREFIX = "/api/v1"
 JSON = "application/json"
 BINARY = "application/octet-stream"
 _PIECE = 256 * 1024
+_SECRET = frozenset({"password", "old"})  # never quoted
 _VALUES = 300_000  # of the JSON of a body: ten thousand tests have up to 60000
-Role = Literal["none", "user", "admin"]
+Role = Literal["none", "user", "judge", "admin"]
+_RANK: Mapping[str, int] = {"none": 0, "user": 1, "judge": 2, "admin": 3}
 B = TypeVar("B", bound=BaseModel)
 
 
@@ -64,11 +70,12 @@ class Services:
     """The parts of a gateway that handlers and pages work with."""
 
     config: GatewayConfig
-    tokens: Tokens
+    known: Known
     cluster: Cluster
     sessions: LiveSessions
     notes: Notes
     shown: Shown
+    providers: Providers
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,11 @@ class Call:
     def cluster(self) -> Cluster:
         """The cluster behind the gateway."""
         return self.services.cluster
+
+    @property
+    def origin(self) -> str:
+        """The address that it came from."""
+        return (request.remote_addr or "")[:64]
 
 
 @dataclass(frozen=True)
@@ -114,7 +126,8 @@ class Route:
 
     `calls` are the methods of the cluster that its handler may call; without a handler the first one is called with the
     body or query as it is. `also` names other good statuses, `errors` those refusals that follow neither from the calls
-    nor from the row's role, path and body. `headers` are optional request headers, with what they mean. `media` are
+    nor from the row's role, path and body. `scope` is what a token must be for where that does not follow from method
+    and role. `headers` are optional request headers, with what they mean. `media` are
     other types in which the body may come, with their JSON schemas; `read` makes the body's model of one.
     """
 
@@ -135,6 +148,14 @@ class Route:
     read: Callable[[SubmissionLimits], m.Message] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
+    scope: str = ""
+
+    @property
+    def needs(self) -> str:
+        """The scope that a token must have; empty for what is for everybody."""
+        if self.scope or self.role == "none":
+            return self.scope
+        return self.role if self.role != "user" else "read" if self.method in {"GET", "HEAD"} else "submit"
 
     def refusals(self) -> set[int]:
         """Every status other than the good ones that this call may be answered with, unforeseen faults aside."""
@@ -142,9 +163,7 @@ class Route:
         if self.query or self.body or self.binary_body or self.headers:
             statuses.add(400)
         if self.role != "none":
-            statuses |= {401, 429, 503, 504}
-        if self.role == "admin":
-            statuses.add(403)
+            statuses |= {401, 403, 429, 503, 504}
         if "<" in self.path:
             statuses.add(404)
         if self.body or self.binary_body:
@@ -165,6 +184,8 @@ def field_error(exc: ValidationError, what: str) -> UsageError:
         return FieldError(name, "is missing")
     if error["type"] == "extra_forbidden":
         return FieldError(name, "is not a known field")
+    if name.rpartition(".")[2] in _SECRET:
+        return FieldError(name, f"{text[:1].lower()}{text[1:]}")
     given = repr(error["input"])
     given = given if len(given) <= 60 else f"{given[:57]}..."
     return FieldError(name, f"{text[:1].lower()}{text[1:]}, not {given}")
@@ -228,12 +249,14 @@ def parse_query(model: type[B]) -> B:
 
 def error_response(error: JudgeError) -> Response:
     """An error as the API answers it."""
-    body = m.ErrorBody(code=error.code, error=str(error), field=error.field)
-    response = Response(body.model_dump_json(), error.http_status, mimetype=JSON)
+    body = m.ErrorBody(code=error.code, error=str(error), field=error.field, rate=rate_of(error))
+    hidden = {"rate"} if body.rate is None else None
+    response = Response(body.model_dump_json(exclude=hidden), error.http_status, mimetype=JSON)
     if error.http_status in {503, 504}:
         response.headers["Retry-After"] = "2"
     elif error.http_status == 429:  # some of the user's own work has to end first
         response.headers["Retry-After"] = "10"
+    response.headers.update(paced(body.rate, refused=True))
     if error.http_status == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="judge"'
     return response
@@ -274,8 +297,10 @@ def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Re
             services.notes.refused("api")
         raise
     asking.begin(request, principal)
-    if route.role == "admin" and not principal.admin:
-        raise ForbiddenError(f"user '{principal.user}' may not do this; it takes a token of role admin")
+    if route.role != "none" and _RANK[principal.role] < _RANK[route.role]:
+        raise ForbiddenError(f"user '{principal.user}' may not do this; it takes a token of role {route.role}")
+    if route.needs:
+        principal.may(route.needs)
     query = parse_query(route.query) if route.query else None
     body = _read_body(route, services.config.limits)
     if route.handler is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flask import Flask
@@ -13,7 +14,7 @@ from werkzeug.http import parse_cookie
 from judge import clock
 from judge.config import GatewayConfig
 from judge.crowd import group
-from judge.gateway.auth import Principal, Tokens
+from judge.gateway.auth import Principal, Tokens, fingerprint, of_account, token_digest
 from judge.gateway.front.head import Head
 from judge.gateway.sessions import digest
 from judge.gateway.throttle import Throttle
@@ -24,11 +25,14 @@ SMALL_BODY = 64 * 1024
 _LOGIN = "/login"
 _BLOBS = "/api/v1/blobs/"
 _FREE_FAILURES, _SECONDS_EACH = 20, 3.0
-# The front asks the app here about the session of a cookie: 204, or 404 when it is not in force.
+# The front asks the app here about a cookie's session, or the token of an account: 204, or 404 when it is not in force.
 SESSION = "/session"
+# With these headers a 204 says whose it is, and in which role they act.
+USER, ROLE = "Judge-User", "Judge-Role"
 # Seconds for which a yes and a no are believed, and the pause before the app is asked again that could not tell.
 _YES, _NO, _UNKNOWN = 10.0, 60.0, 10.0
 _SESSIONS = 10_000
+_BEARER = "token "
 
 
 def cookie_name(config: GatewayConfig) -> str:
@@ -41,7 +45,8 @@ class HttpCaller:
     """The maker of a request. `address` is the client's, `key` whose share of the gateway it takes.
 
     `retry_after`: seconds, when it comes too often; else 0. `known` is None for a stranger, and for who has a session
-    that nobody has vouched for lately: `claim` names it. `tries`: a token or a log-in comes with it that may be wrong.
+    or token that nobody has vouched for lately: `claim` names it. `tries`: a token or a log-in comes with it, which may
+    be wrong.
     """
 
     address: str
@@ -55,9 +60,9 @@ class HttpCaller:
 
 @dataclass(frozen=True)
 class _Said:
-    """The app's word on a session: whether it is in force, and until when (by the clock) that is believed."""
+    """The app's word on a session or token: whose it is while in force, and until when (by the clock) that counts."""
 
-    live: bool
+    known: Principal | None
     until: float
 
 
@@ -97,9 +102,13 @@ class Gate:
         """
         address = self.address(head, peer)
         stranger = group(address)
-        bearer, claim = head.bearer, None
+        bearer = head.bearer
+        known: Principal | None
+        claim: str | None = None
         if bearer is not None:
             known = self._tokens.find(bearer)
+            if known is None and of_account(bearer):
+                known, claim = self._account(bearer, stranger)
         else:
             known, claim = self._session(head)
         retry = 0.0
@@ -116,20 +125,29 @@ class Gate:
             f"user {known.user}" if known else stranger,
             known,
             retry,
-            self._body_bytes(head, by_token=bearer is not None, admin=known.admin) if known else SMALL_BODY,
+            self._body_bytes(head, by_token=bearer is not None, judges=known.judges) if known else SMALL_BODY,
             claim,
             tries and (known is None or login),
         )
 
-    def said(self, claim: str, status: int) -> None:
-        """Note what the app answers about a session: 204 it is in force, 404 it is not, else it cannot tell."""
+    def said(self, claim: str, status: int, told: Mapping[str, str]) -> None:
+        """Note what the app answers about a session or token: 204 it is in force, 404 it is not, else it cannot tell.
+
+        `told` are the headers of the answer, by their names in lower case.
+        """
         before, now = self._said.get(claim), clock.monotonic()
         if status == 204:
-            said = _Said(live=True, until=now + _YES)
+            role = told.get(ROLE.lower(), "user")
+            known = Principal(
+                told.get(USER.lower(), ""),
+                role if role in {"admin", "judge"} else "user",  # type: ignore[arg-type]
+                fingerprint(claim.removeprefix(_BEARER)),
+            )
+            said = _Said(known, now + _YES)
         elif status == 404:
-            said = _Said(live=False, until=now + _NO)
+            said = _Said(None, now + (_YES if claim.startswith(_BEARER) else _NO))
         else:  # nobody can log out either, so who was known still is
-            said = _Said(live=before is not None and before.live, until=now + _UNKNOWN)
+            said = _Said(before.known if before is not None else None, now + _UNKNOWN)
         self._said[claim] = said
         self._said.move_to_end(claim)
         if len(self._said) > _SESSIONS:
@@ -145,9 +163,9 @@ class Gate:
         if caller.tries and status != 401:
             self._throttle.forgive(group(caller.address), clock.monotonic())
 
-    def _body_bytes(self, head: Head, *, by_token: bool, admin: bool) -> int:
+    def _body_bytes(self, head: Head, *, by_token: bool, judges: bool) -> int:
         limits = self._config.limits
-        blob = by_token and admin and head.method == "PUT" and head.path.startswith(_BLOBS)
+        blob = by_token and judges and head.method == "PUT" and head.path.startswith(_BLOBS)
         return max(limits.blob_bytes, limits.body_bytes) if blob else limits.body_bytes
 
     def _session(self, head: Head) -> tuple[Principal | None, str | None]:
@@ -159,14 +177,31 @@ class Gate:
             said = self._signed.loads(cookie, max_age=LIFETIME)
         except BadSignature:
             return None, None
-        fingerprint, secret = (said.get("fp"), said.get("sid")) if isinstance(said, dict) else (None, None)
-        if not isinstance(fingerprint, str) or not isinstance(secret, str):
+        secret = said.get("sid") if isinstance(said, dict) else None
+        if not isinstance(secret, str):
             return None, None
-        principal = self._tokens.by_fingerprint(fingerprint)
-        if principal is None:
+        listed = self._tokens.by_fingerprint(str(said["fp"])) if "fp" in said else None
+        user = listed.user if listed is not None else said.get("user")
+        if not isinstance(user, str) or ("fp" in said and listed is None):
             return None, None
         # With the person, so that a session says nothing about anybody else.
-        claim = f"{principal.user} {digest(secret)}"
-        known = self._said.get(claim)
-        fresh = known is not None and known.until > clock.monotonic()
-        return principal if known is not None and known.live else None, None if fresh else claim
+        return self._believed(f"{user} {digest(secret)}")
+
+    def _account(self, token: str, stranger: str) -> tuple[Principal | None, str | None]:
+        """(whose token of an account this is, the token to ask the app about).
+
+        The app is asked about a guess only where a log-in could be tried: else guessing would cost it more than us.
+        """
+        sha = token_digest(token)
+        known, claim = self._believed(f"{_BEARER}{sha}")
+        waits = self._throttle.wait(stranger, clock.monotonic()) > 0
+        if claim is not None and waits and not self._throttle.knows(stranger, fingerprint(sha)):
+            claim = None
+        return known, claim
+
+    def _believed(self, claim: str) -> tuple[Principal | None, str | None]:
+        """(who it is by what the app has said, the claim if that is not fresh)."""
+        said = self._said.get(claim)
+        if said is None:
+            return None, claim
+        return said.known, None if said.until > clock.monotonic() else claim

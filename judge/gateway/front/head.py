@@ -127,6 +127,12 @@ def _fields(event: h11.Request) -> dict[str, str]:
     return fields
 
 
+def fields_of(answer: bytes) -> dict[str, str]:
+    """The header fields at the start of an answer of our own, by their names in lower case."""
+    lines = answer.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")[1:]
+    return {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
 def packet(head: Head, remote: str, scheme: str, listen: tuple[str, int]) -> bytes:
     """The request as uWSGI's own protocol has it; HeadTooLargeError beyond its largest packet."""
     path, _, query = head.target.partition("?")

@@ -270,7 +270,7 @@ class Front:
             client.abort()
 
     async def _proved(self, client: Client, head: Head, caller: HttpCaller) -> HttpCaller:
-        """The caller, once the app has said whether the session is in force; equal questions are asked once."""
+        """The caller, once the app has said whether session or token is in force; equal questions are asked once."""
         claim = caller.claim or ""
         task = self._asked.get(claim)
         if task is None:
@@ -280,13 +280,13 @@ class Front:
         return replace(self._gate.caller(head, client.peer), claim=None)
 
     async def _ask(self, head: Head, caller: HttpCaller) -> None:
-        fields = {"host": head.fields.get("host", ""), "cookie": head.fields.get("cookie", "")}
+        fields = {name: text for name, text in head.fields.items() if name in {"host", "cookie", "authorization"}}
         packet = heads.packet(Head("GET", SESSION, "1.1", fields), caller.address, "http", self._address)
-        status = 0
+        start = b""
         with contextlib.suppress(JudgeError), self._held(caller, _SMALL_ANSWER) as answer:
             async with self._turn(caller):
-                status = _status(await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30))
-        self._gate.said(caller.claim or "", status)
+                start = await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30)
+        self._gate.said(caller.claim or "", _status(start), heads.fields_of(start))
 
     def _turn(self, caller: HttpCaller) -> contextlib.AbstractAsyncContextManager[None]:
         """A turn of uWSGI; each kind of request has only so many at once."""
@@ -301,7 +301,7 @@ class Front:
 
     def _held(self, caller: HttpCaller, small: int) -> Held:
         """A place for the body or the answer of this caller, during its transfer."""
-        share = self._shares[caller.known is not None and caller.known.admin]
+        share = self._shares[caller.known is not None and caller.known.judges]
         return Held(self._room, self._config.spool_dir, caller.key, share, small)
 
     async def _serve(self, client: Client, head: Head, caller: HttpCaller) -> None:

@@ -17,17 +17,17 @@ from pydantic import ValidationError
 import judge
 from judge import clock
 from judge.config import SubmissionLimits
-from judge.errors import ConflictError, ForbiddenError, JudgeError, NotFoundError, OutcomeUnknownError, UsageError
+from judge.errors import ConflictError, ForbiddenError, JudgeError, OutcomeUnknownError, UsageError
 from judge.gateway import asking, auth, trace
 from judge.gateway.api import handlers as api
 from judge.gateway.api.routes import Services, field_error
 from judge.gateway.auth import Principal
-from judge.gateway.front.gate import SESSION
-from judge.gateway.pages import editor, forms, views
+from judge.gateway.pages import account, editor, forms, views
 from judge.gateway.pages import problem as problem_page
 from judge.gateway.pages import rejudge as rejudge_pages
 from judge.gateway.pages import submission as submission_page
 from judge.gateway.pages import trail as trail_pages
+from judge.gateway.pages import users as users_pages
 from judge.gateway.pages import webhooks as webhook_pages
 from judge.gateway.submit import Upload, admit
 from judge.languages import handed
@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 _PER_PAGE = 25
 _LATEST = 8
 _OPEN = {"GET", "HEAD"}
+# Forms that take another scope than `submit`; what is for judges and admins follows from the role.
+_SCOPES = {"password": "account", "token_make": "account", "token_revoke": "account"}
 _STATIC = Path(__file__).parents[1] / "static"
 
 
@@ -48,49 +50,6 @@ class Pages:
     def __init__(self, services: Services) -> None:
         self._cluster = services.cluster
         self._config = services.config
-        self._tokens = services.tokens
-        self._sessions = services.sessions
-        self._notes = services.notes
-
-    # --- in and out --------------------------------------------------------------------------------------------
-
-    def login(self) -> Any:
-        """GET and POST /login."""
-        asking.begin(request, auth.NOBODY)
-        target = _local(request.values.get("next", ""))
-        if request.method in _OPEN:
-            if self._sessions.current():
-                return redirect(target, 303)
-            return render_template("login.html", next=target, error="")
-        if not auth.csrf_valid(request):
-            error = "This page was too old, or your browser keeps no cookies. Please try again."
-            return render_template("login.html", next=target, error=error), 400
-        principal = self._tokens.find(request.form.get("token", "").strip())
-        if principal is None:
-            log.warning("a login with an unknown token was refused (from %s)", request.remote_addr)
-            self._notes.refused("page")
-            error = "This token is not known here. Check that you have copied all of it."
-            return render_template("login.html", next=target, error=error), 401
-        asking.begin(request, principal)
-        self._notes.logged_in(principal.user)
-        self._sessions.begin(principal)
-        log.info("%s (%s) logged in", principal.user, principal.role)
-        return redirect(target, 303)
-
-    def logout(self) -> Any:
-        """POST /logout: end this session, or all of this person's, at every gateway."""
-        everywhere = request.form.get("everywhere", "") == "yes"
-        self._sessions.end(g.principal, everywhere=everywhere)
-        self._notes.logged_out(g.principal.user)
-        log.info("%s logged out%s", g.principal.user, " everywhere" if everywhere else "")
-        return redirect(url_for("login"), 303)
-
-    def session(self) -> Any:
-        """GET /session: whether this request's session is in force, for the front, which has no word in that itself."""
-        asking.begin(request, auth.NOBODY)
-        if self._sessions.current() is None:
-            raise NotFoundError("no session is in force here; log in")
-        return Response(status=204)
 
     # --- looking -----------------------------------------------------------------------------------------------
 
@@ -99,10 +58,6 @@ class Pages:
         status = api.status(self._cluster, g.principal)
         latest = api.search(self._cluster, g.principal, m.SearchRequest(limit=_LATEST))
         return render_template("overview.html", status=status, tasks=latest.tasks)
-
-    def me(self) -> Any:
-        """GET /me: what one may take of the cluster, and takes now."""
-        return render_template("me.html", who=api.whoami(self._cluster, g.principal))
 
     def submissions(self) -> Any:
         """GET /submissions: search and paging."""
@@ -235,12 +190,6 @@ def _uploads(limits: SubmissionLimits) -> list[Upload]:
     return found
 
 
-def _local(target: str) -> str:
-    """The path to go to after the login: one on this site, or the overview."""
-    local = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
-    return target if local else "/"
-
-
 @functools.cache
 def _fingerprint(name: str) -> str:
     return hashlib.sha256((_STATIC / name).read_bytes()).hexdigest()[:8]
@@ -262,6 +211,12 @@ def _when(text: str | None) -> Markup:
         return Markup("&ndash;")
     html = '<time datetime="{}" title="{}">{}</time>'
     return Markup(html).format(escape(text), views.utc(text), views.ago(text, clock.wall()))  # noqa: S704 - a constant; format() escapes
+
+
+def _check_scope(principal: Principal) -> None:
+    """As for the API: what a session by token must be for. Who may not even read may log out."""
+    if request.endpoint != "logout":
+        principal.may("read" if request.method in _OPEN else _SCOPES.get(request.endpoint or "", "submit"))
 
 
 def _check_form() -> None:
@@ -304,6 +259,7 @@ def register(app: Flask, services: Services) -> None:
                 return redirect(f"{url_for('login')}?next={quote(here, safe='')}", 303)
             g.principal = principal
             asking.begin(request, principal)
+            _check_scope(principal)
             if request.method not in _OPEN:
                 _check_form()
             return view(**params)
@@ -312,8 +268,6 @@ def register(app: Flask, services: Services) -> None:
 
     table: list[tuple[str, str, Callable[..., Any], list[str]]] = [
         ("/", "overview", pages.overview, ["GET"]),
-        ("/me", "me", pages.me, ["GET"]),
-        ("/logout", "logout", pages.logout, ["POST"]),
         ("/submit", "submit", pages.submit, ["GET", "POST"]),
         ("/submissions", "submissions", pages.submissions, ["GET"]),
         ("/submissions/<task_id>/cancel", "cancel", pages.cancel, ["POST"]),
@@ -323,6 +277,8 @@ def register(app: Flask, services: Services) -> None:
         ("/judicators", "judicators", pages.judicators, ["GET"]),
         ("/problems", "problems", pages.problems, ["GET"]),
         *submission_page.table(services),
+        *account.table(services),
+        *users_pages.table(services),
         *problem_page.table(services),
         *rejudge_pages.table(services),
         *trail_pages.table(services),
@@ -330,8 +286,8 @@ def register(app: Flask, services: Services) -> None:
     ]
     for path, name, view, methods in table:
         app.add_url_rule(path, name, guarded(view), methods=methods, provide_automatic_options=False)
-    app.add_url_rule("/login", "login", pages.login, methods=["GET", "POST"], provide_automatic_options=False)
-    app.add_url_rule(SESSION, "session", pages.session, methods=["GET"], provide_automatic_options=False)
+    for path, name, view, methods in account.doors(services):
+        app.add_url_rule(path, name, view, methods=methods, provide_automatic_options=False)
     app.add_url_rule("/editor.<any(js,css):kind>", "editor", editor.asset, provide_automatic_options=False)
     app.add_url_rule("/favicon.ico", "favicon", _favicon, provide_automatic_options=False)
 

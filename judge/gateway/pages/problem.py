@@ -136,8 +136,8 @@ class Problem:
             return []
 
     def _verification(self, name: str) -> Verification | None:
-        """For admins: what came of the package's own submissions."""
-        if not g.principal.admin:
+        """For judges: what came of the package's own submissions."""
+        if not g.principal.judges:
             return None
         try:
             return details.verification(self._services.cluster, name).verification

@@ -60,14 +60,14 @@ def words(wanted: RejudgeFilter) -> str:
 
 
 class RejudgePages:
-    """The views; every one takes a session of role admin."""
+    """The views; every one takes a session of role judge."""
 
     def __init__(self, services: Services) -> None:
         self._cluster = services.cluster
 
     def overview(self) -> Any:
         """GET /rejudgings: the list, the form, and with conditions in the address what they find."""
-        auth.admins_only(g.principal, "rejudging")
+        auth.judges_only(g.principal, "rejudging")
         return self._overview({name: request.args.get(name, "") for name in (*LISTS, *TIMES)}), 200
 
     def _overview(self, given: dict[str, str], error: str = "") -> str:
@@ -86,7 +86,7 @@ class RejudgePages:
 
     def start(self) -> Any:
         """POST /rejudgings."""
-        auth.admins_only(g.principal, "rejudging")
+        auth.judges_only(g.principal, "rejudging")
         given = {name: request.form.get(name, "") for name in (*LISTS, *TIMES, "reason", "key")}
         try:
             body = models.RejudgeBody(filter=filter_of(given), reason=given["reason"].strip())
@@ -102,7 +102,7 @@ class RejudgePages:
 
     def one(self, number: str) -> Any:
         """GET /rejudgings/N."""
-        auth.admins_only(g.principal, "rejudging")
+        auth.judges_only(g.principal, "rejudging")
         whole = request.args.get("all", "") == "yes"
         after = request.args.get("after") or None
         try:
@@ -118,7 +118,7 @@ class RejudgePages:
 
     def act(self, number: str, *, apply: bool) -> Any:
         """POST /rejudgings/N/apply, /rejudgings/N/cancel."""
-        auth.admins_only(g.principal, "rejudging")
+        auth.judges_only(g.principal, "rejudging")
         key = request.form.get("key", "")[:128] or None
         rejudging = rejudge.act(self._cluster, g.principal, rejudge.number_of(number), apply=apply, key=key)
         flash("Its verdicts count now." if apply else "Cancelled; every verdict stays as it was.", "good")

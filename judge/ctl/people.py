@@ -1,0 +1,374 @@
+"""`judgectl user`, `judgectl token`, `judgectl passwd`: accounts, their tokens and passwords.
+
+A password is asked for, or read from standard input; never an argument, which others on this machine could read.
+"""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from judge.allowance import Quota, Role
+from judge.ctl import show, text
+from judge.ctl.api import Api, connect
+from judge.ctl.options import Output
+from judge.errors import UsageError
+from judge.model import messages as m
+from judge.model import people as p
+from judge.model.overview import Whoami
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.table import Table
+
+TABLE = show.Output.TABLE
+_PAGE = 500
+_GENERATED = 18  # bytes
+
+users = typer.Typer(help="The accounts of the cluster: who may come in, in which role.", no_args_is_help=True)
+tokens = typer.Typer(help="Tokens: one's own, or as an admin anybody's.", no_args_is_help=True)
+
+Groups = Annotated[list[str] | None, typer.Option("--group", "-g", help="A group; repeatable.")]
+RoleOption = Annotated[str | None, typer.Option("--role", help="user, judge or admin.")]
+PerMinute = Annotated[int | None, typer.Option(help="Submissions a minute, in place of the role's; 0: no limit.")]
+Waiting = Annotated[int | None, typer.Option(help="Submissions that wait at once; 0: no limit.")]
+SlotShare = Annotated[float | None, typer.Option(help="Part of all slots, up to 1; 0: no limit.")]
+Stored = Annotated[str | None, typer.Option(help="Stored bytes, such as 500M; 0: no limit.")]
+Issuer = Annotated[str | None, typer.Option(help="The OpenID Connect provider that vouches for the user; its URL.")]
+Subject = Annotated[str | None, typer.Option(help="Who the user is there: the `sub` of an ID token.")]
+FromStdin = Annotated[bool, typer.Option("--stdin", help="Read the password from standard input, one line.")]
+Generate = Annotated[bool, typer.Option("--generate", help="Make a password, and show it this once.")]
+
+
+# --- accounts ----------------------------------------------------------------------------------------------------
+
+
+@users.command("add")
+def add(
+    name: str,
+    role: RoleOption = None,
+    group: Groups = None,
+    password: Annotated[bool, typer.Option("--password", help="Ask for a password.")] = False,
+    stdin: FromStdin = False,
+    generate: Generate = False,
+    issuer: Issuer = None,
+    subject: Subject = None,
+    per_minute: PerMinute = None,
+    waiting: Waiting = None,
+    slot_share: SlotShare = None,
+    stored: Stored = None,
+    output: Output = TABLE,
+) -> None:
+    """Make an account. Without a password or identity, a token is the only way in."""
+    given = _password(stdin=stdin, generate=generate) if password or stdin or generate else None
+    wanted = p.UserAdd(
+        name=_name(name),
+        role=_role(role) or "user",
+        groups=group or [],
+        password=given,
+        identity=_identity(issuer, subject),
+        quota=_quota(per_minute, waiting, slot_share, stored) or Quota(),
+    )
+    with connect() as api:
+        made = api.call(p.User, "POST", "/users", body=wanted)
+    _tell_user(made, output, given if generate else None)
+
+
+@users.command("list")
+def list_users(
+    group: Annotated[str | None, typer.Option("--group", "-g", help="Of this group.")] = None,
+    role: RoleOption = None,
+    disabled: Annotated[bool | None, typer.Option("--disabled/--enabled", help="Only those.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Whose names begin so.")] = None,
+    output: Output = TABLE,
+) -> None:
+    """List accounts by name. People who are in tokens.yml only are not among them."""
+    params: dict[str, Any] = {"group": group, "role": _role(role), "prefix": prefix, "limit": _PAGE}
+    if disabled is not None:
+        params["disabled"] = str(disabled).lower()
+    found: list[p.User] = []
+    with connect() as api:
+        while True:
+            page = api.call(p.UsersReply, "GET", "/users", params=_given(params))
+            found += page.users
+            if page.next is None:
+                break
+            params["after"] = page.next
+    show.tell(output, found, lambda: show.out.print(users_table(found)))
+
+
+@users.command("show")
+def show_user(name: str, output: Output = TABLE) -> None:
+    """Show one account."""
+    with connect() as api:
+        found = api.call(p.User, "GET", f"/users/{_name(name)}")
+    _tell_user(found, output)
+
+
+@users.command("change")
+def change(
+    name: str,
+    role: RoleOption = None,
+    group: Groups = None,
+    no_groups: Annotated[bool, typer.Option("--no-groups", help="Take the user out of all groups.")] = False,
+    issuer: Issuer = None,
+    subject: Subject = None,
+    per_minute: PerMinute = None,
+    waiting: Waiting = None,
+    slot_share: SlotShare = None,
+    stored: Stored = None,
+    no_quota: Annotated[bool, typer.Option("--no-quota", help="What the role may, and nothing of their own.")] = False,
+    output: Output = TABLE,
+) -> None:
+    """Change an account. What is not named stays; groups that are named replace the present ones."""
+    if group and no_groups:
+        raise UsageError("--group and --no-groups exclude each other; give one of them")
+    quota = _quota(per_minute, waiting, slot_share, stored)
+    if quota is not None and no_quota:
+        raise UsageError("--no-quota goes with none of the figures; give it alone")
+    with connect() as api:
+        if quota is not None:
+            present = api.call(p.User, "GET", f"/users/{_name(name)}").quota
+            quota = present.model_copy(update=quota.model_dump(exclude_none=True))
+        fields = p.UserFields(
+            role=_role(role),
+            groups=[] if no_groups else group,
+            identity=_identity(issuer, subject),
+            quota=Quota() if no_quota else quota,
+        )
+        if fields == p.UserFields():
+            raise UsageError("nothing is named that should change; give --role, --group, a figure, or --issuer")
+        made = _put(api, name, fields)
+    _tell_user(made, output)
+
+
+@users.command("disable")
+def disable(names: Annotated[list[str], typer.Argument(metavar="NAME...")], output: Output = TABLE) -> None:
+    """Shut users out: their sessions end, and within seconds no gateway takes their tokens."""
+    _set_disabled(names, output, disabled=True)
+
+
+@users.command("enable")
+def enable(names: Annotated[list[str], typer.Argument(metavar="NAME...")], output: Output = TABLE) -> None:
+    """Let disabled users in again. Tokens that were not revoked are in force again."""
+    _set_disabled(names, output, disabled=False)
+
+
+def _set_disabled(names: list[str], output: show.Output, *, disabled: bool) -> None:
+    with connect() as api:
+        changed = [_put(api, name, p.UserFields(disabled=disabled)) for name in names]
+    show.tell(output, changed, lambda: show.out.print(users_table(changed)))
+
+
+@users.command("passwd")
+def passwd(name: str, stdin: FromStdin = False, generate: Generate = False, output: Output = TABLE) -> None:
+    """Set a user's password; all their sessions end. One's own: `judgectl passwd`."""
+    given = _password(stdin=stdin, generate=generate)
+    with connect() as api:
+        api.request("PUT", f"/users/{_name(name)}/password", json={"password": given})
+    _tell_password(name, given if generate else None, output)
+
+
+@users.command("delete")
+def delete(name: str, output: Output = TABLE) -> None:
+    """Forget an account whose submissions are gone, with its tokens."""
+    with connect() as api:
+        api.request("DELETE", f"/users/{_name(name)}")
+    show.tell(output, {"name": name, "deleted": True}, lambda: show.out.say(f"{name} is deleted"))
+
+
+def own_passwd(
+    stdin: Annotated[bool, typer.Option("--stdin", help="Two lines: the present password, the new one.")] = False,
+    output: Output = TABLE,
+) -> None:
+    """Change one's own password; one's sessions of the pages end."""
+    with connect() as api:
+        user = api.call(Whoami, "GET", "/whoami").user
+        old = _line("the present password") if stdin else getpass.getpass(f"present password of {user}: ")
+        api.request("PUT", "/password", json={"old": old, "password": _password(stdin=stdin, generate=False)})
+    _tell_password(user, None, output)
+
+
+# --- tokens ------------------------------------------------------------------------------------------------------
+
+
+@tokens.command("create")
+def create_token(
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Whose; admins only. Default: one's own.")] = None,
+    label: Annotated[str, typer.Option(help="For its owner to know it by.")] = "",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option("--scope", "-s", help="read, submit, account, judge, admin; repeatable; default: read, submit."),
+    ] = None,
+    expires: Annotated[str, typer.Option(help="In 30d, 12h …; never: without an end.")] = "90d",
+    output: Output = TABLE,
+) -> None:
+    """Make a token and show it this once: on standard output the token and nothing else."""
+    scopes = scope or list(p.USUAL)
+    for one in scopes:
+        if one not in p.SCOPES:
+            raise UsageError(f"--scope: '{one}' is not known; choose among {', '.join(p.SCOPES)}")
+    days = None if expires == "never" else text.duration(expires, "--expires") / 86400
+    wanted = p.TokenWanted(label=label, scopes=cast("list[p.Scope]", scopes), days=days, user=user and _name(user))
+    with connect() as api:
+        made = api.call(p.TokenMade, "POST", "/tokens", body=wanted)
+    end = f"until {made.expires[:16].replace('T', ' ')} UTC" if made.expires else "without an end"
+    if output == TABLE:
+        show.err.say(
+            f"token {made.id} of {made.user}, for {', '.join(made.scopes)}, {end}; it is shown this once", "dim"
+        )
+    show.tell(output, made, lambda: show.out.verbatim(made.token))
+
+
+@tokens.command("list")
+def list_tokens(
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Whose; admins only.")] = None,
+    everybody: Annotated[bool, typer.Option("--all", "-a", help="Everybody's; admins only.")] = False,
+    output: Output = TABLE,
+) -> None:
+    """List tokens, newest first: what they are for, when they end, and when they were last used."""
+    if user and everybody:
+        raise UsageError("--user and --all exclude each other; give one of them")
+    found: list[p.TokenInfo] = []
+    with connect() as api:
+        whose = None if everybody else user or api.call(Whoami, "GET", "/whoami").user
+        params: dict[str, Any] = {"user": whose, "limit": _PAGE}
+        while True:
+            page = api.call(p.TokensReply, "GET", "/tokens", params=_given(params))
+            found += page.tokens
+            if page.next is None:
+                break
+            params["after"] = page.next
+    show.tell(output, found, lambda: show.out.print(tokens_table(found)))
+
+
+@tokens.command("revoke")
+def revoke_token(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="As `token list` shows them.")],
+    output: Output = TABLE,
+) -> None:
+    """Revoke tokens: within seconds no gateway takes them, and sessions that were begun with them end."""
+    with connect() as api:
+        for one in ids:
+            api.request("DELETE", f"/tokens/{one}")
+    show.tell(output, [{"id": one, "revoked": True} for one in ids], lambda: show.out.say(f"revoked: {', '.join(ids)}"))
+
+
+# --- what they have in common ------------------------------------------------------------------------------------
+
+
+def users_table(found: Iterable[p.User]) -> Table:
+    """Accounts as a table."""
+    table = show.grid("user", "role", "groups…", "comes in by…", "quota…", "since (UTC)", "state")
+    for one in found:
+        table.add_row(
+            one.name,
+            one.role,
+            " ".join(one.groups) or "-",
+            _ways(one),
+            ", ".join(f"{name} {value or 'unlimited'}" for name, value in one.quota if value is not None) or "-",
+            one.created[:16].replace("T", " "),
+            "disabled" if one.disabled else "enabled",
+        )
+    return table
+
+
+def tokens_table(found: Iterable[p.TokenInfo]) -> Table:
+    """Tokens as a table."""
+    table = show.grid("token", "user", "label…", "for", "made (UTC)", "ends (UTC)", "last used (UTC)", "from")
+    for one in found:
+        times = [one.created, one.expires, one.used]
+        made, ends, used = (moment[:16].replace("T", " ") if moment else "never" for moment in times)
+        table.add_row(
+            one.id, one.user, one.label or "-", ", ".join(one.scopes), made, "expired" if one.expired else ends, used,
+            one.used_from or "-",
+        )  # fmt: skip
+    return table
+
+
+def _ways(one: p.User) -> str:
+    ways = ["password"] if one.password else []
+    ways += [f"{one.identity.issuer} ({one.identity.subject})"] if one.identity else []
+    ways += [f"{one.tokens} token{'s' if one.tokens != 1 else ''}"] if one.tokens else []
+    return ", ".join(ways) or "nothing yet"
+
+
+def _tell_user(one: p.User, output: show.Output, password: str | None = None) -> None:
+    made = one.model_dump(mode="json") | ({"password_made": password} if password else {})
+    show.tell(output, made, lambda: show.out.print(users_table([one])))
+    if password and output == TABLE:
+        show.out.verbatim(password)
+
+
+def _tell_password(name: str, password: str | None, output: show.Output) -> None:
+    made = {"name": name, **({"password_made": password} if password else {})}
+    show.tell(output, made, lambda: show.out.verbatim(password) if password else show.out.say(f"{name} has it"))
+
+
+def _put(api: Api, name: str, fields: p.UserFields) -> p.User:
+    return api.call(p.User, "PUT", f"/users/{_name(name)}", body=cast("m.Message", fields))
+
+
+def _given(params: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def _name(name: str) -> str:
+    """The name of an account as a path may have it; UsageError."""
+    if not name or not name.isascii() or not all(char.isalnum() or char in "._@+-" for char in name):
+        raise UsageError(f"'{name[:60]}' is no name of a user; letters, digits and . _ @ + - are taken")
+    return name
+
+
+def _role(role: str | None) -> Role | None:
+    if role not in {None, "user", "judge", "admin"}:
+        raise UsageError(f"--role: '{role}' is not known; choose user, judge or admin")
+    return cast("Role | None", role)
+
+
+def _identity(issuer: str | None, subject: str | None) -> p.Identity | None:
+    if (issuer is None) != (subject is None):
+        raise UsageError("--issuer and --subject go together; give both")
+    return None if issuer is None or subject is None else p.Identity(issuer=issuer, subject=subject)
+
+
+def _quota(per_minute: int | None, waiting: int | None, share: float | None, stored: str | None) -> Quota | None:
+    """The figures that were named; None without any. UsageError."""
+    for name, value, most in (
+        ("--per-minute", per_minute, 10**6),
+        ("--waiting", waiting, 10**9),
+        ("--slot-share", share, 1),
+    ):
+        if value is not None and not 0 <= value <= most:
+            raise UsageError(f"{name}: {value:g} is out of range; expected 0 to {most:g}")
+    size = None if stored is None else text.size(stored, "--stored")
+    given = Quota(per_minute=per_minute, waiting=waiting, slot_share=share, stored_bytes=size)
+    return None if given == Quota() else given
+
+
+def _password(*, stdin: bool, generate: bool) -> str:
+    """The new password: made, read, or asked for twice; UsageError."""
+    if generate and stdin:
+        raise UsageError("--generate and --stdin exclude each other; give one of them")
+    if generate:
+        return secrets.token_urlsafe(_GENERATED)
+    if stdin:
+        return _line("the new password")
+    if not sys.stdin.isatty():
+        raise UsageError("there is nobody to ask for a password; give --stdin, or --generate")
+    first, again = getpass.getpass("new password: "), getpass.getpass("the same again: ")
+    if first != again:
+        raise UsageError("the two entries differ; nothing is changed")
+    return first
+
+
+def _line(what: str) -> str:
+    line = sys.stdin.readline().rstrip("\n")
+    if not line:
+        raise UsageError(f"--stdin: {what} is missing; it is a line of standard input")
+    return line

@@ -1,0 +1,165 @@
+"""People in the HTTP API: accounts for admins, one's own tokens and password for everybody."""
+
+from __future__ import annotations
+
+import logging
+
+from pydantic import TypeAdapter, ValidationError
+
+from judge import clock
+from judge.errors import FieldError, ForbiddenError, NotFoundError
+from judge.gateway import auth
+from judge.gateway.api import models
+from judge.gateway.api.routes import Call, Reply, Route
+from judge.gateway.auth import Principal
+from judge.gateway.cluster import Cluster
+from judge.model import messages as m
+from judge.model import people as p
+from judge.rpc.session import SessionEnd
+
+log = logging.getLogger(__name__)
+
+_NAME, _TOKEN = TypeAdapter(p.UserName), TypeAdapter(p.TokenId)
+_NO_SESSION = "0" * 64
+
+
+# --- what pages use as well ------------------------------------------------------------------------------------
+
+
+def user_name(text: str) -> str:
+    """The name of an account in an address; NotFoundError when none can be called so."""
+    try:
+        return _NAME.validate_python(text)
+    except ValidationError:
+        raise NotFoundError(f"there is no user '{text[:60]}'") from None
+
+
+def change(cluster: Cluster, principal: Principal, name: str, fields: p.UserFields) -> p.User:
+    """Change an account; ForbiddenError for admins who would shut themselves out."""
+    if name == principal.user and (fields.disabled or fields.role not in {None, principal.role}):
+        raise ForbiddenError(f"user '{name}' is you; another admin can disable the account or change its role")
+    return cluster.call("user_change", p.UserChange(name=name, **dict(fields)), p.User)
+
+
+def make_token(cluster: Cluster, principal: Principal, wanted: p.TokenWanted) -> p.TokenMade:
+    """A new token, one's own or as an admin somebody's; it may do no more than what its maker came with.
+
+    ForbiddenError, FieldError; NotFoundError: there is no such account.
+    """
+    user = wanted.user or principal.user
+    if user != principal.user and not principal.admin:
+        raise ForbiddenError(f"user: '{principal.user}' may make tokens of their own only; leave the field out")
+    more = set(wanted.scopes) - principal.scopes
+    if more:
+        raise ForbiddenError(f"scopes: '{min(more)}' is more than the token has that you came with")
+    if wanted.expires is not None and wanted.days is not None:
+        raise FieldError("days", "is given together with 'expires'; give one of the two")
+    token = auth.new_account_token()
+    new = p.TokenNew(
+        digest=auth.token_digest(token),
+        user=user,
+        label=wanted.label,
+        scopes=wanted.scopes,
+        expires=wanted.end(clock.wall()),
+    )
+    made = cluster.call("token_create", new, p.TokenInfo)
+    return p.TokenMade(**dict(made), token=token)
+
+
+def tokens(cluster: Cluster, principal: Principal, query: p.TokensQuery) -> p.TokensReply:
+    """One's own tokens, or as an admin anybody's."""
+    if query.user not in {None, principal.user} and not principal.admin:
+        raise ForbiddenError(f"user: '{principal.user}' may list tokens of their own only; leave the field out")
+    whose = query.user if principal.admin else principal.user
+    return cluster.call("tokens", query.model_copy(update={"user": whose}), p.TokensReply)
+
+
+def revoke(cluster: Cluster, principal: Principal, token: str) -> m.Empty:
+    """Revoke one's own token, or as an admin any. Another's is answered like one that does not exist."""
+    try:
+        _TOKEN.validate_python(token)
+    except ValidationError:
+        raise NotFoundError(f"there is no token '{token[:60]}'") from None
+    whose = None if principal.admin else principal.user
+    return cluster.call("token_revoke", p.TokenEnd(id=token, user=whose), m.Empty)
+
+
+def own_password(
+    cluster: Cluster, principal: Principal, *, old: str, password: str, origin: str, keep: str | None = None
+) -> m.Empty:
+    """Change one's own password by the old one; UnauthorizedError when it is wrong. `keep`: the session that stays."""
+    wanted = p.PasswordSet(name=principal.user, password=password, old=old, own=True, origin=origin, keep=keep)
+    return cluster.call("user_password", wanted, m.Empty)
+
+
+# --- handlers --------------------------------------------------------------------------------------------------
+
+
+def _one(call: Call) -> m.Message:
+    return call.cluster.call("user", p.UserRef(name=user_name(call.params["name"])), p.User)
+
+
+def _change(call: Call) -> m.Message:
+    return change(call.cluster, call.principal, user_name(call.params["name"]), call.body)
+
+
+def _password(call: Call) -> m.Message:
+    name = user_name(call.params["name"])
+    return call.cluster.call("user_password", p.PasswordSet(name=name, password=call.body.password), m.Empty)
+
+
+def _delete(call: Call) -> m.Message:
+    name = user_name(call.params["name"])
+    if name == call.principal.user:
+        raise ForbiddenError(f"user '{name}' is you; another admin can delete the account")
+    return call.cluster.call("user_delete", p.UserRef(name=name), m.Empty)
+
+
+def _tokens(call: Call) -> m.Message:
+    return tokens(call.cluster, call.principal, call.query)
+
+
+def _make_token(call: Call) -> m.Message:
+    made = make_token(call.cluster, call.principal, call.body)
+    log.info("%s made token %s of %s", call.principal.user, made.id, made.user)
+    return made
+
+
+def _revoke(call: Call) -> m.Message:
+    return revoke(call.cluster, call.principal, call.params["id"])
+
+
+def _own_password(call: Call) -> m.Message:
+    return own_password(
+        call.cluster, call.principal, old=call.body.old, password=call.body.password, origin=call.origin
+    )
+
+
+def _end_sessions(call: Call) -> Reply:
+    end = SessionEnd(id=_NO_SESSION, user=call.principal.user, everywhere=True)
+    return Reply(call.cluster.call("session_end", end, m.Empty))
+
+
+ROUTES: list[Route] = [
+    Route("GET", "/users", "users", "The accounts, by name", None, "admin", p.UsersReply, query=p.UsersQuery,
+          calls=("users",)),
+    Route("POST", "/users", "add_user", "Make an account", None, "admin", p.User, 201, body=p.UserAdd,
+          calls=("user_add",)),
+    Route("GET", "/users/<name>", "user", "One account", _one, "admin", p.User, calls=("user",)),
+    Route("PUT", "/users/<name>", "change_user", "Change an account, or disable it; what is left out stays", _change,
+          "admin", p.User, body=p.UserFields, calls=("user_change",)),
+    Route("PUT", "/users/<name>/password", "set_password", "Set a password; sessions of the user end", _password,
+          "admin", m.Empty, body=models.PasswordBody, calls=("user_password",)),
+    Route("DELETE", "/users/<name>", "delete_user", "Forget an account whose data is gone", _delete, "admin", m.Empty,
+          calls=("user_delete",)),
+    Route("GET", "/tokens", "tokens", "One's own tokens, newest first; as an admin anybody's", _tokens, "user",
+          p.TokensReply, query=p.TokensQuery, calls=("tokens",), scope="account"),
+    Route("POST", "/tokens", "make_token", "Make a token, which is shown this once", _make_token, "user", p.TokenMade,
+          201, body=p.TokenWanted, calls=("token_create",), scope="account"),
+    Route("DELETE", "/tokens/<id>", "revoke_token", "Revoke a token", _revoke, "user", m.Empty,
+          calls=("token_revoke",), scope="account"),
+    Route("PUT", "/password", "own_password", "Change one's own password; other sessions end", _own_password, "user",
+          m.Empty, body=models.OwnPasswordBody, calls=("user_password",), scope="account"),
+    Route("DELETE", "/sessions", "end_sessions", "Log out everywhere: all sessions of the pages end", _end_sessions,
+          "user", m.Empty, calls=("session_end",), scope="account"),
+]  # fmt: skip

@@ -1,0 +1,303 @@
+"""Logging in with an OpenID Connect provider: the authorization code flow with PKCE (RFC 7636), state and nonce.
+
+Who somebody is follows from issuer and subject of the ID token alone, whose signature, issuer, audience, times and
+nonce are checked. A flow belongs to the browser that began it, to one provider, for ten minutes, and ends with the
+first answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import threading
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+from flask import session
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+from pydantic import TypeAdapter, ValidationError
+
+from judge import clock
+from judge.allowance import Role
+from judge.config import GatewayConfig, OidcProvider
+from judge.errors import ConfigError, ForbiddenError, NotFoundError, UnauthorizedError, UnavailableError
+from judge.model.people import GROUPS, GroupName, Identity, IdentityLogin, UserName
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of the library about the one it stands on
+    from authlib.integrations.base_client import OAuthError
+    from authlib.integrations.httpx_client import OAuth2Client
+    from authlib.oidc.core import CodeIDToken
+
+log = logging.getLogger(__name__)
+
+# Signatures with keys that the provider publishes; never `none`, never one with a secret.
+ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
+_FLOWS: Final = "oidc"
+_FLOW_SECONDS: Final = 600
+_FLOWS_AT_ONCE: Final = 3
+_TIMEOUT: Final = 5.0
+_METADATA_AGE: Final = 3600.0
+_KEYS_AGE: Final = 300.0
+_LEAST_PAUSE: Final = 10.0  # between two fetches of keys, however many unknown ones are named
+_LEEWAY: Final = 60  # seconds that two clocks may differ
+_BODY: Final = 256 * 1024
+_NAME, _GROUP = TypeAdapter(UserName), TypeAdapter(GroupName)
+_OBJECT: Final[TypeAdapter[dict[str, Any]]] = TypeAdapter(dict[str, Any])
+_RANK: Final[dict[Role, int]] = {"user": 0, "judge": 1, "admin": 2}
+
+
+class Providers:
+    """The providers of one gateway, by name."""
+
+    def __init__(self, config: GatewayConfig) -> None:
+        """ConfigError when a secret cannot be read. No provider is asked before somebody wants to log in."""
+        base = (config.public_url or "").rstrip("/")
+        self._all = {one.name: Provider(one, f"{base}/login/with/{one.name}/back") for one in config.oidc}
+
+    def titles(self) -> dict[str, str]:
+        """What the log-in page calls each, by name."""
+        return {name: one.title for name, one in self._all.items()}
+
+    def get(self, name: str) -> Provider:
+        """One of them; NotFoundError."""
+        if name not in self._all:
+            raise NotFoundError(f"there is no provider '{name[:60]}' to log in with")
+        return self._all[name]
+
+
+class Provider:
+    """One provider; safe to use from many threads."""
+
+    def __init__(self, config: OidcProvider, back: str) -> None:
+        """`back` is the address that is registered there for us; it never follows from a request."""
+        self.title = config.title or config.name
+        self._config = config
+        self._back = back
+        self._secret = _secret(config)
+        self._lock = threading.Lock()
+        self._metadata_known: tuple[float, dict[str, Any]] = (-_METADATA_AGE, {})
+        self._keys_known: tuple[float, KeySet | None] = (-_KEYS_AGE, None)
+
+    # --- there and back ----------------------------------------------------------------------------------------
+
+    def begin(self, target: str) -> str:
+        """The address to send the browser to; after that it goes to `target`. UnavailableError."""
+        metadata = self._metadata()
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        flows = list(session.get(_FLOWS, []))[-(_FLOWS_AT_ONCE - 1) :]
+        session[_FLOWS] = [*flows, [state, self._config.name, nonce, verifier, target, int(clock.wall().timestamp())]]
+        with self._client() as client:
+            url, _ = client.create_authorization_url(
+                metadata["authorization_endpoint"], state=state, code_verifier=verifier, nonce=nonce
+            )
+        return str(url)
+
+    def finish(self, answer: Mapping[str, str]) -> tuple[IdentityLogin, str]:
+        """(who has come back, where they go) by the answer in the address that the provider sent the browser to.
+
+        UnauthorizedError: this browser has not asked for it, or it proves nothing; ForbiddenError: not of the groups
+        that may come in; UnavailableError: the provider does not answer.
+        """
+        nonce, verifier, target = self._flow(answer.get("state", ""))
+        if "error" in answer:
+            raise UnauthorizedError(f"{self.title} says: {_plain(answer['error'])}; try again")
+        # RFC 9207: an answer of another provider than the one that was asked.
+        if answer.get("iss", self._config.issuer) != self._config.issuer:
+            raise UnauthorizedError(f"this answer is not from {self.title}; log in again")
+        claims = self._claims(answer.get("code", ""), nonce, verifier)
+        return self._login(claims), target
+
+    def _flow(self, state: str) -> tuple[str, str, str]:
+        """(nonce, verifier, target) of the flow that this browser has begun; it is over by this."""
+        flows = session.get(_FLOWS)
+        flows = flows if isinstance(flows, list) else []
+        found = next((one for one in flows if state and secrets.compare_digest(str(one[0]), state)), None)
+        if found is not None:
+            session[_FLOWS] = [one for one in flows if one is not found]
+        now = int(clock.wall().timestamp())
+        if found is None or found[1] != self._config.name or not 0 <= now - found[5] <= _FLOW_SECONDS:
+            raise UnauthorizedError("this log-in was not begun in this browser, or too long ago; log in again")
+        return found[2], found[3], found[4]
+
+    def _claims(self, code: str, nonce: str, verifier: str) -> dict[str, Any]:
+        metadata = self._metadata()
+        with self._client() as client:
+            try:
+                given = client.fetch_token(metadata["token_endpoint"], code=code, code_verifier=verifier)
+            except OAuthError as exc:
+                raise UnauthorizedError(f"{self.title} refuses this log-in: {_plain(str(exc.error))}") from None
+            except (httpx.HTTPError, ValueError) as exc:
+                raise self._silent(exc) from None
+            claims = self._checked(given, nonce)
+            if self._wanting(claims) and "userinfo_endpoint" in metadata:
+                claims = {**self._told(client, metadata["userinfo_endpoint"], claims["sub"]), **claims}
+        return claims
+
+    def _checked(self, given: Mapping[str, Any], nonce: str) -> dict[str, Any]:
+        """The claims of the ID token, once all that OpenID Connect Core 3.1.3.7 asks for holds."""
+        raw = given.get("id_token")
+        if not isinstance(raw, str):
+            raise UnauthorizedError(f"{self.title} has sent no ID token; ask the operator of this judge")
+        try:
+            token = self._decoded(raw)
+            claims = CodeIDToken(
+                token.claims,
+                token.header,
+                options={
+                    "iss": {"essential": True, "value": self._config.issuer},
+                    "sub": {"essential": True},
+                    "aud": {"essential": True, "value": self._config.client_id},
+                    "exp": {"essential": True},
+                    "iat": {"essential": True},
+                },
+                params={"nonce": nonce, "client_id": self._config.client_id, "access_token": given.get("access_token")},
+            )
+            claims.validate(now=int(time.time()), leeway=_LEEWAY)
+        except (JoseError, ValueError, TypeError, KeyError) as exc:
+            log.warning("an ID token of '%s' is refused: %s", self._config.name, exc)
+            raise UnauthorizedError(f"what {self.title} says of you cannot be trusted; log in again") from None
+        if not isinstance(claims["sub"], str) or not claims["sub"]:
+            raise UnauthorizedError(f"{self.title} does not say who you are")
+        return dict(claims)
+
+    def _decoded(self, raw: str) -> jwt.Token:
+        """The token, signed by a key of the provider; new keys are fetched when none of those that are known did it."""
+        try:
+            return jwt.decode(raw, self._keys(_KEYS_AGE), algorithms=ALGORITHMS)
+        except (JoseError, ValueError):
+            return jwt.decode(raw, self._keys(_LEAST_PAUSE), algorithms=ALGORITHMS)
+
+    # --- who that is here --------------------------------------------------------------------------------------
+
+    def _wanting(self, claims: Mapping[str, Any]) -> bool:
+        config = self._config
+        return any(name not in claims for name in (config.user_claim, config.groups_claim) if name)
+
+    def _login(self, claims: Mapping[str, Any]) -> IdentityLogin:
+        config = self._config
+        groups = _texts(claims.get(config.groups_claim)) if config.groups_claim else None
+        if config.only_groups and not set(groups or ()) & set(config.only_groups):
+            raise ForbiddenError(f"{self.title} does not count you to those who may come in here")
+        roles = [config.roles[one] for one in groups or () if one in config.roles]
+        return IdentityLogin(
+            identity=Identity(issuer=config.issuer, subject=claims["sub"]),
+            name=_valid(_NAME, claims.get(config.user_claim)),
+            create=config.create,
+            role=max(roles, key=lambda one: _RANK[one], default="user") if config.roles else None,
+            groups=None if groups is None else [one for one in groups if _valid(_GROUP, one)][:GROUPS],
+        )
+
+    # --- talking to it -----------------------------------------------------------------------------------------
+
+    def _client(self) -> OAuth2Client:
+        config = self._config
+        return OAuth2Client(
+            client_id=config.client_id,
+            client_secret=self._secret,
+            scope=" ".join(config.scopes),
+            redirect_uri=self._back,
+            code_challenge_method="S256",
+            token_endpoint_auth_method=config.client_auth if self._secret else "none",
+            timeout=_TIMEOUT,
+            trust_env=False,
+            follow_redirects=False,
+            verify=str(config.ca) if config.ca else True,
+        )
+
+    def _metadata(self) -> dict[str, Any]:
+        """What the provider says of itself; UnavailableError, also when that is not what was configured."""
+        with self._lock:
+            when, known = self._metadata_known
+            if clock.monotonic() - when < _METADATA_AGE:
+                return known
+            found = self._fetch(f"{self._config.issuer.rstrip('/')}/.well-known/openid-configuration")
+            names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+            if found.get("issuer") != self._config.issuer or not all(_safe(found.get(name)) for name in names):
+                log.error("provider '%s' is not the one of its config: %s", self._config.name, found.get("issuer"))
+                raise UnavailableError(f"{self.title} cannot be used now; ask the operator of this judge")
+            self._metadata_known = (clock.monotonic(), found)
+            return found
+
+    def _keys(self, age: float) -> KeySet:
+        metadata = self._metadata()
+        with self._lock:
+            when, known = self._keys_known
+            if known is None or clock.monotonic() - when >= age:
+                known = KeySet.import_key_set(self._fetch(metadata["jwks_uri"]))  # type: ignore[arg-type]
+                self._keys_known = (clock.monotonic(), known)
+            return known
+
+    def _fetch(self, url: str) -> dict[str, Any]:
+        with httpx.Client(
+            timeout=_TIMEOUT, trust_env=False, verify=str(self._config.ca) if self._config.ca else True
+        ) as client:
+            try:
+                return _object(client.get(url))
+            except (httpx.HTTPError, ValueError) as exc:
+                raise self._silent(exc) from None
+
+    def _told(self, client: OAuth2Client, url: str, subject: str) -> dict[str, Any]:
+        """What else it says of this very subject."""
+        if not _safe(url):
+            return {}
+        try:
+            told = _object(client.get(url))
+        except (httpx.HTTPError, ValueError) as exc:
+            raise self._silent(exc) from None
+        return told if told.get("sub") == subject else {}
+
+    def _silent(self, exc: Exception) -> UnavailableError:
+        log.warning("provider '%s' does not answer as it should: %s", self._config.name, exc or type(exc).__name__)
+        return UnavailableError(f"{self.title} does not answer at the moment; try again, or log in by other means")
+
+
+def _secret(config: OidcProvider) -> str | None:
+    if config.client_secret_file is None:
+        return None
+    try:
+        return config.client_secret_file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else "is not UTF-8 text"
+        raise ConfigError(f"{config.client_secret_file}: the secret of '{config.name}' cannot be read: {why}") from None
+
+
+def _object(response: httpx.Response) -> dict[str, Any]:
+    """The JSON object of a good answer; ValueError for anything else."""
+    if response.status_code != 200 or len(response.content) > _BODY:
+        raise ValueError(f"HTTP {response.status_code}, {len(response.content)} bytes")
+    found: dict[str, Any] = _OBJECT.validate_json(response.content)
+    return found
+
+
+def _safe(url: object) -> bool:
+    """Whether secrets may go there: by TLS, or to this very host."""
+    parts = urlsplit(url) if isinstance(url, str) else None
+    if parts is None or not parts.hostname:
+        return False
+    return parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9 _.,-]", "", text)[:100] or "no reason"
+
+
+def _texts(value: object) -> list[str]:
+    """A claim of several texts; providers send one text alone, or with commas or spaces, as well."""
+    if isinstance(value, str):
+        return value.replace(",", " ").split()
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def _valid(kind: TypeAdapter[str], value: object) -> str | None:
+    try:
+        return kind.validate_python(value)
+    except ValidationError:
+        return None
