@@ -211,7 +211,7 @@ class Deleting:
             goes=goes,
             stays=[
                 "what the audit trail and the daemons' logs say about this user",
-                "the token, until it is taken out of tokens.yml",
+                "the account (`judgectl user delete`), and a token, until it is taken out of tokens.yml",
                 "copies in backups, in MongoDB's oplog and in executors' caches, until these are overwritten",
             ],
             refusal=await self._rejudged(mine),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from argon2 import PasswordHasher
 
 from judge import clock
 from judge.allowance import Allowance, Allowances, Quota
@@ -174,8 +175,6 @@ def test_without_a_password_none_is_set_by_knowing_none(people: RpcClient) -> No
 
 
 def test_a_digest_of_earlier_parameters_is_made_anew_at_a_log_in(world: World, people: RpcClient) -> None:
-    from argon2 import PasswordHasher
-
     call(people, "user_add", name="old-digest", password=PASSWORD)
     weak = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
     world.db.users.update_one({"_id": "old-digest"}, {"$set": {"password": weak}})

@@ -1,0 +1,428 @@
+"""Accounts, tokens, passwords and rates as people meet them: two gateways, real judicators and database."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from judge import clock
+from judge.allowance import Allowance, Allowances
+from judge.gateway import known
+from judge.gateway.auth import of_account, widened
+from judge.judicator.people import throttle
+from judge.model.people import SCOPES
+from tests.support.gateway import ADMIN, USER, Browser, Person, check, make_config, running_gateway, serving_app
+from tests.support.judicators import World
+from tests.support.servers import wait_for
+
+PASSWORD = "correct horse battery"
+SOURCE = {"language": "c", "source": "int main(){}"}
+EVERYTHING = list(SCOPES)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, etcd_endpoint, mongod_address):
+    made = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    judge = Allowance(stored_bytes=None, per_minute=3)
+    allowances = Allowances(user=Allowance(slot_share=1.0, stored_bytes=None), judge=judge)
+    made.judicator(allowances=allowances, executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def gateways(world, tmp_path_factory):
+    """Two apps with the same session key, as two hosts have."""
+    first, second = (
+        make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, world.tls(f"gateway-{n}", "gateway"))
+        for n in (1, 2)
+    )
+    with serving_app(first) as one, serving_app(second) as two:
+        yield one, two
+
+
+@pytest.fixture
+def app(gateways, world):
+    world.db.rates.delete_many({})
+    return gateways[0]
+
+
+@pytest.fixture
+def root(app) -> Person:
+    return Person(app.test_client(), ADMIN)
+
+
+def add(root: Person, name: str, **fields: Any) -> Any:
+    return check(root("POST", "/users", json={"name": name, **fields}), 201, "add_user")
+
+
+def token_of(root: Person, name: str, *scopes: str, **fields: Any) -> str:
+    body = {"user": name, "scopes": list(scopes) or EVERYTHING, **fields}
+    made = check(root("POST", "/tokens", json=body), 201, "make_token")
+    assert of_account(made["token"])
+    return str(made["token"])
+
+
+def log_in(app: Any, name: str, password: str = PASSWORD) -> Browser:
+    browser = Browser(app.test_client())
+    answer = browser.post("/login", "/login", user=name, password=password)
+    assert answer.status_code == 303, answer.text
+    return browser
+
+
+# --- roles and scopes --------------------------------------------------------------------------------------------
+
+FOR_ADMINS = [("GET", "/users"), ("GET", "/audit"), ("POST", "/executors/e1/drain"), ("DELETE", "/problems/none")]
+FOR_JUDGES = [("GET", "/rejudgings"), ("POST", "/blobs/missing"), ("GET", "/problems/none/verification")]
+
+
+def allowed(person: Person, calls: list[tuple[str, str]]) -> set[bool]:
+    bodies = {"/blobs/missing": {"blobs": []}}
+    return {person(method, path, json=bodies.get(path)).status_code != 403 for method, path in calls}
+
+
+@pytest.mark.parametrize(
+    ("role", "judging", "administering"), [("user", False, False), ("judge", True, False), ("admin", True, True)]
+)
+def test_a_role_may_what_it_is_for(app, root, role, judging, administering) -> None:
+    add(root, f"role-{role}", role=role)
+    person = Person(app.test_client(), token_of(root, f"role-{role}"))
+    assert person("GET", "/whoami").json["role"] == role
+    assert allowed(person, FOR_JUDGES) == {judging}
+    assert allowed(person, FOR_ADMINS) == {administering}
+
+
+def test_a_token_does_no_more_than_its_scopes_whoever_has_it(app, root) -> None:
+    add(root, "scoped", role="admin")
+    mine = Person(app.test_client(), USER)("POST", "/submissions", json=SOURCE).json["id"]
+    reader, submitter, judge = (
+        Person(app.test_client(), token_of(root, "scoped", scope)) for scope in ("read", "submit", "judge")
+    )
+    assert [one("GET", "/whoami").json["role"] for one in (reader, submitter, judge)] == ["user", "user", "judge"]
+    assert [one("POST", "/submissions", json=SOURCE).status_code for one in (reader, submitter)] == [403, 201]
+    assert [one("GET", f"/submissions/{mine}").status_code for one in (reader, submitter, judge)] == [404, 404, 200]
+    assert judge("POST", f"/submissions/{mine}/cancel").status_code == 403, "a judge looks, and cancels nothing"
+    assert allowed(reader, FOR_JUDGES) == allowed(judge, FOR_ADMINS) == {False}
+    for person in (reader, submitter, judge):
+        for method, path in (("GET", "/tokens"), ("POST", "/tokens"), ("PUT", "/password"), ("DELETE", "/sessions")):
+            answer = person(method, path, json={"old": "", "password": "", "scopes": ["read"]})
+            assert answer.status_code == 403, (method, path)
+    account = Person(app.test_client(), token_of(root, "scoped", "account"))
+    assert account("GET", "/tokens").status_code == 200 and account("GET", "/whoami").status_code == 403
+
+
+def test_a_scope_includes_those_below_it() -> None:
+    assert widened(["judge"]) == {"read", "submit", "judge"}
+    assert widened(["account"]) == {"account"}
+    assert widened([]) == widened(["nonsense"]) - {"nonsense"} == frozenset()
+
+
+def test_nobody_makes_a_token_that_may_more_than_they(app, root) -> None:
+    add(root, "climber", role="admin")
+    person = Person(app.test_client(), token_of(root, "climber", "account", "read"))
+    for scope in ("submit", "judge", "admin"):
+        answer = person("POST", "/tokens", json={"scopes": [scope]})
+        assert answer.status_code == 403 and "is more than the token has" in answer.json["error"]
+    assert person("POST", "/tokens", json={"scopes": ["read"], "user": "somebody"}).status_code == 403
+    assert person("GET", "/tokens?user=root").status_code == 403
+    made = check(person("POST", "/tokens", json={"scopes": ["read"], "days": 1}), 201, "make_token")
+    listed = check(person("GET", "/tokens"), 200, "tokens")["tokens"]
+    assert made["id"] in [one["id"] for one in listed] and made["token"] not in str(listed)
+    other = add(root, "climbers-neighbour") and token_of(root, "climbers-neighbour")
+    foreign = Person(app.test_client(), other)
+    assert foreign("DELETE", f"/tokens/{made['id']}").status_code == 404, "as if it did not exist"
+    assert person("DELETE", f"/tokens/{made['id']}").status_code == 200
+    assert Person(app.test_client(), made["token"])("GET", "/whoami").status_code == 401
+
+
+def test_an_admin_does_not_shut_themselves_out(app, root) -> None:
+    add(root, "last", role="admin")
+    person = Person(app.test_client(), token_of(root, "last"))
+    for body in ({"disabled": True}, {"role": "user"}):
+        assert person("PUT", "/users/last", json=body).status_code == 403
+    assert person("DELETE", "/users/last").status_code == 403
+    assert person("PUT", "/users/last", json={"role": "admin", "groups": ["g"]}).status_code == 200
+
+
+def test_who_is_in_tokens_yml_only_is_told_how_to_get_a_token(root) -> None:
+    answer = root("POST", "/tokens", json={})
+    assert answer.status_code == 404 and "judgectl user add root" in answer.json["error"]
+
+
+def test_a_password_is_in_no_answer(root) -> None:
+    answer = root("POST", "/users", json={"name": "long", "password": "x" * 300})
+    assert answer.status_code == 400 and answer.json["field"] == "password" and "xxx" not in answer.text
+    answer = root("PUT", "/password", json={"old": "zzz" * 100, "password": "y"})
+    assert answer.status_code == 400 and "zzz" not in answer.text
+
+
+# --- being shut out ----------------------------------------------------------------------------------------------
+
+
+def test_a_user_who_is_disabled_is_refused_everywhere_within_seconds(gateways, app, root) -> None:
+    add(root, "shut", password=PASSWORD)
+    token = token_of(root, "shut")
+    people = [Person(one.test_client(), token) for one in gateways]
+    browsers = [log_in(one, "shut") for one in gateways]
+
+    def out() -> bool:
+        said = [one("GET", "/whoami").status_code for one in people]
+        said += [one.get("/api/v1/whoami").status_code for one in browsers]
+        assert set(said) <= {200, 401}
+        return set(said) == {401}
+
+    assert not out()
+    root("PUT", "/users/shut", json={"disabled": True})
+    began = clock.monotonic()
+    wait_for(out, known.AGE + 3, what="a user who is out")
+    assert clock.monotonic() - began < known.AGE + 1
+    browser = Browser(app.test_client())
+    assert browser.post("/login", "/login", user="shut", password=PASSWORD).status_code == 401
+    assert browser.post("/login", "/login", token=token).status_code == 401
+    root("PUT", "/users/shut", json={"disabled": False})
+    assert people[0]("GET", "/whoami").status_code == 200, "at once"
+
+
+def test_a_token_of_tokens_yml_is_refused_when_an_account_of_its_name_is_disabled(gateways, app, root) -> None:
+    person = Person(gateways[1].test_client(), USER)
+    assert person("GET", "/whoami").status_code == 200
+    add(root, "ada")
+    root("PUT", "/users/ada", json={"disabled": True})
+    wait_for(lambda: person("GET", "/whoami").status_code == 401, known.AGE + 3, what="a name that is out")
+    root("PUT", "/users/ada", json={"disabled": False})
+    assert person("GET", "/whoami").status_code == 200
+
+
+def test_a_token_that_is_revoked_is_refused_everywhere_within_seconds(gateways, root) -> None:
+    add(root, "revoked")
+    token = token_of(root, "revoked")
+    people = [Person(one.test_client(), token) for one in gateways]
+    assert {one("GET", "/whoami").status_code for one in people} == {200}
+    (listed,) = root("GET", "/tokens?user=revoked").json["tokens"]
+    assert listed["used"] and listed["used_from"] == "127.0.0.1"
+    assert root("DELETE", f"/tokens/{listed['id']}").status_code == 200
+    wait_for(
+        lambda: {one("GET", "/whoami").status_code for one in people} == {401},
+        known.AGE + 3,
+        what="a token that is out",
+    )
+
+
+def test_a_gateway_goes_on_with_who_was_known_while_no_judicator_answers(world, root, app, monkeypatch) -> None:
+    """For ten seconds, and no longer; who is not known has to wait."""
+    add(root, "steady")
+    token = token_of(root, "steady")
+    services = app.extensions["judge"]
+    assert services.known.by_token(token).user == "steady"
+
+    def silent(*_: Any, **__: Any) -> None:
+        raise known.UnavailableError("nobody answers")
+
+    monkeypatch.setattr(services.cluster, "call", silent)
+    now = clock.monotonic()
+    monkeypatch.setattr(known.clock, "monotonic", lambda: now + known.AGE + 1)
+    assert services.known.by_token(token).user == "steady"
+    assert services.known.by_token(ADMIN).user == "root"
+    monkeypatch.setattr(known.clock, "monotonic", lambda: now + known.GRACE + 1)
+    with pytest.raises(known.UnavailableError):
+        services.known.by_token(token)
+    assert services.known.by_token(ADMIN).user == "root", "the file says so"
+
+
+# --- coming in ---------------------------------------------------------------------------------------------------
+
+
+def test_a_person_logs_in_by_name_and_password_and_changes_it(gateways, app, root) -> None:
+    add(root, "pat", password=PASSWORD)
+    here, there = log_in(app, "pat"), log_in(gateways[1], "PAT")
+    assert here.get("/api/v1/whoami").json["user"] == "pat"
+    wrong = here.post("/me", "/me/password", old="wrong", password="another phrase", again="another phrase")
+    assert wrong.status_code == 401 and "present password" in wrong.text
+    differ = here.post("/me", "/me/password", old=PASSWORD, password="another phrase", again="another word")
+    assert differ.status_code == 400
+    done = here.post("/me", "/me/password", old=PASSWORD, password="another phrase", again="another phrase")
+    assert done.status_code == 303, done.text
+    assert here.get("/api/v1/whoami").status_code == 200, "this session stays"
+    wait_for(lambda: there.get("/api/v1/whoami").status_code == 401, 4, what="the end of the other session")
+    again = Browser(app.test_client())
+    assert again.post("/login", "/login", user="pat", password=PASSWORD).status_code == 401
+    log_in(app, "pat", "another phrase")
+
+
+def test_a_refusal_says_the_same_of_every_name(app, root) -> None:
+    add(root, "exists", password=PASSWORD)
+    pages = set()
+    for name in ("exists", "exists-not"):
+        browser = Browser(app.test_client())
+        answer = browser.post("/login", "/login", user=name, password="wrong password")
+        pages.add((answer.status_code, re.sub(r'value="[^"]*"', "", answer.text)))
+    assert len(pages) == 1
+
+
+def test_guesses_are_stopped_at_all_gateways_with_when_to_come_back(gateways, app, root) -> None:
+    add(root, "guessed", password=PASSWORD)
+    browsers = [Browser(one.test_client()) for one in gateways]
+    said = [
+        browsers[number % 2].post("/login", "/login", user="guessed", password=f"guess {number}")
+        for number in range(throttle.EACH + 1)
+    ]
+    assert [one.status_code for one in said] == [401] * throttle.EACH + [429]
+    assert 0 < int(said[-1].headers["Retry-After"]) <= throttle.WINDOW
+    assert browsers[0].post("/login", "/login", user="guessed", password=PASSWORD).status_code == 429
+    person = Person(app.test_client(), token_of(root, "guessed"))
+    guesses = {
+        person("PUT", "/password", json={"old": f"g{n}", "password": "another phrase"}).status_code for n in "ab"
+    }
+    assert guesses == {429}, "the same throttle for the present password"
+
+
+def test_a_session_by_token_may_what_the_token_may_and_ends_with_it(app, root) -> None:
+    add(root, "tokened", role="admin")
+    browser = Browser(app.test_client(), token_of(root, "tokened", "read"))
+    assert browser.get("/").status_code == 200
+    assert browser.get("/users").status_code == 403
+    assert browser.post("/", "/submit", language="c", source="int main(){}").status_code == 403
+    assert browser.post("/", "/me/tokens", scopes="read").status_code == 403
+    (listed,) = root("GET", "/tokens?user=tokened").json["tokens"]
+    root("DELETE", f"/tokens/{listed['id']}")
+    wait_for(lambda: browser.get("/api/v1/whoami").status_code == 401, 4, what="the end of the session")
+
+
+def test_nothing_of_a_session_before_the_log_in_stays(app, root) -> None:
+    add(root, "fixed", password=PASSWORD)
+    browser = Browser(app.test_client())
+    before = browser.csrf("/login")
+    planted = browser.client.get_cookie("judge")
+    answer = browser.client.post("/login", data={"csrf": before, "user": "fixed", "password": PASSWORD})
+    assert answer.status_code == 303 and browser.csrf("/me") != before
+    thief = app.test_client()
+    thief.set_cookie("judge", planted.value)
+    assert thief.get("/api/v1/whoami").status_code == 401
+
+
+def test_no_form_works_without_its_secret_and_no_cookie_changes_anything_by_the_api(app, root) -> None:
+    add(root, "csrf", role="admin", password=PASSWORD)
+    browser = log_in(app, "csrf")
+    forms = ["/users", "/users/csrf", "/users/csrf/tokens", "/me/tokens", "/me/password", "/logout"]
+    forms += ["/users/csrf/tokens/0123456789abcdef/revoke", "/me/tokens/0123456789abcdef/revoke"]
+    for path in forms:
+        for secret in ({}, {"csrf": ""}, {"csrf": "a" * 32}):
+            answer = browser.client.post(path, data={**secret, "do": "delete", "name": "x", "role": "admin"})
+            assert answer.status_code == 400, path
+    stranger = app.test_client().post("/login", data={"user": "csrf", "password": PASSWORD})
+    assert stranger.status_code == 400, "nobody is logged in as somebody else by a page elsewhere"
+    for method, path in (("POST", "/tokens"), ("PUT", "/password"), ("POST", "/users"), ("DELETE", "/sessions")):
+        answer = browser.client.open(f"/api/v1{path}", method=method, json={"scopes": ["read"], "name": "x"})
+        assert answer.status_code == 401, path
+
+
+# --- pages -------------------------------------------------------------------------------------------------------
+
+
+def test_a_person_makes_and_revokes_tokens_on_their_page(app, root) -> None:
+    add(root, "self", password=PASSWORD)
+    browser = log_in(app, "self")
+    page = browser.post("/me", "/me/tokens", label="<laptop>", scopes=["read", "submit"], days="30")
+    token = re.search(r'id="token">(judge_[\w-]+)<', page.text)
+    assert page.status_code == 200 and token and "&lt;laptop&gt;" in page.text
+    assert Person(app.test_client(), token[1])("POST", "/submissions", json=SOURCE).status_code == 201
+    assert token[1] not in browser.get("/me").text, "shown once"
+    for fields in ({"scopes": []}, {"scopes": "root"}, {"scopes": "read", "days": "x"}, {"scopes": "admin"}):
+        answer = browser.post("/me", "/me/tokens", **fields)
+        assert answer.status_code in ({200} if fields == {"scopes": "admin"} else {400}), fields
+    (first, *_) = root("GET", "/tokens?user=self").json["tokens"][::-1]
+    assert browser.post("/me", f"/me/tokens/{first['id']}/revoke").status_code == 303
+    assert browser.post("/me", f"/me/tokens/{first['id']}/revoke").status_code == 404
+
+
+def test_an_admin_does_all_on_the_pages(app, root) -> None:
+    add(root, "boss", role="admin", password=PASSWORD)
+    browser = log_in(app, "boss")
+    made = browser.post("/users", "/users", name="newbie", role="user", groups="cs101, cs102", password=PASSWORD)
+    assert made.status_code == 303
+    assert "newbie" in browser.get("/users?group=cs102&disabled=false").text
+    assert "newbie" not in browser.get("/users?group=cs103").text
+    again = browser.post("/users", "/users", name="Newbie", role="user", groups="")
+    assert again.status_code == 409 and "there is a user" in again.text.lower()
+    assert browser.post("/users", "/users", name="a b", role="user", groups="").status_code == 400
+    page = "/users/newbie"
+    saved = browser.post(page, page, do="save", role="judge", groups="cs103", per_minute="7", slot_share="0.5")
+    assert saved.status_code == 303
+    user = root("GET", page).json
+    assert (user["role"], user["groups"], user["quota"]["per_minute"], user["quota"]["slot_share"]) == (
+        "judge", ["cs103"], 7, 0.5,
+    )  # fmt: skip
+    assert browser.post(page, page, do="save", role="judge", groups="", per_minute="many").status_code == 400
+    assert browser.post(page, page, do="password", password="short").status_code == 400
+    assert browser.post(page, page, do="password", password="another phrase").status_code == 303
+    log_in(app, "newbie", "another phrase")
+    token = browser.post(page, f"{page}/tokens", scopes=["read"], days="1", label="x")
+    assert 'id="token">judge_' in token.text
+    (listed,) = root("GET", "/tokens?user=newbie").json["tokens"]
+    assert browser.post(page, f"{page}/tokens/{listed['id']}/revoke").status_code == 303
+    for verb, state in (("disable", True), ("enable", False)):
+        assert browser.post(page, page, do=verb).status_code == 303
+        assert root("GET", page).json["disabled"] is state
+    assert browser.post(page, page, do="delete").status_code == 303
+    assert browser.get(page).status_code == 404
+    for verb in ("disable", "delete", "nonsense"):
+        assert browser.post("/users/boss", "/users/boss", do=verb).status_code in {400, 403}
+    actions = [one["action"] for one in root("GET", "/audit?object=newbie").json["entries"] if one["actor"] == "boss"]
+    assert {"user.add", "user.change", "user.password", "user.disable", "user.enable", "user.delete"} <= set(actions)
+
+
+def test_pages_of_admins_are_for_admins(app, root) -> None:
+    add(root, "notboss", role="judge", password=PASSWORD)
+    browser = log_in(app, "notboss")
+    assert browser.get("/rejudgings").status_code == 200
+    assert "Rejudgings" in browser.get("/").text and "/users" not in browser.get("/").text
+    for path in ("/users", "/users/notboss", "/audit"):
+        assert browser.get(path).status_code == 403
+    for path in ("/users", "/users/notboss", "/users/notboss/tokens"):
+        assert browser.post("/me", path, do="save", role="admin", name="x", groups="").status_code == 403
+    assert root("GET", "/users/notboss").json["role"] == "judge"
+
+
+# --- rates -------------------------------------------------------------------------------------------------------
+
+
+def test_a_flood_is_told_when_to_come_back_the_same_at_every_gateway(gateways, app, root) -> None:
+    add(root, "flood", role="judge")
+    token = token_of(root, "flood")
+    people = [Person(one.test_client(), token) for one in gateways]
+    said = [people[number % 2]("POST", "/submissions", json=SOURCE) for number in range(4)]
+    assert [one.status_code for one in said] == [201, 201, 201, 429]
+    assert [one.headers["RateLimit-Remaining"] for one in said] == ["2", "1", "0", "0"]
+    assert said[0].headers["RateLimit-Policy"] == '"submissions";q=3;w=60'
+    last = said[-1]
+    assert last.headers["RateLimit-Limit"] == "3"
+    assert 0 < int(last.headers["Retry-After"]) == int(last.headers["RateLimit-Reset"]) <= 60
+    assert last.headers["RateLimit"] == f'"submissions";r=0;t={last.headers["Retry-After"]}'
+    assert last.json["rate"] == {"limit": 3, "left": 0, "seconds": int(last.headers["Retry-After"])}
+    assert people[0]("GET", "/whoami").json["rate"]["left"] == 0
+    assert "RateLimit" not in Person(app.test_client(), USER)("POST", "/submissions", json=SOURCE).headers
+    browser = Browser(app.test_client(), token)
+    page = browser.post("/submit", "/submit", language="c", source="int main(){}", key="k" * 20)
+    assert page.status_code == 429 and "within a minute" in page.text and "int main" in page.text
+
+
+def test_the_front_knows_whose_token_it_is_before_the_body_comes(world, root, tmp_path) -> None:
+    """A source of 100 KiB is more than a stranger may send; a guess is refused without asking the cluster."""
+    add(root, "bodied")
+    token = token_of(root, "bodied")
+    settings = make_config(tmp_path / "daemon", world.etcd_config, world.tls("gateway-9", "gateway"), threads=4)
+    body = {"language": "c", "source": "int main(){}//" + "x" * 100_000}
+    with running_gateway(settings, tmp_path) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        for _ in range(2):
+            answer = http.post("/api/v1/submissions", json=body, headers={"Authorization": f"Bearer {token}"})
+            assert answer.status_code == 201, answer.text
+        guesses = [
+            http.get("/api/v1/whoami", headers={"Authorization": f"Bearer judge_{number:043d}"}).status_code
+            for number in range(30)
+        ]
+        assert guesses[0] == 401 and guesses[-1] == 429
+        answer = http.get("/api/v1/whoami", headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == 200, "who came in from here before is not shut out with the guesser"

@@ -1,0 +1,122 @@
+"""An OpenID Connect provider over real HTTP that can lie: for what an honest one never says. Honest unless told."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from joserfc import jwt
+from joserfc.jwk import OctKey, RSAKey
+
+
+class IdentityProvider:
+    """One provider. `claims` are those of the next ID token, `lies` change it, `subject` is who logs in there."""
+
+    client_id, client_secret = "judge", "a secret of tests & more: %"
+
+    def __init__(self) -> None:
+        self.key = RSAKey.generate_key(2048, {"kid": "one"})
+        self.published = [self.key]
+        self.subject = "s-1"
+        self.claims: dict[str, Any] = {"preferred_username": "ida", "groups": ["cs101"]}
+        self.lies: dict[str, Any] = {}
+        self.alg = "RS256"
+        self.userinfo: dict[str, Any] = {}
+        self.silent = False
+        self.asked: list[str] = []
+        self._codes: dict[str, dict[str, str]] = {}
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.issuer = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[IdentityProvider]:
+        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            thread.join()
+            self._server.server_close()
+
+    def log_in(self, url: str) -> str:
+        """What the provider's own page does with a browser that comes with this address: where it is sent."""
+        asked = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+        assert (asked["client_id"], asked["response_type"]) == (self.client_id, "code")
+        assert "openid" in asked["scope"].split() and asked["code_challenge_method"] == "S256"
+        code = secrets.token_urlsafe(16)
+        self._codes[code] = asked
+        return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
+
+    def _token(self, form: dict[str, str], basic: str) -> tuple[int, dict[str, Any]]:
+        asked = self._codes.pop(form.get("code", ""), None)
+        wanted = base64.b64encode(f"{self.client_id}:{self.client_secret}".encode()).decode()
+        if basic != f"Basic {wanted}":
+            return 401, {"error": "invalid_client"}
+        proof = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        proved = asked and base64.urlsafe_b64encode(proof).decode().rstrip("=") == asked["code_challenge"]
+        if asked is None or not proved or form.get("redirect_uri") != asked["redirect_uri"]:
+            return 400, {"error": "invalid_grant"}
+        now = int(time.time())
+        claims = {
+            "iss": self.issuer, "sub": self.subject, "aud": self.client_id, "iat": now, "exp": now + 300,
+            "nonce": asked["nonce"], **self.claims, **self.lies,
+        }  # fmt: skip
+        claims = {name: value for name, value in claims.items() if value is not None}
+        return 200, {"access_token": "at", "token_type": "Bearer", "expires_in": 300, "id_token": self._signed(claims)}
+
+    def _signed(self, claims: dict[str, Any]) -> str:
+        if self.alg == "none":
+            parts = [json.dumps(one).encode() for one in ({"alg": "none"}, claims)]
+            return ".".join(base64.urlsafe_b64encode(one).decode().rstrip("=") for one in parts) + "."
+        if self.alg == "HS256":  # with what everybody knows: the public key
+            key = OctKey.import_key(self.key.as_pem(private=False))
+            return jwt.encode({"alg": "HS256", "kid": "one"}, claims, key, algorithms=["HS256"])
+        return jwt.encode({"alg": self.alg, "kid": self.key.kid}, claims, self.key, algorithms=[self.alg])
+
+    def _answer(self, path: str, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
+        if path == "/.well-known/openid-configuration":
+            ends = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "keys"}
+            ends["userinfo_endpoint"] = "userinfo"
+            return 200, {"issuer": self.issuer, **{name: f"{self.issuer}/{end}" for name, end in ends.items()}}
+        if path == "/keys":
+            return 200, {"keys": [key.as_dict(private=False) for key in self.published]}
+        if path == "/token":
+            return self._token(form, authorization)
+        if path == "/userinfo" and authorization == "Bearer at":
+            return 200, {"sub": self.subject, **self.userinfo}
+        return 404, {}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _say(self) -> None:
+                length = int(self.headers.get("Content-Length", "0"))
+                form = {name: values[0] for name, values in parse_qs(self.rfile.read(length).decode()).items()}
+                provider.asked.append(self.path)
+                status, body = provider._answer(self.path, form, self.headers.get("Authorization", ""))
+                if provider.silent:
+                    status, body = 503, {}
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_POST = _say  # noqa: N815 - as http.server calls them
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing."""
+
+        return Handler
