@@ -348,12 +348,12 @@ def test_every_call_takes_a_token(app, route):
             error(answer, 401, "unauthorized", "Authorization: Bearer TOKEN|not known here")
 
 
-@pytest.mark.parametrize("route", [one for one in ROUTES if one.role == "admin"], ids=lambda one: one.name)
-def test_what_takes_an_admin(ada, route):
+@pytest.mark.parametrize("route", [one for one in ROUTES if one.role in {"judge", "admin"}], ids=lambda one: one.name)
+def test_what_takes_a_judge_or_an_admin(ada, route):
     answer = ada(route.method, re.sub(r"<\w+>", "a" * 64, route.path))
     assert answer.status_code == 403
     if route.method != "HEAD":
-        error(answer, 403, "forbidden", "takes a token of role admin")
+        error(answer, 403, "forbidden", f"takes a token of role {route.role}")
 
 
 def test_answers_are_not_cached_and_carry_security_headers(nobody):

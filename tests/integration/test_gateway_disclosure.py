@@ -15,6 +15,7 @@ from judge.gateway import disclosure
 from judge.gateway.api.handlers import ROUTES
 from judge.gateway.pages import views
 from judge.model import messages as m
+from judge.model import people
 from judge.model.overview import ExecutorsReply, ExecutorState, JudicatorState, MemberState, StatusReply, UsageReply
 from judge.model.problem import LimitOrigin, ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest, Statement
 from tests.support.gateway import ADMIN, ID, USER, Browser, Person, Prepared, make_config, serving_app
@@ -82,14 +83,23 @@ PUBLIC: dict[tuple[type[Any], str], Any] = {
     (StatusReply, "versions"): {},
     (StatusReply, "faults"): [],
 }
+TOKEN = people.TokenInfo(id="0" * 16, user="ada", scopes=["read"], created="2026-01-31T12:00:05Z")
 # Bodies and forms with which a call works; all others are made without.
-BODIES: dict[str, dict[str, Any]] = {"api.submit": {"language": "c", "source": "int x;", "problem": "hello"}}
-FORMS: dict[str, dict[str, str]] = {"submit": {"language": "c", "source": "int x;", "problem": "hello"}}
+BODIES: dict[str, dict[str, Any]] = {
+    "api.submit": {"language": "c", "source": "int x;", "problem": "hello"},
+    "api.own_password": {"old": "present phrase", "password": "another phrase"},
+}
+FORMS: dict[str, dict[str, str]] = {
+    "submit": {"language": "c", "source": "int x;", "problem": "hello"},
+    "token_make": {"scopes": "read"},
+    "password": {"old": "present phrase", "password": "another phrase", "again": "another phrase"},
+}
 # Answers other than success, for all but these: to admins only (403).
-OTHER_STATUS = {"api.output": 404, "api.problem_file": 404}
+OTHER_STATUS = {"api.output": 404, "api.problem_file": 404, "api.revoke_token": 404}
 # Answers when the problem's manifest cannot be read.
 UNKNOWN_STATUS = {"api.problem": 404, "api.statement": 404, "problem": 404}
-UNMARKED = {"static", "login", "logout", "favicon"}
+# Without a session, or the end of it.
+UNMARKED = {"static", "login", "login_with", "login_back", "logout", "api.end_sessions", "favicon"}
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +154,11 @@ def prepare(judicator: Prepared, marks: Marks, *, known: bool) -> None:
         "status": marks.message(StatusReply, executors=executors.executors),
         "problems": ProblemsReply(problems=[problem]),
         "usage": UsageReply(allowance=Allowance(), waiting=0, running=0),
+        "user": people.User(name="ada", role="user", password=True, created="2026-01-31T12:00:05Z"),
+        "user_password": m.Empty(),
+        "tokens": people.TokensReply(tokens=[TOKEN]),
+        "token_create": TOKEN,
+        "token_revoke": m.Empty(),
     }
 
 
@@ -161,7 +176,7 @@ def calls(app: Any) -> list[tuple[str, str, str]]:
                 "sha": "a" * 64,
                 "what": "ping",
                 "kind": "js",
-                "token": ID,
+                "token": ID if "/judge0" in rule.rule else "0" * 16,
             }
             unknown = rule.arguments - set(given)
             assert not unknown, f"say in this test what {unknown} of {rule.rule} may be"
@@ -174,7 +189,7 @@ def calls(app: Any) -> list[tuple[str, str, str]]:
 
 def answers(app: Any, person: Person, browser: Browser, *, known: bool) -> Any:
     """Every route's answer, with its name."""
-    admins = {f"api.{route.name}" for route in ROUTES if route.role == "admin"}
+    admins = {f"api.{route.name}" for route in ROUTES if route.role in {"judge", "admin"}}
     csrf = browser.csrf("/submit")
     for method, path, endpoint in calls(app):
         if endpoint.startswith("api."):

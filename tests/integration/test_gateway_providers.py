@@ -173,8 +173,9 @@ def test_an_e_mail_address_is_nobody(app, provider, world) -> None:
     "lies",
     [
         {"nonce": "another"}, {"nonce": None}, {"aud": "another-client"}, {"aud": None}, {"iss": "http://evil.example"},
-        {"iss": None}, {"exp": 1}, {"exp": None}, {"iat": None}, {"sub": None}, {"sub": ""}, {"sub": 7}, {"azp": "another"},
-        {"aud": ["judge", "another"]}, {"at_hash": "wrong"}, {"nbf": 4102444800}, {"iat": 4102444800},
+        {"iss": None}, {"exp": 1}, {"exp": None}, {"iat": None}, {"sub": None}, {"sub": ""}, {"sub": 7},
+        {"azp": "another"}, {"aud": ["judge", "another"]}, {"at_hash": "wrong"}, {"nbf": 4102444800},
+        {"iat": 4102444800},
     ],
     ids=str,
 )  # fmt: skip

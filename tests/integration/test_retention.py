@@ -155,7 +155,7 @@ def test_a_trial_keeps_its_content_while_the_name_gets_another(world: World) -> 
 @pytest.mark.parametrize(
     ("fields", "error", "sentence"),
     [
-        ({"role": "user"}, ForbiddenError, "problem_hash: takes a token of role admin"),
+        ({"role": "user"}, ForbiddenError, "problem_hash: takes a token of role judge"),
         ({"problem": None}, FieldError, "problem: is missing; 'problem_hash' goes with"),
         ({"problem": "other"}, FieldError, "problem_hash: names a manifest of problem 'hello', not of 'other'"),
         ({"problem_hash": "0" * 64}, NotFoundError, "there is no blob 000"),

@@ -38,7 +38,7 @@ from judge.gateway.app import create_app
 from judge.gateway.auth import token_digest
 from judge.model import messages as m
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
-from judge.model.people import NameState
+from judge.model.people import NameState, UserRef
 from judge.rpc import pki
 from judge.rpc.methods import METHODS
 from judge.rpc.server import Server
@@ -120,6 +120,7 @@ class Prepared:
             "session_end": self._end,
             "session_live": lambda one: SessionState(live=self.live.get(one.id) == one.user),
             "name_state": lambda _: NameState(disabled=False),
+            "user": self._no_account,
         }
         self.address = f"127.0.0.1:{free_port()}"
         pki.make_ca(self.pki)
@@ -144,6 +145,10 @@ class Prepared:
         self.blobs.data[sha] = data
         return sha
 
+    @staticmethod
+    def _no_account(one: UserRef) -> m.Message:
+        raise NotFoundError(f"there is no user '{one.name}'")
+
     def _begin(self, one: SessionBegin) -> m.Empty:
         self.live[one.id] = one.user
         return m.Empty()
@@ -158,7 +163,7 @@ class Prepared:
         async def handle(request: Any, _: Any) -> m.Message:
             if name in {"audit_note", "audit_tokens"} and name not in self.answers:
                 return m.Empty()  # what is noted is no answer that a page shows
-            if name not in {"session_live", "name_state"}:  # every page and call asks that
+            if name not in {"session_live", "name_state", "user"}:  # every page and call asks that
                 self.asked.append((name, request))
             answer = self.answers.get(name, self._sessions.get(name))
             if answer is None:

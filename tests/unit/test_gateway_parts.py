@@ -219,7 +219,7 @@ def test_admit_names_the_user_and_the_key():
     ("fields", "key", "error", "text"),
     [
         ({"user": "bob"}, None, ForbiddenError, "may not hand in for 'bob'"),
-        ({"priority": "high"}, None, ForbiddenError, "takes a token of role admin"),
+        ({"priority": "high"}, None, ForbiddenError, "takes a token of role judge"),
         ({"tests": [m.Test(name="1", input_blob="a" * 64)]}, None, ForbiddenError, r"tests\.0: blobs"),
         ({"tests": [m.Test(name="1", answer_blob="a" * 64)]}, None, ForbiddenError, r"tests\.0: blobs"),
         ({}, "", FieldError, "has 0 characters"),

@@ -141,16 +141,23 @@ class AccountPages:
         return self._me()
 
     def _me(self, made: p.TokenMade | None = None, error: str = "", about: str = "") -> str:
-        account, tokens = None, p.TokensReply(tokens=[])
-        if g.principal.account and "account" in g.principal.scopes:
-            account = self._cluster.call("user", p.UserRef(name=g.principal.user), p.User)
-            tokens = self._cluster.call("tokens", p.TokensQuery(user=g.principal.user, limit=200), p.TokensReply)
+        account = self._account() if "account" in g.principal.scopes else None
+        tokens = p.TokensReply(tokens=[])
+        if account is not None:
+            tokens = self._cluster.call("tokens", p.TokensQuery(user=account.name, limit=200), p.TokensReply)
         who = api.whoami(self._cluster, g.principal)
         scopes = [one for one in p.SCOPES if one in g.principal.scopes]
         return render_template(
             "me.html", who=who, account=account, tokens=tokens.tokens, made=made, error=error, about=about,
             scopes=scopes, usual=p.USUAL,
         )  # fmt: skip
+
+    def _account(self) -> p.User | None:
+        """One's own; who is in tokens.yml may have none."""
+        try:
+            return self._cluster.call("user", p.UserRef(name=g.principal.user), p.User)
+        except NotFoundError:
+            return None
 
     def make_token(self) -> Any:
         """POST /me/tokens: the page with the new token, which is shown this once."""
