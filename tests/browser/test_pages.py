@@ -222,7 +222,7 @@ def test_an_ended_session_asks_for_the_token_and_comes_back(chrome):
     browser.login(USER)
     browser.go("/executors")
     browser.driver.delete_all_cookies()
-    browser.sees("You need the token", timeout=15)
+    browser.sees("You need a name", timeout=15)
     browser.fill(token="wrong")
     browser.press("Log in")
     browser.sees("not known here")
@@ -230,7 +230,7 @@ def test_an_ended_session_asks_for_the_token_and_comes_back(chrome):
     browser.press("Log in")
     browser.sees("executor-1")
     browser.press("Log out", ".top")
-    browser.sees("You need the token")
+    browser.sees("You need a name")
 
 
 def test_everything_works_without_javascript(chrome, executor, tmp_path):

@@ -62,7 +62,7 @@ class Doors:
         origin = (request.remote_addr or "")[:64]
         name, password = request.form.get("user", "").strip(), request.form.get("password", "")
         token = request.form.get("token", "").strip()
-        if name or not token:
+        if not token:
             if not name or len(name) > 64 or len(password) > _PASSWORD_CHARS:
                 raise UnauthorizedError("This name and password do not belong together. Check both.")
             try:
