@@ -43,6 +43,7 @@ ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES25
 _FLOWS: Final = "oidc"
 _FLOW_SECONDS: Final = 600
 _FLOWS_AT_ONCE: Final = 3
+_TARGET: Final = 300  # characters: all flows have to find room in a cookie
 _TIMEOUT: Final = 5.0
 _METADATA_AGE: Final = 3600.0
 _KEYS_AGE: Final = 300.0
@@ -92,6 +93,7 @@ class Provider:
         """The address to send the browser to; after that it goes to `target`. UnavailableError."""
         metadata = self._metadata()
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        target = target if len(target) <= _TARGET else "/"
         flows = list(session.get(_FLOWS, []))[-(_FLOWS_AT_ONCE - 1) :]
         session[_FLOWS] = [*flows, [state, self._config.name, nonce, verifier, target, int(clock.wall().timestamp())]]
         with self._client() as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from typing import Any, Final
@@ -115,7 +116,9 @@ class Users:
             query["_id"] = names
         docs = await self._col.find(query, sort=[("_id", 1)], limit=request.limit + 1).to_list()
         more = len(docs) > request.limit
-        users = [to_user(doc, await self._tokens(doc["_id"])) for doc in docs[: request.limit]]
+        docs = docs[: request.limit]
+        tokens = await asyncio.gather(*(self._tokens(doc["_id"]) for doc in docs))
+        users = [to_user(doc, count) for doc, count in zip(docs, tokens, strict=True)]
         return UsersReply(users=users, next=users[-1].name if more else None)
 
     async def _tokens(self, user: str) -> int:
