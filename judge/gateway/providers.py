@@ -31,7 +31,9 @@ from judge.errors import ConfigError, ForbiddenError, NotFoundError, Unauthorize
 from judge.model.people import GROUPS, GroupName, Identity, IdentityLogin, UserName
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of the library about the one it stands on
+    import authlib.deprecate  # it asks for its own warnings to be shown, so what hides them comes after it
+
+    warnings.simplefilter("ignore", authlib.deprecate.AuthlibDeprecationWarning)  # about the library it stands on
     from authlib.integrations.base_client import OAuthError
     from authlib.integrations.httpx_client import OAuth2Client
     from authlib.oidc.core import CodeIDToken

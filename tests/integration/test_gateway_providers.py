@@ -152,7 +152,7 @@ def test_nobody_gets_a_name_of_tokens_yml_or_one_that_is_taken(app, provider, wo
     provider.subject += "-other"
     client, answer = log_in(app, provider)
     assert answer.status_code == 409 and who(client) is None
-    assert "there is a user" in answer.text
+    assert "There is a user" in answer.text
     for name in ("../../etc", "a b", "", 7, None):
         provider.subject = f"s-odd-{name}"
         provider.claims["preferred_username"] = name

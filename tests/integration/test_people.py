@@ -184,7 +184,7 @@ def test_a_digest_of_earlier_parameters_is_made_anew_at_a_log_in(world: World, p
 
 
 def test_a_name_takes_as_long_whoever_has_it(people: RpcClient) -> None:
-    """The medians of interleaved tries; what Argon2 takes is by far the most of each."""
+    """The quickest of interleaved tries each; what Argon2 takes is by far the most of it."""
     call(people, "user_add", name="timed", password=PASSWORD)
     call(people, "user_add", name="timed-out", password=PASSWORD)
     call(people, "user_change", name="timed-out", disabled=True)
@@ -197,9 +197,9 @@ def test_a_name_takes_as_long_whoever_has_it(people: RpcClient) -> None:
             with pytest.raises(UnauthorizedError):
                 login(people, name, "wrong password", origin=f"192.0.2.{turn}")
             took[name].append(clock.monotonic() - began)
-    medians = {name: sorted(values)[4] for name, values in took.items()}
-    assert min(medians.values()) > 0.6 * max(medians.values()), medians
-    assert min(medians.values()) > 0.008, "no digest was looked at"
+    least = {name: min(values) for name, values in took.items()}
+    assert min(least.values()) > 0.6 * max(least.values()), least
+    assert min(least.values()) > 0.008, "no digest was looked at"
 
 
 # --- the throttle ------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import hmac
 import json
 import secrets
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
-from joserfc.jwk import OctKey, RSAKey
+from joserfc.jwk import RSAKey
 
 
 class IdentityProvider:
@@ -75,12 +76,11 @@ class IdentityProvider:
         return 200, {"access_token": "at", "token_type": "Bearer", "expires_in": 300, "id_token": self._signed(claims)}
 
     def _signed(self, claims: dict[str, Any]) -> str:
-        if self.alg == "none":
-            parts = [json.dumps(one).encode() for one in ({"alg": "none"}, claims)]
-            return ".".join(base64.urlsafe_b64encode(one).decode().rstrip("=") for one in parts) + "."
-        if self.alg == "HS256":  # with what everybody knows: the public key
-            key = OctKey.import_key(self.key.as_pem(private=False))
-            return jwt.encode({"alg": "HS256", "kid": "one"}, claims, key, algorithms=["HS256"])
+        if self.alg in {"none", "HS256"}:  # without a signature, or with what everybody knows: the public key
+            parts = [json.dumps(one).encode() for one in ({"alg": self.alg, "kid": "one"}, claims)]
+            body = b".".join(base64.urlsafe_b64encode(one).rstrip(b"=") for one in parts)
+            mac = hmac.new(self.key.as_pem(private=False), body, "sha256").digest() if self.alg != "none" else b""
+            return f"{body.decode()}.{base64.urlsafe_b64encode(mac).decode().rstrip('=')}"
         return jwt.encode({"alg": self.alg, "kid": self.key.kid}, claims, self.key, algorithms=[self.alg])
 
     def _answer(self, path: str, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
