@@ -118,6 +118,7 @@ def change(
     no_groups: Annotated[bool, typer.Option("--no-groups", help="Take the user out of all groups.")] = False,
     issuer: Issuer = None,
     subject: Subject = None,
+    no_identity: Annotated[bool, typer.Option("--no-identity", help="No log-in with a provider any more.")] = False,
     per_minute: PerMinute = None,
     waiting: Waiting = None,
     slot_share: SlotShare = None,
@@ -128,6 +129,8 @@ def change(
     """Change an account. What is not named stays; groups that are named replace the present ones."""
     if group and no_groups:
         raise UsageError("--group and --no-groups exclude each other; give one of them")
+    if issuer and no_identity:
+        raise UsageError("--issuer and --no-identity exclude each other; give one of them")
     quota = _quota(per_minute, waiting, slot_share, stored)
     if quota is not None and no_quota:
         raise UsageError("--no-quota goes with none of the figures; give it alone")
@@ -139,6 +142,7 @@ def change(
             role=_role(role),
             groups=[] if no_groups else group,
             identity=_identity(issuer, subject),
+            unlink=no_identity,
             quota=Quota() if no_quota else quota,
         )
         if fields == p.UserFields():

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import httpx
 from flask import session
 from joserfc import jwt
-from joserfc.errors import JoseError
+from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import KeySet
 from pydantic import TypeAdapter, ValidationError
 
@@ -28,7 +28,7 @@ from judge import clock
 from judge.allowance import Role
 from judge.config import GatewayConfig, OidcProvider
 from judge.errors import ConfigError, ForbiddenError, NotFoundError, UnauthorizedError, UnavailableError
-from judge.model.people import GROUPS, GroupName, Identity, IdentityLogin, UserName
+from judge.model.people import GROUPS, GroupName, Identity, IdentityLogin, Subject, UserName
 
 with warnings.catch_warnings():
     import authlib.deprecate  # it asks for its own warnings to be shown, so what hides them comes after it
@@ -40,8 +40,10 @@ with warnings.catch_warnings():
 
 log = logging.getLogger(__name__)
 
+# The older name of Ed25519, which providers go on using.
+warnings.filterwarnings("ignore", "EdDSA is deprecated", SecurityWarning)
 # Signatures with keys that the provider publishes; never `none`, never one with a secret.
-ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
+ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"]
 _FLOWS: Final = "oidc"
 _FLOW_SECONDS: Final = 600
 _FLOWS_AT_ONCE: Final = 3
@@ -50,9 +52,10 @@ _TIMEOUT: Final = 5.0
 _METADATA_AGE: Final = 3600.0
 _KEYS_AGE: Final = 300.0
 _LEAST_PAUSE: Final = 10.0  # between two fetches of keys, however many unknown ones are named
+_SILENCE: Final = 3.0  # for which who does not answer is not asked again, else each click would hold a thread
 _LEEWAY: Final = 60  # seconds that two clocks may differ
 _BODY: Final = 256 * 1024
-_NAME, _GROUP = TypeAdapter(UserName), TypeAdapter(GroupName)
+_NAME, _GROUP, _SUBJECT = TypeAdapter(UserName), TypeAdapter(GroupName), TypeAdapter(Subject)
 _OBJECT: Final[TypeAdapter[dict[str, Any]]] = TypeAdapter(dict[str, Any])
 _RANK: Final[dict[Role, int]] = {"user": 0, "judge": 1, "admin": 2}
 
@@ -88,6 +91,7 @@ class Provider:
         self._lock = threading.Lock()
         self._metadata_known: tuple[float, dict[str, Any]] = (-_METADATA_AGE, {})
         self._keys_known: tuple[float, KeySet | None] = (-_KEYS_AGE, None)
+        self._silent_at = -_SILENCE
 
     # --- there and back ----------------------------------------------------------------------------------------
 
@@ -168,7 +172,7 @@ class Provider:
         except (JoseError, ValueError, TypeError, KeyError) as exc:
             log.warning("an ID token of '%s' is refused: %s", self._config.name, exc)
             raise UnauthorizedError(f"what {self.title} says of you cannot be trusted; log in again") from None
-        if not isinstance(claims["sub"], str) or not claims["sub"]:
+        if _valid(_SUBJECT, claims["sub"]) is None:
             raise UnauthorizedError(f"{self.title} does not say who you are")
         return dict(claims)
 
@@ -222,6 +226,8 @@ class Provider:
             when, known = self._metadata_known
             if clock.monotonic() - when < _METADATA_AGE:
                 return known
+            if clock.monotonic() - self._silent_at < _SILENCE:
+                raise self._away()
             found = self._fetch(f"{self._config.issuer.rstrip('/')}/.well-known/openid-configuration")
             names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
             if found.get("issuer") != self._config.issuer or not all(_safe(found.get(name)) for name in names):
@@ -260,6 +266,10 @@ class Provider:
 
     def _silent(self, exc: Exception) -> UnavailableError:
         log.warning("provider '%s' does not answer as it should: %s", self._config.name, exc or type(exc).__name__)
+        self._silent_at = clock.monotonic()
+        return self._away()
+
+    def _away(self) -> UnavailableError:
         return UnavailableError(f"{self.title} does not answer at the moment; try again, or log in by other means")
 
 
@@ -286,7 +296,7 @@ def _safe(url: object) -> bool:
     parts = urlsplit(url) if isinstance(url, str) else None
     if parts is None or not parts.hostname:
         return False
-    return parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in {"localhost", "127.0.0.1", "::1"})
 
 
 def _plain(text: str) -> str:

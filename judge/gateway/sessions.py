@@ -71,7 +71,9 @@ class LiveSessions:
         if listed is not None:
             return listed
         # Only sessions of accounts have a role: one of tokens.yml is nobody's under another name.
-        return None if state.role is None else principal_of(Person(user=user, role=state.role, scopes=state.scopes))
+        if state.role is None:
+            return None
+        return principal_of(Person(user=user, role=state.role, scopes=state.scopes, token=state.token))
 
     def end(self, principal: Principal, *, everywhere: bool) -> None:
         """End the session of this request, or all that this person has; the cookie stays if that cannot be done."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import logging
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from judge.judicator.audit import Act, Describe, of
 from judge.judicator.blobs import SOON, Blobs, mark
 from judge.judicator.database import Database
 from judge.judicator.documents import ProblemDocument, TaskDocument
+from judge.judicator.people.users import Users
 from judge.judicator.tasks.lifecycle import Tasks
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.model.messages import TaskRef
@@ -52,8 +54,9 @@ _FIELDS: Final = {
 class Deleting:
     """Deletes submissions, problems and the data of people, at the word of admins."""
 
-    def __init__(self, database: Database, tasks: Tasks, blobs: Blobs) -> None:
+    def __init__(self, database: Database, tasks: Tasks, blobs: Blobs, users: Users) -> None:
         """Nothing is read before the first call."""
+        self._users = users
         self._db = database
         self._tasks = tasks
         self._blobs = blobs
@@ -197,7 +200,8 @@ class Deleting:
         mine = {"user": user, "rerun_of": None}
         count = await self._db.tasks.count_documents(mine, limit=_COUNT, comment=_LOOK)
         unfinished = await self._db.tasks.count_documents({"user": user, "done": False}, limit=_COUNT, comment=_LOOK)
-        if not count and not await self._db.rejudgings.find_one({"user": user}, {"_id": 1}):
+        account = await self._db.users.find_one({"_id": user}, {"_id": 1})
+        if not count and account is None and not await self._db.rejudgings.find_one({"user": user}, {"_id": 1}):
             raise NotFoundError(f"nothing of user '{user}' is stored")
         goes = [
             f"{_many(count)} submissions with their sources, results, histories and idempotency keys",
@@ -205,13 +209,15 @@ class Deleting:
             f"the name in the history of rejudgings, where '{REMOVED}' takes its place",
             "sessions: this user is logged out",
         ]
+        if account is not None:
+            goes.append("the account, which is disabled first, with its password, groups, figures and tokens")
         if unfinished:
             goes.insert(0, f"{_many(unfinished)} of them wait or run: these are cancelled first")
         return DeletionPreview(
             goes=goes,
             stays=[
                 "what the audit trail and the daemons' logs say about this user",
-                "the account (`judgectl user delete`), and a token, until it is taken out of tokens.yml",
+                "a token of tokens.yml, until it is taken out of there",
                 "copies in backups, in MongoDB's oplog and in executors' caches, until these are overwritten",
             ],
             refusal=await self._rejudged(mine),
@@ -236,6 +242,9 @@ class Deleting:
         refusal = await self._rejudged(old)
         if refusal is not None:
             raise ConflictError(refusal)
+        # The database's seconds are whole ones: an account of this very second is an old one.
+        began = until.as_datetime() + datetime.timedelta(seconds=1)
+        await self._users.shut_out(user, began)
         deadline, deleted, size = clock.Deadline(_PATIENCE), 0, 0
         while not deadline.over:
             await self._cancel(old)
@@ -249,6 +258,9 @@ class Deleting:
         left = await self._db.tasks.count_documents(old, limit=_COUNT, comment=_LOOK)
         if not left:
             await self._forget(user)
+            # What came in at the last moment would be that of the next one of this name, so the name stays taken.
+            if await self._db.tasks.find_one({"user": user}, {"_id": 1}, comment=_LOOK) is None:
+                await self._users.forget(user, began)
         log.info("user '%s': %d submissions deleted, %s left", user, deleted, _many(left))
         return Purged(deleted=deleted, bytes=size, left=left, until=f"{until.time}.{until.inc}")
 

@@ -233,6 +233,7 @@ class TokenDocument(TypedDict):
     scopes: list[str]
     created: datetime.datetime
     expires: datetime.datetime | None
+    line: NotRequired[list[str]]  # the tokens it was made with, the first one first; it ends with any of them
     used: NotRequired[datetime.datetime]
     used_from: NotRequired[str]
 

@@ -87,13 +87,13 @@ class Judicator:
                 ("audit", functools.partial(self.audit.remove, config.audit_days)),
             ],
         )
-        self.deleting = Deleting(self.database, self.tasks, self.blobs)
+        self.people = People(self.database)
+        self.deleting = Deleting(self.database, self.tasks, self.blobs, self.people.users)
         self.loops = Loops(self.database, config.name)
         self.lead = Leader(config, self.database, self._etcd, self.tasks, self.executors, self.loops)
         reruns = Reruns(self.database, self.tasks)
         self.rejudgings = Rejudgings(self.database, reruns, self.loops)
         self.rejudging_calls = RejudgingCalls(self.database, reruns, self.rejudgings)
-        self.people = People(self.database)
         self.sessions = Sessions(self.database, self.people)
         self.events = Events(config, self.database, self.tasks.reader)
         self.register = Registrar(config, self._etcd)

@@ -25,6 +25,7 @@ from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
 from judge.judicator.people.entry import People
 from judge.judicator.people.rates import Count
+from judge.judicator.people.users import handing_in
 from judge.judicator.problems import Problems
 from judge.judicator.queue.adding import too_many
 from judge.judicator.queue.order import FULL_PENALTY, LIGHT_PENALTY, NO_PENALTY, attempt_penalty
@@ -234,7 +235,7 @@ class Service:
                 raise
             taken.kept = created
         if count is not None and not created:
-            await self._people.rates.give_back(_handing_in(stored.user))
+            await self._people.rates.give_back(handing_in(stored.user), count.limit)
             count = dataclasses.replace(count, left=count.left + 1)
         return m.AddReply(task=forms.to_task(doc), created=created, rate=_rate(count))
 
@@ -244,7 +245,7 @@ class Service:
         if most is None:
             yield None
             return
-        count = await self._people.rates.take(_handing_in(user), most)
+        count = await self._people.rates.take(handing_in(user), most)
         if count.beyond:
             raise count.refusal(
                 f"user '{user}' has handed in {most} submissions within a minute, and no more are taken; "
@@ -253,7 +254,7 @@ class Service:
         try:
             yield count
         except JudgeError:
-            await self._people.rates.give_back(_handing_in(user))
+            await self._people.rates.give_back(handing_in(user), most)
             raise
 
     async def cancel(self, request: m.TaskRef) -> m.Task:
@@ -307,7 +308,7 @@ class Service:
         allowance = self._config.allowances.of(request.role, await self._people.users.quota(request.user))
         load = await self.tasks.queue.load(request.user, allowance.waiting or 0)
         most = allowance.per_minute
-        count = None if most is None else await self._people.rates.look(_handing_in(request.user), most)
+        count = None if most is None else await self._people.rates.look(handing_in(request.user), most)
         return UsageReply(
             allowance=allowance,
             waiting=load.waiting,
@@ -457,10 +458,6 @@ def _uncancelled(method: Handler) -> Handler:
         return await unhurried(method(request, peer))
 
     return run
-
-
-def _handing_in(user: str) -> str:
-    return f"submit {user}"
 
 
 def _rate(count: Count | None) -> Rate | None:

@@ -73,4 +73,4 @@ class Sessions:
         made = await self._db.tokens.find_one({"_id": token, "user": request.user})
         if made is None or await self._people.tokens.owner(made) is None:
             return SessionState(live=False)
-        return SessionState(live=True, role=user["role"], scopes=made["scopes"])
+        return SessionState(live=True, role=user["role"], scopes=made["scopes"], token=token)

@@ -15,6 +15,8 @@ from judge.model.messages import Message, Sha256
 
 UserName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]
 GroupName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]
+# OpenID Connect Core 2: so many ASCII characters at most.
+Subject = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[ -~]+$")]
 TokenId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 Scope = Literal["read", "submit", "account", "judge", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
@@ -41,7 +43,7 @@ class Identity(Message):
     """Who somebody is at an OpenID Connect provider: `subject` is theirs there for good, unlike name and address."""
 
     issuer: str = Field(min_length=1, max_length=300)
-    subject: str = Field(min_length=1, max_length=255)
+    subject: Subject
 
 
 class User(Message):
@@ -82,6 +84,7 @@ class UserFields(Message):
     groups: list[GroupName] | None = Field(default=None, max_length=GROUPS)
     disabled: bool | None = None
     identity: Identity | None = Field(default=None, description="to log in with an OpenID Connect provider")
+    unlink: bool = Field(default=False, description="no log-in with a provider any more")
     quota: Quota | None = None
 
 
@@ -199,6 +202,7 @@ class TokenNew(Message):
     label: str = Field(default="", max_length=100)
     scopes: list[Scope] = Field(min_length=1, max_length=len(SCOPES))
     expires: AwareDatetime | None = None
+    maker: TokenId | None = Field(default=None, description="the token that it was made with, and ends with")
 
 
 class TokenInfo(Message):

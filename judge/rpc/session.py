@@ -37,8 +37,12 @@ class SessionEnd(Message):
 
 
 class SessionState(Message):
-    """`live`: begun and not ended, by who is not shut out. `role`, `scopes`: of an account, as they are now."""
+    """`live`: begun and not ended, by who is not shut out. `role`, `scopes`: of an account, as they are now.
+
+    `token`: with which it was begun.
+    """
 
     live: bool
     role: Role | None = None
+    token: TokenId | None = None
     scopes: list[str] = Field(default_factory=every_scope)

@@ -138,12 +138,47 @@ def test_nobody_makes_a_token_that_may_more_than_they(app, root) -> None:
     assert Person(app.test_client(), made["token"])("GET", "/whoami").status_code == 401
 
 
+def test_nobody_makes_a_token_that_waits_for_a_role(app, root) -> None:
+    add(root, "rising", password=PASSWORD)
+    person = Person(app.test_client(), token_of(root, "rising"))
+    answer = person("POST", "/tokens", json={"scopes": ["read", "judge"]})
+    assert answer.status_code == 403 and "takes an account of role judge" in answer.json["error"]
+
+
+def test_what_is_made_with_a_token_is_over_with_it_by_the_api_and_the_pages(app, root) -> None:
+    """Else whoever has a token for a minute has one for ever."""
+    add(root, "leaked")
+    stolen = token_of(root, "leaked", "read", "account", days=1)
+    person, browser = Person(app.test_client(), stolen), Browser(app.test_client(), stolen)
+    made = check(person("POST", "/tokens", json={"scopes": ["read", "account"]}), 201, "make_token")
+    browser.post("/me", "/me/tokens", scopes="read")
+    again = Person(app.test_client(), made["token"])
+    check(again("POST", "/tokens", json={"scopes": ["read"], "days": 3000}), 201, "make_token")
+    listed = root("GET", "/tokens?user=leaked").json["tokens"]
+    assert len(listed) == 4 and len({one["expires"] for one in listed}) == 1
+    root("DELETE", f"/tokens/{listed[-1]['id']}")
+    assert root("GET", "/tokens?user=leaked").json["tokens"] == []
+    wait_for(lambda: again("GET", "/whoami").status_code == 401, 4, what="the end of what was made with it")
+    wait_for(lambda: browser.get("/api/v1/whoami").status_code == 401, 4, what="the end of the session")
+
+
+def test_an_admin_makes_tokens_for_others_that_last(app, root) -> None:
+    add(root, "chief", role="admin")
+    add(root, "robot")
+    person = Person(app.test_client(), token_of(root, "chief", "admin", "account", days=1))
+    lasting = token_of(person, "robot", "read", days=300)
+    (mine,) = root("GET", "/tokens?user=chief").json["tokens"]
+    root("DELETE", f"/tokens/{mine['id']}")
+    assert Person(app.test_client(), lasting)("GET", "/whoami").status_code == 200
+
+
 def test_an_admin_does_not_shut_themselves_out(app, root) -> None:
     add(root, "last", role="admin")
     person = Person(app.test_client(), token_of(root, "last"))
     for body in ({"disabled": True}, {"role": "user"}):
         assert person("PUT", "/users/last", json=body).status_code == 403
-    assert person("DELETE", "/users/last").status_code == 403
+    for path in ("/users/last", "/users/last/data"):
+        assert person("DELETE", path).status_code == 403
     assert person("PUT", "/users/last", json={"role": "admin", "groups": ["g"]}).status_code == 200
 
 
@@ -332,7 +367,8 @@ def test_a_person_makes_and_revokes_tokens_on_their_page(app, root) -> None:
     assert token[1] not in browser.get("/me").text, "shown once"
     for fields in ({"scopes": []}, {"scopes": "root"}, {"scopes": "read", "days": "x"}, {"scopes": "admin"}):
         answer = browser.post("/me", "/me/tokens", **fields)
-        assert answer.status_code in ({200} if fields == {"scopes": "admin"} else {400}), fields
+        assert answer.status_code == (403 if fields == {"scopes": "admin"} else 400), fields
+    assert 'value="admin"' not in browser.get("/me").text, "offers no scope that would wait for a role"
     (first, *_) = root("GET", "/tokens?user=self").json["tokens"][::-1]
     assert browser.post("/me", f"/me/tokens/{first['id']}/revoke").status_code == 303
     assert browser.post("/me", f"/me/tokens/{first['id']}/revoke").status_code == 404

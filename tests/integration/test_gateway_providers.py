@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 from flask.testing import FlaskClient
-from joserfc.jwk import RSAKey
+from joserfc.jwk import OKPKey, RSAKey
 from werkzeug.test import TestResponse
 
 from judge.gateway import providers
@@ -175,7 +175,7 @@ def test_an_e_mail_address_is_nobody(app, provider, world) -> None:
         {"nonce": "another"}, {"nonce": None}, {"aud": "another-client"}, {"aud": None}, {"iss": "http://evil.example"},
         {"iss": None}, {"exp": 1}, {"exp": None}, {"iat": None}, {"sub": None}, {"sub": ""}, {"sub": 7},
         {"azp": "another"}, {"aud": ["judge", "another"]}, {"at_hash": "wrong"}, {"nbf": 4102444800},
-        {"iat": 4102444800},
+        {"iat": 4102444800}, {"sub": "x" * 256}, {"sub": "a\nuser 'root' added"},
     ],
     ids=str,
 )  # fmt: skip
@@ -200,6 +200,16 @@ def test_a_key_of_somebody_else_signs_nothing_and_a_new_one_is_fetched(make, pro
     assert log_in(app, provider)[1].status_code == 401
     provider.published = [provider.key]
     assert log_in(app, provider)[1].status_code == 303
+
+
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
+@pytest.mark.parametrize("alg", ["EdDSA", "Ed25519"])
+def test_a_key_of_another_kind_signs_by_either_of_its_names(make, provider, alg, monkeypatch) -> None:
+    key = OKPKey.generate_key("Ed25519", {"kid": "small"})
+    monkeypatch.setattr(provider, "key", key)
+    monkeypatch.setattr(provider, "published", [key])
+    provider.alg = alg
+    assert log_in(make(), provider)[1].status_code == 303
 
 
 def test_an_answer_belongs_to_the_browser_that_asked_once(app, provider) -> None:
@@ -263,12 +273,15 @@ def test_who_says_no_there_is_told_so_and_quoted_with_care(app, provider) -> Non
     assert answer.status_code == 401 and "access_denied" in answer.text and "<script>alert" not in answer.text
 
 
-def test_a_provider_that_does_not_answer_is_said_so(make, provider) -> None:
+def test_a_provider_that_does_not_answer_is_said_so(make, provider, monkeypatch) -> None:
     app = make()
     provider.silent = True
     answer = app.test_client().get("/login/with/uni")
     assert answer.status_code == 503 and "University does not answer" in answer.text
-    provider.silent = False
+    provider.silent, asked = False, len(provider.asked)
+    assert app.test_client().get("/login/with/uni").status_code == 503
+    assert len(provider.asked) == asked, "each click would hold a thread until it does not answer again"
+    monkeypatch.setattr(providers, "_SILENCE", 0.0)
     client = app.test_client()
     address = provider.log_in(start(client))
     provider.silent = True

@@ -21,6 +21,7 @@ from judge.errors import (
     LimitError,
     NotFoundError,
     UnauthorizedError,
+    UnavailableError,
 )
 from judge.judicator.people import throttle
 from judge.model import messages as m
@@ -119,6 +120,49 @@ def test_an_account_with_submissions_is_not_forgotten(world: World, people: RpcC
     with pytest.raises(ConflictError, match="judgectl purge --user owner"):
         call(people, "user_delete", name="owner")
     assert call(people, "user", name="owner").name == "owner"
+
+
+def test_a_purge_takes_the_account_with_all_that_is_of_it(world: World, people: RpcClient) -> None:
+    call(people, "user_add", name="gone", password=PASSWORD, groups=["cs101"])
+    token(people, "gone", "gone's")
+    people.call("session_begin", SessionBegin(id="8" * 64, user="gone", account=True), m.Empty)
+    people.call("add", source(user="gone"), m.AddReply)
+    seen = call(people, "delete_preview", user="gone")
+    assert any("the account" in one for one in seen.goes) and not any("user delete" in one for one in seen.stays)
+    assert call(people, "purge", user="gone").left == 0
+    for name in world.db.list_collection_names():
+        if name != "audit":
+            assert "gone" not in str(list(world.db[name].find())), name
+    with pytest.raises(NotFoundError):
+        call(people, "delete_preview", user="gone")
+    with pytest.raises(UnauthorizedError):
+        login(people, "gone")
+
+
+def test_a_purge_leaves_alone_who_has_got_the_name_since(world: World, people: RpcClient) -> None:
+    call(people, "user_add", name="twice")
+    until = call(people, "purge", user="twice").until
+    call(people, "user_add", name="twice", password=PASSWORD)
+    later = clock.wall() + datetime.timedelta(seconds=5)
+    world.db.users.update_one({"_id": "twice"}, {"$set": {"created": later}})
+    call(people, "purge", user="twice", until=until)
+    assert login(people, "twice").user == "twice"
+    fresh = people.call("add", source(user="twice"), m.AddReply)
+    call(people, "purge", user="twice", until=until)
+    assert people.call("get", m.GetRequest(id=fresh.task.id), m.Task).status == "pending"
+
+
+def test_a_name_whose_data_came_in_at_the_last_moment_stays_taken(world: World, people: RpcClient) -> None:
+    call(people, "user_add", name="last", password=PASSWORD)
+    until = call(people, "purge", user="nobody-at-all").until
+    world.db.users.update_one({"_id": "last"}, {"$set": {"created": clock.wall() - datetime.timedelta(hours=1)}})
+    people.call("add", source(user="last"), m.AddReply)
+    assert call(people, "purge", user="last", until=until).left == 0
+    assert call(people, "user", name="last").disabled
+    with pytest.raises(ConflictError):
+        call(people, "user_add", name="last")
+    call(people, "purge", user="last")
+    call(people, "user_add", name="last")
 
 
 # --- passwords ---------------------------------------------------------------------------------------------------
@@ -246,6 +290,18 @@ def test_who_knows_the_password_is_not_throttled_however_often(people: RpcClient
         login(people, "often")
 
 
+def test_a_try_that_nobody_could_look_at_is_none(
+    world: World, people: RpcClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call(people, "user_add", name="crowded", password=PASSWORD)
+    with monkeypatch.context() as full:
+        full.setattr("judge.judicator.people.passwords._WAITING", 0)
+        with pytest.raises(UnavailableError):
+            login(people, "crowded")
+    assert [one["n"] for one in world.db.rates.find()] == [0, 0, 0]
+    assert login(people, "crowded").user == "crowded"
+
+
 def test_addresses_of_one_network_count_together(people: RpcClient) -> None:
     tries = [refused(people, "six", f"2001:db8:1:2::{number:x}") for number in range(1, throttle.EACH + 2)]
     assert tries[-1] is not None
@@ -302,6 +358,30 @@ def test_a_token_ends_with_its_time_and_with_its_user(world: World, people: RpcC
     call(people, "user_delete", name="tom")
     with pytest.raises(UnauthorizedError):
         check(people, "kept")
+
+
+def test_a_token_ends_with_the_one_that_it_was_made_with(world: World, people: RpcClient) -> None:
+    call(people, "user_add", name="line")
+    soon = clock.wall() + datetime.timedelta(hours=1)
+    first = token(people, "line", "first", scopes=["account"], expires=soon)
+    second = token(people, "line", "second", maker=first.id)
+    third = token(people, "line", "third", maker=second.id, expires=soon + datetime.timedelta(days=9))
+    assert first.expires == second.expires == third.expires
+    people.call("session_begin", SessionBegin(id="9" * 64, user="line", account=True, token=third.id), m.Empty)
+    assert live(people, "9" * 64, "line") and check(people, "third").user == "line"
+    kept = world.db.tokens.find_one_and_delete({"_id": first.id})
+    for text in ("second", "third"):  # however the first one has gone, and though they are stored yet
+        with pytest.raises(UnauthorizedError):
+            check(people, text)
+    assert not live(people, "9" * 64, "line")
+    with pytest.raises(ForbiddenError, match="not in force any more"):
+        token(people, "line", "late", maker=second.id)
+    world.db.tokens.insert_one(kept)
+    call(people, "token_revoke", id=first.id, user="line")
+    assert call(people, "tokens", user="line").tokens == [] and world.db.sessions.count_documents({"user": "line"}) == 0
+    call(people, "user_add", name="another")
+    with pytest.raises(ForbiddenError):
+        token(people, "line", "foreign", maker=token(people, "another", "of another").id)
 
 
 def test_nobody_has_tokens_without_an_account_or_without_end(
@@ -402,6 +482,14 @@ def test_one_identity_at_many_gateways_at_once_is_one_account(world: World, peop
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda n: vouched(each[n % 2], "s-many", name="onlyone", create=True).user, range(16)))
     assert set(found) == {"onlyone"}
+
+
+def test_an_identity_is_taken_off_an_account(world: World, people: RpcClient) -> None:
+    who = {"issuer": "https://id.example", "subject": "unlinked"}
+    call(people, "user_add", name="unlinked", identity=who)
+    assert call(people, "user_change", name="unlinked", unlink=True).identity is None
+    with pytest.raises(ForbiddenError):
+        call(people, "identity_login", identity=who)
 
 
 def test_an_identity_belongs_to_one_account(people: RpcClient) -> None:

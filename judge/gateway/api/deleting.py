@@ -6,9 +6,10 @@ import logging
 
 from pydantic import TypeAdapter, ValidationError
 
-from judge.errors import NotFoundError
+from judge.errors import ForbiddenError, NotFoundError
 from judge.gateway.api import models
 from judge.gateway.api.routes import Call, Route
+from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
@@ -30,29 +31,36 @@ def wanted(kind: str, name: str) -> DeletionWanted:
         raise NotFoundError(f"there is no {kind[:20]} '{name[:60]}'") from None
 
 
-def delete(cluster: Cluster, what: DeletionWanted) -> Deleted | Purged:
+def delete(cluster: Cluster, principal: Principal, what: DeletionWanted) -> Deleted | Purged:
     """Delete a submission or a problem, or as much of a person's data as one call may."""
     if what.submission is not None:
         return cluster.call("delete_submission", m.TaskRef(id=what.submission), Deleted)
     if what.problem is not None:
         return cluster.call("delete_problem", ProblemName(name=what.problem), Deleted)
-    return cluster.call("purge", PurgeRequest(user=str(what.user)), Purged)
+    return _purged(cluster, principal, PurgeRequest(user=str(what.user)))
+
+
+def _purged(cluster: Cluster, principal: Principal, request: PurgeRequest) -> Purged:
+    """One call of a purge; ForbiddenError for who would delete the account that they come with."""
+    if principal.account and request.user == principal.user:
+        raise ForbiddenError(f"user '{request.user}' is you; another admin can delete the account with its data")
+    return cluster.call("purge", request, Purged)
 
 
 # --- handlers --------------------------------------------------------------------------------------------------
 
 
 def _submission(call: Call) -> m.Message:
-    return delete(call.cluster, wanted("submission", call.params["id"]))
+    return delete(call.cluster, call.principal, wanted("submission", call.params["id"]))
 
 
 def _problem(call: Call) -> m.Message:
-    return delete(call.cluster, wanted("problem", call.params["name"]))
+    return delete(call.cluster, call.principal, wanted("problem", call.params["name"]))
 
 
 def _purge(call: Call) -> m.Message:
     user = wanted("user", call.params["name"]).user
-    return call.cluster.call("purge", PurgeRequest(user=str(user), until=call.query.until), Purged)
+    return _purged(call.cluster, call.principal, PurgeRequest(user=str(user), until=call.query.until))
 
 
 ROUTES: list[Route] = [

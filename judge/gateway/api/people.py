@@ -41,8 +41,16 @@ def change(cluster: Cluster, principal: Principal, name: str, fields: p.UserFiel
     return cluster.call("user_change", p.UserChange(name=name, **dict(fields)), p.User)
 
 
+def givable(principal: Principal) -> list[p.Scope]:
+    """What a token may that this person makes: never what would wait for a role that they may get one day. Pure."""
+    roles = {"judge": principal.judges, "admin": principal.admin}
+    return [one for one in p.SCOPES if one in principal.scopes and roles.get(one, True)]
+
+
 def make_token(cluster: Cluster, principal: Principal, wanted: p.TokenWanted) -> p.TokenMade:
-    """A new token, one's own or as an admin somebody's; it may do no more than what its maker came with.
+    """A new token, one's own or as an admin somebody's; it may do no more than its maker, with what they came with.
+
+    Unless that is of an admin, it ends with the token that it was made with.
 
     ForbiddenError, FieldError; NotFoundError: there is no such account.
     """
@@ -52,6 +60,8 @@ def make_token(cluster: Cluster, principal: Principal, wanted: p.TokenWanted) ->
     more = set(wanted.scopes) - principal.scopes
     if more:
         raise ForbiddenError(f"scopes: '{min(more)}' is more than the token has that you came with")
+    if beyond := set(wanted.scopes) - set(givable(principal)):
+        raise ForbiddenError(f"scopes: '{min(beyond)}' takes an account of role {min(beyond)}; leave it out")
     if wanted.expires is not None and wanted.days is not None:
         raise FieldError("days", "is given together with 'expires'; give one of the two")
     token = auth.new_account_token()
@@ -61,6 +71,7 @@ def make_token(cluster: Cluster, principal: Principal, wanted: p.TokenWanted) ->
         label=wanted.label,
         scopes=wanted.scopes,
         expires=wanted.end(clock.wall()),
+        maker=None if principal.admin else principal.token,
     )
     made = cluster.call("token_create", new, p.TokenInfo)
     return p.TokenMade(**dict(made), token=token)

@@ -146,10 +146,9 @@ class AccountPages:
         if account is not None:
             tokens = self._cluster.call("tokens", p.TokensQuery(user=account.name, limit=200), p.TokensReply)
         who = api.whoami(self._cluster, g.principal)
-        scopes = [one for one in p.SCOPES if one in g.principal.scopes]
         return render_template(
             "me.html", who=who, account=account, tokens=tokens.tokens, made=made, error=error, about=about,
-            scopes=scopes, usual=p.USUAL,
+            scopes=people.givable(g.principal), usual=p.USUAL,
         )  # fmt: skip
 
     def _account(self) -> p.User | None:

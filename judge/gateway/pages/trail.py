@@ -61,7 +61,7 @@ class TrailPages:
         what: DeletionWanted = deleting.wanted(kind, name)
         again = redirect(f"{url_for('delete')}?{urlencode({kind: name})}", 303)
         try:
-            done = deleting.delete(self._cluster, what)
+            done = deleting.delete(self._cluster, g.principal, what)
         except ConflictError as exc:
             flash(f"Not deleted: {exc}", "bad")
             return again

@@ -79,7 +79,7 @@ class UserPages:
         tokens = self._cluster.call("tokens", p.TokensQuery(user=one.name, limit=200), p.TokensReply).tokens
         return render_template(
             "user.html", one=one, tokens=tokens, error=error, made=made, usual=p.USUAL,
-            scopes=[scope for scope in p.SCOPES if scope in g.principal.scopes],
+            scopes=people.givable(g.principal),
         )  # fmt: skip
 
     def change(self, name: str) -> Any:

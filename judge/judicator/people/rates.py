@@ -83,6 +83,7 @@ class Rates:
             return Count(limit, limit, window)
         return Count(limit, limit - doc["n"], math.ceil(left))
 
-    async def give_back(self, key: str) -> None:
-        """Count one less: it was none."""
-        await self._col.update_one({"_id": key, "n": {"$gt": 0}}, {"$inc": {"n": -1}})
+    async def give_back(self, key: str, limit: int) -> None:
+        """Count one less of those that were free: it was none. The one that was refused since takes nobody's place."""
+        less: Bson = {"$max": [0, {"$subtract": [{"$min": ["$n", limit]}, 1]}]}
+        await self._col.update_one({"_id": key}, [{"$set": {"n": less}}])

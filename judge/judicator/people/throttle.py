@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from judge.crowd import group
+from judge.errors import UnavailableError
 from judge.judicator.people.rates import Rates
 
 # Wrong passwords within so many seconds.
@@ -39,21 +40,26 @@ class Throttle:
         """One try to be whoever has this name; LimitError when there were too many. Unknown names count like others."""
         user, address = name.lower(), group(origin)
         limits = {_key(user, address): EACH, _key("", address): OF_ADDRESS, _key(user, ""): OF_USER}
-        taken: list[str] = []
+        taken: dict[str, int] = {}
         for key, limit in limits.items():
             count = await self._rates.take(key, limit, WINDOW)
             if count.beyond:
-                for one in taken:
-                    await self._rates.give_back(one)
+                await self._give_back(taken)
                 raise count.refusal(f"too many wrong passwords; try again in {count.seconds} s, or use a token")
-            taken.append(key)
+            taken[key] = limit
         attempt = Attempt()
         try:
             yield attempt
+        except UnavailableError:  # nobody has looked at it
+            await self._give_back(taken)
+            raise
         finally:
             if attempt.right:
-                for key in taken:
-                    await self._rates.give_back(key)
+                await self._give_back(taken)
+
+    async def _give_back(self, taken: dict[str, int]) -> None:
+        for key, limit in taken.items():
+            await self._rates.give_back(key, limit)
 
 
 def _key(user: str, address: str) -> str:

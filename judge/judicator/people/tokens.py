@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Any, Final
 
 from pymongo.errors import DuplicateKeyError
 
 from judge import clock
-from judge.errors import ConflictError, FieldError, NotFoundError, UnauthorizedError
+from judge.errors import ConflictError, FieldError, ForbiddenError, NotFoundError, UnauthorizedError
 from judge.judicator.database import Database
 from judge.judicator.documents import TokenDocument, UserDocument, iso, iso_or_none
 from judge.model.messages import Empty
@@ -43,7 +43,8 @@ class Tokens:
     async def create(self, request: TokenNew) -> TokenInfo:
         """Store a new token's digest. NotFoundError: no such user; ConflictError: they have too many.
 
-        Repeating it changes nothing.
+        One that was made with another ends with that at the latest; ForbiddenError when that is not in force. Repeating
+        it changes nothing.
         """
         if request.expires is not None and request.expires <= clock.wall():
             raise FieldError("expires", "is over already; give a time to come")
@@ -61,6 +62,8 @@ class Tokens:
             "created": clock.wall(),
             "expires": request.expires,
         }
+        if request.maker is not None:
+            doc |= await self._bound(request.maker, request)
         if await self._col.count_documents({"user": request.user}, limit=MOST) >= MOST:
             await self._make_room(request.user)
         try:
@@ -72,6 +75,14 @@ class Tokens:
             return to_info(known)
         log.info("user '%s' has a new token %s", request.user, doc["_id"])
         return to_info(doc)
+
+    async def _bound(self, maker: str, request: TokenNew) -> Any:
+        """The fields of a token that is made with another: else a stolen token would outlive its end."""
+        made_with = await self._db.find(self._col, {"_id": maker, "user": request.user})
+        if made_with is None or await self.owner(made_with) is None:
+            raise ForbiddenError("the token that you came with is not in force any more; come in with another")
+        ends = [end for end in (request.expires, made_with["expires"]) if end is not None]
+        return {"line": [*made_with.get("line", []), maker], "expires": min(ends, default=None)}
 
     async def _make_room(self, user: str) -> None:
         """Forget tokens that have expired; ConflictError when that does not make room."""
@@ -95,13 +106,23 @@ class Tokens:
         return TokensReply(tokens=tokens, next=tokens[-1].id if more else None)
 
     async def revoke(self, request: TokenEnd, peer: Peer) -> Empty:
-        """Forget a token, with the sessions that were begun with it. NotFoundError: none such, or another's."""
+        """Forget a token, with the sessions that were begun and the tokens that were made with it.
+
+        NotFoundError: none such, or another's.
+        """
         whose: Bson = {} if request.user is None else {"user": request.user}
-        await self._db.sessions.delete_many({"token": request.id, **whose})
-        done = await self._col.delete_one({"_id": request.id, **whose})
-        if not done.deleted_count and not peer.again:
+        doc = await self._db.find(self._col, {"_id": request.id, **whose}, {"user": 1})
+        if doc is None:
+            if peer.again:
+                return Empty()
             raise NotFoundError(f"there is no token '{request.id}'")
-        log.info("token %s revoked", request.id)
+        ended = [one["_id"] async for one in self._col.find({"user": doc["user"], "line": request.id}, {"_id": 1})]
+        ended.append(request.id)
+        await self._db.sessions.delete_many({"user": doc["user"], "token": {"$in": ended}})
+        # The token itself last: a call that ends half-way finds the others again.
+        for one in ended:
+            await self._col.delete_one({"_id": one})
+        log.info("token %s revoked, with %d made with it", request.id, len(ended) - 1)
         return Empty()
 
     # --- for gateways ------------------------------------------------------------------------------------------
@@ -124,6 +145,9 @@ class Tokens:
     async def owner(self, doc: TokenDocument) -> UserDocument | None:
         """The account of a token that is in force; None when it is not."""
         if doc["expires"] is not None and doc["expires"] <= clock.wall():
+            return None
+        line = doc.get("line", [])
+        if line and await self._col.count_documents({"_id": {"$in": line}}) < len(line):  # one has just been revoked
             return None
         user = await self._db.users.find_one({"_id": doc["user"]})
         return None if user is None or user["disabled"] else user

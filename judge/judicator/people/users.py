@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import logging
 import re
 from typing import Any, Final
@@ -127,10 +128,12 @@ class Users:
 
     async def change(self, request: UserChange) -> User:
         """Change an account; who is disabled has no session any more. NotFoundError, ConflictError (identity)."""
-        given = request.model_dump(mode="json", exclude_none=True, exclude={"name"})
-        update: Bson = {"$set": given} if given else {}
+        given = request.model_dump(mode="json", exclude_none=True, exclude={"name", "unlink"})
         if "quota" in given:
             given["quota"] = request.quota.model_dump(exclude_none=True) if request.quota else {}
+        update: Bson = {"$set": given} if given else {}
+        if request.unlink and request.identity is None:
+            update["$unset"] = {"identity": ""}
         if not update:
             return await self.one(UserRef(name=request.name))
         try:
@@ -144,7 +147,7 @@ class Users:
         if doc["disabled"]:
             await self._db.sessions.delete_many({"user": request.name})
         self._quotas.pop(request.name, None)
-        log.info("user '%s' changed: %s", request.name, ", ".join(sorted(given)))
+        log.info("user '%s' changed: %s", request.name, ", ".join(sorted({*given, *update.get("$unset", ())})))
         return to_user(doc, await self._tokens(request.name))
 
     async def password(self, request: PasswordSet) -> Empty:
@@ -188,14 +191,33 @@ class Users:
                 f"submissions of user '{request.name}' are stored, and would be those of the next one of this name; "
                 f"disable the account, or delete its data first: `judgectl purge --user {request.name}`"
             )
-        # The account last: a call that ends half-way is found again.
-        await self._db.tokens.delete_many({"user": request.name})
-        await self._db.sessions.delete_many({"user": request.name})
+        # The account after them: a call that ends half-way is found again.
+        await self._end(request.name)
         done = await self._col.delete_one({"_id": request.name})
+        # What was begun meanwhile would be of the next one of this name.
+        await self._end(request.name)
         if not done.deleted_count and not peer.again:
             raise _unknown(request.name)
         log.info("user '%s' deleted", request.name)
         return Empty()
+
+    async def _end(self, name: str) -> None:
+        for of_theirs in (self._db.tokens, self._db.sessions):
+            await of_theirs.delete_many({"user": name})
+
+    async def shut_out(self, name: str, until: datetime.datetime) -> None:
+        """Take all ways in from an account that is not younger than `until`, for a purge; may be repeated."""
+        done = await self._col.update_one({"_id": name, "created": {"$lte": until}}, {"$set": {"disabled": True}})
+        if done.matched_count:
+            await self._end(name)
+
+    async def forget(self, name: str, until: datetime.datetime) -> None:
+        """Delete what is left of an account that is `shut_out`, and its count of this minute."""
+        done = await self._col.delete_one({"_id": name, "disabled": True, "created": {"$lte": until}})
+        if done.deleted_count:
+            await self._end(name)
+            log.info("user '%s' deleted with their data", name)
+        await self._db.rates.delete_one({"_id": handing_in(name)})
 
     # --- for gateways ------------------------------------------------------------------------------------------
 
@@ -203,6 +225,11 @@ class Users:
         """Whether somebody who has come in by tokens.yml is shut out by an account of the same name."""
         doc = await self._col.find_one({"_id": request.name}, {"disabled": 1})
         return NameState(disabled=doc is not None and doc["disabled"])
+
+
+def handing_in(user: str) -> str:
+    """Under which the submissions of a minute are counted; pure."""
+    return f"submit {user}"
 
 
 def new_user(request: UserAdd, peer: Peer) -> UserDocument:
