@@ -43,7 +43,9 @@ log = logging.getLogger(__name__)
 # The older name of Ed25519, which providers go on using.
 warnings.filterwarnings("ignore", "EdDSA is deprecated", SecurityWarning)
 # Signatures with keys that the provider publishes; never `none`, never one with a secret.
-ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"]
+ALGORITHMS: Final = [
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA",
+]  # fmt: skip
 _FLOWS: Final = "oidc"
 _FLOW_SECONDS: Final = 600
 _FLOWS_AT_ONCE: Final = 3
