@@ -443,6 +443,7 @@ def test_a_flood_is_told_when_to_come_back_the_same_at_every_gateway(gateways, a
     browser = Browser(app.test_client(), token)
     page = browser.post("/submit", "/submit", language="c", source="int main(){}", key="k" * 20)
     assert page.status_code == 429 and "within a minute" in page.text and "int main" in page.text
+    assert 0 < int(page.headers["Retry-After"]) <= 60
 
 
 def test_the_front_knows_whose_token_it_is_before_the_body_comes(world, root, tmp_path) -> None:

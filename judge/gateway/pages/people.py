@@ -22,6 +22,7 @@ from judge.gateway import asking, auth, trace
 from judge.gateway.api import handlers as api
 from judge.gateway.api.routes import Services, field_error
 from judge.gateway.auth import Principal
+from judge.gateway.pacing import paced
 from judge.gateway.pages import account, editor, forms, views
 from judge.gateway.pages import problem as problem_page
 from judge.gateway.pages import rejudge as rejudge_pages
@@ -33,6 +34,7 @@ from judge.gateway.submit import Upload, admit
 from judge.languages import handed
 from judge.model import messages as m
 from judge.model.problem import ProblemInfo
+from judge.model.rate import rate_of
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +138,7 @@ class Pages:
             return self._submit_page(form), exc.http_status
         except JudgeError as exc:
             form.fail(exc)
-            return self._submit_page(form), exc.http_status
+            return self._submit_page(form), exc.http_status, paced(rate_of(exc), refused=True)
         if task is None:
             return self._submit_page(form), 400
         return redirect(url_for("submission", task_id=task.id), 303)

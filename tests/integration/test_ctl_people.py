@@ -1,0 +1,120 @@
+"""`judgectl user`, `token`, `passwd` at a real gateway; and that no secret is in its log or in the trail."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.cluster import BIN
+from tests.support.gateway import ADMIN, make_config, running_gateway
+from tests.support.judicators import patient_world
+
+FIRST, SECOND = "correct horse battery", "another good phrase"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, etcd_endpoint, mongod_address):
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def gateway(world, tmp_path_factory):
+    """(its address, the directory with its log)"""
+    settings = make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, world.tls("gateway-1", "gateway"))
+    directory = tmp_path_factory.mktemp("ctl")
+    with running_gateway(settings, directory) as url:
+        yield url, directory
+
+
+def ctl(gateway: tuple[str, Path], *arguments: str, token: str = ADMIN, said: str = "", code: int = 0) -> str:
+    """What judgectl answers; its error when it is to fail."""
+    url, directory = gateway
+    (directory / "token").write_text(token)
+    (directory / "token").chmod(0o600)
+    context = directory / "client.yml"
+    context.write_text(f"server: {url}\ntoken_file: token\n")
+    done = subprocess.run(
+        [str(BIN / "judgectl"), *arguments],
+        capture_output=True,
+        text=True,
+        input=said,
+        env={**os.environ, "JUDGE_CONTEXT": str(context), "COLUMNS": "250"},
+        check=False,
+    )
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done.stderr if code else done.stdout
+
+
+def test_people_from_their_first_day_to_their_last(gateway, world) -> None:
+    secrets = [FIRST, SECOND]
+    made = ctl(gateway, "user", "add", "ada", "-g", "cs101", "--per-minute", "30", "--stdin", said=f"{FIRST}\n")
+    assert "cs101" in made and "per_minute 30" in made and "password" in made
+    assert "there is a user 'ada' already" in ctl(gateway, "user", "add", "Ada", code=2)
+    generated = json.loads(ctl(gateway, "user", "add", "bob", "--role", "judge", "--generate", "-o", "json"))
+    secrets.append(generated["password_made"])
+    listed = json.loads(ctl(gateway, "user", "list", "--group", "cs101", "-o", "json"))
+    assert [one["name"] for one in listed] == ["ada"]
+    # A token of one's own, with what one may of oneself; by it another one, and the password.
+    token = ctl(gateway, "token", "create", "-u", "ada", "-s", "account", "-s", "submit", "--label", "laptop").strip()
+    other = ctl(gateway, "token", "create", "--expires", "12h", token=token).strip()
+    secrets += [token, other]
+    assert token not in ctl(gateway, "token", "list", token=token)
+    tokens = json.loads(ctl(gateway, "token", "list", "-o", "json", token=token))
+    assert [one["label"] for one in tokens] == ["", "laptop"]
+    assert [one["scopes"] for one in tokens] == [["read", "submit"], ["account", "submit"]]
+    assert tokens[1]["used"] is not None and tokens[0]["used"] is None
+    assert "may list tokens of their own only" in ctl(gateway, "token", "list", "--user", "bob", token=token, code=2)
+    refused = ctl(gateway, "passwd", "--stdin", token=token, said=f"no\n{SECOND}\n", code=2)
+    assert "is not the present password" in refused
+    ctl(gateway, "passwd", "--stdin", token=token, said=f"{FIRST}\n{SECOND}\n")
+    assert json.loads(ctl(gateway, "whoami", "-o", "json", token=token))["allowance"]["per_minute"] == 30
+    ctl(gateway, "token", "revoke", tokens[0]["id"], token=token)
+    assert "there is no token" in ctl(gateway, "token", "revoke", tokens[0]["id"], token=token, code=2)
+    assert "disabled" in ctl(gateway, "user", "disable", "ada")
+    ctl(gateway, "user", "enable", "ada")
+    ctl(gateway, "user", "passwd", "ada", "--stdin", said=f"{FIRST}\n")
+    assert "unlimited" in ctl(gateway, "user", "change", "ada", "--per-minute", "0", "--role", "judge")
+    (source := gateway[1] / "hello.c").write_text("int main(){}")
+    ctl(gateway, "submit", "--no-wait", str(source), token=token)
+    assert "judgectl purge --user ada" in ctl(gateway, "user", "delete", "ada", code=2)
+    assert "the account" in ctl(gateway, "purge", "--user", "ada", "--yes")
+    assert "there is no user 'ada'" in ctl(gateway, "user", "show", "ada", code=2)
+    ctl(gateway, "user", "delete", "bob")
+    _nowhere(gateway, world, secrets)
+
+
+def test_wrong_words_are_said_before_anything_is_asked(gateway) -> None:
+    for arguments, said in (
+        (("user", "add", "x y"), "is no name of a user"),
+        (("user", "add", "eve", "--role", "root"), "choose user, judge or admin"),
+        (("user", "add", "eve", "--issuer", "https://id.example"), "--issuer and --subject go together"),
+        (("user", "add", "eve", "--per-minute", "-1"), "--per-minute"),
+        (("user", "add", "eve", "--password"), "there is nobody to ask"),
+        (("user", "change", "eve"), "nothing is named that should change"),
+        (("token", "create", "--scope", "root"), "choose among read, submit"),
+        (("token", "create", "--expires", "soon"), "--expires"),
+        (("passwd", "--stdin"), "is missing"),
+    ):
+        assert said in ctl(gateway, *arguments, code=2), arguments
+    assert json.loads(ctl(gateway, "user", "list", "--prefix", "eve", "-o", "json")) == []
+
+
+def _nowhere(gateway: tuple[str, Path], world, secrets: list[str]) -> None:
+    """None of these is in the gateway's log, in the database or in the trail."""
+    url, directory = gateway
+    wrong = "a wrong password of somebody"
+    with httpx.Client(base_url=url, trust_env=False) as http:
+        http.get("/api/v1/whoami", headers={"Authorization": f"Bearer judge_{'q' * 43}"})
+        http.get(f"/login/with/none/back?code={'k' * 30}&state=s")
+        http.post("/login", data={"user": wrong, "password": wrong})
+    log = (directory / "gateway.log").read_text()
+    stored = str([list(world.db[name].find()) for name in world.db.list_collection_names()])
+    for secret in (*secrets, "q" * 43, "k" * 30, wrong):
+        assert secret not in log and secret not in stored
