@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import logging
 from typing import Any, Final
 
@@ -242,9 +241,7 @@ class Deleting:
         refusal = await self._rejudged(old)
         if refusal is not None:
             raise ConflictError(refusal)
-        # The database's seconds are whole ones: an account of this very second is an old one.
-        began = until.as_datetime() + datetime.timedelta(seconds=1)
-        await self._users.shut_out(user, began)
+        await self._users.shut_out(user, until)
         deadline, deleted, size = clock.Deadline(_PATIENCE), 0, 0
         while not deadline.over:
             await self._cancel(old)
@@ -260,7 +257,7 @@ class Deleting:
             await self._forget(user)
             # What came in at the last moment would be that of the next one of this name, so the name stays taken.
             if await self._db.tasks.find_one({"user": user}, {"_id": 1}, comment=_LOOK) is None:
-                await self._users.forget(user, began)
+                await self._users.forget(user, until)
         log.info("user '%s': %d submissions deleted, %s left", user, deleted, _many(left))
         return Purged(deleted=deleted, bytes=size, left=left, until=f"{until.time}.{until.inc}")
 

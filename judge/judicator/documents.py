@@ -220,6 +220,7 @@ class UserDocument(TypedDict):
     identity: NotRequired[Dumped]
     quota: NotRequired[Dumped]
     created: datetime.datetime
+    arrival: Timestamp  # by the database's logical clock, as of tasks
     call: str
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import logging
 import re
 from typing import Any, Final
 
+from bson import Timestamp
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
@@ -205,15 +205,15 @@ class Users:
         for of_theirs in (self._db.tokens, self._db.sessions):
             await of_theirs.delete_many({"user": name})
 
-    async def shut_out(self, name: str, until: datetime.datetime) -> None:
+    async def shut_out(self, name: str, until: Timestamp) -> None:
         """Take all ways in from an account that is not younger than `until`, for a purge; may be repeated."""
-        done = await self._col.update_one({"_id": name, "created": {"$lte": until}}, {"$set": {"disabled": True}})
+        done = await self._col.update_one({"_id": name, "arrival": {"$lte": until}}, {"$set": {"disabled": True}})
         if done.matched_count:
             await self._end(name)
 
-    async def forget(self, name: str, until: datetime.datetime) -> None:
+    async def forget(self, name: str, until: Timestamp) -> None:
         """Delete what is left of an account that is `shut_out`, and its count of this minute."""
-        done = await self._col.delete_one({"_id": name, "disabled": True, "created": {"$lte": until}})
+        done = await self._col.delete_one({"_id": name, "disabled": True, "arrival": {"$lte": until}})
         if done.deleted_count:
             await self._end(name)
             log.info("user '%s' deleted with their data", name)
@@ -241,6 +241,7 @@ def new_user(request: UserAdd, peer: Peer) -> UserDocument:
         "groups": list(dict.fromkeys(request.groups)),
         "disabled": False,
         "created": clock.wall(),
+        "arrival": Timestamp(0, 0),  # mongod puts its logical clock in the place of an empty timestamp
         "call": peer.by.call,
     }
     if request.identity is not None:
