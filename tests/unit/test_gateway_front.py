@@ -242,7 +242,7 @@ def test_a_session_of_the_pages_is_known_at_the_gate_while_the_app_says_so(confi
         *((503, False, False), (204, True, False)),
     ):
         if status is not None:
-            gate.said(claim, status)
+            gate.said(claim, status, {"judge-user": "ada", "judge-role": "user"})
         caller = ask()
         assert (caller.known is not None, caller.claim) == (known, claim if asked else None), status
         assert caller.key == ("user ada" if known else "1.2.3.4")

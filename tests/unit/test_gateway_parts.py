@@ -14,8 +14,7 @@ from judge.config import EtcdClient, SubmissionLimits, Tls
 from judge.errors import ConfigError, FieldError, ForbiddenError, JudgeError, TooLargeError
 from judge.gateway import auth, submit, uwsgi
 from judge.gateway.auth import Principal
-from judge.gateway.pages import forms, views
-from judge.gateway.pages import people as pages
+from judge.gateway.pages import account, forms, views
 from judge.model import messages as m
 from tests.support.gateway import ADMIN, PEOPLE, USER, make_config, write_tokens
 
@@ -143,11 +142,11 @@ def test_session_key(work):
 
 @pytest.mark.parametrize("target", ["//evil.example", "/\\evil.example", "https://evil.example", "", "evil", "/a\nb"])
 def test_a_login_leads_nowhere_else(target):
-    assert pages._local(target) == "/"
+    assert account.local(target) == "/"
 
 
 def test_a_login_leads_back():
-    assert pages._local("/submissions?verdict=AC") == "/submissions?verdict=AC"
+    assert account.local("/submissions?verdict=AC") == "/submissions?verdict=AC"
 
 
 # --- submissions -----------------------------------------------------------------------------------------------
