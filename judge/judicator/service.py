@@ -175,6 +175,17 @@ class Service:
             raise FieldError("problem_hash", f"names a manifest of problem '{known['_id']}', not of '{name}'")
         return known
 
+    async def _in_table(self, submission: m.Submission) -> tuple[m.Submission, frozenset[str]]:
+        """(the submission with its language's name as rows have it, the languages there are)."""
+        table = self._languages
+        if submission.language is None or submission.language in table:
+            return submission, table
+        # A site's executors may have a language of their own.
+        table = table.union(*(languages(executor) for executor in await self.executors.all()))
+        if submission.language in table:
+            return submission, table
+        return submission.model_copy(update={"language": row_of(submission.language)}), table
+
     async def _add(self, submission: m.Submission, digest: str) -> m.AddReply:
         problem, source_bytes, allowed, answers = None, _NO_SOURCE_LIMIT, [], False
         if submission.problem is not None:
@@ -184,12 +195,7 @@ class Service:
             answers = ProblemType.SUBMIT_ANSWER in known["kind"].split(", ")
         quota = await self._people.users.quota(submission.user)
         allowance = self._config.allowances.of(submission.role, quota)
-        table = self._languages
-        if submission.language is not None and submission.language not in table:
-            # A site's executors may have a language of their own.
-            table = table.union(*(languages(executor) for executor in await self.executors.all()))
-            if submission.language not in table:
-                submission = submission.model_copy(update={"language": row_of(submission.language)})
+        submission, table = await self._in_table(submission)
         intake.check(
             submission,
             self._config.limits,
