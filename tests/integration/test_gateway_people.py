@@ -446,6 +446,23 @@ def test_a_flood_is_told_when_to_come_back_the_same_at_every_gateway(gateways, a
     assert 0 < int(page.headers["Retry-After"]) <= 60
 
 
+def test_judge0s_api_knows_accounts_and_what_their_tokens_are_for(app, root) -> None:
+    add(root, "older")
+    reader, submitter = token_of(root, "older", "read"), token_of(root, "older", "submit")
+    client, body = app.test_client(), {"source_code": "int main(){}", "language_id": 50}
+
+    def status(token: str, path: str = "submissions", **given: Any) -> Any:
+        method = "POST" if given else "GET"
+        answer = client.open(f"/judge0/{path}", method=method, headers={"X-Auth-Token": token}, **given)
+        return answer.status_code
+
+    assert status(reader) == status(reader, "authenticate", json={}) == 200
+    assert status(reader, json=body) == 403 and status(submitter, json=body) in {201, 422}
+    assert status(reader, "authorize", json={}) == 403
+    root("PUT", "/users/older", json={"disabled": True})
+    wait_for(lambda: status(reader) == status(submitter, json=body) == 401, 5, what="the end at Judge0's API")
+
+
 def test_the_front_knows_whose_token_it_is_before_the_body_comes(world, root, tmp_path) -> None:
     """A source of 100 KiB is more than a stranger may send; a guess is refused without asking the cluster."""
     add(root, "bodied")
@@ -456,6 +473,9 @@ def test_the_front_knows_whose_token_it_is_before_the_body_comes(world, root, tm
         for _ in range(2):
             answer = http.post("/api/v1/submissions", json=body, headers={"Authorization": f"Bearer {token}"})
             assert answer.status_code == 201, answer.text
+        body0 = {"source_code": body["source"], "language_id": 50}
+        answer = http.post("/judge0/submissions", json=body0, headers={"X-Auth-Token": token})
+        assert answer.status_code in {201, 422}, "whichever header it comes in"
         guesses = [
             http.get("/api/v1/whoami", headers={"Authorization": f"Bearer judge_{number:043d}"}).status_code
             for number in range(30)

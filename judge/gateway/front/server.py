@@ -280,7 +280,9 @@ class Front:
         return replace(self._gate.caller(head, client.peer), claim=None)
 
     async def _ask(self, head: Head, caller: HttpCaller) -> None:
-        fields = {name: text for name, text in head.fields.items() if name in {"host", "cookie", "authorization"}}
+        fields = {name: text for name, text in head.fields.items() if name in {"host", "cookie"}}
+        if head.bearer is not None:  # whichever header it came in
+            fields["authorization"] = f"Bearer {head.bearer}"
         packet = heads.packet(Head("GET", SESSION, "1.1", fields), caller.address, "http", self._address)
         start = b""
         with contextlib.suppress(JudgeError), self._held(caller, _SMALL_ANSWER) as answer:

@@ -106,14 +106,16 @@ class Api:
             return visitor
         if token is None:
             raise UnauthorizedError("no token; send it in the header X-Auth-Token")
-        principal = self.services.tokens.find(token)
+        origin = request.remote_addr or ""
+        principal = self.services.known.by_token(token, origin)
         if principal is None:
             self.services.notes.refused("judge0")
             raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
         # Judge0 has a second token for what only operators may do.
-        second = self.services.tokens.find(request.headers.get("X-Auth-User", ""))
+        second = self.services.known.by_token(request.headers.get("X-Auth-User", ""), origin)
         chosen = second if second is not None and second.admin and second.user == principal.user else principal
         asking.begin(request, chosen)
+        chosen.may("read" if in_address or request.method in {"GET", "HEAD"} else "submit")
         return chosen
 
     # --- submissions -----------------------------------------------------------------------------------------------
@@ -128,6 +130,7 @@ class Api:
         if wire.said("wait", given) != "true":
             return {"token": token_of(task.id)}, 201
         task = self._waited(who, task)
+        self.caller()  # who was shut out while this was held sees no more of it
         try:
             return self._shown(who, task, wanted, base64=base64), 201
         except answers.ConversionError as exc:
@@ -228,7 +231,7 @@ class Api:
             text = f"submission cannot be deleted because its status is {number} ({answers.STATUSES[number]})"
             raise wire.RefusedError(400, text)
         shown = self._shown(who, task, wanted, base64=True)
-        deleting.delete(self.services.cluster, deleting.wanted("submission", task.id))
+        deleting.delete(self.services.cluster, who, deleting.wanted("submission", task.id))
         return shown, 200
 
     def _add(self, who: Principal, given: Mapping[str, Any], *, base64: bool, key: str | None) -> m.Task:

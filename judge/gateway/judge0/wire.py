@@ -11,7 +11,9 @@ from flask import Response, request
 from judge.errors import JudgeError
 from judge.gateway.api.routes import LengthError
 from judge.gateway.judge0 import info
+from judge.gateway.pacing import paced
 from judge.judge0 import answers
+from judge.model.rate import rate_of
 from judge.rpc.faults import check_values
 
 JSON: Final = "application/json"
@@ -116,4 +118,5 @@ def error_answer(error: JudgeError) -> Response:
     response = Response(json.dumps(body), error.http_status, mimetype=JSON)
     if error.http_status in {429, 503, 504}:
         response.headers["Retry-After"] = "10" if error.http_status == 429 else "2"
+    response.headers.update(paced(rate_of(error), refused=True))
     return response
