@@ -64,7 +64,7 @@ class SubmissionPage:
         return text.text, text.whole
 
     def _answers(self, task: m.Task) -> Mapping[str, tuple[str | None, str | None]]:
-        """(text, blob) of the answers that this person may see: their own tests', samples', for admins all."""
+        """(text, blob) of the answers that this person may see: their own tests', samples', for judges all."""
         if task.problem is None:
             return {
                 one.name: (one.answer, one.answer_blob)
@@ -76,7 +76,7 @@ class SubmissionPage:
                 manifest = ProblemManifest.stored(json.load(file))
             except (ValidationError, ValueError):
                 return {}
-        return {one.name: (None, one.answer) for one in manifest.tests if one.sample or g.principal.admin}
+        return {one.name: (None, one.answer) for one in manifest.tests if one.sample or g.principal.judges}
 
 
 def sources(sub: m.Submission) -> list[places.Shown]:
