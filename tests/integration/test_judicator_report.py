@@ -457,7 +457,7 @@ def test_a_command_that_calls_a_program_goes_to_who_has_it(world: World) -> None
     plain = add(people)
     assert [one.id for one in without.report().add] == [plain]
     assert [one.id for one in has.report().add] == [page]
-    with pytest.raises(ForbiddenError, match="tool: takes a token of role admin"):
+    with pytest.raises(ForbiddenError, match="tool: takes a token of role judge"):
         add(people, source=None, language=None, command="pandoc", tool="pandoc")
 
 
