@@ -102,16 +102,7 @@ class Judicator:
         self._status = StatusReader(
             config, self.database, self._etcd, self.executors, self.tally, following=lambda: self.follower.alive
         )
-        parts = Parts(
-            tasks=self.tasks,
-            executors=self.executors,
-            blobs=self.blobs,
-            problems=Problems(self.database, self.blobs),
-            lead=self.lead,
-            status=self._status,
-            people=self.people,
-        )
-        self.service = Service(config, self.hub, parts)
+        self.service = self._service()
         noted = {**self.deleting.methods(), **self.people.audited()}
         self.handlers = self.service.handlers(self._calls(), noted, self.audit, self.deleting)
         self.server = Server(
@@ -124,6 +115,18 @@ class Judicator:
         )
         self._loops: list[asyncio.Task[None]] = []
         self._whole = asyncio.Event()
+
+    def _service(self) -> Service:
+        parts = Parts(
+            tasks=self.tasks,
+            executors=self.executors,
+            blobs=self.blobs,
+            problems=Problems(self.database, self.blobs),
+            lead=self.lead,
+            status=self._status,
+            people=self.people,
+        )
+        return Service(self.config, self.hub, parts)
 
     def _calls(self) -> dict[str, Callable[[Any], Awaitable[Message]]]:
         mine = {**self.rejudging_calls.methods(), **self.sessions.methods(), **self.people.methods()}

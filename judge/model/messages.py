@@ -11,11 +11,12 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, StringConstraints
 
 from judge.allowance import Allowance, Role
+from judge.errors import JudgeError
 from judge.model.base import Message as Message  # noqa: PLC0414 - the base of all here
 from judge.model.base import SearchTime as SearchTime  # noqa: PLC0414
 from judge.model.names import FileName as FileName  # noqa: PLC0414 - problems and submissions have files
 from judge.model.names import SourceName
-from judge.model.rate import Rate
+from judge.model.rate import Rate, rate_of
 from judge.model.verdicts import Status as Status  # noqa: PLC0414 - messages have both, and so may who reads them
 from judge.model.verdicts import Verdict as Verdict  # noqa: PLC0414
 
@@ -489,3 +490,8 @@ class ErrorBody(Message):
     error: str
     field: str | None = None
     rate: Rate | None = None
+
+    @classmethod
+    def of(cls, error: JudgeError) -> Self:
+        """What is told of an error."""
+        return cls(code=error.code, error=str(error), field=getattr(error, "field", None), rate=rate_of(error))

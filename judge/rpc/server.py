@@ -36,7 +36,6 @@ from judge.errors import (
 from judge.hangup import hang_up
 from judge.model.audit import HEADER, By
 from judge.model.messages import ErrorBody, Message
-from judge.model.rate import rate_of
 from judge.rpc import packs
 from judge.rpc.faults import check_values, first_fault, place
 from judge.rpc.listener import TlsListener
@@ -117,8 +116,8 @@ class BlobStore(Protocol):
 
 def error_response(exc: JudgeError) -> web.Response:
     """The answer that carries an error of the tree; the client turns it back into its class."""
-    body = ErrorBody(code=exc.code, error=str(exc), field=getattr(exc, "field", None), rate=rate_of(exc))
-    return web.Response(status=exc.http_status, text=body.model_dump_json(), content_type="application/json")
+    text = ErrorBody.of(exc).model_dump_json()
+    return web.Response(status=exc.http_status, text=text, content_type="application/json")
 
 
 def bad_request(exc: ValidationError) -> UsageError:

@@ -27,7 +27,6 @@ from judge.gateway.providers import Providers
 from judge.gateway.sessions import LiveSessions
 from judge.gateway.statements.shown import Shown
 from judge.model import messages as m
-from judge.model.rate import rate_of
 from judge.rpc.faults import check_values, first_fault, place
 from judge.rpc.methods import METHODS
 
@@ -249,7 +248,7 @@ def parse_query(model: type[B]) -> B:
 
 def error_response(error: JudgeError) -> Response:
     """An error as the API answers it."""
-    body = m.ErrorBody(code=error.code, error=str(error), field=error.field, rate=rate_of(error))
+    body = m.ErrorBody.of(error)
     hidden = {"rate"} if body.rate is None else None
     response = Response(body.model_dump_json(exclude=hidden), error.http_status, mimetype=JSON)
     if error.http_status in {503, 504}:
