@@ -198,7 +198,7 @@ def test_handing_out_reporting_and_ending(big: World) -> None:
         users = [task.submission.user for task in handed]
         assert len(users) == 10
         assert [users.count(user) for user in ("broken", "crowd", "cobolist")] == [2, 2, 0]
-        assert one.report(vacant=2).add
+        wait_for(lambda: one.report(vacant=2).add, what="more for the first")
         assert may_be_handed(big, "e1", frozenset({"c"}))
         assert not may_be_handed(big, "e1", frozenset({"ada"}))
         task = next(iter(one.work.values()))
