@@ -94,7 +94,7 @@ def _follow(call: Call) -> Reply:
 _HEADERS = {_LAST: "the id of the last event that was heard; what has happened since is sent first"}
 ROUTES: list[Route] = [
     Route("GET", "/events", "events", "Changes of submissions as they happen: one's own, for admins all", _listen,
-          "user", EVENTS, query=ListenQuery, headers=_HEADERS, errors=(403,), calls=("changes",)),
+          "user", EVENTS, query=ListenQuery, headers=_HEADERS, calls=("changes",)),
     Route("GET", "/submissions/<id>/events", "follow", "Changes of one submission until it is done", _follow, "user",
           EVENTS, query=FollowQuery, headers=_HEADERS, also={204: "It is done, and nothing has happened since"},
           calls=("get", "changes")),
