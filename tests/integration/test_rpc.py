@@ -502,9 +502,7 @@ def test_errors_come_back_as_their_class() -> None:
 
 async def test_a_port_in_use_is_refused(world: World) -> None:
     running = world.judicators[0]
-    more = {**running.judicator.rejudging_calls.methods(), **running.judicator.sessions.methods()}
-    handlers = running.judicator.service.handlers(more, running.judicator.audit, running.judicator.deleting)
-    server = Server(handlers, running.judicator.blobs, body_bytes=1, blob_bytes=1)
+    server = Server(running.judicator.handlers, running.judicator.blobs, body_bytes=1, blob_bytes=1)
     with pytest.raises(RefusedError, match="cannot listen on"):
         await server.start(running.address, pki.server_context(running.config.tls), 1.0)
     with pytest.raises(ValueError, match="differ"):
