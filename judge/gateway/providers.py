@@ -7,6 +7,8 @@ first answer.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import logging
 import re
 import secrets
@@ -57,6 +59,11 @@ _LEAST_PAUSE: Final = 10.0  # between two fetches of keys, however many unknown 
 _SILENCE: Final = 3.0  # for which who does not answer is not asked again, else each click would hold a thread
 _LEEWAY: Final = 60  # seconds that two clocks may differ
 _BODY: Final = 256 * 1024
+# Authlib's client stands on httpx2 where that is installed, else on httpx; each has errors of its own.
+_FAULTS: Final[tuple[type[Exception], ...]] = (
+    *(importlib.import_module(name).HTTPError for name in ("httpx", "httpx2") if importlib.util.find_spec(name)),
+    ValueError,
+)
 _NAME, _GROUP, _SUBJECT = TypeAdapter(UserName), TypeAdapter(GroupName), TypeAdapter(Subject)
 _OBJECT: Final[TypeAdapter[dict[str, Any]]] = TypeAdapter(dict[str, Any])
 _RANK: Final[dict[Role, int]] = {"user": 0, "judge": 1, "admin": 2}
@@ -144,7 +151,7 @@ class Provider:
                 given = client.fetch_token(metadata["token_endpoint"], code=code, code_verifier=verifier)
             except OAuthError as exc:
                 raise UnauthorizedError(f"{self.title} refuses this log-in: {_plain(str(exc.error))}") from None
-            except (httpx.HTTPError, ValueError) as exc:
+            except _FAULTS as exc:
                 raise self._silent(exc) from None
             claims = self._checked(given, nonce)
             if self._wanting(claims) and "userinfo_endpoint" in metadata:
@@ -253,7 +260,7 @@ class Provider:
         ) as client:
             try:
                 return _object(client.get(url))
-            except (httpx.HTTPError, ValueError) as exc:
+            except _FAULTS as exc:
                 raise self._silent(exc) from None
 
     def _told(self, client: OAuth2Client, url: str, subject: str) -> dict[str, Any]:
@@ -262,7 +269,7 @@ class Provider:
             return {}
         try:
             told = _object(client.get(url))
-        except (httpx.HTTPError, ValueError) as exc:
+        except _FAULTS as exc:
             raise self._silent(exc) from None
         return told if told.get("sub") == subject else {}
 

@@ -105,6 +105,13 @@ BODIES: dict[str, dict[str, Any]] = {
     "audit": {},
     "report": {"executor": "e1", "incarnation": "i", "sequence": 1, "vacant": 0},
     "wait": {"executor": "e1", "incarnation": "i"},
+    "changes": {},
+    "deliveries": {},
+    "users": {},
+    "user_add": {"name": "newcomer"},
+    "user_change": {"name": "newcomer"},
+    "tokens": {},
+    "token_create": {"user": "newcomer"},
 }
 NUMBERS: list[Any] = [2**63 - 1, 2**63, 2**64, 10**400, -1, -(2**63) - 1, 1e308, "1e400"]
 TIMES = [
