@@ -75,7 +75,7 @@ _USER_INDEXES: Final = [
         _up("identity.issuer", "identity.subject"),
         name="identity",
         unique=True,
-        partialFilterExpression={"identity": {"$exists": True}},
+        partialFilterExpression={"identity.issuer": {"$exists": True}},
     ),
     IndexModel([("groups", ASCENDING), _OLDEST], name="groups"),
     IndexModel([("role", ASCENDING), _OLDEST], name="role"),

@@ -289,7 +289,8 @@ def test_a_large_output_passes_through_the_executor_without_being_in_memory(clus
 def test_webhooks(cluster: Cluster) -> None:
     """Added, listed, pinged, removed; what goes nowhere is refused with one sentence, a call that fails is listed."""
     assert ctl(cluster, "webhook", "add", "board", "http://none.invalid/x").startswith("secret: whsec_")
-    assert "no public address" in ctl(cluster, "webhook", "add", "near", "http://127.0.0.1:1/", code=2)
+    # A cluster of one machine may call that one.
+    assert "no public address" in ctl(cluster, "webhook", "add", "near", "http://10.1.2.3:1/", code=2)
     assert "submission.finished" in ctl(cluster, "webhook", "add", "b", "http://x.example/", "--event", "all", code=2)
     assert "board" in ctl(cluster, "webhook", "list")
     made = ctl_json(cluster, "webhook", "ping", "board")
@@ -297,7 +298,7 @@ def test_webhooks(cluster: Cluster) -> None:
     wait_for(lambda: "stands for no address" in shown()[0]["text"], what="the first try")
     assert [one["id"] for one in shown()] == [made["id"]]
     assert "1 sent again" in ctl(cluster, "webhook", "resend", made["id"])
-    assert "no delivery" in ctl(cluster, "webhook", "resend", "0" * 24, code=1)
+    assert "no delivery" in ctl(cluster, "webhook", "resend", "0" * 24, code=2)
     assert "give the ID" in ctl(cluster, "webhook", "resend", code=2)
     ctl(cluster, "webhook", "remove", "board")
-    assert "no webhook 'board'" in ctl(cluster, "webhook", "remove", "board", code=1)
+    assert "no webhook 'board'" in ctl(cluster, "webhook", "remove", "board", code=2)
