@@ -62,6 +62,7 @@ class Loops:
 
     async def forever(self, loop: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run an endless loop, begun again after every unforeseen error; ends when `run` returns."""
+        FAULTS.labels(loop)  # an alert hears of no first fault when the series begins with it
         while True:
             began = self._monotonic()
             try:

@@ -91,9 +91,19 @@ def test_prometheus_reads_every_daemon(cluster: Cluster, tmp_path: Path) -> None
 
         wait_for(lambda: up() == dict.fromkeys(SERVICES, "1"), timeout=60, what="every daemon that is read")
 
+        def found(query: str) -> list[dict[str, str]]:
+            answer = httpx.get(f"{address}/api/v1/query", params={"query": query}, trust_env=False).json()
+            return [one["metric"] for one in answer["data"]["result"]]
+
         def leaders() -> list[str]:
-            query = {"query": "judge_leading == 1"}
-            found = httpx.get(f"{address}/api/v1/query", params=query, trust_env=False).json()["data"]["result"]
-            return [one["metric"]["service"] for one in found]
+            return [one["service"] for one in found("judge_leading == 1")]
 
         wait_for(lambda: leaders() == ["judicator"], timeout=60, what="the leader's own word")
+        # What alerts count is there before the first one: a series that begins with it has no increase.
+        for series in (
+            'judge_tasks_completed_total{verdict="JE"}',
+            'judge_loop_faults_total{loop="the sweep"}',
+            'judge_webhook_calls_total{outcome="failed"}',
+            'judge_callbacks_total{outcome="given up"}',
+        ):
+            assert [one["service"] for one in found(f"{series} == 0")] == ["judicator"], series

@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 
 ADDED = Counter("judge_tasks_added_total", "Tasks acknowledged", ["priority"])
 COMPLETED = Counter("judge_tasks_completed_total", "Tasks completed", ["verdict"])
+# An alert hears of no first one when the series begins with it.
+for _verdict in Verdict:
+    COMPLETED.labels(_verdict)
 STALE = Counter("judge_stale_claims_total", "Reports about a hand-out that is no longer in force; none was committed")
 GIVEN = Counter("judge_tasks_given_back_total", "Hand-outs that ended without a verdict", ["why"])
 CANCELLED = Counter("judge_tasks_cancelled_total", "Tasks cancelled", ["state"])
