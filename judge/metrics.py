@@ -25,14 +25,6 @@ _LOOK = 30.0
 ROLE: Final = "monitor"
 
 
-_OWN: list[Tls] = []
-
-
-def secure(tls: Tls | None) -> None:
-    """What `serve` is to use where it is told nothing else."""
-    _OWN[:] = [] if tls is None else [tls]
-
-
 def serve(address: str | None, tls: Tls | None = None) -> None:
     """Serve /metrics on `host:port` from a thread; None means no metrics.
 
@@ -41,7 +33,6 @@ def serve(address: str | None, tls: Tls | None = None) -> None:
     """
     if address is None:
         return
-    tls = tls or next(iter(_OWN), None)
     try:
         secured = None if tls is None else _Secured(tls)
     except (OSError, ValueError) as exc:

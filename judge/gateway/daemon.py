@@ -178,9 +178,8 @@ def run(config: GatewayConfig, stop: threading.Event) -> int:
         stack.callback(shutil.rmtree, counters, ignore_errors=True)
         stack.callback((config.run_dir / uwsgi.socket_name(config)).unlink, missing_ok=True)
         if config.metrics is not None:
-            metrics.secure(config.metrics_tls)
             MultiProcessCollector(REGISTRY, str(counters))  # type: ignore[no-untyped-call]
-        metrics.serve(config.metrics)
+        metrics.serve(config.metrics, config.metrics_tls)
         cluster = Cluster(config)
         stack.callback(cluster.close)
         front = Front(config, Gate(config, tokens, key), listener, changes=changes_of(cluster))
