@@ -255,7 +255,7 @@ class Judge0(Model):
         pattern=r"^([A-Za-z0-9][A-Za-z0-9._@+-]{0,62})?$",
         description="the user as whom everybody counts who comes without a token; empty: nobody does",
     )
-    callbacks: bool = False
+    callbacks: bool = Field(default=True, description="submissions may name an address for their result")
 
 
 class OidcProvider(Model):

@@ -123,12 +123,12 @@ def read(
     judged: Callable[[Row], bool],
     *,
     base64: bool,
-    callback_fault: Callable[[str], str],
+    callbacks: bool = True,
 ) -> Asked:
     """A submission out of what a caller sent, with every fault that it has.
 
     `rows` are the languages by their ids, `judged` says whether one can be used now; `base64` is the caller's word on
-    CONTENTS; `callback_fault` says what is wrong with an address for the result, or nothing.
+    CONTENTS; `callbacks` says whether an address for the result may be given.
     """
     asked = Asked()
     # Judge0 passes over what is no single value.
@@ -151,7 +151,7 @@ def read(
         asked.said[name] = text
         if len(text) > most:
             asked.fault(name, f"is too long (maximum is {most} characters)")
-    _allowed(asked, callback_fault)
+    _allowed(asked, callbacks=callbacks)
     _additions(asked, given, base64=base64)
     return asked
 
@@ -198,18 +198,15 @@ def _program(asked: Asked) -> None:
         asked.fault("source_code", BLANK)
 
 
-def _allowed(asked: Asked, callback_fault: Callable[[str], str]) -> None:
+def _allowed(asked: Asked, *, callbacks: bool) -> None:
     said, row = asked.said, asked.row
     if str(said.get("compiler_options", "")).strip() and row is not None and not languages.options_allowed(row):
         which = "some" if languages.compiled(row) else "compiled"
         asked.fault("compiler_options", f"setting compiler options is only allowed for {which} languages")
     if said["enable_network"]:
         asked.fault("enable_network", "enabling network is not allowed")
-    url = str(said.get("callback_url", "")).strip()
-    if url:
-        refusal = callback_fault(url)
-        if refusal:
-            asked.fault("callback_url", refusal)
+    if str(said.get("callback_url", "")).strip() and not callbacks:
+        asked.fault("callback_url", "setting callback is not allowed")
 
 
 def _additions(asked: Asked, given: Mapping[str, Any], *, base64: bool) -> None:

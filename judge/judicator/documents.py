@@ -90,6 +90,8 @@ class TaskDocument(OutcomeFields, total=False):
     digest: str
     blobs: list[str]
     quota: Dumped  # what its user may take in place of the role's figures; only where there is something
+    callback: datetime.datetime  # when its result may be sent to who has named an address, until that is done
+    callback_tries: int
     bytes: int
     reserved: int  # of `bytes`: for output that may come (queue/usage.py)
     created: datetime.datetime

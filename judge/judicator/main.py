@@ -95,7 +95,7 @@ class Judicator:
         self.rejudgings = Rejudgings(self.database, reruns, self.loops)
         self.rejudging_calls = RejudgingCalls(self.database, reruns, self.rejudgings)
         self.sessions = Sessions(self.database, self.people)
-        self.events = Events(config, self.database, self.tasks.reader)
+        self.events = Events(config, self.database, self.tasks.reader, self.blobs)
         self.register = Registrar(config, self._etcd)
         self.refused = Refused(self.database)
         self.tally = Tally(self.database, self.tasks.queue)

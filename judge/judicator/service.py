@@ -16,6 +16,7 @@ import judge
 from judge import clock, failpoint
 from judge.config import JudicatorConfig
 from judge.errors import FieldError, JudgeError, UnavailableError
+from judge.hooks.addresses import networks
 from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, problem_import, rejudge_start
 from judge.judicator.blobs import Blobs
 from judge.judicator.deleting import Deleting
@@ -205,6 +206,7 @@ class Service:
             own_tests=allowance.own_tests,
             answers=answers,
         )
+        intake.check_callback(submission, networks(self._config.webhooks.networks))
         stored, texts = intake.name_texts(submission)
         named = set(forms.blobs_of(stored)) - set(texts)
         cap = allowance.waiting

@@ -31,6 +31,7 @@ from judge.model import messages as m
 from judge.model.overview import ExecutorsReply
 from tests.support.cluster import Cluster, processes_of, running
 from tests.support.gateway import USER, Prepared, executor_state, make_config, serving_app
+from tests.support.receiver import Receiver, receiving
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root
@@ -47,7 +48,8 @@ def row(*_names: str) -> Callable[[T], T]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(tmp_path_factory.mktemp("judge0") / "cluster", "--slots", "2") as found:
+    directory = tmp_path_factory.mktemp("judge0") / "cluster"
+    with running(directory, "--slots", "2") as found:
         tokens = Path(found.config("gateway")["tokens"])
         rows = yaml.safe_load(tokens.read_text())
         for user, role, token in (("ada", "user", ADA), ("bob", "user", BOB), ("operator", "admin", ROOT)):
@@ -71,6 +73,12 @@ def http(server: str) -> Iterator[httpx.Client]:
         wanted = {PYTHON, C, CPP, JAVA, 103, 113}
         wait_for(lambda: wanted <= {one["id"] for one in client.get("/languages").json()}, what="the languages")
         yield client
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
@@ -541,6 +549,9 @@ def test_deleting_and_cancelling(http: httpx.Client, server: str) -> None:
     assert http.get(f"/submissions/{token}").json()["message"] == "the submission was cancelled"
 
 
+# --- callbacks -------------------------------------------------------------------------------------------------
+
+
 @row("S10")
 def test_a_full_queue(prepared: Prepared, tmp_path: Path) -> None:
     def full(_: m.Submission) -> m.AddReply:
@@ -552,6 +563,34 @@ def test_a_full_queue(prepared: Prepared, tmp_path: Path) -> None:
         answer = app.test_client().post("/judge0/submissions", **ask)
         assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0
         assert answer.json == {"error": "queue is full", "reason": "1000 submissions of 'ada' wait"}
+
+
+@row("C1", "C2", "C3")
+def test_callbacks(http: httpx.Client, receiver: Receiver) -> None:
+    receiver.answer = lambda number, _: 503 if number == 1 else 200
+    body = {"source_code": "print('ÿ')", "language_id": PYTHON, "callback_url": receiver.url}
+    token = http.post("/submissions", json=body).json()["token"]
+    wait_for(lambda: len(receiver.got) == 2, what="the second try")
+    first, second = receiver.got
+    assert (first.method, first.headers["content-type"], first.body) == ("PUT", "application/json", second.body)
+    told = second.told
+    assert list(told) == list(http.get(f"/submissions/{token}", params={"base64_encoded": "true"}).json())
+    assert (told["token"], status(told), base64.b64decode(told["stdout"]).decode()) == (token, 3, "ÿ\n")
+    assert judge0.Submission(**told).stdout == "ÿ\n"
+    for url, what in (
+        ("http://10.0.0.1/", "no public address"),
+        (receiver.url.replace("//", "//ada:secret@"), "password"),
+        ("ftp://example.org/", "no http"),
+    ):
+        (fault,) = refused(http, callback_url=url)["callback_url"]
+        assert what in fault
+    # Told of its end whatever that was, and no more after an answer that is final.
+    receiver.answer = lambda *_: 404
+    waits = {"source_code": "import time; time.sleep(20)", "language_id": PYTHON, "wall_time_limit": 20}
+    token = http.post("/submissions", json={**waits, "callback_url": receiver.url}).json()["token"]
+    http.delete(f"/submissions/{token}", params={"cancel": "true"})
+    wait_for(lambda: len(receiver.got) == 3, what="the end of the cancelled one")
+    assert (receiver.got[2].told["token"], status(receiver.got[2].told)) == (token, 13)
 
 
 def test_several_tests_and_the_same_key(http: httpx.Client) -> None:

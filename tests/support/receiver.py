@@ -17,6 +17,7 @@ LOCAL = ["127.0.0.0/8"]
 class Got:
     """One call."""
 
+    method: str
     path: str
     headers: dict[str, str]
     body: bytes
@@ -55,10 +56,16 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            self.take()
+
+        def do_PUT(self) -> None:
+            self.take()
+
+        def take(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
             with receiver.lock:
-                one = Got(self.path, headers, body, 0)
+                one = Got(self.command, self.path, headers, body, 0)
                 receiver.got.append(one)
                 said = receiver.answer(len(receiver.got), one)
                 one.status, more = said if isinstance(said, tuple) else (said, {})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import functools
+import json
 import re
 import uuid
 from pathlib import Path
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from judge0.data import LANGUAGE_TO_LANGUAGE_ID
 
 from judge.gateway.judge0 import info
-from judge.judge0 import answers, base64s, fields, languages, program
+from judge.judge0 import answers, base64s, callbacks, fields, languages, program
 from judge.judge0.tokens import task_of, token_of
 from judge.languages import handed
 from judge.languages.table import load_table
@@ -31,8 +33,31 @@ def asked(**given: object) -> fields.Asked:
         CE,
         lambda row: row.judged({"python3", "c", "go"}),
         base64=False,
-        callback_fault=lambda url: "",
     )
+
+
+def test_callbacks_may_be_switched_off() -> None:
+    """Row C4."""
+    given = {"language_id": 71, "source_code": "x", "callback_url": "https://example.org"}
+    read = functools.partial(fields.read, given, CE, lambda _: True, base64=False)
+    assert read(callbacks=False).faults == {"callback_url": ["setting callback is not allowed"]}
+    assert read(callbacks=True).faults == {}
+
+
+def test_when_a_callback_is_over() -> None:
+    assert all(callbacks.over(status, 1) for status in (200, 204, 301, 404, 410))
+    assert not any(callbacks.over(status, callbacks.TRIES - 1) for status in (0, 408, 425, 429, 500, 503))
+    assert callbacks.over(0, callbacks.TRIES)
+
+
+def test_a_callback_says_of_a_problem_no_more_than_the_status() -> None:
+    secret = m.TestResult(name="1", verdict=m.Verdict.RTE, signal=11, output="secret")
+    result = m.Result(tests=[secret], failed_test="1", stdout="secret", compile_log="of the compiler")
+    own = {"id": "0" * 24, "done": True, "status": "success", "verdict": "RTE", "result": result, "created": ""}
+    for problem, number, shown in ((None, 7, True), ("hello", 11, False)):
+        submission = {"language": "c", "source": "x", "problem": problem, "user": "ada"}
+        told = callbacks.body(m.Task.model_validate({**own, "submission": submission}), b"")
+        assert (json.loads(told)["status"]["id"], b"c2VjcmV0" in told) == (number, shown)
 
 
 def made(**given: object) -> m.Submission:

@@ -54,6 +54,7 @@ _NAMES: Final = {
     "stdin": "stdin",
     "problem": "problem",
     "tests": "tests",
+    "callback_url": "callback_url",
 }
 
 
@@ -237,7 +238,7 @@ class Api:
     def _add(self, who: Principal, given: Mapping[str, Any], *, base64: bool, key: str | None) -> m.Task:
         """Hand in one submission; wire.InvalidError says what is wrong with it, under Judge0's names."""
         config, cluster = self.services.config, self.services.cluster
-        asked = fields.read(given, self.rows, self.judged, base64=base64, callback_fault=self._callback_fault)
+        asked = fields.read(given, self.rows, self.judged, base64=base64, callbacks=config.judge0.callbacks)
         if asked.faults:
             raise wire.InvalidError(asked.faults)
 
@@ -251,7 +252,8 @@ class Api:
             made = program.submission(asked, bounds, store)
             bare = made.model_copy(update={"tests": []})  # its blobs are its own, just stored
             admitted = submit.admit(bare, who, config.limits, key, trace.current())
-            reply = cluster.call("add", admitted.model_copy(update={"tests": made.tests}), m.AddReply)
+            own = {"tests": made.tests, "told": made.told}
+            reply = cluster.call("add", admitted.model_copy(update=own), m.AddReply)
         except ValidationError as exc:
             raise self._named(field_error(exc, "the submission")) from None
         except (FieldError, TooLargeError) as exc:
@@ -266,10 +268,6 @@ class Api:
         place = (error.field or "").split(".", maxsplit=1)[0]
         text = str(error).removeprefix(f"{error.field}: ").removeprefix(f"{place}: ")
         return wire.InvalidError({_NAMES.get(place, place or "base"): [text]})
-
-    def _callback_fault(self, url: str) -> str:
-        del url
-        return "" if self.services.config.judge0.callbacks else "setting callback is not allowed"
 
     def _own(self, who: Principal, token: str) -> m.Task:
         """The caller's submission of this token; NotFoundError for any other."""

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import judge
 from judge.config import GatewayConfig
-from judge.judge0 import languages
+from judge.hooks import sender
+from judge.judge0 import callbacks, languages
 from judge.judge0.answers import STATUSES
 from judge.judge0.fields import NUMBERS, SWITCHES
 from judge.judge0.languages import Flavour, Row
@@ -20,7 +21,6 @@ from judge.model.overview import StatusReply
 # The release of Judge0 whose languages and fields these are; clients look languages up by it.
 VERSIONS: Final[dict[Flavour, str]] = {"ce": "1.14.0", "extra": "1.14.0-extra"}
 BATCH: Final = 20
-CALLBACK_TRIES, CALLBACK_SECONDS = 3, 5.0
 QUEUE: Final = "judge"
 _DAYS: Final = 30
 _KEPT: Final = datetime.timedelta(seconds=1)
@@ -55,8 +55,8 @@ def config_info(config: GatewayConfig, waiting: int | None) -> dict[str, Any]:
         "enable_command_line_arguments": True,
         "enable_submission_delete": settings.delete,
         "enable_callbacks": settings.callbacks,
-        "callbacks_max_tries": CALLBACK_TRIES,
-        "callbacks_timeout": CALLBACK_SECONDS,
+        "callbacks_max_tries": callbacks.TRIES,
+        "callbacks_timeout": sender.SECONDS,
         "enable_additional_files": True,
         "max_queue_size": 1_000_000 if waiting is None else waiting,
         **bounds,

@@ -9,7 +9,9 @@ from typing import Any
 from judge.config import JudicatorConfig
 from judge.hooks import addresses
 from judge.hooks.sender import Sender
+from judge.judicator.blobs import Blobs
 from judge.judicator.database import Database
+from judge.judicator.events.callbacks import Callbacks
 from judge.judicator.events.calls import WebhookCalls
 from judge.judicator.events.outbox import Outbox
 from judge.judicator.events.post import Post
@@ -19,14 +21,15 @@ from judge.model.messages import Message
 
 
 class Events:
-    """Webhooks and changes of one judicator."""
+    """Webhooks, callbacks and changes of one judicator."""
 
-    def __init__(self, config: JudicatorConfig, database: Database, reader: TaskReader) -> None:
+    def __init__(self, config: JudicatorConfig, database: Database, reader: TaskReader, blobs: Blobs) -> None:
         """Nothing is opened before the loops run."""
         allowed = addresses.networks(config.webhooks.networks)
         self.post = Post(database, Sender(allowed))
         self.outbox = Outbox(database, reader, self.post.wake)
         self.changes = Changes(database)
+        self._callbacks = Callbacks(database, blobs, Sender(allowed))
         self._calls = WebhookCalls(database, allowed, self.post.wake)
 
     def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
@@ -38,5 +41,6 @@ class Events:
         return {
             "the webhooks": functools.partial(self.outbox.run, leading),
             "the calls of webhooks": functools.partial(self.post.run, leading),
+            "the callbacks": functools.partial(self._callbacks.run, leading),
             "the changes": self.changes.run,
         }

@@ -13,6 +13,7 @@ from typing import Final
 from bson import ObjectId
 
 from judge.allowance import Allowances
+from judge.judge0 import callbacks
 from judge.judicator.documents import HistoryEntry, TaskDocument, allowance_of, iso_or_none
 from judge.languages import handed
 from judge.model.messages import Assignment, ProblemRef, Status, Submission, Task
@@ -109,7 +110,7 @@ def to_assignment(doc: TaskDocument, allowances: Allowances) -> Assignment:
             "id": str(doc["_id"]),
             "attempt": doc["attempt"],
             "claim": doc["claim"],
-            "submission": doc["submission"],
+            "submission": {name: value for name, value in doc["submission"].items() if name != "told"},
             "problem": doc.get("problem"),
             "trace": doc.get("trace", ""),
             "allowance": allowance_of(doc, allowances),
@@ -200,4 +201,6 @@ def new(submission: Submission, problem: ProblemRef | None, content: str, create
     key = key_of(submission)
     if key is not None:
         doc["key"] = key
+    if callbacks.url_of(submission):
+        doc["callback"] = created
     return doc

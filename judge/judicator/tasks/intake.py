@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, TooLargeError
+from judge.hooks.addresses import Network, url_fault
+from judge.judge0 import callbacks
 from judge.judicator.tasks.files import check_files
 from judge.judicator.tasks.results import texts
 from judge.languages.table import allows, load_table
@@ -74,6 +76,13 @@ def check(
     _check_input(submission, limits)
     if submission.options is not None:
         _check_options(submission, submission.options)
+
+
+def check_callback(submission: Submission, allowed: Iterable[Network]) -> None:
+    """FieldError for an address to which no result may be sent; `allowed` are private networks that may be called."""
+    url = callbacks.url_of(submission)
+    if url and (fault := url_fault(url, allowed)):
+        raise FieldError("callback_url", fault)
 
 
 def check_trial(submission: Submission) -> None:

@@ -1,0 +1,40 @@
+"""What a callback sends, and when it is over. Pure functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+from judge.judge0 import answers, languages
+from judge.judge0.answers import Seen
+from judge.model import messages as m
+
+# 2 s, 4 s … 9 min: half an hour in all. Judge0 makes three, one right after another.
+TRIES: Final = 10
+_AGAIN: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+def over(status: int, count: int) -> bool:
+    """Whether try number `count` was the last one; `status` is the answer's, 0 for none."""
+    again = status == 0 or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _AGAIN
+    return not again or count >= TRIES
+
+
+def url_of(submission: m.Submission) -> str:
+    """The address that a submission names for its result; empty for none."""
+    return str(submission.told.get("callback_url", "")).strip()
+
+
+def body(task: m.Task, output: bytes) -> bytes:
+    """A finished submission as Judge0 sends it: the usual fields, contents in Base64. `output` is its output's blob.
+
+    Of how a problem's tests went it tells the status alone: who may see more, asks for it.
+    """
+    if task.submission.problem is not None:
+        task = task.model_copy(update={"result": None})
+    row = answers.row_of(task, {**languages.table("extra"), **languages.table("ce")}, "ce")
+    read: Callable[[str], bytes] = lambda _: output  # noqa: E731 - its one blob
+    shown = answers.shown(Seen(task, row, read), answers.DEFAULT, base64=True)
+    return json.dumps(shown).encode()

@@ -1,0 +1,127 @@
+"""Callbacks of Judge0's API: an address that a submission names is sent the submission once it has ended.
+
+What is due stands in the task's own document, so a leader that dies leaves it to the next one; each try is claimed by
+compare-and-set for longer than it takes (docs/judge0.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+from bson import ObjectId
+from prometheus_client import Counter as Metric
+from pymongo.errors import PyMongoError
+
+from judge import clock
+from judge.errors import JudgeError, NotFoundError
+from judge.hooks import tries
+from judge.hooks.sender import Outcome, Sender
+from judge.judge0 import callbacks
+from judge.judicator.blobs import Blobs
+from judge.judicator.database import Database
+from judge.judicator.documents import TaskDocument
+from judge.judicator.loops import away
+from judge.judicator.tasks import forms
+from judge.model import messages as m
+from judge.mongodb.store import DRIVER_ERRORS, Bson
+
+log = logging.getLogger(__name__)
+
+CALLS: Final = Metric("judge_callbacks_total", "Callbacks of Judge0's API that were tried", ["outcome"])
+CALLS.labels("given up")  # an alert hears of no first one when the series begins with it
+_LOOK: Final = 0.5
+_EACH, _ALL = 8, 32
+# A try takes less; whoever leads then may try again.
+_LEASE: Final = datetime.timedelta(seconds=30)
+# A host that has enough calls under way does not keep the others waiting.
+_LATER: Final = datetime.timedelta(seconds=3)
+
+
+class Callbacks:
+    """Makes the callbacks of one cluster."""
+
+    def __init__(self, database: Database, blobs: Blobs, sender: Sender) -> None:
+        """`sender` is opened by `run`."""
+        self._db = database
+        self._blobs = blobs
+        self._sender = sender
+        self._busy: dict[asyncio.Task[None], str] = {}
+
+    async def run(self, leading: Callable[[], bool]) -> None:
+        """While leading, send what is due; ends never."""
+        async with self._sender:
+            try:
+                while True:
+                    await asyncio.sleep(_LOOK)
+                    if leading():
+                        await self._round()
+            finally:
+                for task in list(self._busy):
+                    task.cancel()
+
+    async def _round(self) -> None:
+        """Begin what is due and has room."""
+        due: Bson = {"done": True, "callback": {"$lte": clock.wall()}}
+        try:
+            room = _ALL - len(self._busy)
+            if room <= 0:
+                return
+            async for doc in self._db.tasks.find(due, sort=[("callback", 1)], hint="callback", limit=room):
+                task = forms.to_task(doc)
+                host = urlsplit(callbacks.url_of(task.submission)).netloc
+                full = Counter(self._busy.values())[host] >= _EACH
+                if not await self._put_off(doc, _LATER if full else _LEASE, tried=not full) or full:
+                    continue
+                sending = asyncio.create_task(self._tell(doc["_id"], task, doc.get("callback_tries", 0) + 1))
+                self._busy[sending] = host
+                sending.add_done_callback(self._busy.pop)
+        except PyMongoError as exc:
+            if not away(exc):
+                raise
+            log.warning("callbacks are put off, the database does not answer: %s", str(exc)[:200])
+
+    async def _put_off(self, doc: TaskDocument, wait: datetime.timedelta, *, tried: bool) -> bool:
+        """Make a callback due after `wait`; whether nobody else has done so."""
+        mine: Bson = {"_id": doc["_id"], "callback": doc["callback"]}
+        change: Bson = {"$set": {"callback": clock.wall() + wait}, "$inc": {"callback_tries": int(tried)}}
+        return bool((await self._db.tasks.update_one(mine, change)).matched_count)
+
+    async def _tell(self, task_id: ObjectId, task: m.Task, count: int) -> None:
+        """One try, and what it came to."""
+        try:
+            try:
+                body = callbacks.body(task, await self._output(task))
+            except JudgeError as exc:
+                outcome = Outcome(0, str(exc), 0.0)
+            else:
+                outcome = await self._sender.send(callbacks.url_of(task.submission), body, {}, method="PUT")
+            over = callbacks.over(outcome.status, count)
+            CALLS.labels("delivered" if tries.delivered(outcome.status) else "given up" if over else "failed").inc()
+            # The address may have a secret in it.
+            log.info("callback of %s: try %d: %d %s", task_id, count, outcome.status, outcome.text[:100])
+            now = clock.wall()
+            after = tries.retry_after(outcome.retry_after, now)
+            wait = datetime.timedelta(seconds=tries.pause(count, random.random(), after))  # noqa: S311 - it spreads tries
+            change: Bson = (
+                {"$unset": {"callback": "", "callback_tries": ""}} if over else {"$set": {"callback": now + wait}}
+            )
+            await self._db.tasks.update_one({"_id": task_id, "callback": {"$exists": True}}, change)
+        except DRIVER_ERRORS as exc:  # it is tried once more when its lease is over
+            log.warning("the callback of %s is put off: %s", task_id, str(exc)[:200])
+
+    async def _output(self, task: m.Task) -> bytes:
+        """The whole output, where it is kept beside the task and may be told."""
+        blob = task.result.stdout_blob if task.result is not None else None
+        if blob is None or task.submission.problem is not None:
+            return b""
+        try:
+            return await self._blobs.get(blob)
+        except NotFoundError:  # deleted meanwhile
+            return b""

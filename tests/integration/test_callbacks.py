@@ -1,0 +1,114 @@
+"""Callbacks of Judge0's API at the judicators: tried again, through fail-over, once for each submission."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from judge.errors import FieldError
+from judge.judge0.tokens import token_of
+from judge.model import messages as m
+from tests.support.judicators import FAST, World, accepted, source
+from tests.support.receiver import LOCAL, receiving
+from tests.support.rejudging import act, judge, rejudge, show, start
+from tests.support.servers import wait_for
+
+HOOKS = {**FAST, "webhooks": {"networks": LOCAL}}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, etcd_endpoint, mongod_address):
+    one = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    one.judicator(**HOOKS)
+    wait_for(lambda: one.judicators[0].judicator.lead.leading, what="a leader")
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def executor(world):
+    one = world.executor(slots=8)
+    one.report(vacant=0)
+    return one
+
+
+@pytest.fixture
+def people(world):
+    return world.client(timeout=30.0)
+
+
+@pytest.fixture
+def receiver():
+    with receiving() as one:
+        yield one
+
+
+def told(url):
+    return {"told": {"callback_url": url}}
+
+
+def due(world):
+    return list(world.db.tasks.find({"callback": {"$exists": True}}))
+
+
+def hurry(world):
+    """Whatever waits for its next try is due now."""
+    world.db.tasks.update_many(
+        {"callback": {"$exists": True}}, {"$min": {"callback": world.db.command("hello")["localTime"]}}
+    )
+
+
+def test_an_end_is_told_once_whatever_a_rejudging_says(world, people, executor, receiver):
+    (task,) = judge(people, executor, "WA", **told(receiver.url))
+    wait_for(lambda: not due(world), what="the callback")
+    rejudging = start(people, ids=[task])
+    rejudge(executor, {"int main(){} // 0": "AC"})
+    wait_for(lambda: show(people, rejudging.id).state == "finished", what="a finished rejudging")
+    act(people, "apply", rejudging.id)
+    (other,) = judge(people, executor, "AC", **told(receiver.url))
+    wait_for(lambda: not due(world), what="the other callback")
+    assert [(one.told["token"], one.told["status"]["id"]) for one in receiver.got] == [
+        (token_of(task), 4),
+        (token_of(other), 3),
+    ]
+
+
+def test_what_waits_is_not_called(world, people, executor, receiver):
+    task = people.call("add", source(**told(receiver.url)), m.AddReply).task.id
+    (assignment,) = executor.report(vacant=1).assignments
+    assert assignment.submission.told == {}, "executors need no address"
+    assert len(due(world)) == 1 and not receiver.got
+    executor.report(accepted(assignment), vacant=0)
+    wait_for(lambda: receiver.got, what="the callback")
+    assert (receiver.got[0].method, receiver.got[0].told["token"]) == ("PUT", token_of(task))
+    wait_for(lambda: not due(world), what="the note of it")
+
+
+def test_errors_are_tried_again_by_whoever_leads(world, people, executor, receiver):
+    receiver.answer = lambda number, _: (503, {"Retry-After": "3600"}) if number < 3 else 200
+    judge(people, executor, "AC", **told(receiver.url))
+    wait_for(lambda: receiver.got and due(world)[0]["callback_tries"] == 1, what="the first try")
+    first = world.judicators[0]
+    second = world.judicator("j2", **HOOKS)
+    first.stop()
+    wait_for(lambda: second.judicator.lead.leading, what="another leader")
+
+    def over():
+        hurry(world)
+        return not due(world)
+
+    wait_for(over, what="the callback")
+    assert [one.status for one in receiver.got] == [503, 503, 200]
+    assert len({one.body for one in receiver.got}) == 1
+    assert "callback_tries" not in world.db.tasks.find_one({"done": True}, sort=[("_id", -1)])
+
+
+def test_nobody_is_told_at_a_private_address(world, people, executor, receiver):
+    with pytest.raises(FieldError) as refused:
+        people.call("add", source(**told("http://10.0.0.1/")), m.AddReply)
+    assert refused.value.field == "callback_url"
+    # What a name stands for is looked at when it is called.
+    (task,) = judge(people, executor, "AC", **told(f"http://localhost:{receiver.port}/"))
+    wait_for(lambda: not due(world), what="a name of an allowed network")
+    assert json.loads(receiver.got[0].body)["token"] == token_of(task)
