@@ -76,7 +76,7 @@ def test_an_end_is_told_once_whatever_a_rejudging_says(world, people, executor, 
 
 def test_what_waits_is_not_called(world, people, executor, receiver):
     task = people.call("add", source(**told(receiver.url)), m.AddReply).task.id
-    (assignment,) = executor.report(vacant=1).assignments
+    (assignment,) = executor.report(vacant=1).add
     assert assignment.submission.told == {}, "executors need no address"
     assert len(due(world)) == 1 and not receiver.got
     executor.report(accepted(assignment), vacant=0)
@@ -108,7 +108,17 @@ def test_nobody_is_told_at_a_private_address(world, people, executor, receiver):
     with pytest.raises(FieldError) as refused:
         people.call("add", source(**told("http://10.0.0.1/")), m.AddReply)
     assert refused.value.field == "callback_url"
-    # What a name stands for is looked at when it is called.
     (task,) = judge(people, executor, "AC", **told(f"http://localhost:{receiver.port}/"))
     wait_for(lambda: not due(world), what="a name of an allowed network")
     assert json.loads(receiver.got[0].body)["token"] == token_of(task)
+
+
+def test_what_a_name_stands_for_is_looked_at_when_it_is_called(tmp_path, etcd_endpoint, mongod_address, receiver):
+    world = World(tmp_path, etcd_endpoint, mongod_address)
+    try:
+        world.judicator(**FAST)
+        judge(world.client(), world.executor(), "AC", **told(f"http://localhost:{receiver.port}/"))
+        wait_for(lambda: hurry(world) or due(world)[0].get("callback_tries", 0) >= 3, what="tries")
+        assert not receiver.got
+    finally:
+        world.close()

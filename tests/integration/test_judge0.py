@@ -549,9 +549,6 @@ def test_deleting_and_cancelling(http: httpx.Client, server: str) -> None:
     assert http.get(f"/submissions/{token}").json()["message"] == "the submission was cancelled"
 
 
-# --- callbacks -------------------------------------------------------------------------------------------------
-
-
 @row("S10")
 def test_a_full_queue(prepared: Prepared, tmp_path: Path) -> None:
     def full(_: m.Submission) -> m.AddReply:
@@ -563,6 +560,9 @@ def test_a_full_queue(prepared: Prepared, tmp_path: Path) -> None:
         answer = app.test_client().post("/judge0/submissions", **ask)
         assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0
         assert answer.json == {"error": "queue is full", "reason": "1000 submissions of 'ada' wait"}
+
+
+# --- callbacks -------------------------------------------------------------------------------------------------
 
 
 @row("C1", "C2", "C3")
@@ -591,6 +591,19 @@ def test_callbacks(http: httpx.Client, receiver: Receiver) -> None:
     http.delete(f"/submissions/{token}", params={"cancel": "true"})
     wait_for(lambda: len(receiver.got) == 3, what="the end of the cancelled one")
     assert (receiver.got[2].told["token"], status(receiver.got[2].told)) == (token, 13)
+
+
+@row("C4")
+def test_callbacks_that_are_switched_off(prepared: Prepared, tmp_path: Path) -> None:
+    prepared.answers |= {"executors": ExecutorsReply(executors=[executor_state()])}
+    before = len(prepared.asked)
+    tls = prepared.tls("gateway-1", "gateway")
+    config = make_config(tmp_path, prepared.etcd_config, tls, judge0={"callbacks": False})
+    with serving_app(config) as app:
+        told = {"language_id": PYTHON, "source_code": "print(1)", "callback_url": "https://example.org/"}
+        answer = app.test_client().post("/judge0/submissions", json=told, headers={"X-Auth-Token": USER})
+        assert (answer.status_code, answer.json) == (422, {"callback_url": ["setting callback is not allowed"]})
+        assert "add" not in [method for method, _ in prepared.asked[before:]]
 
 
 def test_several_tests_and_the_same_key(http: httpx.Client) -> None:
