@@ -55,7 +55,7 @@ def url_fault(url: str, allowed: Iterable[Network] = ()) -> str:
     faults = (
         (parts.scheme not in _SCHEMES or not host, "is no http or https URL with a host"),
         (port == 0, "has port 0"),
-        ("@" in parts.netloc, "has a name or password in it; a receiver knows a call by its signature"),
+        ("@" in parts.netloc, "has a name or password in it; leave them out"),
         (
             _is_address(host) and not may_go_to(host, allowed),
             f"leads to {host}, which is no public address and in no network of webhooks.networks",

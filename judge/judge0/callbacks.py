@@ -11,7 +11,7 @@ from judge.judge0 import answers, languages
 from judge.judge0.answers import Seen
 from judge.model import messages as m
 
-# 2 s, 4 s … 9 min: half an hour in all. Judge0 makes three, one right after another.
+# 2 s, 4 s … 9 min: some 17 min in all. Judge0 makes three, one right after another.
 TRIES: Final = 10
 _AGAIN: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 

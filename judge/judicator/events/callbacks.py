@@ -103,9 +103,12 @@ class Callbacks:
             else:
                 outcome = await self._sender.send(callbacks.url_of(task.submission), body, {}, method="PUT")
             over = callbacks.over(outcome.status, count)
-            CALLS.labels("delivered" if tries.delivered(outcome.status) else "given up" if over else "failed").inc()
+            became = "delivered" if tries.delivered(outcome.status) else "given up" if over else "failed"
+            CALLS.labels(became).inc()
             # The address may have a secret in it.
-            log.info("callback of %s: try %d: %d %s", task_id, count, outcome.status, outcome.text[:100])
+            level = logging.WARNING if became == "given up" else logging.INFO
+            said = f"{outcome.status or ''} {outcome.text[:100]}".strip()
+            log.log(level, "callback of %s: try %d %s: %s", task_id, count, became, said)
             now = clock.wall()
             after = tries.retry_after(outcome.retry_after, now)
             wait = datetime.timedelta(seconds=tries.pause(count, random.random(), after))  # noqa: S311 - it spreads tries
