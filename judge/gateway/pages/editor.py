@@ -11,7 +11,7 @@ import hashlib
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from flask import Response, request
+from flask import Flask, Response, request
 
 from judge.errors import NotFoundError
 from judge.languages.table import Language, load_table
@@ -128,6 +128,13 @@ def asset(kind: str) -> Response:
     answer.headers["Cache-Control"] = "public, max-age=31536000, immutable"
     answer.vary.add("Accept-Encoding")
     return answer
+
+
+def register(app: Flask) -> None:
+    """Serve both to everybody."""
+    for kind in _MEDIA:
+        show = functools.partial(asset, kind)
+        app.add_url_rule(f"/editor.{kind}", f"editor_{kind}", show, provide_automatic_options=False)
 
 
 _MEDIA: Final = {"js": "text/javascript", "css": "text/css"}

@@ -290,9 +290,7 @@ def register(app: Flask, services: Services) -> None:
         app.add_url_rule(path, name, guarded(view), methods=methods, provide_automatic_options=False)
     for path, name, view, methods in account.doors(services):
         app.add_url_rule(path, name, view, methods=methods, provide_automatic_options=False)
-    for kind in ("js", "css"):
-        show = functools.partial(editor.asset, kind)
-        app.add_url_rule(f"/editor.{kind}", f"editor_{kind}", show, provide_automatic_options=False)
+    editor.register(app)
     app.add_url_rule("/favicon.ico", "favicon", _favicon, provide_automatic_options=False)
 
     @app.context_processor
