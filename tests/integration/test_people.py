@@ -92,7 +92,7 @@ def test_nobody_can_be_mistaken_for_another(people: RpcClient) -> None:
 
 def test_adding_again_after_a_lost_answer_is_the_same_account(people: RpcClient) -> None:
     by = ROOT.model_copy(update={"call": "one-call"})
-    first, again = (people.call("user_add", p.UserAdd(name="twice"), p.User, by=by) for _ in range(2))
+    first, again = (people.call("user_add", p.UserAdd(name="repeated"), p.User, by=by) for _ in range(2))
     assert first == again
 
 
