@@ -19,6 +19,7 @@ FEW = web.Effort(examples=6, seed=1)
 
 
 @pytest.mark.root
+@pytest.mark.timeout(900)  # it asks every route a hundred ways
 def test_every_route_of_the_gateway(tmp_path: Path):
     need_sandbox()
     with running(tmp_path / "cluster") as cluster:
