@@ -13,7 +13,6 @@ import logging
 import re
 import secrets
 import threading
-import time
 import warnings
 from collections.abc import Mapping
 from typing import Any, Final
@@ -177,7 +176,7 @@ class Provider:
                 },
                 params={"nonce": nonce, "client_id": self._config.client_id, "access_token": given.get("access_token")},
             )
-            claims.validate(now=int(time.time()), leeway=_LEEWAY)
+            claims.validate(now=int(clock.wall().timestamp()), leeway=_LEEWAY)
         except (JoseError, ValueError, TypeError, KeyError) as exc:
             log.warning("an ID token of '%s' is refused: %s", self._config.name, exc)
             raise UnauthorizedError(f"what {self.title} says of you cannot be trusted; log in again") from None

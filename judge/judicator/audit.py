@@ -23,7 +23,7 @@ from judge.errors import JudgeError
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import AuditDocument, TaskDocument, first_id, iso
 from judge.model import messages as m
-from judge.model.audit import AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
+from judge.model.audit import Action, AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
 from judge.mongodb.store import Bson
 from judge.rpc.server import Peer
 from judge.text import one_line
@@ -39,7 +39,7 @@ _BATCH: Final = 500
 class Act:
     """One action, as the trail names it."""
 
-    action: str
+    action: Action
     object: str
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -245,7 +245,7 @@ def _counted(changes: Mapping[str, Any]) -> str:
 # --- what the calls of people are about --------------------------------------------------------------------------
 
 
-def of(action: str, field: str, *details: str) -> Describe:
+def of(action: Action, field: str, *details: str) -> Describe:
     """A call that is always for the trail: about `field` of its request, with some of its other fields."""
 
     async def describe(request: Any, _: Peer) -> Act:

@@ -40,6 +40,9 @@ Action = Literal[
     "executor.resume",
     "hold.place",
     "hold.release",
+    "webhook.add",
+    "webhook.remove",
+    "webhook.resend",
 ]
 Outcome = Literal["begun", "done", "refused", "failed"]
 

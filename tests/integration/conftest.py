@@ -10,6 +10,7 @@ from flask import Flask
 
 from tests.support.gateway import ADMIN, OTHER, USER, Person
 from tests.support.judicators import World
+from tests.support.receiver import Receiver, receiving
 
 
 @pytest.fixture
@@ -18,6 +19,12 @@ def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[W
     made = World(tmp_path, etcd_endpoint, mongod_address)
     yield made
     made.close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as made:
+        yield made
 
 
 @pytest.fixture

@@ -65,6 +65,9 @@ def test_what_admins_do_is_noted_with_who_from_where_and_what_became_of_it(world
     assert admin("POST", "/executors/e1/drain", json={"reason": "disk\nfull"}).status_code == 200
     assert admin("POST", "/executors/e1/resume", json={}).status_code == 200
     assert admin("POST", "/executors/ghost/drain", json={}).status_code == 404
+    hook = {"name": "h", "url": "https://receiver.example/"}
+    assert admin("POST", "/webhooks", json=hook).status_code == 201
+    assert admin("DELETE", "/webhooks/h").status_code < 300
     found = lines(world)
     assert found == [
         ("root", "problem.import", "", "begun"),
@@ -75,8 +78,13 @@ def test_what_admins_do_is_noted_with_who_from_where_and_what_became_of_it(world
         ("root", "executor.resume", "e1", "done"),
         ("root", "executor.drain", "ghost", "begun"),
         ("root", "executor.drain", "ghost", "refused"),
+        ("root", "webhook.add", "h", "begun"),
+        ("root", "webhook.add", "h", "done"),
+        ("root", "webhook.remove", "h", "begun"),
+        ("root", "webhook.remove", "h", "done"),
     ]
-    entries = trail(world)
+    assert admin("GET", "/audit?limit=500").status_code == 200
+    entries = trail(world)[:8]
     assert {(one.role, one.origin, one.gateway) for one in entries} == {("admin", "127.0.0.1", "gateway-1")}
     assert entries[0].trace == "trace-of-root"
     assert entries[0].call == entries[1].call != entries[2].call

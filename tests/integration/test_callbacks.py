@@ -10,20 +10,15 @@ from judge.errors import FieldError
 from judge.judge0.tokens import token_of
 from judge.model import messages as m
 from tests.support.judicators import FAST, World, accepted, source
-from tests.support.receiver import LOCAL, receiving
+from tests.support.receiver import HOOKS, telling
 from tests.support.rejudging import act, judge, rejudge, show, start
 from tests.support.servers import wait_for
-
-HOOKS = {**FAST, "webhooks": {"networks": LOCAL}}
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    one = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
-    one.judicator(**HOOKS)
-    wait_for(lambda: one.judicators[0].judicator.lead.leading, what="a leader")
-    yield one
-    one.close()
+    with telling(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +31,6 @@ def executor(world):
 @pytest.fixture
 def people(world):
     return world.client(timeout=30.0)
-
-
-@pytest.fixture
-def receiver():
-    with receiving() as one:
-        yield one
 
 
 def told(url):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import contextlib
 import datetime
@@ -587,6 +588,22 @@ def test_a_counter_that_is_wrong_is_mended_once_it_was_wrong_twice(world: World)
         assert stored(running, user) == real(world, user)
     clean(running)
     assert world.db.usage.find_one({"_id": "ghost"}) is None
+
+
+def test_a_fault_that_several_recounts_see_at_once_is_mended_once(world: World) -> None:
+    """Two judicators that both take themselves for the leader, or a person's recount beside the leader's."""
+    running = limited(world, 10**9)
+    add(world.client(), user="ann")
+
+    async def together() -> None:
+        usage = running.judicator.tasks.usage
+        await asyncio.gather(*(usage.recount(None) for _ in range(8)))
+
+    for _ in range(5):
+        world.db.usage.update_one({"_id": "ann"}, {"$inc": {"bytes": 5_000}})
+        clean(running)
+        running.do(together())
+        assert stored(running, "ann") == real(world, "ann")
 
 
 def test_the_sum_of_a_users_bytes_is_read_from_an_index_alone(world: World) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import os
-import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from judge.model.messages import Limits
 from judge.sandbox import Command, Killed
 from judge.sandbox.meeting import Actor, Link, path_of, run_meeting
 from tests.support.sandbox import MIB, need_sandbox, pool
+from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root
 LIMITS = Limits(cpu=1, wall=3, memory=128 * MIB, output=1 * MIB)
@@ -101,14 +104,29 @@ def test_an_end_that_settles_it_kills_all_others(boxes):
         outcome.close()
 
 
+def arguments() -> set[bytes]:
+    """Of all that runs on this host."""
+    found: set[bytes] = set()
+    for one in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found |= set(one.read_bytes().split(b"\0"))
+    return found
+
+
 def test_cancelling_ends_all(boxes):
+    """Both programs under way: what is cancelled before its program has begun was not killed."""
     reading, writing = os.pipe()
-    timer = threading.Timer(0.2, os.write, (writing, b"x"))
-    timer.start()
-    outcomes = meet(
-        boxes, [sh('cat "$1"', ONE), sh('exec 5> "$1"; sleep 9', ONE)], [Link(1, 0, held=True)], cancel_fd=reading
-    )
-    timer.join()
+    marks = {b"9.0171", b"9.0173"}
+
+    def cancel() -> None:
+        wait_for(lambda: marks <= arguments(), what="two programs under way")
+        os.write(writing, b"x")
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        done = pool.submit(cancel)
+        commands = [sh('cat "$1" 9.0171', ONE), sh('exec 5> "$1"; sleep 9.0173', ONE)]
+        outcomes = meet(boxes, commands, [Link(1, 0, held=True)], cancel_fd=reading)
+        done.result()
     assert all(Killed.CANCELLED in outcome.killed for outcome in outcomes)
     for outcome in outcomes:
         outcome.close()
@@ -211,8 +229,7 @@ def test_a_file_that_is_written_by_who_lives_on_is_as_it_was_at_the_end(boxes):
     script = "echo early > out; (while :; do echo late >> out; done) & sleep 0.05"
     with run(boxes[0], script) as outcome:
         size = os.fstat(outcome.file).st_size
-        time.sleep(0.05)
-        assert os.fstat(outcome.file).st_size == size
+        assert {os.fstat(outcome.file).st_size for _ in range(5_000)} == {size}
         assert os.pread(outcome.file, 6, 0) == b"early\n"
     assert closed(run(boxes[0], "ls -A", None)) == b""
 

@@ -26,21 +26,16 @@ from judge.model.webhooks import (
     WebhooksReply,
 )
 from tests.support.gateway import check, make_config, serving_app
-from tests.support.judicators import FAST, World, source
-from tests.support.receiver import LOCAL, receiving
+from tests.support.judicators import World, source
+from tests.support.receiver import HOOKS, telling
 from tests.support.rejudging import act, judge, rejudge, show, start
 from tests.support.servers import wait_for
-
-HOOKS = {**FAST, "webhooks": {"networks": LOCAL}}
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory, etcd_endpoint, mongod_address):
-    one = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
-    one.judicator(**HOOKS)
-    wait_for(lambda: one.judicators[0].judicator.lead.leading, what="a leader")
-    yield one
-    one.close()
+    with telling(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +48,6 @@ def executor(shared):
     one = shared.executor(slots=8)
     one.report(vacant=0)
     return one
-
-
-@pytest.fixture
-def receiver():
-    with receiving() as one:
-        yield one
 
 
 @pytest.fixture
@@ -232,7 +221,7 @@ def test_none_is_lost_when_leaders_die(tmp_path, etcd_endpoint, mongod_address, 
         done = []
         for _ in range(2):
             done += judge(people, executor, *["AC"] * 40)
-            leader = next(one for one in world.judicators if one.judicator.lead.leading)
+            leader = wait_for(lambda: next((one for one in world.judicators if one.judicator.lead.leading), None))
             world.judicators.remove(leader)
             leader.stop()
             done += judge(people, executor, *["WA"] * 10)

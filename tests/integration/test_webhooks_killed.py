@@ -21,9 +21,9 @@ from judge.errors import DeadlineError, OutcomeUnknownError, UnavailableError
 from judge.hooks import signing
 from judge.model.webhooks import WebhookAdd, WebhookAdded
 from tests.support.gateway import ADMIN, make_config, write_config
-from tests.support.judicators import FAST, World
+from tests.support.judicators import World
 from tests.support.mongodb import Cluster, Daemon, mongodb_cluster
-from tests.support.receiver import LOCAL, Receiver, receiving
+from tests.support.receiver import HOOKS, Receiver
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.timeout(600)
@@ -68,12 +68,6 @@ def mongods(tmp_path: Path, etcd_endpoint: str) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as one:
-        yield one
-
-
-@pytest.fixture
 def world(tmp_path: Path, etcd_endpoint: str, mongods: Cluster) -> Iterator[World]:
     one = World(tmp_path, etcd_endpoint, ",".join(member.address for member in mongods.daemons))
     yield one
@@ -81,7 +75,7 @@ def world(tmp_path: Path, etcd_endpoint: str, mongods: Cluster) -> Iterator[Worl
 
 
 def judicator(world: World, directory: Path, name: str) -> Process:
-    config: JudicatorConfig = world.config(name, **{**FAST, "webhooks": {"networks": LOCAL}})
+    config: JudicatorConfig = world.config(name, **HOOKS)
     path = directory / f"{name}.yml"
     path.write_text(dump(config))
     made = Process("judicator", path, config.listen)
@@ -107,18 +101,16 @@ class People:
         self.numbers = itertools.count()
 
     def call(self, method: str, path: str, **more: object) -> dict[str, object]:
-        end = time.monotonic() + 90
-        while True:
-            said = ""
+        def ask() -> object:
             with contextlib.suppress(httpx.TransportError):
                 answer = self._http.request(method, next(self._bases) + path, **more)  # type: ignore[arg-type]
-                if answer.status_code < 300:
-                    found: dict[str, object] = answer.json()
-                    return found
-                said = f"{answer.status_code} {answer.text}"
-                assert answer.status_code >= 429, said
-            assert time.monotonic() < end, said
-            time.sleep(0.05)
+                assert answer.status_code < 300 or answer.status_code >= 429, answer.text
+                return answer.json() if answer.status_code < 300 else None
+            return None
+
+        found = wait_for(ask, 90, f"an answer to {method} {path}")
+        assert isinstance(found, dict)
+        return found
 
     def finish(self) -> str:
         """One submission that has come to its end; its id."""

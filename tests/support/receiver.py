@@ -8,9 +8,14 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
-LOCAL = ["127.0.0.0/8"]
+from tests.support.judicators import FAST, World
+from tests.support.servers import wait_for
+
+# A judicator may tell receivers on this host.
+HOOKS: dict[str, Any] = {**FAST, "webhooks": {"networks": ["127.0.0.0/8"]}}
 
 
 @dataclass
@@ -88,3 +93,15 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextlib.contextmanager
+def telling(directory: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    """A judicator that leads and may tell receivers on this host."""
+    world = World(directory, etcd_endpoint, mongod_address)
+    try:
+        first = world.judicator(**HOOKS)
+        wait_for(lambda: first.judicator.lead.leading, what="a leader")
+        yield world
+    finally:
+        world.close()

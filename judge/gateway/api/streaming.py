@@ -14,7 +14,8 @@ from judge.gateway.api.routes import Call, Raw, Reply, Route
 from judge.model import messages as m
 from judge.model.streaming import Change, Place, Wish
 
-EVENTS: Final = Raw("text/event-stream", {"type": "string", "description": "server-sent events; docs/events.md"})
+# OpenAPI 3.1 has no schema of a stream of events: readers of it hold one against the whole, or against each event.
+EVENTS: Final = Raw("text/event-stream", {"description": "server-sent events; docs/events.md"})
 # The front takes this header off the answer, and sends events in place of its body.
 HEADER: Final = "X-Judge-Listen"
 _PLACE = TypeAdapter(Place)

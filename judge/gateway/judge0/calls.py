@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import io
 import logging
@@ -353,7 +352,7 @@ class Api:
             days=Counter(task.created[:10] for task in found.tasks),
             stored_bytes=used.stored_bytes,
         )
-        return info.statistics(counts, datetime.datetime.now(datetime.UTC)), 200
+        return info.statistics(counts, clock.wall()), 200
 
     def about(self) -> tuple[Any, int]:
         """What this is."""

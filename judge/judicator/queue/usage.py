@@ -198,10 +198,14 @@ class Usage:
         amount = correction(counter.get("off", 0), off)
         if off == counter.get("off", 0) == 0:
             return False
-        await self._col.update_one(
-            {"_id": user}, {"$inc": {"bytes": amount}, "$set": {"off": off - amount}}, upsert=True
-        )
-        if amount:
+        # Not if another recount has been here since: two that have seen the same fault would mend it twice.
+        unchanged = {"_id": user, "off": counter.get("off")}
+        more = {"$inc": {"bytes": amount}, "$set": {"off": off - amount}}
+        try:
+            done = await self._col.update_one(unchanged, more, upsert=True)
+        except DuplicateKeyError:
+            return False
+        if amount and done.matched_count:
             log.warning("the counter of what user '%s' has stored was off by %d bytes: mended", user, amount)
         return bool(amount)
 
