@@ -16,7 +16,7 @@ from judge.errors import JudgeError, NotFoundError, TooLargeError, UsageError
 from judge.gateway import trace
 from judge.gateway.api import handlers as api
 from judge.gateway.api import routes
-from judge.gateway.auth import Tokens, read_session_key
+from judge.gateway.auth import Tokens, read_session_key, sign_with
 from judge.gateway.cluster import Cluster
 from judge.gateway.front.gate import cookie_name
 from judge.gateway.judge0 import routes as judge0
@@ -51,7 +51,7 @@ def create_app(config: GatewayConfig) -> Flask:
     """
     app = Flask("judge.gateway", static_folder="static", template_folder="templates")
     app.jinja_options = {**app.jinja_options, "finalize": views.as_shown}
-    app.secret_key = read_session_key(config.session_key)
+    sign_with(app, read_session_key(config.session_key))
     app.config.update(
         MAX_CONTENT_LENGTH=config.limits.body_bytes,
         MAX_FORM_MEMORY_SIZE=max(config.limits.body_bytes, _FORM),

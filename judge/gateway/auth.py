@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from flask import Request, session
+from flask import Flask, Request, session
 from pydantic import Field
 
 from judge import files
@@ -173,6 +173,18 @@ def read_session_key(path: Path) -> bytes:
     if len(key) < _KEY_BYTES:
         raise ConfigError(f"{path}: has {len(key)} bytes; a session key needs at least {_KEY_BYTES} random ones")
     return key
+
+
+def sign_with(app: Flask, key: bytes) -> None:
+    """Have an app sign its cookies with the first line of a session key, and take those of the other lines too.
+
+    Two keys are in force while one takes the other's place, so that no gateway refuses what another one has signed. A
+    key whose lines are not all long enough to be keys is one key of random bytes.
+    """
+    lines = [line.strip() for line in key.split(b"\n")]
+    keys = lines if all(len(line) >= _KEY_BYTES for line in lines) else [key]
+    app.secret_key = keys[0]
+    app.config["SECRET_KEY_FALLBACKS"] = keys[1:] or None
 
 
 # --- the API ---------------------------------------------------------------------------------------------------

@@ -185,8 +185,8 @@ class Membership:
         except RefusedError as exc:
             # Each next primary would end by it, until none is left; a set that has its user can do without the file.
             raise JudgeError(str(exc)) from None
-        if made:
-            log.info("made the user '%s'", self._config.username)
+        for name in made:
+            log.info("made the user '%s'", name)
         self._settled = True
 
     def leave(self, deadline: clock.Deadline) -> None:

@@ -12,7 +12,7 @@ from pymongo import errors
 from judge import clock
 from judge.config import MongodbConfig
 from judge.errors import OutcomeUnknownError, RefusedError
-from judge.mongodb import store
+from judge.mongodb import store, users
 from judge.mongodb.planner import TAG, ElectionTimings, Kind, Observed, Registered, SetMember, Step, next_config
 from judge.mongodb.store import Bson, Client, translate
 
@@ -41,8 +41,23 @@ def credentials(config: MongodbConfig) -> Bson:
                 f"username '{config.username}' is set without 'key_file'; members of a replica set with users need one"
             )
         return {}
-    key = "".join(store.read_file(config.key_file, "key_file").decode(errors="replace").split())
+    key = first_key(store.read_file(config.key_file, "key_file").decode(errors="replace"))
     return {"username": "__system", "password": key, "authSource": "local", "authMechanism": "SCRAM-SHA-256"}
+
+
+def first_key(text: str) -> str:
+    """The key of a key file with which its members log in at others: the first, where it is a list of two in YAML."""
+    if text.lstrip().startswith("- "):
+        text = text.lstrip()[2:].partition("\n- ")[0]
+    return "".join(text.split())
+
+
+def of_the_primary(config: MongodbConfig, timeout: float = _CALL) -> Client:
+    """A client of the replica set's primary, found through the own member, logged in as a member is.
+
+    Called where users are looked after from outside of the daemon. `timeout` seconds bound each call.
+    """
+    return _client(config, [config.address], timeout, replicaSet=config.replica_set, readPreference="primary")
 
 
 def _client(config: MongodbConfig, hosts: list[str], timeout: float, **options: Any) -> Client:
@@ -204,24 +219,12 @@ class Replica:
         """Majority as the default of every client (store.ensure_defaults); True when it had to be set."""
         return store.ensure_defaults(self._client)
 
-    def ensure_user(self) -> bool:
-        """The user that judicators log in as, with the password of the config file; True when it did not exist.
+    def ensure_user(self) -> list[str]:
+        """The users that judicators log in as, with the passwords of the config's file; the names of those it made.
 
-        It may read and write the one database, and see the state of the set: not change users, settings or members.
-        Called by each new primary, so a changed password is in force after a restart. Nothing without a username.
+        Called by each new primary. Nothing without a username.
         """
-        config = self._config
-        options = store.password_options(config.username, config.password_file)
-        if not options:
-            return False
-        roles = [{"role": "readWrite", "db": config.database}, {"role": "clusterMonitor", "db": "admin"}]
-        wanted = {"pwd": options["password"], "roles": roles, "writeConcern": {"w": "majority"}}
-        try:
-            exists = bool(self._client.admin.command("usersInfo", options["username"])["users"])
-            self._client.admin.command("updateUser" if exists else "createUser", options["username"], **wanted)
-        except errors.PyMongoError as exc:
-            raise translate(exc) from exc
-        return not exists
+        return users.ensure(self._client, self._config)
 
     def is_member(self) -> bool:
         """Whether the configuration that this mongod has still lists it; False also before it has any."""

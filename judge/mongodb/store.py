@@ -77,23 +77,38 @@ def read_file(path: Path, setting: str) -> bytes:
         raise RefusedError(msg) from None
 
 
-def password_options(username: str | None, password_file: Path | None) -> Bson:
-    """The driver's options for a user of the database `admin`; empty when no user is configured.
+def logins(username: str | None, password_file: Path | None) -> list[Bson]:
+    """The driver's options for each user of the database `admin` whose password a file holds; none without a username.
 
-    RefusedError when the file holds no password that anybody could log in with.
+    One line for each, and the first is the one to log in with: two passwords are in force while one takes the other's
+    place. A line is the password of `username`, or `username.X PASSWORD` for a user of that name, as a user of MongoDB
+    has one password only. RefusedError when the file holds no password that anybody could log in with.
     """
     if username is None:
-        return {}
+        return []
     if password_file is None:
         raise RefusedError(f"username '{username}' has no password; name the file that holds it under 'password_file'")
     try:
-        password = read_file(password_file, "password_file").decode().strip()
+        lines = [line.strip() for line in read_file(password_file, "password_file").decode().splitlines()]
     except UnicodeDecodeError:
-        password = ""
-    if not password:
+        lines = []
+    found = [_login(username, line) for line in lines if line]
+    if not found:
         raise RefusedError(f"password_file: {password_file} holds no password; put one into it, as text")
+    return found
+
+
+def _login(username: str, line: str) -> Bson:
+    own, space, secret = line.partition(" ")
+    other = bool(space) and own.startswith(f"{username}.") and bool(secret.strip())
+    user, password = (own, secret.strip()) if other else (username, line)
     # Named, or the driver tries SCRAM-SHA-1 for a user that is not there yet, which is no mechanism of our servers.
-    return {"username": username, "password": password, "authSource": "admin", "authMechanism": "SCRAM-SHA-256"}
+    return {"username": user, "password": password, "authSource": "admin", "authMechanism": "SCRAM-SHA-256"}
+
+
+def password_options(username: str | None, password_file: Path | None) -> Bson:
+    """The driver's options for the user to log in as; empty when no user is configured. Raises as `logins` does."""
+    return next(iter(logins(username, password_file)), {})
 
 
 @overload

@@ -85,8 +85,35 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
     )
 
 
+def self_signed(key: ec.EllipticCurvePrivateKey, name: str, days: int) -> x509.Certificate:
+    """The certificate of a new authority for the cluster `name`."""
+    whose = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Judge CA {name}")])
+    return (
+        x509.CertificateBuilder()
+        .subject_name(whose)
+        .issuer_name(whose)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now() - _SLACK)
+        .not_valid_after(now() + datetime.timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(_usage(signs=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def encrypted(key: ec.EllipticCurvePrivateKey, passphrase: bytes) -> bytes:
+    """An authority's key as its file has it."""
+    return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(passphrase))
+
+
 class Authority:
-    """`ca.crt`, `ca.key` (encrypted) and `ca.passphrase` in one directory that only its owner may enter."""
+    """`ca.crt`, `ca.key` (encrypted) and `ca.passphrase` in one directory that only its owner may enter.
+
+    `ca.crt` is what hosts trust. It has two certificates while a new authority takes the place of the old one
+    (judge/pki/rotation.py); the one of `ca.key` signs.
+    """
 
     def __init__(self, directory: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> None:
         """`read`: how a file is read; Ansible's own way opens those that ansible-vault has encrypted."""
@@ -111,34 +138,26 @@ class Authority:
         self.directory.chmod(0o700)
         passphrase = secrets.token_urlsafe(32).encode()
         key = ec.generate_private_key(ec.SECP256R1())
-        whose = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Judge CA {name}")])
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(whose)
-            .issuer_name(whose)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now() - _SLACK)
-            .not_valid_after(now() + datetime.timedelta(days=days))
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(_usage(signs=True), critical=True)
-            .sign(key, hashes.SHA256())
-        )
-        encrypted = key.private_bytes(
-            _PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(passphrase)
-        )
+        certificate = self_signed(key, name, days)
         files.replace(self.passphrase_file, passphrase + b"\n", durable=True)
         key_file, cert_file = (path.with_name(f"{path.name}.unfinished") for path in (self.key_file, self.cert_file))
-        files.replace(key_file, encrypted, durable=True)
+        files.replace(key_file, encrypted(key, passphrase), durable=True)
         files.replace(cert_file, certificate.public_bytes(_PEM), 0o644, durable=True)
         key_file.replace(self.key_file)
         cert_file.replace(self.cert_file)
 
     def certificate(self) -> x509.Certificate:
-        """The authority's certificate; CaError when it cannot be read."""
+        """The certificate of the authority that signs; CaError when it cannot be read."""
+        trusted = self.trusted()
+        if len(trusted) == 1:
+            return trusted[0]
+        public = self._open_key().public_key()
+        return next((one for one in trusted if one.public_key() == public), trusted[0])
+
+    def trusted(self) -> list[x509.Certificate]:
+        """The certificates that hosts trust, at least one; CaError when they cannot be read."""
         try:
-            return x509.load_pem_x509_certificate(self._read(self.cert_file))
+            return x509.load_pem_x509_certificates(self._read(self.cert_file))
         except OSError as exc:
             msg = f"{self.cert_file} cannot be read: {exc.strerror}; make the authority with playbooks/pki.yml"
             raise CaError(msg) from None
@@ -152,18 +171,27 @@ class Authority:
 
     def key(self) -> ec.EllipticCurvePrivateKey:
         """The authority's key; CaError when it cannot be read, opened, or is another certificate's."""
+        key = self._open_key()
+        if key.public_key() != self.certificate().public_key():
+            raise CaError(f"{self.key_file} is not the key of {self.cert_file.name}; restore both from one backup")
+        return key
+
+    def passphrase(self) -> bytes:
+        """What the key is encrypted with; CaError when it cannot be read, or others could read it."""
         for path in (self.key_file, self.passphrase_file):
             if not path.is_file():
                 raise CaError(f"{path} is missing; restore it from a backup of the secrets directory")
             if path.stat().st_mode & 0o077:
                 raise CaError(f"{path} may be read by others than its owner; run chmod 600 {path}")
+        return self._read(self.passphrase_file).strip()
+
+    def _open_key(self) -> ec.EllipticCurvePrivateKey:
         try:
-            passphrase = self._read(self.passphrase_file).strip()
-            key = serialization.load_pem_private_key(self._read(self.key_file), passphrase)
-        except (ValueError, TypeError):
+            key = serialization.load_pem_private_key(self._read(self.key_file), self.passphrase())
+        except (ValueError, TypeError, OSError):
             msg = f"{self.key_file} does not open with {self.passphrase_file.name}; restore both from one backup"
             raise CaError(msg) from None
-        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != self.certificate().public_key():
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise CaError(f"{self.key_file} is not the key of {self.cert_file.name}; restore both from one backup")
         return key
 
@@ -179,7 +207,7 @@ class Authority:
         if at >= certificate.not_valid_after_utc:
             return (
                 f"the cluster's CA {self.cert_file} expired on {certificate.not_valid_after_utc:%Y-%m-%d}; "
-                "replace it as docs/pki.md says under 'A new authority'"
+                "replace it as docs/playbooks/rotate.md says under 'An authority that has expired'"
             )
         if at < certificate.not_valid_before_utc:
             return f"the cluster's CA {self.cert_file} is not valid yet; correct this controller's clock"

@@ -39,6 +39,8 @@ def _keyfile() -> str:
 
 
 SECRETS = {"mongodb.keyfile": _keyfile, "mongodb.password": _key, "session.key": _key, "admin.token": _key}
+# Of these the cluster has to know the new one before anything uses it, which playbooks/rotate.yml sees to.
+KNOWN_TO_THE_CLUSTER = ("mongodb.keyfile", "mongodb.password")
 
 
 def plan(
@@ -125,6 +127,12 @@ class ActionModule(ActionBase):
         if client and client != self._read_yaml(directory / CLIENT):
             changed.append(CLIENT)
         missing = [name for name in SECRETS if not (directory / name).exists()]
+        known = [name for name in missing if name in KNOWN_TO_THE_CLUSTER]
+        if wanted["formed"] and known:
+            raise AnsibleActionFail(
+                f"{directory / known[0]} is missing, and the cluster knows no other one; restore it from a backup of "
+                "the secrets directory, or from a judicator's /etc/judge; a new one is made by playbooks/rotate.yml"
+            )
         if write:
             # The record comes last: what it promises is there.
             for name in missing:

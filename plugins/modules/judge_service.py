@@ -68,13 +68,15 @@ ETC = Path("/etc/judge")
 RUN = Path("/run/judge")
 CURRENT = "/opt/judge/current"
 _TAKE_OVER = 30.0
-# What each service reads at its start only, besides its config. etcd reads its certificate for every connection, and
-# gateways look at tokens.yml whenever it changes.
+# What each service reads at its start only, besides its config. etcd reads its certificate for every connection, but
+# not whom it trusts; mongod's daemon reads the password when its mongod becomes the primary, and gateways look at
+# tokens.yml whenever it changes.
 FILES = {
-    "mongodb": ["mongodb.keyfile", "mongodb.password", "tls/mongodb.crt"],
-    "judicator": ["judicator.password", "tls/judicator.crt"],
-    "executor": ["languages.yml", "tls/executor.crt"],
-    "gateway": ["session.key", "tls/gateway.crt"],
+    "etcd": ["tls/ca.crt"],
+    "mongodb": ["mongodb.keyfile", "tls/ca.crt", "tls/mongodb.crt"],
+    "judicator": ["judicator.password", "tls/ca.crt", "tls/judicator.crt"],
+    "executor": ["languages.yml", "tls/ca.crt", "tls/executor.crt"],
+    "gateway": ["session.key", "tls/ca.crt", "tls/gateway.crt"],
 }
 # Seconds until each is well: members of a cluster wait for others, and boot for all that it starts.
 TIMEOUTS = {"boot": 180, "etcd": 300, "mongodb": 300}

@@ -14,7 +14,7 @@ from werkzeug.http import parse_cookie
 from judge import clock
 from judge.config import GatewayConfig
 from judge.crowd import group
-from judge.gateway.auth import Principal, Tokens, fingerprint, of_account, token_digest
+from judge.gateway.auth import Principal, Tokens, fingerprint, of_account, sign_with, token_digest
 from judge.gateway.front.head import Head
 from judge.gateway.sessions import digest
 from judge.gateway.throttle import Throttle
@@ -77,7 +77,7 @@ class Gate:
         self._cookie = cookie_name(config)
         self._said: OrderedDict[str, _Said] = OrderedDict()
         app = Flask("judge.gateway")
-        app.secret_key = session_key
+        sign_with(app, session_key)
         self._signed = SecureCookieSessionInterface().get_signing_serializer(app)
 
     def proxied(self, peer: str) -> bool:

@@ -1,0 +1,255 @@
+"""New secrets in the place of old ones, on the controller: what is in force now, and what hosts are to have meanwhile.
+
+A rotation has three stages, each of which reaches all hosts before the next one begins: the cluster knows the old and
+the new secret and uses the old one; it uses the new one; it knows the new one only. The directory `rotation` beside
+the secrets records the stage. What a stage writes can be written again, so a run that was cut off anywhere is finished
+by another one. No secret value is ever part of the result.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import secrets
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
+from judge import files
+from judge.pki.authority import Authority, CaError
+from judge.pki.rotation import Successor
+from plugins.action.judge_cluster import SECRETS
+
+DIRECTORY = "rotation"
+RECORD = "rotation.yml"
+STAGES = (1, 2, 3)
+CA = "ca"
+# Whose hosts have to follow. They all do, as a host that was left out would be locked out.
+GROUPS = {
+    CA: ["judicators", "executors", "gateways"],
+    "mongodb.password": ["judicators"],
+    "mongodb.keyfile": ["judicators"],
+    "session.key": ["gateways"],
+    "admin.token": ["gateways"],
+}
+_VAULT = b"$ANSIBLE_VAULT"
+
+
+def on_hosts(name: str, stage: int, old: str, new: str) -> dict[str, str]:
+    """The texts that hosts have of a secret in a stage, by file. The first of two is the one that is used."""
+    pair = {1: [old, new], 2: [new, old], 3: [new]}[stage]
+    lines = "".join(f"{one}\n" for one in pair)
+    if name == "mongodb.keyfile":
+        return {name: "".join(f"- {one}\n" for one in pair) if len(pair) > 1 else lines}
+    if name == "mongodb.password":
+        return {name: lines, "judicator.password": f"{pair[0]}\n"}
+    return {name: lines} if name == "session.key" else {}
+
+
+def digests(stage: int, old: str, new: str) -> list[str]:
+    """What gateways store of the admin tokens that are in force."""
+    return [hashlib.sha256(one.encode()).hexdigest() for one in ([new] if stage == max(STAGES) else [new, old])]
+
+
+def plan(record: dict[str, Any] | None, wanted: list[str]) -> dict[str, Any]:
+    """The rotation that is under way, or a new one. ValueError with a sentence when it cannot be."""
+    unknown = sorted(set(wanted) - set(GROUPS))
+    if unknown:
+        raise ValueError(f"judge_rotate: '{unknown[0]}' is no secret that can be replaced; choose {', '.join(GROUPS)}")
+    if record is None:
+        if not wanted:
+            raise ValueError(
+                f"what is to be replaced? say so, as in -e judge_rotate=ca,session.key; there are {', '.join(GROUPS)}, "
+                "and no rotation is under way"
+            )
+        return {"stage": 1, "secrets": [name for name in GROUPS if name in wanted]}
+    others = sorted(set(wanted) - set(record["secrets"]))
+    if others:
+        raise ValueError(
+            f"a rotation of {', '.join(record['secrets'])} is under way (stage {record['stage']} of {len(STAGES)}); "
+            f"finish it by rotate.yml without judge_rotate, then rotate {', '.join(others)}"
+        )
+    return record
+
+
+def left_out(chosen: list[str], groups: dict[str, list[str]], targeted: list[str]) -> list[str]:
+    """The hosts of the inventory that have one of these secrets, and would be left behind."""
+    concerned = {host for name in chosen for group in GROUPS[name] for host in groups.get(group, [])}
+    return sorted(concerned - set(targeted))
+
+
+class ActionModule(ActionBase):
+    """`judge_rotation: {directory, authority, state, …}`; once for all hosts (`run_once`), on the controller.
+
+    `state: begin` decides and makes what is new; `enter` begins a stage, unless a later one has begun; `end` forgets
+    the old secrets. Returns `stage`, `active` (whether the stage that was asked for is the one to be carried out),
+    `secrets`, `directory` (of the files for hosts), and `admin_sha256`.
+    """
+
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ansible's entry point."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _, args = self.validate_argument_spec(
+            argument_spec={
+                "directory": {"type": "path", "required": True},
+                "authority": {"type": "path", "required": True},
+                "state": {"type": "str", "choices": ["begin", "enter", "end"], "required": True},
+                "stage": {"type": "int", "default": 1, "choices": list(STAGES)},
+                "secrets": {"type": "list", "elements": "str", "default": []},
+                "name": {"type": "str", "default": "judge"},
+                "username": {"type": "str", "default": "judge"},
+                "days": {"type": "int", "default": 3650},
+                "groups": {"type": "dict", "default": {}},
+                "targeted": {"type": "list", "elements": "str", "default": []},
+            }
+        )
+        args = json.loads(json.dumps(args))  # plain strings, as YAML can write them
+        args["secrets"] = [name.strip(" []'\"") for name in args["secrets"]]  # `-e judge_rotate=[ca]` is a string
+        self._directory = Path(args["directory"])
+        self._room = self._directory / DIRECTORY
+        self._authority = Authority(Path(args["authority"]))
+        try:
+            if self._task.check_mode:
+                return result | self._foretold(args)
+            with (self._directory / ".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                return result | getattr(self, f"_{args['state']}")(args)
+        except (ValueError, CaError) as exc:
+            raise AnsibleActionFail(str(exc)) from None
+        except OSError as exc:
+            msg = f"{exc.filename}: {exc.strerror}; make judge_secrets_dir writable for this user"
+            raise AnsibleActionFail(msg) from None
+
+    # --- the three states of the task ------------------------------------------------------------------------------
+
+    def _begin(self, args: dict[str, Any]) -> dict[str, Any]:
+        found = self._record()
+        wanted = self._wanted(args, found)
+        if found is None:
+            shutil.rmtree(self._room, ignore_errors=True)
+            self._room.mkdir(mode=0o700)
+            for name in wanted["secrets"]:
+                if name == CA:
+                    self._successor().prepare(args["name"], args["days"])
+                else:
+                    self._keep(name, args["username"])
+            self._note(wanted)
+        return self._told(wanted, wanted["stage"]) | {"changed": found is None}
+
+    def _enter(self, args: dict[str, Any]) -> dict[str, Any]:
+        record = self._record()
+        if record is None:
+            raise ValueError("no rotation is under way; begin one by rotate.yml with judge_rotate")
+        stage = args["stage"]
+        if stage < record["stage"]:
+            return self._told(record, stage) | {"changed": False}
+        for name in record["secrets"]:
+            if name == CA:
+                step: Callable[[], None] = (
+                    self._successor().trust_both, self._successor().sign, self._successor().trust_new_only
+                )[stage - 1]  # fmt: skip
+                step()
+                shutil.copyfile(self._authority.cert_file, self._room / "ca.crt")
+                continue
+            old, new = self._read(self._room / f"{name}.old"), self._read(self._room / f"{name}.new")
+            if stage > 1:
+                self._write(self._directory / name, new, like=self._room / f"{name}.old")
+            for file, text in on_hosts(name, stage, old, new).items():
+                self._write(self._room / file, text.rstrip("\n"), like=self._room / f"{name}.old")
+        changed = stage != record["stage"]
+        record["stage"] = stage
+        self._note(record)
+        return self._told(record, stage) | {"changed": changed}
+
+    def _end(self, _: dict[str, Any]) -> dict[str, Any]:
+        record = self._record()
+        if record is None or record["stage"] != max(STAGES):
+            raise ValueError("the rotation is not at its end; go on with it by rotate.yml")
+        (self._room / RECORD).unlink()
+        shutil.rmtree(self._room)
+        return {"changed": True, "secrets": record["secrets"]}
+
+    def _foretold(self, args: dict[str, Any]) -> dict[str, Any]:
+        """What check mode says: as if each stage had been entered, and nothing is written."""
+        found = self._record()
+        wanted = self._wanted(args, found) if args["state"] == "begin" or found is None else found
+        told = {"stage": args["stage"], "secrets": wanted["secrets"], "directory": str(self._room), "admin_sha256": []}
+        return told | {"active": args["stage"] >= wanted["stage"], "changed": args["state"] != "begin" or found is None}
+
+    # --- what they are made of -------------------------------------------------------------------------------------
+
+    def _wanted(self, args: dict[str, Any], found: dict[str, Any] | None) -> dict[str, Any]:
+        wanted = plan(found, args["secrets"])
+        behind = left_out(wanted["secrets"], args["groups"], args["targeted"])
+        if behind:
+            raise ValueError(
+                f"{', '.join(behind)} would not get the new secrets and be locked out; run rotate.yml for all hosts, "
+                "and take those that are gone out of the inventory"
+            )
+        missing = [name for name in wanted["secrets"] if name != CA and not (self._directory / name).is_file()]
+        if missing and not (self._room / f"{missing[0]}.old").is_file():
+            raise ValueError(
+                f"{self._directory / missing[0]} is missing, and without the old one there is no way to a new one; "
+                "restore it from a backup of the secrets directory, or from a host (docs/playbooks/rotate.md)"
+            )
+        if found is None and CA in wanted["secrets"]:
+            self._authority.key()
+        return wanted
+
+    def _successor(self) -> Successor:
+        return Successor(self._authority, self._room)
+
+    def _keep(self, name: str, username: str) -> None:
+        """Note the old secret, and make the new one."""
+        path = self._directory / name
+        new = SECRETS[name]().strip()
+        if name == "mongodb.password":  # a user of MongoDB has one password, so each password has its own user
+            new = f"{username}.{secrets.token_hex(3)} {new}"
+        self._write(self._room / f"{name}.old", self._read(path), like=path)
+        self._write(self._room / f"{name}.new", new, like=path)
+
+    def _told(self, record: dict[str, Any], stage: int) -> dict[str, Any]:
+        name = "admin.token"
+        tokens = []
+        if name in record["secrets"]:
+            tokens = digests(stage, self._read(self._room / f"{name}.old"), self._read(self._room / f"{name}.new"))
+        return {
+            "stage": record["stage"],
+            "active": stage == record["stage"],
+            "secrets": record["secrets"],
+            "directory": str(self._room),
+            "admin_sha256": tokens,
+        }
+
+    def _record(self) -> dict[str, Any] | None:
+        path = self._room / RECORD
+        if not path.exists():
+            return None
+        record = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not isinstance(record, dict) or record.get("stage") not in STAGES or not record.get("secrets"):
+            raise ValueError(f"{path}: is damaged; restore the secrets directory from a backup")
+        return record
+
+    def _note(self, record: dict[str, Any]) -> None:
+        files.replace(self._room / RECORD, yaml.safe_dump(record, sort_keys=False), durable=True)
+
+    def _read(self, path: Path) -> str:
+        """The text of a file that may be encrypted by ansible-vault."""
+        return Path(self._loader.get_real_file(str(path))).read_text(encoding="utf-8").strip()
+
+    def _write(self, path: Path, text: str, *, like: Path) -> None:
+        """Write a secret, encrypted as another file is."""
+        data = f"{text}\n".encode()
+        if like.read_bytes().startswith(_VAULT):
+            data = self._loader._vault.encrypt(data)  # noqa: SLF001 - the loader's own way to decrypt has no other side
+        files.replace(path, data, durable=True)

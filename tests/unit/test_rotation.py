@@ -1,0 +1,170 @@
+"""Secrets that take each other's place: what hosts have in each stage, and files that are whole wherever it ends."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge import clock, config
+from judge.errors import RefusedError
+from judge.gateway import auth
+from judge.mongodb import replica, store, users
+from judge.pki.authority import Authority, CaError, Wanted, load_request
+from judge.pki.rotation import Successor
+from judge.rpc import pki
+from plugins.action.judge_rotation import GROUPS, STAGES, digests, left_out, on_hosts, plan
+
+# As operators make them: spaces, colons and dashes inside, none at the ends.
+SECRET = st.text(st.sampled_from("aZ09 :.-_#'\"$"), min_size=1, max_size=40).map(str.strip).filter(bool)
+
+
+@given(
+    SECRET.filter(lambda text: not text.startswith("judge.")),
+    st.from_regex(r"judge\.[0-9a-f]{6} [\w-]{43}", fullmatch=True),
+)
+def test_whoever_logs_in_finds_the_database_prepared(
+    tmp_path_factory: pytest.TempPathFactory, old: str, new: str
+) -> None:
+    """In every stage the password in use is known, and was already known in the stage before; the old one ends last."""
+    path = tmp_path_factory.mktemp("passwords") / "p"
+
+    def logins(text: str) -> list[tuple[str, str]]:
+        path.write_text(text)
+        return [(one["username"], one["password"]) for one in store.logins("judge", path)]
+
+    known = logins(f"{old}\n")
+    for stage in STAGES:
+        files = on_hosts("mongodb.password", stage, old, new)
+        now, used = logins(files["mongodb.password"]), logins(files["judicator.password"])
+        assert len(used) == 1 and used[0] in known and used[0] in now
+        assert len({user for user, _ in now}) == len(now), "a user of MongoDB has one password"
+        known = now
+    assert known == logins(f"{new}\n")
+
+
+def test_a_password_file_without_a_password_is_refused(tmp_path: Path) -> None:
+    for text in ("", "\n \n"):
+        (tmp_path / "p").write_text(text)
+        with pytest.raises(RefusedError, match="holds no password"):
+            store.logins("judge", tmp_path / "p")
+    assert store.logins(None, None) == []
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_member_always_logs_in_with_a_key_that_all_others_have(stage: int) -> None:
+    (text,) = on_hosts("mongodb.keyfile", stage, "b2xk", "bmV3").values()
+    assert replica.first_key(text) == {1: "b2xk", 2: "bmV3", 3: "bmV3"}[stage]
+    assert replica.first_key("b2\nxk\n") == "b2xk", "white space is nothing to mongod"
+
+
+def test_users_of_others_stay() -> None:
+    listed = ["judge", "judge.aa", "judge.bb", "judger", "exporter"]
+    assert users.left_over("judge", listed, ["judge.bb"]) == ["judge", "judge.aa"]
+
+
+def test_two_keys_of_sessions(tmp_path: Path) -> None:
+    """What one gateway signs in a stage is read by those that are a stage behind."""
+    from flask import Flask
+    from flask.sessions import SecureCookieSessionInterface
+
+    def signer(text: bytes) -> object:
+        app = Flask("test")
+        auth.sign_with(app, text)
+        return SecureCookieSessionInterface().get_signing_serializer(app)
+
+    old, new = "o" * 43, "n" * 43
+    texts = [f"{old}\n", *(on_hosts("session.key", stage, old, new)["session.key"] for stage in STAGES)]
+    (tmp_path / "key").write_text(texts[1])
+    assert auth.read_session_key(tmp_path / "key") == f"{old}\n{new}".encode()
+    gateways = [signer(text.strip().encode()) for text in texts]
+    for behind, ahead in itertools.pairwise(gateways):
+        assert ahead.loads(behind.dumps({"csrf": "x"})) == behind.loads(ahead.dumps({"csrf": "x"})) == {"csrf": "x"}
+    from itsdangerous import BadSignature
+
+    with pytest.raises(BadSignature):
+        gateways[-1].loads(gateways[0].dumps({"csrf": "x"}))
+
+
+def test_random_bytes_with_a_line_break_are_one_key() -> None:
+    from flask import Flask
+
+    app = Flask("test")
+    key = b"r" * 40 + b"\n" + b"s" * 3
+    auth.sign_with(app, key)
+    assert app.secret_key == key and not app.config["SECRET_KEY_FALLBACKS"]
+
+
+def test_tokens_of_both_people_are_known_until_the_end() -> None:
+    assert [len(digests(stage, "old", "new")) for stage in STAGES] == [2, 2, 1]
+    assert digests(3, "old", "new")[0] in digests(1, "old", "new")
+
+
+def test_what_is_under_way_is_finished_first() -> None:
+    record = {"stage": 2, "secrets": ["ca"]}
+    assert plan(record, []) == plan(record, ["ca"]) == record
+    assert plan(None, ["session.key", "ca"]) == {"stage": 1, "secrets": ["ca", "session.key"]}
+    with pytest.raises(ValueError, match=r"rotation of ca is under way \(stage 2 of 3\)"):
+        plan(record, ["admin.token"])
+    with pytest.raises(ValueError, match=r"choose ca, mongodb\.password"):
+        plan(None, ["everything"])
+    with pytest.raises(ValueError, match="what is to be replaced"):
+        plan(None, [])
+
+
+def test_no_host_is_left_behind() -> None:
+    groups = {"judicators": ["j1", "j2"], "executors": ["e1"], "gateways": ["g1"]}
+    assert left_out(["mongodb.keyfile"], groups, ["j1"]) == ["j2"]
+    assert left_out(["session.key"], groups, ["g1"]) == []
+    assert left_out(["ca"], groups, ["j1", "j2", "g1"]) == ["e1"]
+    assert set(GROUPS) == {"ca", "mongodb.password", "mongodb.keyfile", "session.key", "admin.token"}
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_an_authority_takes_the_place_of_another_one_and_signs_at_every_moment(tmp_path: Path, cut: int) -> None:
+    """Each step is cut off and done again; in between there is always an authority, and it is trusted."""
+    authority = Authority(tmp_path / "pki")
+    authority.make("judge", 10)
+    before = authority.certificate()
+    tls = pki.issue(authority.directory, "j1", "judicator", ["localhost"])
+    (tmp_path / "rotation").mkdir()
+    successor = Successor(authority, tmp_path / "rotation")
+    successor.prepare("judge", 3650)
+    new = successor.certificate()
+    steps = [successor.trust_both, successor.sign, successor.trust_new_only]
+    seen = []
+    for number, step in enumerate(steps):
+        for _ in range(1 + (number == cut)):
+            step()
+            assert authority.problem(clock.wall()) == ""
+        seen.append((authority.certificate() == new, len(authority.trusted())))
+        assert authority.certificate() in authority.trusted()
+    assert seen == [(False, 2), (True, 2), (True, 1)]
+    assert before not in authority.trusted()
+    request = load_request(request_of(tls), wanted := Wanted("j1", "judicator", ("localhost",), 30, 5))
+    assert authority.reason_to_issue(tls.cert.read_text(), request, wanted) == "it was not issued by this authority"
+
+
+def test_the_old_authority_is_not_forgotten_before_the_new_one_signs(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.make("judge", 10)
+    successor = Successor(authority, tmp_path)
+    successor.prepare("judge", 10)
+    successor.trust_both()
+    with pytest.raises(CaError, match="not yet the new authority's"):
+        successor.trust_new_only()
+    assert len(authority.trusted()) == 2
+
+
+def request_of(tls: config.Tls) -> str:
+    from cryptography.hazmat.primitives import hashes, serialization
+
+    key = serialization.load_pem_private_key(tls.key.read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
+    return request.public_bytes(serialization.Encoding.PEM).decode()
