@@ -23,7 +23,7 @@ class Successor:
 
     def __init__(self, authority: Authority, directory: Path) -> None:
         self._old = authority
-        self.key_file, self.cert_file = directory / "ca.key.new", directory / "ca.crt.new"
+        self.key_file, self.cert_file = directory / "next-ca.key", directory / "next-ca.crt"
 
     def prepare(self, name: str, days: int) -> None:
         """Make its key, encrypted like the old one's, and its certificate; CaError when the old one cannot be read."""

@@ -40,6 +40,7 @@ GROUPS = {
     "session.key": ["gateways"],
     "admin.token": ["gateways"],
 }
+TOKENS_CHANGE = (1, 3)
 _VAULT = b"$ANSIBLE_VAULT"
 
 
@@ -183,8 +184,16 @@ class ActionModule(ActionBase):
         """What check mode says: as if each stage had been entered, and nothing is written."""
         found = self._record()
         wanted = self._wanted(args, found) if args["state"] == "begin" or found is None else found
-        told = {"stage": args["stage"], "secrets": wanted["secrets"], "directory": str(self._room), "admin_sha256": []}
-        return told | {"active": args["stage"] >= wanted["stage"], "changed": args["state"] != "begin" or found is None}
+        stage, begins = args["stage"], args["state"] == "begin"
+        return {
+            "changed": found is None if begins else args["state"] == "end" or stage > wanted["stage"],
+            "active": stage >= wanted["stage"],
+            "stage": stage,
+            "secrets": wanted["secrets"],
+            "directory": str(self._room),
+            "tokens": "admin.token" in wanted["secrets"] and stage in TOKENS_CHANGE,
+            "admin_sha256": [],
+        }
 
     # --- what they are made of -------------------------------------------------------------------------------------
 
@@ -228,6 +237,7 @@ class ActionModule(ActionBase):
             "active": stage == record["stage"],
             "secrets": record["secrets"],
             "directory": str(self._room),
+            "tokens": bool(tokens) and stage in TOKENS_CHANGE,
             "admin_sha256": tokens,
         }
 
