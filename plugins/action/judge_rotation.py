@@ -124,7 +124,8 @@ class ActionModule(ActionBase):
                 return result | self._foretold(args)
             with (self._directory / ".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                return result | getattr(self, f"_{args['state']}")(args)
+                step = {"begin": self._begin, "enter": self._enter, "end": self._end}[args["state"]]
+                return result | step(args)
         except (ValueError, CaError) as exc:
             raise AnsibleActionFail(str(exc)) from None
         except OSError as exc:

@@ -34,11 +34,15 @@ class SystemdUnit:
     because a run of Ansible was cut off between writing a file and acting on it.
     """
 
-    def __init__(self, module: AnsibleModule, name: str, files: list[str]) -> None:
-        """`files` are looked at besides the unit's own; links count as what they point to and as their target."""
+    def __init__(self, module: AnsibleModule, name: str, files: list[str], program: str = "") -> None:
+        """`files` are looked at besides the unit's own; links count as what they point to and as their target.
+
+        `program` is a large one that the unit starts, by whose place on the disk it is known.
+        """
         self.module = module
         self.name = name
         self.files = files
+        self.program = Path(program) if program else None
         self.record = RECORDS / f"{name}.json"
         self.shown: dict[str, str] = {}
         self.look()
@@ -87,7 +91,7 @@ class SystemdUnit:
 
     def uses(self, paths: list[str]) -> set[str]:
         """Those of the paths that it is started with."""
-        return set(paths) & {str(path) for path in self._all_files()}
+        return set(paths) & {str(path) for path in [*self._all_files(), *filter(None, [self.program])]}
 
     def digest(self) -> str:
         """A digest of everything that it is started with."""
@@ -97,6 +101,9 @@ class SystemdUnit:
             if path.is_file():
                 digest.update(path.read_bytes())
             digest.update(b"\0")
+        if self.program and self.program.exists():  # a package's file has the time of its making, but a new inode
+            found = self.program.stat()
+            digest.update(f"{self.program}\0{found.st_ino} {found.st_size} {found.st_mtime_ns}\0".encode())
         return digest.hexdigest()
 
     def outdated(self) -> bool:
@@ -113,6 +120,8 @@ class SystemdUnit:
         if not started:
             return False
         age = time.monotonic() - started
+        if self.program and self.program.exists() and time.time() - self.program.stat().st_ctime < age:
+            return True
         return any(time.time() - path.lstat().st_mtime < age for path in self._all_files() if os.path.lexists(path))
 
     def remember(self) -> None:

@@ -17,11 +17,24 @@ module: judge_release
 short_description: Install a release of judge from its wheel
 description:
   - Makes a virtual environment of the host's Python for this very wheel, in a directory that is never changed once it
-    is complete, so that running daemons keep their code until they are restarted. Then C(current) points to it.
-  - The release before stays; older ones are removed.
+    is complete, so that running daemons keep their code until they are restarted. The wheel is kept in there.
+  - The release before stays; older ones are removed. A version that O(source) no longer has is taken as it is
+    installed.
 options:
   source: {description: The directory that has the wheel., type: path, required: true}
   version: {description: The version to install., type: str, required: true}
+  state:
+    description:
+      - With V(installed) it is there, and O(current) points to it only where it pointed to nothing.
+      - With V(current) O(current) points to it, which is installed already.
+    type: str
+    choices: [installed, current]
+    default: installed
+  coming:
+    description: Files below the parent of O(source) that this run brings; in check mode they are not here yet.
+    type: list
+    elements: str
+    default: []
   releases: {description: Directory of the releases., type: path, required: true}
   current: {description: The link to the release in use., type: path, required: true}
   offline: {description: Whether everything else must come from O(source) too., type: bool, default: true}
@@ -31,6 +44,11 @@ author: [judge]
 
 RETURN = r"""
 release: {description: Directory of the release; empty when check mode cannot know it., type: str, returned: success}
+switched:
+  description: Whether C(current) points (or, in check mode, would point) elsewhere now.
+  type: bool
+  returned: success
+before: {description: Version of the release that was in use; empty for none., type: str, returned: success}
 """
 
 _PIP_WHEELS = Path("/usr/share/python-wheels")  # Debian's python3-venv brings pip as a wheel, for such uses
@@ -41,15 +59,34 @@ class ReleaseError(Exception):
     """A release that cannot be installed; the text is one sentence for the person who runs the playbook."""
 
 
-def the_wheel(source: Path, version: str) -> Path:
-    """The one wheel of a version; ReleaseError otherwise."""
+def the_wheel(source: Path, version: str) -> Path | None:
+    """The one wheel of a version, None when there is none; ReleaseError when there are several."""
     found = sorted(source.glob(f"judge-{version}-*.whl"))
-    if len(found) != 1:
+    if len(found) > 1:
         raise ReleaseError(
-            f"{len(found)} wheels of judge {version} are in {source}; set judge_version to the bundle's version, "
-            "or judge_wheel to one wheel of this version"
+            f"{len(found)} wheels of judge {version} are in {source}; remove all but one, or name it by judge_wheel"
         )
-    return found[0]
+    return found[0] if found else None
+
+
+def installed_of(releases: Path, version: str, current: Path) -> Path:
+    """The complete release of a version whose wheel has gone; ReleaseError when the host has none.
+
+    Of several the one in use, else the newest: a version may be built more than once.
+    """
+    found = [path.parent for path in releases.glob(f"{version}-*/{_COMPLETE}")]
+    found = [path for path in found if path.name.rpartition("-")[0] == version]
+    if not found:
+        raise ReleaseError(
+            f"0 wheels of judge {version} have come to this host, and the release is not installed here; set "
+            "judge_version to the bundle's version, or judge_wheel to one wheel of this version"
+        )
+    return max(found, key=lambda path: (path.resolve() == current.resolve(), (path / _COMPLETE).stat().st_mtime))
+
+
+def version_of(current: Path) -> str:
+    """The version of the release in use by the name of its directory; empty for none."""
+    return current.readlink().name.rpartition("-")[0] if current.is_symlink() else ""
 
 
 def name_of(version: str, wheel: Path) -> str:
@@ -99,28 +136,45 @@ class Installer:
         command = [python, f"{pips[-1]}/pip", "install", *options, str(wheel)]
         self.run(command, f"pip could not install {wheel.name}")
         self.run([str(target / "bin/judge"), "--version"], f"{wheel.name} does not work on this host")
+        shutil.copyfile(wheel, target / wheel.name)  # it stays when the bundle is replaced by the next one
         (target / _COMPLETE).touch()
 
 
 def bring_about(module: AnsibleModule) -> dict[str, object]:
-    """Install and link what is missing; the module's result."""
+    """Install or link what is missing; the module's result."""
     releases, current = Path(module.params["releases"]), Path(module.params["current"])
-    wheel = the_wheel(Path(module.params["source"]), module.params["version"])
-    target = releases / name_of(module.params["version"], wheel)
+    source, version = Path(module.params["source"]), module.params["version"]
+    linking = module.params["state"] == "current"
+    before = version_of(current)
+    if module.check_mode and _comes(module.params["coming"], source, version):
+        return {"changed": True, "release": "", "switched": linking or not before, "before": before}
+    wheel = the_wheel(source, version)
+    target = releases / name_of(version, wheel) if wheel else installed_of(releases, version, current)
     missing = not (target / _COMPLETE).exists()
     linked = current.is_symlink() and current.readlink() == target
+    switching = not linked and (linking or not current.exists())
     if not module.check_mode:
-        if missing:
+        if missing and wheel:
             Installer(module).install(wheel, target)
-        if not linked:
-            before = {current.resolve()} if current.exists() else set()
-            fresh = current.with_name(f".{current.name}.new")
-            fresh.unlink(missing_ok=True)
-            fresh.symlink_to(target)
-            fresh.replace(current)
-            for old in outlived(releases, before | {target.resolve()}):
-                shutil.rmtree(old)
-    return {"changed": missing or not linked, "release": str(target)}
+        if switching:
+            switch(current, target, releases)
+    result = {"release": str(target), "switched": switching, "before": before}
+    return {"changed": (missing and not linking) or switching, **result}
+
+
+def _comes(coming: list[str], source: Path, version: str) -> bool:
+    return any(name.startswith(f"{source.name}/judge-{version}-") for name in coming)
+
+
+def switch(current: Path, target: Path, releases: Path) -> None:
+    """Let `current` point to `target`, and remove what is neither this release nor the one before."""
+    kept = {target.resolve()} | ({current.resolve()} if current.exists() else set())
+    fresh = current.with_name(f".{current.name}.new")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target)
+    fresh.replace(current)
+    for old in outlived(releases, kept):
+        shutil.rmtree(old)
 
 
 def main() -> None:
@@ -134,11 +188,13 @@ def main() -> None:
             "current": place,
             "offline": {"type": "bool", "default": True},
             "constraints": {"type": "path"},
+            "state": {"type": "str", "choices": ["installed", "current"], "default": "installed"},
+            "coming": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
     if module.check_mode and not Path(module.params["source"]).is_dir():
-        module.exit_json(changed=True, release="")
+        module.exit_json(changed=True, release="", switched=True, before="")
     try:
         with contextlib.nullcontext() if module.check_mode else one_at_a_time():
             result = bring_about(module)

@@ -55,6 +55,7 @@ health: {description: One sentence for each service that was asked., type: list,
 """
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -78,9 +79,24 @@ FILES = {
     "executor": ["languages.yml", "tls/ca.crt", "tls/executor.crt"],
     "gateway": ["session.key", "tls/ca.crt", "tls/gateway.crt"],
 }
+# Whose config names the program that they run.
+_PROGRAMS = {"etcd", "etcd-proxy", "mongodb"}
 # Seconds until each is well: members of a cluster wait for others, and boot for all that it starts.
 TIMEOUTS = {"boot": 180, "etcd": 300, "mongodb": 300}
 TIMEOUT = 120
+
+
+def program_of(name: str, etc: Path = ETC) -> str:
+    """The program that a service runs besides its daemon, by its config; empty for none."""
+    if name not in _PROGRAMS:
+        return ""
+    try:
+        text = (etc / f"{name}.yml").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    found = re.search(r"^binary: (.+)$", text, re.MULTILINE)
+    path = found[1].strip().strip("\"'") if found else ""
+    return path if path.startswith("/") else ""
 
 
 class Service:
@@ -90,7 +106,7 @@ class Service:
         """Nothing is waited for yet; its time to become well begins now."""
         self.name = name
         files = [CURRENT, str(ETC / f"{name}.yml"), *(str(ETC / file) for file in FILES.get(name, []))]
-        self.unit = SystemdUnit(module, f"judge-{name}.service", files)
+        self.unit = SystemdUnit(module, f"judge-{name}.service", files, program_of(name))
         self.deadline = time.monotonic() + (module.params["timeout"] or TIMEOUTS.get(name, TIMEOUT))
         self.whole = module.params["whole"]
 

@@ -136,9 +136,25 @@ def test_a_release_is_named_by_its_content(tmp_path: Path) -> None:
     wheel.write_bytes(b"two")
     assert first.startswith("1.0-") and release.name_of("1.0", wheel) != first
     (tmp_path / "judge-1.0-cp311-abi3-linux_aarch64.whl").touch()
-    for version, count in (("1.0", 2), ("2.0", 0)):
-        with pytest.raises(release.ReleaseError, match=f"{count} wheels of judge {version}"):
-            release.the_wheel(tmp_path, version)
+    with pytest.raises(release.ReleaseError, match=r"2 wheels of judge 1\.0"):
+        release.the_wheel(tmp_path, "1.0")
+    assert release.the_wheel(tmp_path, "2.0") is None
+
+
+def test_a_release_whose_wheel_has_gone_is_taken_as_it_is_installed(tmp_path: Path) -> None:
+    """The bundle has the next release only, and `rollback.yml` goes back to the one before."""
+    for number, name in enumerate(("1.0-aaaa", "1.0-bbbb", "1.0-unfinished", "1.0.1-cccc", "1.0-2-dddd")):
+        (tmp_path / name).mkdir()
+        if name != "1.0-unfinished":
+            (tmp_path / name / ".complete").touch()
+            os.utime(tmp_path / name / ".complete", (number, number))
+    current = tmp_path / "current"
+    assert release.installed_of(tmp_path, "1.0", current).name == "1.0-bbbb"
+    current.symlink_to(tmp_path / "1.0-aaaa")
+    assert release.installed_of(tmp_path, "1.0", current).name == "1.0-aaaa"
+    assert release.version_of(current) == "1.0" and release.version_of(tmp_path / "none") == ""
+    with pytest.raises(release.ReleaseError, match=r"0 wheels of judge 2\.0"):
+        release.installed_of(tmp_path, "2.0", current)
 
 
 def test_a_release_in_use_is_never_removed(tmp_path: Path) -> None:

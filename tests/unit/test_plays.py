@@ -62,7 +62,7 @@ def test_every_host_is_in_one_play_of_restarts_and_gateways_are_one_at_a_time(
 
 def serial(playbook: str, name: str) -> object:
     """How many hosts a play takes at a time."""
-    path = ROOT / ("playbooks/site.yml" if playbook == "site.yml" else playbook)
+    path = ROOT / ("playbooks/passes/takeover.yml" if playbook == "site.yml" else playbook)
     return next(play["serial"] for play in yaml.safe_load(path.read_text()) if play["name"] == name)
 
 

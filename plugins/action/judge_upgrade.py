@@ -1,0 +1,79 @@
+"""What an upgrade goes from and to, on the controller: so that one command, without a version, goes back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
+from judge import files
+
+RECORD = "upgrade.yml"
+
+
+def decided(record: dict[str, str] | None, running: list[str], wanted: str) -> dict[str, str]:
+    """The upgrade that is under way or was the last, or a new one; ValueError when nothing runs yet.
+
+    `running` are the versions of the hosts' releases. One that was cut off is gone on with: it still goes from where
+    it came from, whatever part of the hosts has followed already.
+    """
+    known = Counter(version for version in running if version)
+    if not known:
+        raise ValueError("no host has a release yet; site.yml deploys the first one")
+    if record and record["to"] == wanted and set(known) <= {record["from"], record["to"]}:
+        return record
+    others = Counter({version: count for version, count in known.items() if version != wanted})
+    return {"from": max(others or known, key=lambda version: (known[version], version)), "to": wanted}
+
+
+def way_back(record: dict[str, str] | None, given: str) -> str:
+    """The version to go back to: the one that is named, else that of before the upgrade. ValueError without one."""
+    if given:
+        return given
+    if record is None:
+        raise ValueError("no upgrade was recorded here; say which version, -e judge_rollback_version=VERSION")
+    if record["from"] == record["to"]:
+        raise ValueError(f"the last upgrade went from {record['from']} to itself; say which version to go back to")
+    return record["from"]
+
+
+class ActionModule(ActionBase):
+    """`judge_upgrade: {directory, state, …}`; once for all hosts (`run_once`), on the controller.
+
+    `state: begin` records and returns `from` and `to`; `back` returns the `version` to go back to.
+    """
+
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ansible's entry point."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _, args = self.validate_argument_spec(
+            argument_spec={
+                "directory": {"type": "path", "required": True},
+                "state": {"type": "str", "choices": ["begin", "back"], "required": True},
+                "version": {"type": "str", "default": ""},
+                "running": {"type": "list", "elements": "str", "default": []},
+            }
+        )
+        args = json.loads(json.dumps(args))
+        path = Path(args["directory"]) / RECORD
+        try:
+            record = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
+            if args["state"] == "back":
+                return result | {"changed": False, "version": way_back(record, args["version"])}
+            wanted = decided(record, args["running"], args["version"])
+            if wanted != record and not self._task.check_mode:
+                files.replace(path, yaml.safe_dump(wanted, sort_keys=False), durable=True)
+        except ValueError as exc:
+            raise AnsibleActionFail(str(exc)) from None
+        except OSError as exc:
+            raise AnsibleActionFail(f"{exc.filename}: {exc.strerror}; make judge_secrets_dir writable") from None
+        return result | {"changed": wanted != record, **wanted}
