@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from judge import log as logs
+from judge import metrics
 from judge.boot.pidfile import keep_private
-from judge.config import MODELS, Daemon, load
+from judge.config import MODELS, Daemon, Tls, load
 from judge.config.reading import Override
 from judge.errors import JudgeError
 from judge.kinds import KINDS
@@ -50,8 +51,15 @@ def run(config: Daemon) -> int:
     """Run this config's daemon until SIGTERM or SIGINT, or until it ends by itself; returns the exit code."""
     program = next(kind.program for name, kind in KINDS.items() if MODELS[name] is type(config))
     main: Callable[[Daemon, threading.Event], int] = importlib.import_module(program).run
+    metrics.watch_certificates(certificates(config))
     stop = on_signals()
     return ended(lambda: main(config, stop))
+
+
+def certificates(config: Daemon) -> list[Path]:
+    """The certificates of a daemon's config: its own, and whom it trusts."""
+    pairs = [getattr(config, name, None) for name in ("tls", "peer_tls")]
+    return list(dict.fromkeys(path for tls in pairs if isinstance(tls, Tls) for path in (tls.ca, tls.cert)))
 
 
 def ended(work: Callable[[], int]) -> int:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import os
 import socket
 import ssl
 import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
+from cryptography import x509
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
-from judge import endpoint
+from judge import clock, endpoint
 from judge.config import Tls
 from judge.errors import RefusedError
 from judge.hangup import hang_up
@@ -23,6 +29,57 @@ _HEAD_BYTES = 16 * 1024
 _LOOK = 30.0
 # Of certificates whose holder may read metrics.
 ROLE: Final = "monitor"
+
+# Days before its end from which a certificate is worth a sentence: a renewal every month comes twice before that.
+CERTIFICATE_DAYS = 30
+
+
+def expiry(path: Path) -> datetime.datetime | None:
+    """When the certificates of a PEM file have ended, the first of them; None when it cannot be read."""
+    try:
+        return min(one.not_valid_after_utc for one in x509.load_pem_x509_certificates(path.read_bytes()))
+    except (OSError, ValueError):
+        return None
+
+
+def expiring(paths: Iterable[Path], days: int = CERTIFICATE_DAYS) -> list[str]:
+    """One sentence for each certificate that ends within so many days, or has."""
+    now, sentences = clock.wall(), []
+    for path in paths:
+        end = expiry(path)
+        left = None if end is None else (end - now).days
+        if left is not None and left < days:
+            when = f"expires in {left} days" if left >= 0 else f"expired on {end:%Y-%m-%d}"
+            what = "rotate.yml with judge_rotate=ca" if path.name == "ca.crt" else "renew.yml"
+            sentences.append(f"the certificate {path} {when}; run playbooks/{what}")
+    return sentences
+
+
+class _Certificates(Collector):
+    """When this daemon's certificates end, read at each look: a renewal shows at once."""
+
+    def __init__(self) -> None:
+        self.paths: dict[Path, None] = {}
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One gauge, with a sample for each file."""
+        family = GaugeMetricFamily(
+            "judge_certificate_expiry_timestamp_seconds", "When the certificate in a file ends", labels=["file"]
+        )
+        for path in self.paths:
+            end = expiry(path)
+            if end is not None:
+                family.add_metric([path.name], end.timestamp())
+        yield family
+
+
+_CERTIFICATES = _Certificates()
+REGISTRY.register(_CERTIFICATES)
+
+
+def watch_certificates(paths: Iterable[Path]) -> None:
+    """Have the metrics of this process tell when these certificates end; called by what starts a daemon."""
+    _CERTIFICATES.paths |= dict.fromkeys(paths)
 
 
 def serve(address: str | None, tls: Tls | None = None) -> None:

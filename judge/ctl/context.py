@@ -6,7 +6,7 @@ An inventory will do as well: the gateways are in it, and the token and the CA i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -176,3 +176,16 @@ def find(explicit: Path | None, server: str | None, inventory: Sources | None = 
     if named.server:
         context = replace(context, server=named.server, others=())
     return replace(context, token=named.token or context.token)
+
+
+def secrets_directory(sources: Sources, hosts: Sequence[Host]) -> Path | None:
+    """Where this inventory's secrets are; None when it has no hosts, or the place cannot be told."""
+    if not hosts:
+        return None
+    try:
+        filled = ansible.filled(sources, hosts[:1], ("inventory_dir", "judge_secrets_dir"))[0]
+        beside = filled.text("inventory_dir")
+        place = filled.text("judge_secrets_dir") or (f"{beside}/secrets" if beside else "")
+    except ConfigError:
+        return None
+    return Path(place).expanduser() if place else None

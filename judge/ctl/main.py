@@ -18,6 +18,7 @@ from judge.ctl import deleting, people, rejudge, show, sources, submit, text, tr
 from judge.ctl import examples as example_set
 from judge.ctl.api import Api, connect
 from judge.ctl.fleet import commands as fleet_commands
+from judge.ctl.fleet import operations as fleet_operations
 from judge.ctl.options import GlobalOptions, Output, VaultFiles
 from judge.ctl.problem import commands as problem_commands
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
@@ -374,6 +375,7 @@ def examples(
 
 
 fleet_commands.add_to(app)
+fleet_operations.add_to(app)
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.leader.leading import EPOCH, LEADER_KEY
 from judge.judicator.loops import known_faults
 from judge.judicator.queue.tally import Tally, Work
+from judge.metrics import expiring
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
 from judge.mongodb import backup_age
 
@@ -109,6 +110,7 @@ class StatusReader:
                 *of_loops,
                 *warnings(etcd.services, docs, work, following=self.following()),
                 *backup_age.warnings(self._config.name, self._config.backups, self._config.backup_hours, clock.wall()),
+                *await asyncio.to_thread(expiring, (self._config.tls.ca, self._config.tls.cert)),
             ],
             faults=faults(etcd.error, etcd.leader, etcd.members, mongodb[0], states),
         )

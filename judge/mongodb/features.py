@@ -42,8 +42,8 @@ class Features:
         """What a person should know; empty when it is as it should be."""
         if self.may_be_raised:
             return (
-                f"MongoDB is {self.wanted} and keeps its data as {self.now} does; once nobody wants to go back, raise it by "
-                "playbooks/upgrade.yml -e judge_upgrade_features=true"
+                f"MongoDB is {self.wanted} and keeps its data as {self.now} does; once nobody wants to go back, raise "
+                "it by playbooks/upgrade.yml -e judge_upgrade_features=true"
             )
         if not self.wanted:
             said = (f"{name} {version or 'is silent'}" for name, version in sorted(self.versions.items()))

@@ -225,6 +225,16 @@ class Service:
         return sentence
 
 
+def warn_of_certificates(module: AnsibleModule) -> None:
+    """A warning for each certificate of this host that ends soon."""
+    try:
+        from judge.metrics import expiring  # noqa: PLC0415 - only the release's Python has it, and no older one
+    except ImportError:
+        return
+    for sentence in expiring(sorted((ETC / "tls").glob("*.crt"))):
+        module.warn(sentence)
+
+
 def run(module: AnsibleModule) -> dict[str, Any]:
     """All services in turn; the module's result."""
     mode = module.params["mode"]
@@ -240,6 +250,8 @@ def run(module: AnsibleModule) -> dict[str, Any]:
             done, sentence = service.apply(wait=bool(restarted))
             restarted += [name] if done else []
             told += [sentence] if sentence else []
+    if mode == "verify":
+        warn_of_certificates(module)
     return {"changed": bool(restarted), "restarted": restarted, "health": told}
 
 

@@ -23,7 +23,7 @@ from judge.ctl.fleet.inventory import Host, Inventory, listed
 from judge.errors import ConfigError, UsageError
 from judge.text import one_line
 
-_CHECKOUT = Path(__file__).resolve().parents[3]
+CHECKOUT = Path(__file__).resolve().parents[3]
 # Among an inventory's files: no hosts in there, and Ansible would quote secrets.
 _IGNORED = ("^bundle", "^secrets", r"\.bundle$", r"\.secrets$")
 _VARIABLE_DIRECTORIES = {"group_vars", "host_vars"}
@@ -83,7 +83,7 @@ def load(sources: Sources) -> Inventory:
             msg = f"--inventory: {name} does not exist; name an inventory's file or directory, such as inventory/mine"
             raise UsageError(msg)
     # Into a pipe instead of on the screen: what is shown also goes into a log.
-    done = _run("ansible-inventory", sources, "--list", "--output", "/dev/stdout")
+    done = run("ansible-inventory", sources, "--list", "--output", "/dev/stdout")
     if done.returncode:
         raise ConfigError(_failure(str(sources), done.stderr))
     return listed(done.stdout, str(sources), _inventory_dir(sources))
@@ -102,7 +102,7 @@ def filled(sources: Sources, hosts: Sequence[Host], names: Sequence[str]) -> lis
     expressions = {
         name: f"{{{{ {name} if '{name}' in hostvars[inventory_hostname] else none }}}}" for name in variables
     }
-    done = _run(
+    done = run(
         "ansible", sources, ",".join(concerned), "--connection", "local", "--forks", "16",
         "--module-name", "ansible.builtin.debug", "--args", json.dumps({"msg": expressions}),
     )  # fmt: skip
@@ -162,7 +162,17 @@ def _answers(text: str) -> dict[str, Any]:
     return answers
 
 
-def _run(program: str, sources: Sources, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    program: str,
+    sources: Sources,
+    *arguments: str,
+    settings: Mapping[str, str] | None = None,
+    playbook_directory: bool = True,
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Ansible's programs with this inventory, quietly; ConfigError when it is not installed.
+
+    `settings` are added to its environment; `playbook_directory`: name the checkout to a program without a playbook.
+    """
     beside = Path(sys.executable).with_name(program)
     path = str(beside) if beside.is_file() else shutil.which(program)
     if path is None:
@@ -173,16 +183,16 @@ def _run(program: str, sources: Sources, *arguments: str) -> subprocess.Complete
         words += ["--inventory", name]
     for file in sources.vault_files:
         words += ["--vault-password-file", str(file)]
-    places = [place for place in (Path.cwd(), _CHECKOUT) if not _anybodys(place)]
+    places = [place for place in (Path.cwd(), CHECKOUT) if not _anybodys(place)]
     playbooks = next((place for place in places if (place / "site.yml").is_file()), None)
-    if playbooks and not setting("ANSIBLE_PLAYBOOK_DIR", "playbook_dir"):
+    if playbook_directory and playbooks and not setting("ANSIBLE_PLAYBOOK_DIR", "playbook_dir"):
         words += ["--playbook-dir", str(playbooks)]
     ignored = [setting("ANSIBLE_INVENTORY_IGNORE_REGEX", "inventory_ignore_patterns")]
     ignored.append(setting("ANSIBLE_INVENTORY_IGNORE_REGEX", "ignore_patterns", "inventory"))
     patterns = dict.fromkeys(
         [*_IGNORED, *(part.strip() for text in ignored for part in text.split(",") if part.strip())]
     )
-    environment = os.environ | _QUIET | {"ANSIBLE_INVENTORY_IGNORE_REGEX": ",".join(patterns)}
+    environment = os.environ | _QUIET | {"ANSIBLE_INVENTORY_IGNORE_REGEX": ",".join(patterns)} | dict(settings or {})
     try:
         return subprocess.run(
             words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",

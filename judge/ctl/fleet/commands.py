@@ -43,15 +43,20 @@ def add_to(app: typer.Typer) -> None:
         app.command(rich_help_panel="The machines, over SSH (take --inventory)")(command)
 
 
-def _fleet(which: list[str] | None, sources: Sources | None, timeout: float) -> Fleet:
-    """The hosts that a command is about; UsageError or ConfigError when they cannot be told."""
-    from judge.ctl.fleet import ssh_target
-    from judge.ctl.fleet.machines import Fleet
-
+def needed(sources: Sources | None) -> Sources:
+    """The inventory that a command cannot do without; UsageError."""
     if sources is None:
         raise UsageError(
             "which hosts? name the inventory, as in 'judgectl --inventory inventory/mine hosts', or set JUDGE_INVENTORY"
         )
+    return sources
+
+
+def fleet_of(which: list[str] | None, sources: Sources, timeout: float) -> Fleet:
+    """The hosts that a command is about; UsageError or ConfigError when they cannot be told."""
+    from judge.ctl.fleet import ssh_target
+    from judge.ctl.fleet.machines import Fleet
+
     selected = ansible.load(sources).select(which or [])
     return Fleet(ansible.filled(sources, selected, ssh_target.VARIABLES), timeout)
 
@@ -70,7 +75,7 @@ def hosts(
     """
     from judge.ctl.fleet import hosts as machines
 
-    with _fleet(which, context.sources(inventory, vault_password_file), timeout) as fleet:
+    with fleet_of(which, needed(context.sources(inventory, vault_password_file)), timeout) as fleet:
         replies = fleet.ask(lambda _: machines.SCRIPT)
         rows = [machines.machine(member, replies[member.name]) for member in fleet.members]
     if as_json or output == show.Output.JSON:
@@ -98,7 +103,7 @@ def units(
     from judge.ctl.fleet import units as states
 
     as_json = as_json or output == show.Output.JSON
-    with _fleet(which, context.sources(inventory, vault_password_file), timeout) as fleet:
+    with fleet_of(which, needed(context.sources(inventory, vault_password_file)), timeout) as fleet:
 
         def look() -> list[UnitRow]:
             replies = fleet.ask(states.script)
@@ -168,7 +173,7 @@ def logs(
     live: queue.Queue[journal.Item] | None = queue.Queue(journal.AHEAD) if follow else None
     show_entry = _print_json if as_json or output == show.Output.JSON else _print_entry
     notices: list[HostNotice] = []
-    fleet = _fleet(which, context.sources(inventory, vault_password_file), timeout)
+    fleet = fleet_of(which, needed(context.sources(inventory, vault_password_file)), timeout)
     readers = [journal.Journal(member, fleet.jumps, query, timeout, live) for member in fleet.members]
     try:
         for entry in journal.history(readers, query.lines, notices):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -9,6 +10,7 @@ from pathlib import PurePosixPath
 from rich.table import Table
 from rich.text import Text
 
+from judge import clock
 from judge.ctl import show
 from judge.ctl.fleet.machines import FleetHost, Reply
 from judge.ctl.fleet.ssh_target import Target
@@ -27,9 +29,14 @@ printf 'cpus='; getconf _NPROCESSORS_ONLN
 data=/var/lib/judge; [ -d $data ] || data=/var/lib
 printf 'disk='; df -Pk $data | tail -n 1
 printf 'release='; readlink /opt/judge/current || echo
+for file in /etc/judge/tls/*.crt; do
+  end=$(openssl x509 -enddate -noout -in "$file" 2>/dev/null) || continue
+  echo "ends $(date -d "${end#*=}" +%s) $file"
+done
 systemctl show judge-boot.service --property=LoadState,ActiveState,SubState,StatusText
 exit 0
 """
+EXPIRY_DAYS, DAY = 30, 86400
 LOW_DISK = 5  # percent free below which it is marked
 
 
@@ -52,6 +59,9 @@ class Machine:
     release: str = ""
     boot: str = ""
     boot_status: str = ""
+    certificate: str = ""  # the one that ends first
+    expires: str = ""  # when, UTC
+    expires_in: float | None = None
 
 
 def machine(member: FleetHost, reply: Reply) -> Machine:
@@ -77,6 +87,7 @@ def parse(text: str, name: str, groups: tuple[str, ...], address: str) -> Machin
     disk = [int(number) for number in _numbers(said.get("disk", ""), skip=1)]
     cpus = _numbers(said.get("cpus", ""))
     release = PurePosixPath(said.get("release", "")).name
+    ends = _ends(text)
     return Machine(
         name,
         groups,
@@ -92,7 +103,20 @@ def parse(text: str, name: str, groups: tuple[str, ...], address: str) -> Machin
         release=release,
         boot=_boot(said),
         boot_status=said.get("StatusText", ""),
+        certificate=ends[1] if ends else "",
+        expires=datetime.datetime.fromtimestamp(ends[0], datetime.UTC).isoformat() if ends else "",
+        expires_in=ends[0] - clock.wall().timestamp() if ends else None,
     )
+
+
+def _ends(text: str) -> tuple[int, str] | None:
+    """The certificate that ends first, and when in seconds since 1970: the lines `ends SECONDS FILE`."""
+    found = []
+    for line in text.split("\n"):
+        words = line.split(" ", 2)
+        if len(words) == 3 and words[0] == "ends" and words[1].isascii() and words[1].isdigit() and len(words[1]) < 12:
+            found.append((int(words[1]), one_line(words[2])))
+    return min(found, default=None)
 
 
 def _numbers(text: str, skip: int = 0) -> list[float]:
@@ -136,8 +160,13 @@ def table(machines: Sequence[Machine]) -> Table:
 
 
 def reasons(machines: Iterable[Machine]) -> Iterable[str]:
-    """One sentence for each host that did not answer."""
-    return (f"{row.name}: {row.reason}" for row in machines if not row.reachable)
+    """One sentence for each host that did not answer, and for each whose certificates end soon."""
+    for row in machines:
+        if not row.reachable:
+            yield f"{row.name}: {row.reason}"
+        elif row.expires_in is not None and row.expires_in < EXPIRY_DAYS * DAY:
+            when = f"expires in {int(row.expires_in // DAY)} days" if row.expires_in >= 0 else "has expired"
+            yield f"{row.name}: {row.certificate} {when} ({row.expires}); run playbooks/renew.yml"
 
 
 def _load(row: Machine) -> Text:

@@ -58,14 +58,17 @@ class Fleet:
         self.jumps = JumpHosts()
         self._open: dict[str, Connection] = {}
 
-    def ask(self, script: Callable[[Host], str]) -> dict[str, Reply]:
-        """Run each host's script; its answer, or why there is none, by name in the order of the hosts."""
+    def ask(self, script: Callable[[Host], str], *, root: bool = False) -> dict[str, Reply]:
+        """Run each host's script; its answer, or why there is none, by name in the order of the hosts.
+
+        `root`: through sudo where the login is another user's.
+        """
         turn = threading.Semaphore(_AT_ONCE)
         done: queue.SimpleQueue[tuple[str, Reply]] = queue.SimpleQueue()
 
         def work(member: FleetHost) -> None:
             with turn:
-                done.put((member.name, self._one(member, script(member.host))))
+                done.put((member.name, self._one(member, script(member.host), root=root)))
 
         for member in self.members:
             threading.Thread(target=work, args=(member,), name=f"ssh {member.name}", daemon=True).start()
@@ -83,13 +86,13 @@ class Fleet:
             replies[name] = reply
         return replies
 
-    def _one(self, member: FleetHost, script: str) -> Reply:
+    def _one(self, member: FleetHost, script: str, *, root: bool) -> Reply:
         deadline = clock.Deadline(self.timeout)
         try:
             connection = self._open.get(member.name)
             if connection is None or not connection.alive:
                 connection = self._open[member.name] = Connection(member.target, deadline.left(), self.jumps)
-            return connection.run(script, deadline.left())
+            return connection.run(script, deadline.left(), root=root)
         except JudgeError as exc:
             lost = self._open.pop(member.name, None)
             if lost:

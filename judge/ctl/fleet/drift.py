@@ -1,0 +1,128 @@
+"""`judgectl drift`: what on the hosts is not as the inventory says, of files, services, and what the kernel has.
+
+Files and services are told by site.yml itself in check mode, so that nothing is described twice; what the kernel has in
+force is compared with the files that set it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from judge.ctl import show
+from judge.ctl.fleet import ansible
+from judge.ctl.fleet.ansible import Sources
+from judge.ctl.fleet.machines import FleetHost, Reply
+from judge.errors import JudgeError, UnavailableError, UsageError
+from judge.text import one_line
+
+# Of what our files set, what the kernel has now; a value that cannot be set here (a container) is nobody's drift.
+SCRIPT = r"""
+LC_ALL=C; export LC_ALL
+for file in /etc/sysctl.d/9*-judge*.conf; do
+  [ -r "$file" ] || continue
+  sed -n 's/^ *-\{0,1\}\([a-z][^=; ]*\) *= *\(.*[^ ]\) *$/\1 \2/p' "$file" | while read -r key wanted; do
+    path=/proc/sys/$(echo "$key" | tr . /)
+    [ -w "$path" ] && echo "kernel	$key	$wanted	$(cat "$path")	$file"
+  done
+done
+for file in /etc/tmpfiles.d/judge*.conf; do
+  [ -r "$file" ] || continue
+  sed -n 's/^w[^ ]* *\(\/[^ ]*\) .* \([^ ]*\) *$/\1 \2/p' "$file" | while read -r path wanted; do
+    [ -w "$path" ] && echo "kernel	$path	$wanted	$(cat "$path")	$file"
+  done
+done
+exit 0
+"""
+RECORD = "JUDGE_CHANGES"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not as it should be. `kind`: file, service, task or kernel."""
+
+    host: str
+    kind: str
+    what: str
+    wanted: str = ""
+    found: str = ""
+    task: str = ""
+    diff: list[Any] = field(default_factory=list)
+
+
+def of_kernel(member: FleetHost, reply: Reply) -> list[Difference]:
+    """What a host's answer to SCRIPT says; UnavailableError when it did not answer."""
+    if isinstance(reply, JudgeError):
+        raise UnavailableError(f"{member.name}: {reply}")
+    if reply.code != 0:
+        said = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
+        raise UnavailableError(f"{member.name}: its kernel cannot be asked: {said}")
+    return parse(reply.out, member.name)
+
+
+def parse(text: str, host: str) -> list[Difference]:
+    """The lines that SCRIPT prints, those that differ."""
+    found = []
+    for line in text.split("\n"):
+        words = line.split("\t")
+        if len(words) == 5 and words[0] == "kernel" and not same(words[2], words[3]):
+            found.append(Difference(host, "kernel", words[1], words[2], one_line(words[3]), words[4]))
+    return found
+
+
+def same(wanted: str, found: str) -> bool:
+    """Whether the kernel has a value: white space between numbers counts as one, and of choices the one in brackets."""
+    if "[" in found:
+        return f"[{wanted.strip()}]" in found
+    return wanted.split() == found.split()
+
+
+def of_playbook(sources: Sources, hosts: Sequence[str] = ()) -> list[Difference]:
+    """What site.yml would change; UsageError without a checkout, UnavailableError when it could not look everywhere."""
+    checkout = next((place for place in (Path.cwd(), ansible.CHECKOUT) if (place / "site.yml").is_file()), None)
+    if checkout is None:
+        raise UsageError("there is no site.yml here, with which hosts are compared; run it in a checkout of Judge")
+    with tempfile.TemporaryDirectory(prefix="judge-drift-") as room:
+        record = Path(room) / "changes.jsonl"
+        limit = ["--limit", ",".join(hosts)] if hosts else []
+        settings = {
+            RECORD: str(record),
+            "ANSIBLE_CALLBACK_PLUGINS": str(checkout / "plugins/callback"),
+            "ANSIBLE_CALLBACKS_ENABLED": "judge_changes",
+            "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+        }
+        done = ansible.run(
+            "ansible-playbook", sources, str(checkout / "site.yml"), "--check", "--diff", *limit,
+            settings=settings, playbook_directory=False,
+        )  # fmt: skip
+        entries = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+    failed = [entry for entry in entries if entry["event"] == "failed"]
+    if failed or done.returncode != 0:
+        said = f"{failed[0]['host']}: {failed[0]['message']}" if failed else done.stderr.strip() or done.stdout[-500:]
+        raise UnavailableError(f"site.yml could not look at all hosts: {one_line(said)}")
+    return [one for entry in entries for one in differences(entry)]
+
+
+def differences(entry: dict[str, Any]) -> list[Difference]:
+    """What one task would change on one host: its files and services where it names them."""
+    host, task = entry["host"], entry["task"]
+    diff = {part.get("after_header") or part.get("before_header"): part for part in entry.get("diff", [])}
+    named = [("file", path) for path in entry.get("paths", [])]
+    named += [("service", unit) for unit in entry.get("restarted", [])]
+    if not named:
+        return [Difference(host, "task", task, task=task, diff=entry.get("diff", []))]
+    return [Difference(host, kind, what, task=task, diff=[diff[what]] if what in diff else []) for kind, what in named]
+
+
+def table(found: Iterable[Difference]) -> Table:
+    """Host, kind, what differs, what is wanted and what there is, the task or file that says so."""
+    grid = show.grid("host", "kind", "what", "wanted", "found", "by")
+    for one in found:
+        grid.add_row(one.host, one.kind, one.what, one.wanted, one.found, one.task)
+    return grid

@@ -1,0 +1,97 @@
+"""`judgectl support`: one archive with what somebody needs to help, and without a secret.
+
+Every text is cleaned twice: on its host of what is secret there, and here of what the secrets directory holds. The
+archive is looked through once more before it is written; one that shows a secret is not.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import tarfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from judge import clock, files
+from judge.ctl.fleet import redaction
+from judge.errors import ConfigError, JudgeError
+
+MOST = 3 * 1024**2  # bytes of one text: of a longer one its end
+# What is asked on each host; each command's output is one file of the archive.
+COMMANDS: Mapping[str, str] = {
+    "system.txt": "cat /etc/os-release; uname -a; uptime; free -m; df -h; nproc; timedatectl 2>/dev/null",
+    "units.txt": "systemctl --no-pager --full status 'judge*' nginx.service; systemctl --failed --no-pager",
+    "journal.txt": "journalctl --no-pager --unit='judge*' --unit=nginx --since=-1d --lines=20000 --output=short-iso",
+    "kernel.txt": "journalctl --no-pager --dmesg --priority=warning --lines=500",
+    "configs.txt": "for f in /etc/judge/*.yml /run/judge/boot.json /etc/sysctl.d/*judge* /etc/nginx/conf.d/judge.conf; "
+    'do case $f in */tokens.yml) continue;; esac; [ -r "$f" ] && echo "== $f" && cat "$f"; done',
+    "files.txt": "ls -la /etc/judge /etc/judge/tls /opt/judge /opt/judge/releases /var/lib/judge; readlink /opt/judge/current",
+    "network.txt": "ip -brief address; ss --no-header -tlnp",
+    "processes.txt": "ps -eo pid,user,stat,rss,etime,comm --sort=-rss | head -n 60",
+    "packages.txt": "dpkg-query -W -f='${Package} ${Version} ${db:Status-Abbrev}\\n' | head -n 3000",
+}
+_RUN = r"""
+import json, subprocess, sys
+commands, most = json.loads(COMMANDS), MOST
+needles = in_directories(["/etc/judge"])
+found = {}
+for name, command in commands.items():
+    try:
+        done = subprocess.run(["/bin/sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+        text = done.stdout.decode("utf-8", "replace")
+    except subprocess.TimeoutExpired:
+        text = "(it did not end within 60 s)"
+    found[name] = masked(text[-most:], needles)
+json.dump(found, sys.stdout)
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is in the archive, by its name there, and which hosts said nothing."""
+
+    texts: dict[str, str]
+    silent: dict[str, str]
+
+
+def script() -> str:
+    """What is run on each host as root: asks, and cleans the answers of the host's own secrets before they leave it."""
+    source = Path(redaction.__file__).read_text(encoding="utf-8")
+    program = f"{source}\nCOMMANDS = {json.dumps(dict(COMMANDS))!r}\nMOST = {MOST}\n{_RUN}"
+    return f"LC_ALL=C.UTF-8 exec /usr/bin/python3 -c {shlex.quote(program)}"
+
+
+def of_host(name: str, out: str) -> dict[str, str]:
+    """The files of a host's answer; ConfigError when it is none."""
+    try:
+        found = json.loads(out)
+    except ValueError:
+        raise ConfigError(f"{name}: its answer is no JSON: {out[:200]!r}") from None
+    return {f"{name}/{file}": str(text) for file, text in found.items() if file in COMMANDS}
+
+
+def clean(texts: Mapping[str, str], secrets_directory: Path | None, more: Iterable[str] = ()) -> dict[str, str]:
+    """The texts without what the controller's secrets directory holds, nor these secrets."""
+    needles = redaction.in_directories([str(secrets_directory)] if secrets_directory else [])
+    needles |= {form for text in more for line in redaction.lines(text) for form in redaction.forms(line)}
+    cleaned = {name: redaction.masked(text, needles) for name, text in texts.items()}
+    for name, text in cleaned.items():
+        if any(needle in text for needle in needles):
+            raise JudgeError(f"{name} still shows a secret, so no archive was written; report this as a fault of Judge")
+    return cleaned
+
+
+def write(path: Path, case: Case) -> None:
+    """The archive; 0600, and at its place only when it is whole."""
+    folder = path.name.removesuffix(".tar.gz")
+    buffer = io.BytesIO()
+    texts = {**case.texts, "silent.txt": "".join(f"{name}: {why}\n" for name, why in case.silent.items())}
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, text in sorted(texts.items()):
+            data = text.encode()
+            entry = tarfile.TarInfo(f"{folder}/{name}")
+            entry.size, entry.mode, entry.mtime = len(data), 0o600, int(clock.wall().timestamp())
+            archive.addfile(entry, io.BytesIO(data))
+    files.replace(path, buffer.getvalue())

@@ -1,0 +1,124 @@
+"""`judgectl versions`: what is installed on each host, and what still runs with something older."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+from rich.text import Text
+
+from judge.ctl import show
+from judge.ctl.fleet.machines import FleetHost, Reply
+from judge.errors import JudgeError
+from judge.text import one_line
+
+# Needs root, to see which program a process runs; changes nothing.
+SCRIPT = r"""
+LC_ALL=C; export LC_ALL
+say() { printf '%s=%s\n' "$1" "$2"; }
+number() { grep -o '[0-9][0-9]*\.[0-9][0-9.]*[0-9]' | head -n 1; }
+say installed.kernel "$(ls -1 /boot/vmlinuz-* 2>/dev/null | sed 's,.*/vmlinuz-,,' | sort -V | tail -n 1)"
+say running.kernel "$(uname -r)"
+link=$(readlink /opt/judge/current); say installed.release "${link##*/}"
+for name in boot etcd etcd-proxy mongodb judicator executor gateway; do
+  pid=$(systemctl show --property=MainPID --value "judge-$name.service" 2>/dev/null)
+  [ "${pid:-0}" -gt 0 ] || continue
+  words=$(tr '\0' '\n' <"/proc/$pid/cmdline")
+  say "running.release.$name" "$(echo "$words" | sed -n 's,^/opt/judge/releases/\([^/]*\)/.*,\1,p' | head -n 1)"
+done
+for program in etcd:etcd etcd:etcd-proxy mongod:mongodb; do
+  config=/etc/judge/${program#*:}.yml; program=${program%%:*}
+  [ -r "$config" ] || continue
+  path=$(sed -n 's/^binary: *"\{0,1\}\([^"]*\)"\{0,1\} *$/\1/p' "$config")
+  say "installed.$program" "$("$path" --version 2>/dev/null | number)"
+  for pid in $(pgrep -x "$program"); do
+    case $(tr '\0' ' ' <"/proc/$pid/cmdline") in *--version*) continue;; esac
+    say "running.$program" "$("/proc/$pid/exe" --version 2>/dev/null | number)"
+    case $(readlink "/proc/$pid/exe") in *'(deleted)') say "replaced.$program" yes;; esac
+  done
+done
+say installed.gcc "$(gcc -dumpfullversion 2>/dev/null)"
+say installed.python "$(/usr/bin/python3 --version 2>/dev/null | number)"
+exit 0
+"""
+COLUMNS = ("release", "etcd", "mongod", "gcc", "python", "kernel")
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    """One thing of one host. `running` is empty where nothing runs all the time; `stale`: what runs is older."""
+
+    host: str
+    what: str
+    installed: str = ""
+    running: str = ""
+    stale: bool = False
+    reason: str = ""  # why the host could not be asked
+
+
+def rows(member: FleetHost, reply: Reply) -> list[VersionRow]:
+    """What a host's answer to SCRIPT says; one row with the reason when there is none."""
+    if isinstance(reply, JudgeError):
+        return [VersionRow(member.name, "", reason=one_line(str(reply)))]
+    if reply.code != 0:
+        said = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
+        return [VersionRow(member.name, "", reason=f"it cannot be asked: {said}")]
+    return parse(reply.out, member.name)
+
+
+def parse(text: str, host: str) -> list[VersionRow]:
+    """The lines that SCRIPT prints; services of one release are told together, those of another one by name."""
+    said: dict[str, str] = {}
+    for line in text.split("\n"):
+        key, equals, value = line.partition("=")
+        if equals and re.fullmatch(r"(?:installed|running|replaced)\.[a-z.-]+", key):
+            said.setdefault(key, one_line(value.strip()))
+    found = []
+    for what in COLUMNS:
+        installed, running = said.get(f"installed.{what}", ""), said.get(f"running.{what}", "")
+        stale = bool(installed and running and installed != running) or f"replaced.{what}" in said
+        if installed or running:
+            found.append(VersionRow(host, what, installed, running, stale=stale))
+    release = said.get("installed.release", "")
+    for key, running in said.items():
+        if key.startswith("running.release.") and running and running != release:
+            found.append(VersionRow(host, f"release of {key.rpartition('.')[2]}", release, running, stale=True))
+    return found
+
+
+def table(found: Sequence[VersionRow]) -> Table:
+    """One line for each host, one column for each thing; what still runs stands before what is installed."""
+    grid = show.grid("host", *COLUMNS)
+    for host in dict.fromkeys(row.host for row in found):
+        of_host = {row.what: row for row in found if row.host == host}
+        if "" in of_host:
+            grid.add_row(host, Text("unreachable", style="bold red"), *[""] * (len(COLUMNS) - 1))
+            continue
+        grid.add_row(host, *(_cell(of_host.get(what), of_host) for what in COLUMNS))
+    return grid
+
+
+def _cell(row: VersionRow | None, of_host: dict[str, VersionRow]) -> Text:
+    if row is None:
+        return Text("")
+    stale = row.stale or (row.what == "release" and any(name.startswith("release of ") for name in of_host))
+    if row.stale and row.running:
+        return Text(
+            f"{row.running}, not {row.installed}" if row.running != row.installed else row.running, style="yellow"
+        )
+    return Text(row.installed or row.running, style="yellow" if stale else "")
+
+
+def sentences(found: Iterable[VersionRow]) -> list[str]:
+    """One for each host that did not answer, and for each thing that still runs although another one is installed."""
+    told = []
+    for row in found:
+        if row.reason:
+            told.append(f"{row.host}: {row.reason}")
+        elif row.stale and row.what == "kernel":
+            told.append(f"{row.host}: kernel {row.installed} is installed and {row.running} runs; restart the host")
+        elif row.stale:
+            told.append(f"{row.host}: {row.what}: {row.installed} is installed and {row.running} runs; run site.yml")
+    return told

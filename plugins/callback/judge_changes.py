@@ -1,0 +1,55 @@
+"""What a run changes, as JSON lines in $JUDGE_CHANGES: for `judgectl drift`, which runs site.yml in check mode."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.callback import CallbackBase
+
+DOCUMENTATION = """
+name: judge_changes
+type: aggregate
+short_description: Records what tasks change
+description: One line for each task that changes a host, and for each that fails. Secrets are in neither.
+"""
+
+_TOLD = ("paths", "restarted", "installed", "missing")
+
+
+class CallbackModule(CallbackBase):
+    """Enabled by `judgectl drift` alone."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "judge_changes"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path = Path(os.environ.get("JUDGE_CHANGES", os.devnull))
+
+    def _write(self, event: str, result: Any, **more: Any) -> None:
+        entry = {"event": event, "host": result.host.get_name(), "task": result.task.get_name(), **more}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry, default=str) + "\n")
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        """A task has succeeded on a host."""
+        told = result.result
+        if not told.get("changed") or told.get("_ansible_no_log"):
+            return
+        diff = told.get("diff") or []
+        parts = [part for part in (diff if isinstance(diff, list) else [diff]) if isinstance(part, dict)]
+        self._write("changed", result, diff=parts, **{name: told[name] for name in _TOLD if told.get(name)})
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        """A task has failed on a host."""
+        if not ignore_errors:
+            self._write("failed", result, message=str(result.result.get("msg", "it says not why")))
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        """A host did not answer."""
+        self._write("failed", result, message=str(result.result.get("msg", "it does not answer")))
