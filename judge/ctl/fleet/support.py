@@ -27,7 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "kernel.txt": "journalctl --no-pager --dmesg --priority=warning --lines=500",
     "configs.txt": "for f in /etc/judge/*.yml /run/judge/boot.json /etc/sysctl.d/*judge* /etc/nginx/conf.d/judge.conf; "
     'do case $f in */tokens.yml) continue;; esac; [ -r "$f" ] && echo "== $f" && cat "$f"; done',
-    "files.txt": "ls -la /etc/judge /etc/judge/tls /opt/judge /opt/judge/releases /var/lib/judge; readlink /opt/judge/current",
+    "files.txt": "ls -la /etc/judge /etc/judge/tls /opt/judge /opt/judge/releases /var/lib/judge",
     "network.txt": "ip -brief address; ss --no-header -tlnp",
     "processes.txt": "ps -eo pid,user,stat,rss,etime,comm --sort=-rss | head -n 60",
     "packages.txt": "dpkg-query -W -f='${Package} ${Version} ${db:Status-Abbrev}\\n' | head -n 3000",
@@ -94,4 +94,4 @@ def write(path: Path, case: Case) -> None:
             entry = tarfile.TarInfo(f"{folder}/{name}")
             entry.size, entry.mode, entry.mtime = len(data), 0o600, int(clock.wall().timestamp())
             archive.addfile(entry, io.BytesIO(data))
-    files.replace(path, buffer.getvalue())
+    files.replace(path, buffer.getvalue(), durable=False)
