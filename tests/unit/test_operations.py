@@ -1,0 +1,208 @@
+"""What judgectl versions, drift and support make of hosts' answers, and what certificates and upgrades are told of."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge import clock, metrics
+from judge.config import Tls
+from judge.ctl.fleet import drift, hosts, redaction, support, versions
+from judge.errors import JudgeError
+from judge.mongodb.features import Features, number
+from judge.pki.authority import Authority
+from judge.rpc import pki
+from plugins.action.judge_upgrade import decided, way_back
+from tests.support.ansible_plugins import plugin
+
+probe = plugin("modules", "judge_probe")
+SECRET = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=16, max_size=90)
+
+
+# --- versions ----------------------------------------------------------------------------------------------------
+
+
+def test_what_runs_and_is_not_what_is_installed_is_named() -> None:
+    text = (
+        "installed.kernel=6.12.2\nrunning.kernel=6.12.1\ninstalled.release=0.2.0-aa\nrunning.release.boot=0.2.0-aa\n"
+        "running.release.executor=0.1.0-bb\ninstalled.mongod=8.0.4\nrunning.mongod=8.0.4\nreplaced.mongod=yes\n"
+        "installed.gcc=14.2.0\nnonsense\n"
+    )
+    rows = versions.parse(text, "j1")
+    assert {row.what: row.stale for row in rows} == {
+        "kernel": True, "release": False, "release of executor": True, "mongod": True, "gcc": False,
+    }  # fmt: skip
+    told = versions.sentences(rows)
+    assert any("kernel 6.12.2 is installed and 6.12.1 runs; restart the host" in sentence for sentence in told)
+    assert any("release of executor: 0.2.0-aa is installed and 0.1.0-bb runs" in sentence for sentence in told)
+
+
+@given(st.text())
+def test_odd_answers_of_hosts_are_no_faults(text: str) -> None:
+    versions.sentences(versions.parse(text, "j1"))
+    drift.parse(text, "j1")
+    assert hosts.parse(text, "j1", (), "").name == "j1"
+
+
+# --- drift -------------------------------------------------------------------------------------------------------
+
+
+def test_values_of_the_kernel_are_compared_as_the_kernel_shows_them() -> None:
+    lines = [
+        ("vm.swappiness", "1", "60"),
+        ("net.ipv4.tcp_rmem", "4096 87380 6291456", "4096\t87380\t6291456".replace("\t", " ")),
+        ("/sys/kernel/mm/transparent_hugepage/enabled", "never", "always madvise [never]"),
+        ("/sys/kernel/mm/transparent_hugepage/defrag", "never", "always [madvise] never"),
+    ]
+    text = "".join(f"kernel\t{key}\t{wanted}\t{found}\t/etc/sysctl.d/90-judge.conf\n" for key, wanted, found in lines)
+    assert [one.what for one in drift.parse(text, "j1")] == [lines[0][0], lines[3][0]]
+
+
+def test_a_task_that_names_its_files_is_told_by_them() -> None:
+    entry: dict[str, Any] = {
+        "event": "changed", "host": "e1", "task": "Configs", "paths": ["/etc/judge/executor.yml", "/etc/judge/secret"],
+        "diff": [{"after_header": "/etc/judge/executor.yml", "before": "a", "after": "b"}],
+    }  # fmt: skip
+    first, second = drift.differences(entry)
+    assert (first.kind, first.what, first.diff[0]["after"]) == ("file", "/etc/judge/executor.yml", "b")
+    assert second.diff == []
+    (service,) = drift.differences({"event": "changed", "host": "e1", "task": "t", "restarted": ["etcd"]})
+    assert (service.kind, service.what) == ("service", "etcd")
+    assert drift.differences({"event": "changed", "host": "e1", "task": "t"})[0].kind == "task"
+
+
+# --- support -----------------------------------------------------------------------------------------------------
+
+
+@given(SECRET, st.text(max_size=30))
+def test_no_form_of_a_secret_is_left(secret: str, around: str) -> None:
+    needles = {form for line in redaction.lines(secret) for form in redaction.forms(line)}
+    for form in redaction.forms(next(iter(redaction.lines(secret)))):
+        cleaned = redaction.masked(f"{around} {form} {around}", needles)
+        assert form not in cleaned or form in around * 2
+
+
+def test_what_looks_like_a_secret_is_masked_whoever_s_it_is() -> None:
+    text = (
+        "Authorization: Bearer abcdefghijk\nurl: mongodb://judge:hunter22@h/db\npassword: correct-horse\n"
+        "password_file: /etc/judge/mongodb.password\n-----BEGIN PRIVATE KEY-----\nMIGH\n-----END PRIVATE KEY-----\n"
+    )
+    cleaned = redaction.masked(text, [])
+    for secret in ("abcdefghijk", "hunter22", "correct-horse", "MIGH"):
+        assert secret not in cleaned
+    assert "/etc/judge/mongodb.password" in cleaned
+
+
+def test_the_archive_holds_what_hosts_said_and_no_secret_of_the_controller(tmp_path: Path) -> None:
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets/admin.token").write_text("t0ken-of-the-operator-in-person\n")
+    (tmp_path / "secrets/mongodb.password").write_text("judge.a1b2c3 the-password-of-all-judicators\n")
+    texts = {"j1/journal.txt": "a t0ken-of-the-operator-in-person b the-password-of-all-judicators c\n"}
+    cleaned = support.clean(texts, tmp_path / "secrets")
+    assert cleaned == {"j1/journal.txt": f"a {redaction.MASK} b {redaction.MASK} c\n"}
+    path = tmp_path / "case.tar.gz"
+    support.write(path, support.Case(cleaned, {"j2": "it did not answer"}))
+    with tarfile.open(path) as archive:
+        assert sorted(archive.getnames()) == ["case/j1/journal.txt", "case/silent.txt"]
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_an_archive_that_would_show_a_secret_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "masked", lambda text, _: text)
+    with pytest.raises(JudgeError, match="still shows a secret"):
+        support.clean({"j1/a": "the-whole-secret-of-the-cluster"}, None, ["the-whole-secret-of-the-cluster"])
+
+
+def test_what_runs_on_hosts_needs_nothing_of_ours(tmp_path: Path) -> None:
+    """Python alone, without this project; a secret below /etc/judge of this machine is not there, so a stand-in is."""
+    source = Path(redaction.__file__).read_text()
+    (tmp_path / "judge.key").write_text("the-secret-of-this-very-host\n")
+    program = f"{source}\nprint(masked('x the-secret-of-this-very-host y', in_directories([{str(tmp_path)!r}])))"
+    done = subprocess.run(["/usr/bin/python3", "-I", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == f"x {redaction.MASK} y\n"
+    assert "/usr/bin/python3 -c" in support.script() and sys.version_info >= (3, 11)
+    assert support.of_host("j1", json.dumps({"units.txt": "a", "else": "b"})) == {"j1/units.txt": "a"}
+
+
+# --- certificates ------------------------------------------------------------------------------------------------
+
+
+def test_a_certificate_that_ends_soon_is_told_once_and_by_its_file(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.make("judge", 20)
+    tls: Tls = pki.issue(tmp_path, "e1", "executor", ["localhost"])
+    own, ca = metrics.expiring([tls.cert, tls.ca])
+    assert own.startswith(f"the certificate {tls.cert} expires in ") and own.endswith("run playbooks/renew.yml")
+    assert "rotate.yml" in ca and metrics.expiring([tls.cert, tmp_path / "none"], days=5) == []
+    metrics.watch_certificates([tls.cert])
+    from prometheus_client import REGISTRY
+
+    sample = REGISTRY.get_sample_value("judge_certificate_expiry_timestamp_seconds", {"file": tls.cert.name})
+    assert sample is not None and 18 < (sample - clock.wall().timestamp()) / 86400 < 21
+
+
+def test_hosts_tell_which_certificate_ends_first() -> None:
+    soon = int(clock.wall().timestamp()) + 5 * 86400 + 60
+    text = f"os=Debian\nends {soon + 10**7} /etc/judge/tls/ca.crt\nends {soon} /etc/judge/tls/etcd.crt\n"
+    row = hosts.parse(text, "e1", (), "")
+    assert row.certificate == "/etc/judge/tls/etcd.crt"
+    assert any("etcd.crt expires in 5 days" in sentence for sentence in hosts.reasons([row]))
+
+
+# --- upgrades ----------------------------------------------------------------------------------------------------
+
+
+def test_an_upgrade_that_was_cut_off_still_goes_from_where_it_came_from() -> None:
+    begun = decided(None, ["0.1.0", "0.1.0", "0.1.0"], "0.2.0")
+    assert begun == {"from": "0.1.0", "to": "0.2.0"}
+    assert decided(begun, ["0.2.0", "0.2.0", "0.1.0"], "0.2.0") == begun
+    assert decided(begun, ["0.2.0", "0.2.0", "0.2.0"], "0.2.0") == begun
+    assert decided(begun, ["0.2.0", "0.2.0", "0.2.0"], "0.3.0") == {"from": "0.2.0", "to": "0.3.0"}
+    assert way_back(begun, "") == "0.1.0" and way_back(None, "0.0.9") == "0.0.9"
+    for record in (None, {"from": "1", "to": "1"}):
+        with pytest.raises(ValueError, match="say which version"):
+            way_back(record, "")
+    with pytest.raises(ValueError, match=r"site\.yml"):
+        decided(None, ["", ""], "0.2.0")
+
+
+def test_a_verdict_that_is_wrong_or_another_one_stops_an_upgrade() -> None:
+    probes = [{"name": "a", "verdict": "AC"}, {"name": "b", "verdict": "WA"}]
+    assert probe.wrong({"a": "AC", "b": "WA"}, probes, {}) == []
+    assert probe.wrong({"a": "AC"}, probes, {}) == [], "nobody has the language"
+    assert probe.wrong({"a": "RTE", "b": "WA"}, probes, {"a": "AC", "b": "WA"}) == [
+        "'a' is RTE instead of AC, it was AC"
+    ]
+    assert probe.wrong({"a": "AC"}, probes, {"a": "AC", "b": "WA"}) == ["'b' was WA and is not judged any more"]
+
+
+def test_a_program_is_handed_in_until_that_executor_has_judged_it() -> None:
+    asked: list[str] = []
+
+    def ask(method: str, path: str, _: object) -> dict[str, Any]:
+        asked.append(method)
+        if method == "POST":
+            return {"id": str(len(asked))}
+        who = "e2" if int(path.split("/")[2].split("?", maxsplit=1)[0]) > 8 else "e1"
+        return {"done": True, "judged_by": who, "verdict": "AC"}
+
+    assert probe.judged({"name": "a", "source": "", "language": "c"}, ask, "e2", time.monotonic() + 60) == "AC"
+    assert asked.count("POST") == 16
+    with pytest.raises(probe.ProbeError, match="not judged by executor e9"):
+        probe.judged({"name": "a", "source": "", "language": "c"}, ask, "e9", time.monotonic() - 1)
+
+
+def test_the_database_s_features_follow_when_all_members_do() -> None:
+    assert Features("6.0", {"a": "7.0", "b": "7.0"}).may_be_raised
+    mixed = Features("6.0", {"a": "7.0", "b": "6.0"})
+    assert not mixed.may_be_raised and "not of one version (a 7.0, b 6.0)" in mixed.sentence
+    assert Features("8.0", {"a": "8.0"}).sentence == "" and number("10.0") > number("9.0")
