@@ -11,7 +11,7 @@ import pytest
 from pymongo.errors import PyMongoError
 
 from judge.config import MongodbClient, MongodbConfig
-from judge.mongodb import replica, store, users
+from judge.mongodb import features, replica, store, users
 from judge.rpc import pki
 from plugins.action.judge_rotation import STAGES, on_hosts
 from tests.support.mongodb import Cluster, Daemon, mongodb_cluster
@@ -165,3 +165,19 @@ def test_a_password_takes_the_place_of_another_one_without_a_restart_of_mongod(s
     ):
         client.judge.rotation.find_one()
     assert [daemon.mongod for daemon in cluster.daemons] == before
+
+
+def test_features_are_raised_once_all_members_have_the_version(secure: tuple[Cluster, Path]) -> None:
+    """The real server goes back to the features of the version before, as after an upgrade of its program."""
+    cluster, _ = secure
+    config = member_config(cluster)
+    with replica.of_the_primary(config, 30.0) as client:
+        now = features.observe(client, config)
+        assert now.wanted == now.now and not now.may_be_raised and now.sentence == ""
+        before = f"{features.number(now.now)[0] - 1}.0"
+        features.raise_to(client, before)
+        found = features.observe(client, config)
+        assert (found.now, found.wanted) == (before, now.now) and found.may_be_raised
+        assert "judge_upgrade_features=true" in found.sentence
+        features.raise_to(client, found.wanted)
+        assert features.observe(client, config).sentence == ""

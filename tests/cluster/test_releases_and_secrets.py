@@ -1,0 +1,126 @@
+"""Verbs that replace what a cluster runs with while it judges: its secrets, its certificates, its release."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cluster.verbs import Verbs
+from tests.support.capable import no_lab
+from tests.support.deployed import HOSTS, Site
+from tests.support.deployment import ROOT, Run, make_bundle
+from tests.support.leaks import ProcessWatch, journal, leaks, of_controller, of_hosts
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.timeout(2400),
+    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
+]
+NEXT = "99.0.0"
+ROTATE = ("playbooks/rotate.yml", "-e", "judge_rotate=ca,mongodb.password,mongodb.keyfile,session.key,admin.token")
+
+
+@pytest.fixture
+def next_project(tmp_path: Path) -> Path:
+    """This project as its next release."""
+    copy = tmp_path / "project"
+    copy.mkdir()
+    for name in ("judge", "pyproject.toml", "setup.py", "constraints.txt", "README.md"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(ROOT / name, copy / name)
+    for path in (copy / "pyproject.toml", copy / "judge/__init__.py"):
+        text, changed = re.subn(
+            r'^((?:__)?version(?:__)? = )"[^"]*"', rf'\1"{NEXT}"', path.read_text(), flags=re.MULTILINE
+        )
+        assert changed == 1, path
+        path.write_text(text)
+    return copy
+
+
+def test_all_secrets_are_replaced_and_shown_nowhere(deployed: Site, verbs: Verbs) -> None:
+    old = of_controller(deployed.secrets) | of_hosts(deployed.lab)
+    foretold = deployed.play(*ROTATE, "--check", "--diff").check()
+    runs: list[Run] = []
+    with ProcessWatch(deployed.lab) as watch:
+        verbs.measure("rotate", HOSTS, lambda: runs.append(deployed.play(*ROTATE, "-vvv", "--diff").check()))
+    assert foretold.changed == runs[0].changed
+    new = of_controller(deployed.secrets) | of_hosts(deployed.lab)
+    for name in ("mongodb.keyfile", "mongodb.password", "session.key", "admin.token", "pki/ca.key"):
+        ours = f"the controller's {name}"
+        assert not {needle for needle, whose in old.items() if whose == ours} & {
+            needle for needle, whose in new.items() if whose == ours
+        }, name
+    assert leaks(old | new, {"rotate.yml": runs[0].text, "the process list": watch.text()}) == []
+    assert leaks(old | new, {f"the journal of {host}": journal(deployed.lab, host) for host in HOSTS}) == []
+    assert not (deployed.secrets / "rotation").exists()
+    deployed.whole()
+    assert deployed.site().check().changed == set()
+
+
+def test_a_rotation_that_is_killed_anywhere_is_finished_by_another_run(
+    deployed: Site, verbs: Verbs, figure: Callable[[str], None]
+) -> None:
+    def play(number: int) -> Run:
+        under_way = (deployed.secrets / "rotation/rotation.yml").exists()
+        return deployed.play(*(ROTATE[:1] if under_way else ROTATE), kill_at=number)
+
+    figure(f"rotate was cut off at: {', '.join(verbs.cut_off('rotate', 120, play))}")
+    deployed.whole()
+    assert not (deployed.secrets / "rotation").exists()
+    assert deployed.site().check().changed == set()
+
+
+def test_a_lost_secret_is_refused_before_anything_is_changed(deployed: Site) -> None:
+    kept = deployed.secret("mongodb.password")
+    (deployed.secrets / "mongodb.password").unlink()
+    try:
+        run = deployed.site()
+        assert run.code != 0 and "the cluster knows no other one" in run.text and not run.changed
+    finally:
+        (deployed.secrets / "mongodb.password").write_text(f"{kept}\n")
+        (deployed.secrets / "mongodb.password").chmod(0o600)
+
+
+def test_what_differs_and_what_runs_is_told(deployed: Site, tmp_path: Path) -> None:
+    assert json.loads(deployed.judgectl("drift", "--json").stdout) == []
+    deployed.lab.ssh("e1", "echo '# by hand' >> /etc/judge/executor.yml")
+    found = deployed.judgectl("drift", "--json")
+    assert found.returncode == 1
+    assert {(one["host"], one["what"]) for one in json.loads(found.stdout)} >= {("e1", "/etc/judge/executor.yml")}
+    deployed.site("--limit", "e1").check()
+    told = deployed.judgectl("versions", "--output", "json")
+    rows = {(row["host"], row["what"]): row for row in json.loads(told.stdout)}
+    assert told.returncode == 0, told.stderr
+    assert rows["j1", "mongod"]["installed"] == rows["j1", "mongod"]["running"] != ""
+    archive = tmp_path / "case.tar.gz"
+    done = deployed.judgectl("support", "--to", str(archive))
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(archive) as opened:
+        files = [member for member in opened if member.isfile()]
+        texts = {member.name: opened.extractfile(member).read().decode() for member in files}  # type: ignore[union-attr]
+    assert {name.split("/")[1] for name in texts} >= set(HOSTS)
+    assert leaks(of_controller(deployed.secrets) | of_hosts(deployed.lab), texts) == []
+
+
+def test_to_the_next_release_and_back(deployed: Site, verbs: Verbs, next_project: Path) -> None:
+    if not deployed.first:
+        pytest.skip("a kept lab has the bundle of `make lab`, whose release must stay")
+    before = deployed.lab.ssh("e1", "readlink /opt/judge/current").strip()
+    make_bundle(Path(str(deployed.lab.record.bundle)), "-e", f"judge_bundle_project={next_project}")
+    upgrade = ("playbooks/upgrade.yml", "-e", f"judge_version={NEXT}")
+    deployed.play(*upgrade, "--check").check()
+    verbs.measure("upgrade", HOSTS, lambda: deployed.play(*upgrade).check())
+    assert all(NEXT in deployed.lab.ssh(host, "readlink /opt/judge/current") for host in HOSTS)
+    assert yaml.safe_load((deployed.secrets / "upgrade.yml").read_text())["to"] == NEXT
+    verbs.measure("rollback", HOSTS, lambda: deployed.play("playbooks/rollback.yml").check())
+    assert {deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == {before}
+    deployed.whole()
