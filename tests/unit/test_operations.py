@@ -133,6 +133,47 @@ def test_what_runs_on_hosts_needs_nothing_of_ours(tmp_path: Path) -> None:
     assert support.of_host("j1", json.dumps({"units.txt": "a", "else": "b"})) == {"j1/units.txt": "a"}
 
 
+def test_secrets_that_are_planted_everywhere_are_nowhere_in_what_leaves_a_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The very script that hosts run, with another directory for /etc/judge, and a journal that says everything."""
+    own = tmp_path / "etc"
+    (own / "tls").mkdir(parents=True)
+    planted = {
+        "judicator.password": "Kurz-8!x",
+        "session.key": 'a/b+c d=e&f<g>"h"',
+        "tls/etcd.key": "Q" * 30 + "R" * 60,
+    }
+    for name, text in planted.items():
+        (own / name).write_text(f"{text}\n")
+    (own / "gateway.yml").write_text("oidc:\n  client_secret: 'shown in a config only'\nport: 443\n")
+    secret = [*planted.values(), "shown in a config only"]
+    said = [f"x{form}y" for text in secret for form in redaction.forms(text)]
+    said += [
+        "proxy http://al:s3cr3t-of-al@10.0.0.1:3128/",
+        "Cookie: judge_session=of-somebody",
+        "--password on-a-line go",
+    ]
+    said += ['{"access_token": "of some other service"}', "Authorization: Basic dXNlcjpwYXNzd29yZA=="]
+    journal = tmp_path / "journal"
+    journal.write_text("\n".join([*said, "0" * support.MOST, planted["session.key"], "the end"]) + "\n")
+    monkeypatch.setattr(support, "COMMANDS", {"journal.txt": f"cat {journal}", "configs.txt": f"cat {own}/gateway.yml"})
+    told = subprocess.run(
+        ["/bin/sh", "-c", support.script().replace("/etc/judge", str(own))], capture_output=True, text=True, check=True
+    )
+    found = support.of_host("e1", told.stdout)
+    whole = "".join(found.values())
+    parts = ["s3cr3t-of-al", "of-somebody", "on-a-line", "of some other service", "dXNlcjpwYXNz", "R" * 32]
+    assert [part for part in [*secret, *said, *parts] if part in whole] == []
+    assert "port: 443" in whole and whole.count("the end") == 1
+    # A secret across the place where a long text is cut: its second half must not be left.
+    journal.write_text(planted["session.key"] + "0" * (support.MOST - 10))
+    told = subprocess.run(
+        ["/bin/sh", "-c", support.script().replace("/etc/judge", str(own))], capture_output=True, text=True, check=True
+    )
+    assert '"h"' not in support.of_host("e1", told.stdout)["e1/journal.txt"]
+
+
 # --- certificates ------------------------------------------------------------------------------------------------
 
 

@@ -109,7 +109,7 @@ def support(
             texts[f"{name}/versions.txt"] = str(reply) if isinstance(reply, JudgeError) else reply.out
         directory = context.secrets_directory(sources, [member.host for member in fleet.members])
     path = to or Path(f"judge-support-{clock.wall():%Y%m%dT%H%M%SZ}.tar.gz")
-    cases.write(path, cases.Case(cases.clean(texts, directory), silent))
+    cases.write(path, cases.Case(cases.clean(texts, directory), cases.clean(silent, directory)))
     for name, why in silent.items():
         show.err.verbatim(f"judgectl: {name}: {why}", "red")
     show.out.say(f"{path}: {len(texts)} files of {len(told) - len(silent)} hosts, without secrets", "bold green")

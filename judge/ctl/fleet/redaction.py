@@ -6,37 +6,52 @@ Its source is also sent to hosts, to be run there by /usr/bin/python3: standard 
 from __future__ import annotations
 
 import base64
+import html
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus
 
-SHORTEST = 16  # characters; what is shorter is no secret, and would be found by chance
+SHORTEST = 8  # characters; what is shorter would be found by chance, in every second word
 PIECE = 32  # characters of a long line that are looked for at a time, so that a part of a secret counts too
 MASK = "[secret]"
 # Of the secrets directory and of /etc/judge, everything else is secret: a new file is looked after by itself.
-PUBLIC = (".crt", ".yml", ".lock", ".pub")
-# What looks like a secret, whoever's it is: the rest of a line after such a word, and keys.
+PUBLIC = (".crt", ".lock", ".pub")
+CONFIG = ".yml"  # of a config only what stands at the name of a secret is one
+# "password: x", token=x, "client_secret": "x", --password x, in any case; a path is no secret
+_NAMED = re.compile(
+    r"""(?i)(?P<name>(?:pass(?:word|wd|phrase)|secret|token|api[_-]?key|private[_-]?key|credentials?)["']?"""
+    r"""(?:\s*[:=]\s*|(?<=--\w{5})\s+|(?<=--\w{6})\s+|(?<=--\w{8})\s+))"""
+    r"""(?P<value>"(?!/)[^"\n]{3,}"|'(?!/)[^'\n]{3,}'|(?![/"'\[{|>])[^\s"',;&]{4,})"""
+)
+# What looks like a secret, whoever's it is.
 _LOOKS = (
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
     re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{8,}"),
-    re.compile(r"(?i)(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
+    re.compile(r"(?i)(?<=basic )[\w+/=-]{8,}"),
+    re.compile(r"(?im)(?<=cookie: ).+$"),
+    re.compile(r"""(?<=://)[^\s/"'<>]*(?=@)"""),
     re.compile(r"(?im)(?<=sha256: )\"?[0-9a-f]{64}\"?"),
-    re.compile(
-        r"(?im)(?:(?<=password: )|(?<=password=)|(?<=token: )|(?<=token=)|(?<=secret: )|(?<=secret=)|(?<=passphrase: ))"
-        r"(?!/)\S{4,}"
-    ),
+    re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"),  # a signed token of a log-in elsewhere (JWT)
 )
 
 
 def forms(text: str) -> Iterator[str]:
-    """A secret as it may show: itself, in hex, and inside of base64, wherever it begins there."""
+    """A secret as it may show: itself, escaped as in JSON, URLs and HTML, in hex, and inside of base64."""
     data = text.encode("latin-1", "replace")
     yield text
+    yield json.dumps(text)[1:-1]
+    yield quote(text, safe="")
+    yield quote_plus(text, safe="")
+    yield html.escape(text)
     yield data.hex()
+    yield data.hex().upper()
     for before in range(3):
-        encoded = base64.b64encode(b"\0" * before + data).decode()
-        # the first and the last characters depend on what stands around it
-        yield encoded[4 if before else 0 : len(encoded) - 4]
+        for code in (base64.b64encode, base64.urlsafe_b64encode):
+            encoded = code(b"\0" * before + data).decode()
+            # the first and the last characters depend on what stands around it
+            yield encoded[4 if before else 0 : len(encoded) - 4]
 
 
 def lines(text: str) -> Iterator[str]:
@@ -62,7 +77,9 @@ def in_directories(places: Iterable[str]) -> set[str]:
                         text = file.read(1 << 20)
                 except OSError:
                     continue
-                found.update(form for line in lines(text) for form in forms(line))
+                if name.endswith(CONFIG):
+                    text = "\n".join(match["value"].strip("\"'") for match in _NAMED.finditer(text))
+                found.update(form for line in lines(text) for form in forms(line) if len(form) >= SHORTEST - 1)
     return found
 
 
@@ -72,4 +89,4 @@ def masked(text: str, needles: Iterable[str]) -> str:
         text = text.replace(needle, MASK)
     for look in _LOOKS:
         text = look.sub(MASK, text)
-    return text
+    return _NAMED.sub(lambda match: match["name"] + MASK, text)
