@@ -18,19 +18,19 @@ from judge import files
 RECORD = "upgrade.yml"
 
 
-def decided(record: dict[str, str] | None, running: list[str], wanted: str) -> dict[str, str]:
+def decided(record: dict[str, str] | None, running: list[str], wanted: str, first: str = "") -> dict[str, str]:
     """The upgrade that is under way or was the last, or a new one; ValueError when nothing runs yet.
 
-    `running` are the versions of the hosts' releases. One that was cut off is gone on with: it still goes from where
-    it came from, whatever part of the hosts has followed already.
+    `running` are the versions of the hosts' releases, `first` is the host that gets it before the others. An upgrade
+    that was cut off is gone on with: it still goes from where it came from, whatever part of the hosts has followed.
     """
     known = Counter(version for version in running if version)
     if not known:
         raise ValueError("no host has a release yet; site.yml deploys the first one")
     if record and record["to"] == wanted and set(known) <= {record["from"], record["to"]}:
-        return record
+        return {"from": record["from"], "to": wanted, "first": first}
     others = Counter({version: count for version, count in known.items() if version != wanted})
-    return {"from": max(others or known, key=lambda version: (known[version], version)), "to": wanted}
+    return {"from": max(others or known, key=lambda version: (known[version], version)), "to": wanted, "first": first}
 
 
 def way_back(record: dict[str, str] | None, given: str) -> str:
@@ -47,7 +47,8 @@ def way_back(record: dict[str, str] | None, given: str) -> str:
 class ActionModule(ActionBase):
     """`judge_upgrade: {directory, state, …}`; once for all hosts (`run_once`), on the controller.
 
-    `state: begin` records and returns `from` and `to`; `back` returns the `version` to go back to.
+    `state: begin` records and returns `from`, `to` and `first`; `back` returns `first`, and the `version` to go
+    back to.
     """
 
     _requires_connection = False
@@ -61,6 +62,7 @@ class ActionModule(ActionBase):
                 "state": {"type": "str", "choices": ["begin", "back"], "required": True},
                 "version": {"type": "str", "default": ""},
                 "running": {"type": "list", "elements": "str", "default": []},
+                "first": {"type": "str", "default": ""},
             }
         )
         args = json.loads(json.dumps(args))
@@ -68,8 +70,9 @@ class ActionModule(ActionBase):
         try:
             record = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
             if args["state"] == "back":
-                return result | {"changed": False, "version": way_back(record, args["version"])}
-            wanted = decided(record, args["running"], args["version"])
+                found = {"version": way_back(record, args["version"]), "first": (record or {}).get("first", "")}
+                return result | {"changed": False, **found}
+            wanted = decided(record, args["running"], args["version"], args["first"])
             if wanted != record and not self._task.check_mode:
                 files.replace(path, yaml.safe_dump(wanted, sort_keys=False), durable=True)
         except ValueError as exc:

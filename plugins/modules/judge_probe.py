@@ -10,6 +10,8 @@ description:
   - Hands in each program and waits for its verdict. With O(executor) each is handed in until that executor has judged
     one of them, as nobody can choose who judges.
   - A program whose language no executor has is passed over.
+  - An O(executor) that judges wrongly, or not at all, is drained, so that nobody else gets its verdicts; with the next
+    probe it takes work again.
   - Runs on a gateway; needs nothing but the standard library.
 options:
   server: {description: The gateway's address., type: str, required: true}
@@ -46,6 +48,9 @@ _PASSING = {429, 500, 502, 503, 504}
 _UNKNOWN = 422
 
 Ask = Callable[[str, str, "dict[str, Any] | None"], "dict[str, Any]"]
+
+
+_HELD = "an upgrade was stopped: "  # how the reasons begin for which this module drains an executor
 
 
 class ProbeError(Exception):
@@ -91,6 +96,36 @@ def judged(probe: Mapping[str, Any], ask: Ask, executor: str, deadline: float) -
         if time.monotonic() > deadline:
             who = f"executor {executor}" if executor else "anybody"
             raise ProbeError(f"'{probe['name']}' was not judged by {who} in time; see judgectl status")
+
+
+def rest(ask: Ask, executor: str, why: str) -> str:
+    """Let an executor take no more work; a sentence that says so, or why it could not be."""
+    try:
+        ask("POST", f"/executors/{executor}/drain", {"reason": f"{_HELD}{why}"[:500]})
+    except (ProbeError, RefusedProgramError) as exc:
+        return f"{executor} could not be drained ({exc}); stop it"
+    return f"{executor} is drained until the next run of upgrade.yml or rollback.yml"
+
+
+def let_in(ask: Ask, executor: str) -> bool:
+    """Let an executor take work that `rest` has drained; whether it had. ProbeError when a person has drained it."""
+    for one in ask("GET", "/executors", None)["executors"]:
+        if one["name"] != executor or not one["drain"]:
+            continue
+        if not one["drain_reason"].startswith(_HELD):
+            raise ProbeError(
+                f"executor {executor} is drained ({one['drain_reason'] or 'no reason given'}); judgectl resume "
+                f"{executor}, or name another one by judge_upgrade_canary"
+            )
+        ask("POST", f"/executors/{executor}/resume", {})
+        return True
+    return False
+
+
+def nobody_else(ask: Ask) -> bool:
+    """Whether an executor that `rest` has drained is the only one that could judge."""
+    alive = [one for one in ask("GET", "/executors", None)["executors"] if one["alive"]]
+    return all(one["drain"] for one in alive) and any(one["drain_reason"].startswith(_HELD) for one in alive)
 
 
 def asking(server: str, ca: str, token: str, deadline: float) -> Ask:
@@ -140,22 +175,32 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=False, verdicts={}, passed_over=[])
     deadline = time.monotonic() + given["timeout"]
-    verdicts, passed_over = {}, []
+    executor, resumed = given["executor"], False
+    verdicts: dict[str, str] = {}
+    passed_over = []
+    ask = asking(given["server"], given["ca"], given["token"], deadline)
     try:
-        ask = asking(given["server"], given["ca"], given["token"], deadline)
+        if executor:
+            resumed = let_in(ask, executor)
+        elif nobody_else(ask):
+            module.exit_json(changed=False, verdicts={}, passed_over=[probe["name"] for probe in given["probes"]])
+    except (ProbeError, RefusedProgramError, OSError) as exc:
+        module.fail_json(msg=str(exc))
+    try:
         for probe in given["probes"]:
             if given["expected"] and probe["name"] not in given["expected"]:
                 continue
             try:
-                verdicts[probe["name"]] = judged(probe, ask, given["executor"], deadline)
+                verdicts[probe["name"]] = judged(probe, ask, executor, deadline)
             except RefusedProgramError:
                 passed_over.append(probe["name"])
+        faults = wrong(verdicts, given["probes"], given["expected"])
     except (ProbeError, OSError) as exc:
-        module.fail_json(msg=str(exc), verdicts=verdicts)
-    faults = wrong(verdicts, given["probes"], given["expected"])
+        faults = [str(exc)]
     if faults:
-        module.fail_json(msg="; ".join(faults), verdicts=verdicts)
-    module.exit_json(changed=False, verdicts=verdicts, passed_over=passed_over)
+        told = [*faults, rest(ask, executor, faults[0])] if executor else faults
+        module.fail_json(msg="; ".join(told), verdicts=verdicts)
+    module.exit_json(changed=resumed, verdicts=verdicts, passed_over=passed_over)
 
 
 if __name__ == "__main__":

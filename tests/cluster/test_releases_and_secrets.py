@@ -23,14 +23,12 @@ pytestmark = [
     pytest.mark.timeout(2400),
     pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
 ]
-NEXT = "99.0.0"
+NEXT, WRONG = "99.0.0", "98.0.0"
 ROTATE = ("playbooks/rotate.yml", "-e", "judge_rotate=ca,mongodb.password,mongodb.keyfile,session.key,admin.token")
 
 
-@pytest.fixture
-def next_project(tmp_path: Path) -> Path:
-    """This project as its next release."""
-    copy = tmp_path / "project"
+def project(copy: Path, version: str) -> Path:
+    """This project as another release."""
     copy.mkdir()
     for name in ("judge", "pyproject.toml", "setup.py", "constraints.txt", "README.md"):
         if (ROOT / name).is_dir():
@@ -38,12 +36,14 @@ def next_project(tmp_path: Path) -> Path:
         else:
             shutil.copy2(ROOT / name, copy / name)
     for path in (copy / "pyproject.toml", copy / "judge/__init__.py"):
-        text, changed = re.subn(
-            r'^((?:__)?version(?:__)? = )"[^"]*"', rf'\1"{NEXT}"', path.read_text(), flags=re.MULTILINE
-        )
-        assert changed == 1, path
-        path.write_text(text)
+        exchange(path, r'^((?:__)?version(?:__)? = )"[^"]*"', rf'\1"{version}"')
     return copy
+
+
+def exchange(path: Path, pattern: str, text: str) -> None:
+    changed, count = re.subn(pattern, text, path.read_text(), flags=re.MULTILINE)
+    assert count == 1, path
+    path.write_text(changed)
 
 
 def test_all_secrets_are_replaced_and_shown_nowhere(deployed: Site, verbs: Verbs) -> None:
@@ -111,11 +111,39 @@ def test_what_differs_and_what_runs_is_told(deployed: Site, tmp_path: Path) -> N
     assert leaks(of_controller(deployed.secrets) | of_hosts(deployed.lab), texts) == []
 
 
-def test_to_the_next_release_and_back(deployed: Site, verbs: Verbs, next_project: Path) -> None:
+def test_a_release_that_judges_wrongly_stays_on_one_host_and_judges_nothing(
+    deployed: Site, verbs: Verbs, tmp_path: Path
+) -> None:
+    if not deployed.first:
+        pytest.skip("a kept lab has the bundle of `make lab`, whose release must stay")
+    before = {host: deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS}
+    faulty = project(tmp_path / "project", WRONG)
+    exchange(
+        faulty / "judge/executor/verdict.py",
+        r"^    \(Verdict\.WA, lambda run: not run\.checked\.accepted, _rejection\),$",
+        "    (Verdict.RTE, lambda run: not run.checked.accepted, _rejection),",
+    )
+    make_bundle(Path(str(deployed.lab.record.bundle)), "-e", f"judge_bundle_project={faulty}")
+    stopped = deployed.play("playbooks/upgrade.yml", "-e", f"judge_version={WRONG}", "-e", "judge_upgrade_canary=e2")
+    assert stopped.code != 0
+    assert "'c that prints something else' is RTE instead of WA, it was WA; e2 is drained" in stopped.text
+    now = {host: deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS}
+    assert {host for host in HOSTS if now[host] != before[host]} == {"e2"}
+    assert any("'e2' is drained: an upgrade was stopped" in fault for fault in deployed.status().faults)
+    verbs.measure("rollback of a first host", ("e2",), lambda: deployed.play("playbooks/rollback.yml").check())
+    assert {host: deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == before
+    deployed.whole()
+
+
+def test_to_the_next_release_and_back_though_killed(
+    deployed: Site, verbs: Verbs, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
     if not deployed.first:
         pytest.skip("a kept lab has the bundle of `make lab`, whose release must stay")
     before = deployed.lab.ssh("e1", "readlink /opt/judge/current").strip()
-    make_bundle(Path(str(deployed.lab.record.bundle)), "-e", f"judge_bundle_project={next_project}")
+    make_bundle(
+        Path(str(deployed.lab.record.bundle)), "-e", f"judge_bundle_project={project(tmp_path / 'project', NEXT)}"
+    )
     upgrade = ("playbooks/upgrade.yml", "-e", f"judge_version={NEXT}")
     deployed.play(*upgrade, "--check").check()
     verbs.measure("upgrade", HOSTS, lambda: deployed.play(*upgrade).check())
@@ -123,4 +151,19 @@ def test_to_the_next_release_and_back(deployed: Site, verbs: Verbs, next_project
     assert yaml.safe_load((deployed.secrets / "upgrade.yml").read_text())["to"] == NEXT
     verbs.measure("rollback", HOSTS, lambda: deployed.play("playbooks/rollback.yml").check())
     assert {deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == {before}
+    for verb, arguments in (("upgrade", upgrade), ("rollback", ("playbooks/rollback.yml",))):
+        reached = verbs.cut_off(verb, 150, lambda number, given=arguments: deployed.play(*given, kill_at=number))  # type: ignore[misc]
+        figure(f"{verb} was cut off at: {', '.join(reached)}")
+    assert {deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == {before}
     deployed.whole()
+
+
+def test_all_certificates_are_replaced_though_killed(
+    deployed: Site, verbs: Verbs, figure: Callable[[str], None]
+) -> None:
+    renew = ("playbooks/renew.yml", "-e", "judge_pki_renew_all=true")
+    verbs.measure("renew", HOSTS, lambda: deployed.play(*renew).check())
+    reached = verbs.cut_off("renew", 60, lambda number: deployed.play(*renew, kill_at=number))
+    figure(f"renew was cut off at: {', '.join(reached)}")
+    deployed.whole()
+    assert deployed.site().check().changed == set()

@@ -203,11 +203,11 @@ def test_hosts_tell_which_certificate_ends_first() -> None:
 
 
 def test_an_upgrade_that_was_cut_off_still_goes_from_where_it_came_from() -> None:
-    begun = decided(None, ["0.1.0", "0.1.0", "0.1.0"], "0.2.0")
-    assert begun == {"from": "0.1.0", "to": "0.2.0"}
-    assert decided(begun, ["0.2.0", "0.2.0", "0.1.0"], "0.2.0") == begun
-    assert decided(begun, ["0.2.0", "0.2.0", "0.2.0"], "0.2.0") == begun
-    assert decided(begun, ["0.2.0", "0.2.0", "0.2.0"], "0.3.0") == {"from": "0.2.0", "to": "0.3.0"}
+    begun = decided(None, ["0.1.0", "0.1.0", "0.1.0"], "0.2.0", "e1")
+    assert begun == {"from": "0.1.0", "to": "0.2.0", "first": "e1"}
+    assert decided(begun, ["0.2.0", "0.2.0", "0.1.0"], "0.2.0", "e1") == begun
+    assert decided(begun, ["0.2.0", "0.2.0", "0.2.0"], "0.2.0", "e1") == begun
+    assert decided(begun, ["0.2.0"] * 3, "0.3.0", "e2") == {"from": "0.2.0", "to": "0.3.0", "first": "e2"}
     assert way_back(begun, "") == "0.1.0" and way_back(None, "0.0.9") == "0.0.9"
     for record in (None, {"from": "1", "to": "1"}):
         with pytest.raises(ValueError, match="say which version"):
@@ -240,6 +240,33 @@ def test_a_program_is_handed_in_until_that_executor_has_judged_it() -> None:
     assert asked.count("POST") == 16
     with pytest.raises(probe.ProbeError, match="not judged by executor e9"):
         probe.judged({"name": "a", "source": "", "language": "c"}, ask, "e9", time.monotonic() - 1)
+
+
+def test_whoever_judges_wrongly_rests_until_the_next_probe() -> None:
+    states: dict[str, dict[str, Any]] = {
+        name: {"name": name, "alive": True, "drain": False, "drain_reason": ""} for name in ("e1", "e2")
+    }
+
+    def ask(method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+        if method == "POST":
+            _, _, name, verb = path.split("/")
+            states[name] |= {"drain": verb == "drain", "drain_reason": (body or {}).get("reason", "")}
+        return {"executors": list(states.values())}
+
+    assert not probe.let_in(ask, "e1") and not probe.nobody_else(ask)
+    assert "e1 is drained until" in probe.rest(ask, "e1", "'a' is RTE" + "!" * 600)
+    assert len(states["e1"]["drain_reason"]) == 500 and not probe.nobody_else(ask)
+    states["e2"]["alive"] = False
+    assert probe.nobody_else(ask)
+    assert probe.let_in(ask, "e1") and not states["e1"]["drain"] and not probe.nobody_else(ask)
+    states["e1"] |= {"drain": True, "drain_reason": "its fan is loud"}
+    with pytest.raises(probe.ProbeError, match=r"is drained \(its fan is loud\)"):
+        probe.let_in(ask, "e1")
+
+    def unreachable(*_: object) -> dict[str, Any]:
+        raise probe.ProbeError("the gateway does not answer")
+
+    assert "could not be drained" in probe.rest(unreachable, "e1", "x")
 
 
 def test_the_database_s_features_follow_when_all_members_do() -> None:
