@@ -154,6 +154,7 @@ def test_secrets_that_are_planted_everywhere_are_nowhere_in_what_leaves_a_host(
         "Cookie: judge_session=of-somebody",
         "--password on-a-line go",
     ]
+    said += ["psk: correct horse battery", "Authorization=Token of-the-robot", "MONGO_PWD=not in the words"]
     said += ['{"access_token": "of some other service"}', "Authorization: Basic dXNlcjpwYXNzd29yZA=="]
     journal = tmp_path / "journal"
     journal.write_text("\n".join([*said, "0" * support.MOST, planted["session.key"], "the end"]) + "\n")
@@ -163,7 +164,17 @@ def test_secrets_that_are_planted_everywhere_are_nowhere_in_what_leaves_a_host(
     )
     found = support.of_host("e1", told.stdout)
     whole = "".join(found.values())
-    parts = ["s3cr3t-of-al", "of-somebody", "on-a-line", "of some other service", "dXNlcjpwYXNz", "R" * 32]
+    parts = [
+        "s3cr3t-of-al",
+        "of-somebody",
+        "on-a-line",
+        "horse",
+        "of-the-robot",
+        "not in",
+        "of some other service",
+        "dXNlcjpwYXNz",
+        "R" * 32,
+    ]
     assert [part for part in [*secret, *said, *parts] if part in whole] == []
     assert "port: 443" in whole and whole.count("the end") == 1
     # A secret across the place where a long text is cut: its second half must not be left.

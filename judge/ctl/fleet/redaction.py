@@ -19,18 +19,23 @@ MASK = "[secret]"
 # Of the secrets directory and of /etc/judge, everything else is secret: a new file is looked after by itself.
 PUBLIC = (".crt", ".lock", ".pub")
 CONFIG = ".yml"  # of a config only what stands at the name of a secret is one
+_WORDS = (
+    r"(?:pass(?:word|wd|phrase)|(?<![a-z])pass|pwd|secret|token|psk|(?:api|access|private|auth)[_-]?key|credentials?)"
+)
 # "password: x", token=x, "client_secret": "x", --password x, in any case; a path is no secret
 _NAMED = re.compile(
-    r"""(?i)(?P<name>(?:pass(?:word|wd|phrase)|secret|token|api[_-]?key|private[_-]?key|credentials?)["']?"""
+    rf"""(?i)(?P<name>{_WORDS}["']?"""
     r"""(?:\s*[:=]\s*|(?<=--\w{5})\s+|(?<=--\w{6})\s+|(?<=--\w{8})\s+))"""
     r"""(?P<value>"(?!/)[^"\n]{3,}"|'(?!/)[^'\n]{3,}'|(?![/"'\[{|>])[^\s"',;&]{4,})"""
 )
+# The same as the only thing of a line, as in a config: it may have spaces.
+_LINE = re.compile(rf"(?im)^(?P<name>\s*(?:- )?[\w.-]*{_WORDS}\s*[:=]\s*)(?![/\"'{{\[|>])\S.*$")
 # What looks like a secret, whoever's it is.
 _LOOKS = (
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
     re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{8,}"),
     re.compile(r"(?i)(?<=basic )[\w+/=-]{8,}"),
-    re.compile(r"(?im)(?<=cookie: ).+$"),
+    re.compile(r"""(?im)(?:authorization|cookie)["']?\s*[:=].+$"""),
     re.compile(r"""(?<=://)[^\s/"'<>]*(?=@)"""),
     re.compile(r"(?im)(?<=sha256: )\"?[0-9a-f]{64}\"?"),
     re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"),  # a signed token of a log-in elsewhere (JWT)
@@ -89,4 +94,6 @@ def masked(text: str, needles: Iterable[str]) -> str:
         text = text.replace(needle, MASK)
     for look in _LOOKS:
         text = look.sub(MASK, text)
-    return _NAMED.sub(lambda match: match["name"] + MASK, text)
+    for look in (_LINE, _NAMED):
+        text = look.sub(lambda match: match["name"] + MASK, text)
+    return text
