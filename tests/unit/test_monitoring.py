@@ -18,7 +18,10 @@ ROOT = Path(__file__).parents[2]
 RULES = ROOT / "roles/judge_monitor/files/judge.rules.yml"
 TESTS = ROOT / "tests/monitoring/judge.rules.test.yml"
 BOARDS = sorted((ROOT / "docs/monitoring").glob("*.json"))
-SUFFIXES = {"Counter": ("_total",), "Gauge": ("",), "Histogram": ("_bucket", "_sum", "_count"), "Metric": ("_total",)}
+SUFFIXES = {
+    "Counter": ("_total",), "Gauge": ("",), "GaugeMetricFamily": ("",), "Histogram": ("_bucket", "_sum", "_count"),
+    "Metric": ("_total",),
+}  # fmt: skip
 promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed")
 
 
@@ -35,7 +38,7 @@ def metrics() -> set[str]:
             ):
                 name = node.args[0]
                 if isinstance(name, ast.Constant) and str(name.value).startswith("judge_"):
-                    base = str(name.value).removesuffix("_total") if node.func.id != "Gauge" else str(name.value)
+                    base = str(name.value).removesuffix("_total") if "Gauge" not in node.func.id else str(name.value)
                     found |= {base + suffix for suffix in SUFFIXES[node.func.id]}
     return found
 
