@@ -183,9 +183,7 @@ def secrets_directory(sources: Sources, hosts: Sequence[Host]) -> Path | None:
     if not hosts:
         return None
     try:
-        filled = ansible.filled(sources, hosts[:1], ("inventory_dir", "judge_secrets_dir"))[0]
-        beside = filled.text("inventory_dir")
-        place = filled.text("judge_secrets_dir") or (f"{beside}/secrets" if beside else "")
+        place = ansible.filled(sources, hosts[:1], ("judge_secrets_dir",))[0].text("judge_secrets_dir")
     except ConfigError:
         return None
-    return Path(place).expanduser() if place else None
+    return _path(place) if place else files.beside(sources.inventories, "secrets")

@@ -118,7 +118,7 @@ class Authority:
     def __init__(self, directory: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> None:
         """`read`: how a file is read; Ansible's own way opens those that ansible-vault has encrypted."""
         self.directory = directory
-        self._read = read
+        self.read = read
         self.cert_file = directory / "ca.crt"
         self.key_file = directory / "ca.key"
         self.passphrase_file = directory / "ca.passphrase"
@@ -157,7 +157,7 @@ class Authority:
     def trusted(self) -> list[x509.Certificate]:
         """The certificates that hosts trust, at least one; CaError when they cannot be read."""
         try:
-            return x509.load_pem_x509_certificates(self._read(self.cert_file))
+            return x509.load_pem_x509_certificates(self.read(self.cert_file))
         except OSError as exc:
             msg = f"{self.cert_file} cannot be read: {exc.strerror}; make the authority with playbooks/pki.yml"
             raise CaError(msg) from None
@@ -167,7 +167,7 @@ class Authority:
 
     def text(self) -> str:
         """What hosts are given to trust, as PEM."""
-        return self._read(self.cert_file).decode("ascii")
+        return self.read(self.cert_file).decode("ascii")
 
     def key(self) -> ec.EllipticCurvePrivateKey:
         """The authority's key; CaError when it cannot be read, opened, or is another certificate's."""
@@ -183,11 +183,11 @@ class Authority:
                 raise CaError(f"{path} is missing; restore it from a backup of the secrets directory")
             if path.stat().st_mode & 0o077:
                 raise CaError(f"{path} may be read by others than its owner; run chmod 600 {path}")
-        return self._read(self.passphrase_file).strip()
+        return self.read(self.passphrase_file).strip()
 
     def _open_key(self) -> ec.EllipticCurvePrivateKey:
         try:
-            key = serialization.load_pem_private_key(self._read(self.key_file), self.passphrase())
+            key = serialization.load_pem_private_key(self.read(self.key_file), self.passphrase())
         except (ValueError, TypeError, OSError):
             msg = f"{self.key_file} does not open with {self.passphrase_file.name}; restore both from one backup"
             raise CaError(msg) from None

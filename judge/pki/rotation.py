@@ -6,6 +6,7 @@ both, then the new one signs, then hosts trust the new one only. The passphrase 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from cryptography import x509
@@ -21,20 +22,25 @@ _PEM = serialization.Encoding.PEM
 class Successor:
     """The authority that takes another one's place; its files wait in a directory of their own until they are used."""
 
-    def __init__(self, authority: Authority, directory: Path) -> None:
-        self._old = authority
+    def __init__(
+        self, authority: Authority, directory: Path, like: Callable[[Path, bytes], bytes] = lambda _, data: data
+    ) -> None:
+        """`like`: what a file gets to be as another one is, which ansible-vault may have encrypted."""
+        self._old, self._like = authority, like
         self.key_file, self.cert_file = directory / "next-ca.key", directory / "next-ca.crt"
 
     def prepare(self, name: str, days: int) -> None:
         """Make its key, encrypted like the old one's, and its certificate; CaError when the old one cannot be read."""
         key = ec.generate_private_key(ec.SECP256R1())
-        files.replace(self.key_file, encrypted(key, self._old.passphrase()), durable=True)
-        files.replace(self.cert_file, self_signed(key, name, days).public_bytes(_PEM), 0o644, durable=True)
+        text = self_signed(key, name, days).public_bytes(_PEM)
+        data = self._like(self._old.key_file, encrypted(key, self._old.passphrase()))
+        files.replace(self.key_file, data, durable=True)
+        files.replace(self.cert_file, self._like(self._old.cert_file, text), 0o644, durable=True)
 
     def certificate(self) -> x509.Certificate:
         """Its certificate; CaError when it was lost."""
         try:
-            return x509.load_pem_x509_certificate(self.cert_file.read_bytes())
+            return x509.load_pem_x509_certificate(self._old.read(self.cert_file))
         except (OSError, ValueError):
             raise CaError(
                 f"{self.cert_file} cannot be read; restore it from a backup of the secrets directory"
@@ -70,5 +76,5 @@ class Successor:
 
     def _write(self, certificates: list[x509.Certificate]) -> None:
         text = b"".join(one.public_bytes(_PEM) for one in certificates)
-        if self._old.cert_file.read_bytes() != text:
-            files.replace(self._old.cert_file, text, 0o644, durable=True)
+        if self._old.text().encode() != text:
+            files.replace(self._old.cert_file, self._like(self._old.cert_file, text), 0o644, durable=True)

@@ -84,6 +84,18 @@ def client_config(server: str, ca: str) -> dict[str, str] | None:
     return {"server": server, "token_file": "admin.token", **({"ca": ca} if ca else {})}
 
 
+def encrypted_like(loader: Any, other: Path, data: str | bytes) -> bytes:
+    """The data, encrypted with the same secret of ansible-vault as another file, where that is encrypted."""
+    plain = data.encode() if isinstance(data, str) else data
+    old = other.read_bytes() if other.exists() else b""
+    if not is_encrypted(old):
+        return plain
+    vault = loader._vault  # noqa: SLF001 - there is no public way to encrypt in a play
+    label = parse_vaulttext_envelope(old)[3]
+    secret = next((secret for name, secret in vault.secrets if name == label), None)
+    return bytes(vault.encrypt(plain, secret, vault_id=label))
+
+
 class ActionModule(ActionBase):
     """`judge_cluster: {directory, name, judicators, targeted, formed, server, ca, anew}`; once for all (`run_once`)."""
 
@@ -131,7 +143,7 @@ class ActionModule(ActionBase):
         if wanted["formed"] and known:
             raise AnsibleActionFail(
                 f"{directory / known[0]} is missing, and the cluster knows no other one; restore it from a backup of "
-                "the secrets directory, or from a judicator's /etc/judge; a new one is made by playbooks/rotate.yml"
+                "the secrets directory, or from a judicator's /etc/judge, then playbooks/rotate.yml can replace it"
             )
         if write:
             # The record comes last: what it promises is there.
@@ -140,7 +152,8 @@ class ActionModule(ActionBase):
             if client and CLIENT in changed:
                 files.replace(directory / CLIENT, yaml.safe_dump(client, sort_keys=False), durable=True)
             if RECORD in changed:
-                files.replace(directory / RECORD, self._as_before(directory / RECORD, self._text(wanted)), durable=True)
+                path = directory / RECORD
+                files.replace(path, encrypted_like(self._loader, path, self._text(wanted)), durable=True)
         return {
             "changed": bool(changed or missing),
             "made": [*missing, *changed],
@@ -172,16 +185,6 @@ class ActionModule(ActionBase):
     def _plain(self, path: Path) -> str:
         """The text of a file that may be encrypted by ansible-vault."""
         return Path(self._loader.get_real_file(str(path))).read_text(encoding="utf-8")
-
-    def _as_before(self, path: Path, text: str) -> str:
-        """The text, encrypted with the same secret of ansible-vault where the file's old one was."""
-        old = path.read_bytes() if path.exists() else b""
-        if not is_encrypted(old):
-            return text
-        vault = self._loader._vault  # noqa: SLF001 - there is no public way to encrypt in a play
-        label = parse_vaulttext_envelope(old)[3]
-        secret = next((secret for name, secret in vault.secrets if name == label), None)
-        return str(vault.encrypt(text, secret, vault_id=label).decode())
 
     @staticmethod
     def _text(record: dict[str, Any]) -> str:

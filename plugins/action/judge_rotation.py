@@ -9,6 +9,7 @@ by another one. No secret value is ever part of the result.
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import json
 import secrets
@@ -26,7 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project nee
 from judge import files
 from judge.pki.authority import Authority, CaError
 from judge.pki.rotation import Successor
-from plugins.action.judge_cluster import SECRETS
+from plugins.action.judge_cluster import SECRETS, encrypted_like
+from plugins.action.pki_ca import reader
 
 DIRECTORY = "rotation"
 RECORD = "rotation.yml"
@@ -41,7 +43,6 @@ GROUPS = {
     "admin.token": ["gateways"],
 }
 TOKENS_CHANGE = (1, 3)
-_VAULT = b"$ANSIBLE_VAULT"
 
 
 def on_hosts(name: str, stage: int, old: str, new: str) -> dict[str, str]:
@@ -104,6 +105,7 @@ class ActionModule(ActionBase):
             argument_spec={
                 "directory": {"type": "path", "required": True},
                 "authority": {"type": "path", "required": True},
+                "given": {"type": "bool", "default": False},
                 "state": {"type": "str", "choices": ["begin", "enter", "end"], "required": True},
                 "stage": {"type": "int", "default": 1, "choices": list(STAGES)},
                 "secrets": {"type": "list", "elements": "str", "default": []},
@@ -116,9 +118,9 @@ class ActionModule(ActionBase):
         )
         args = json.loads(json.dumps(args))  # plain strings, as YAML can write them
         args["secrets"] = [name.strip(" []'\"") for name in args["secrets"]]  # `-e judge_rotate=[ca]` is a string
-        self._directory = Path(args["directory"])
+        self._directory = Path(args["directory"]).expanduser()
         self._room = self._directory / DIRECTORY
-        self._authority = Authority(Path(args["authority"]))
+        self._authority = Authority(Path(args["authority"]).expanduser(), reader(self._loader))
         try:
             if self._task.check_mode:
                 return result | self._foretold(args)
@@ -199,6 +201,11 @@ class ActionModule(ActionBase):
     # --- what they are made of -------------------------------------------------------------------------------------
 
     def _wanted(self, args: dict[str, Any], found: dict[str, Any] | None) -> dict[str, Any]:
+        if args["given"]:
+            raise ValueError(
+                "secrets come from judge_secrets, and nothing would keep the new ones; run rotate.yml without it, "
+                "where judge_secrets_dir lasts, then put the new ones where judge_secrets takes them from"
+            )
         wanted = plan(found, args["secrets"])
         behind = left_out(wanted["secrets"], args["groups"], args["targeted"])
         if behind:
@@ -217,7 +224,7 @@ class ActionModule(ActionBase):
         return wanted
 
     def _successor(self) -> Successor:
-        return Successor(self._authority, self._room)
+        return Successor(self._authority, self._room, functools.partial(encrypted_like, self._loader))
 
     def _keep(self, name: str, username: str) -> None:
         """Note the old secret, and make the new one."""
@@ -246,13 +253,14 @@ class ActionModule(ActionBase):
         path = self._room / RECORD
         if not path.exists():
             return None
-        record = yaml.safe_load(path.read_text(encoding="utf-8"))
+        record = yaml.safe_load(self._read(path))
         if not isinstance(record, dict) or record.get("stage") not in STAGES or not record.get("secrets"):
             raise ValueError(f"{path}: is damaged; restore the secrets directory from a backup")
         return record
 
     def _note(self, record: dict[str, Any]) -> None:
-        files.replace(self._room / RECORD, yaml.safe_dump(record, sort_keys=False), durable=True)
+        path = self._room / RECORD
+        files.replace(path, encrypted_like(self._loader, path, yaml.safe_dump(record, sort_keys=False)), durable=True)
 
     def _read(self, path: Path) -> str:
         """The text of a file that may be encrypted by ansible-vault."""
@@ -260,7 +268,4 @@ class ActionModule(ActionBase):
 
     def _write(self, path: Path, text: str, *, like: Path) -> None:
         """Write a secret, encrypted as another file is."""
-        data = f"{text}\n".encode()
-        if like.read_bytes().startswith(_VAULT):
-            data = self._loader._vault.encrypt(data)  # noqa: SLF001 - the loader's own way to decrypt has no other side
-        files.replace(path, data, durable=True)
+        files.replace(path, encrypted_like(self._loader, like, f"{text}\n"), durable=True)

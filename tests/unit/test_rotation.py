@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -19,7 +24,9 @@ from judge.pki.authority import Authority, CaError, Wanted, load_request
 from judge.pki.rotation import Successor
 from judge.rpc import pki
 from plugins.action.judge_rotation import GROUPS, STAGES, digests, left_out, on_hosts, plan
+from tests.support.deployment import ROOT, files_below
 
+BIN = Path(sys.executable).parent
 # As operators make them: spaces, colons and dashes inside, none at the ends.
 SECRET = st.text(st.sampled_from("aZ09 :.-_#'\"$"), min_size=1, max_size=40).map(str.strip).filter(bool)
 
@@ -159,6 +166,89 @@ def test_the_old_authority_is_not_forgotten_before_the_new_one_signs(tmp_path: P
     with pytest.raises(CaError, match="not yet the new authority's"):
         successor.trust_new_only()
     assert len(authority.trusted()) == 2
+
+
+# --- as a play runs it, with the files that operators have -----------------------------------------------------------
+
+STAGED = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - judge_cluster:
+        {{directory: "{directory}", name: test, judicators: [j1], targeted: [j1], formed: "{{{{ formed }}}}"}}
+    - pki_ca: {{path: "{directory}/pki", name: test}}
+    - judge_rotation:
+        directory: "{directory}"
+        authority: "{directory}/pki"
+        given: "{{{{ judge_secrets | default({{}}) | length > 0 }}}}"
+        state: "{{{{ item.state }}}}"
+        stage: "{{{{ item.stage | default(1) }}}}"
+        secrets: "{{{{ wanted }}}}"
+        groups: {{judicators: [j1], executors: [j1], gateways: [j1]}}
+        targeted: [j1]
+      loop: "{{{{ states }}}}"
+      when: states is defined
+"""
+STATES = [{"state": "begin"}, *({"state": "enter", "stage": stage} for stage in STAGES), {"state": "end"}]
+
+
+def staged(directory: Path, variables: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
+    """A run on the controller, whose secrets are in this directory."""
+    playbook = directory.with_name("play.yml")
+    playbook.write_text(STAGED.format(directory=directory))
+    command = [BIN / "ansible-playbook", "-i", "localhost,", "-c", "local", "-vvv", playbook]
+    return subprocess.run(
+        [*command, "-e", json.dumps({"wanted": sorted(GROUPS), "formed": True, **variables}), *options],
+        cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+    )  # fmt: skip
+
+
+def test_secrets_that_ansible_vault_has_encrypted_are_replaced_by_such(tmp_path: Path) -> None:
+    """Cut off between two stages, and with two passwords, of which each file has one."""
+    directory, vault = tmp_path / "mine.secrets", []
+    for label in "ab":
+        (tmp_path / label).write_text(f"{label}{label}\n")
+        vault.append(f"--vault-id={label}@{tmp_path / label}")
+    assert staged(directory, {"formed": False}).returncode == 0
+    plain = {path.relative_to(directory): path.read_text() for path in directory.rglob("*") if path.is_file()}
+    locked = [directory / name for name, text in plain.items() if text]
+    encrypt = [BIN / "ansible-vault", "encrypt", *vault, "--encrypt-vault-id=b", *locked]
+    subprocess.run(encrypt, check=True, capture_output=True)
+    first = staged(directory, {"states": STATES[:3]}, *vault)
+    assert first.returncode == 0, first.stdout + first.stderr
+    waiting = {path.name for path in (directory / "rotation").iterdir() if not encrypted_by(path, "b")}
+    assert waiting == {"rotation.yml"}
+    second = staged(directory, {"states": STATES}, *vault)
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert not (directory / "rotation").exists()
+    assert all(encrypted_by(path, "b") for path in locked)
+    subprocess.run([BIN / "ansible-vault", "decrypt", *vault, *locked], check=True, capture_output=True)
+    after = {name: (directory / name).read_text() for name in plain if plain[name]}
+    same = {str(name) for name, text in after.items() if text == plain[name]}
+    assert same == {"pki/ca.passphrase"}, "and the record says now that the cluster has formed"
+    authority = Authority(directory / "pki")
+    assert authority.problem(clock.wall()) == "" and len(authority.trusted()) == 1
+    shown = first.stdout + first.stderr + second.stdout + second.stderr
+    for name, text in [*plain.items(), *((name, after[name]) for name in after)]:
+        if str(name) not in {"cluster.yml", "pki/ca.crt", ".lock"}:
+            assert max(text.split(), key=len) not in shown, name
+
+
+def encrypted_by(path: Path, label: str) -> bool:
+    return path.read_text().startswith(f"$ANSIBLE_VAULT;1.2;AES256;{label}\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--check",)])
+def test_secrets_that_come_as_variables_are_not_replaced(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Nothing would keep the new ones."""
+    directory = tmp_path / "secrets"
+    assert staged(directory, {"formed": False}).returncode == 0
+    before = files_below(directory)
+    run = staged(directory, {"formed": False, "states": STATES[:1], "judge_secrets": {"admin.token": "hush"}}, *options)
+    assert run.returncode != 0
+    assert "secrets come from judge_secrets, and nothing would keep the new ones" in run.stdout
+    assert "hush" not in run.stdout + run.stderr
+    assert files_below(directory) == before
 
 
 def request_of(tls: config.Tls) -> str:
