@@ -14,6 +14,8 @@ from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge import files
+from plugins.action.judge_cluster import encrypted_like
+from plugins.action.pki_ca import reader
 
 RECORD = "upgrade.yml"
 
@@ -66,15 +68,16 @@ class ActionModule(ActionBase):
             }
         )
         args = json.loads(json.dumps(args))
-        path = Path(args["directory"]) / RECORD
+        path = Path(args["directory"]).expanduser() / RECORD
         try:
-            record = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
+            record = yaml.safe_load(reader(self._loader)(path)) if path.exists() else None
             if args["state"] == "back":
                 found = {"version": way_back(record, args["version"]), "first": (record or {}).get("first", "")}
                 return result | {"changed": False, **found}
             wanted = decided(record, args["running"], args["version"], args["first"])
             if wanted != record and not self._task.check_mode:
-                files.replace(path, yaml.safe_dump(wanted, sort_keys=False), durable=True)
+                text = yaml.safe_dump(wanted, sort_keys=False)
+                files.replace(path, encrypted_like(self._loader, path, text), durable=True)
         except ValueError as exc:
             raise AnsibleActionFail(str(exc)) from None
         except OSError as exc:

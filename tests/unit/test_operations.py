@@ -23,7 +23,9 @@ from judge.pki.authority import Authority
 from judge.rpc import pki
 from plugins.action.judge_upgrade import decided, way_back
 from tests.support.ansible_plugins import plugin
+from tests.support.deployment import ROOT
 
+BIN = Path(sys.executable).parent
 probe = plugin("modules", "judge_probe")
 SECRET = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=16, max_size=90)
 
@@ -225,6 +227,26 @@ def test_an_upgrade_that_was_cut_off_still_goes_from_where_it_came_from() -> Non
             way_back(record, "")
     with pytest.raises(ValueError, match=r"site\.yml"):
         decided(None, ["", ""], "0.2.0")
+
+
+def test_a_record_that_ansible_vault_has_encrypted_is_read_and_stays_so(tmp_path: Path) -> None:
+    """All files of the secrets directory may be."""
+    (key := tmp_path / "key").write_text("one\n")
+    record = tmp_path / "upgrade.yml"
+    record.write_text("{from: 0.1.0, to: 0.2.0, first: e1}\n")
+    subprocess.run(
+        [BIN / "ansible-vault", "encrypt", f"--vault-password-file={key}", record], check=True, capture_output=True
+    )
+    begin = {"directory": str(tmp_path), "state": "begin", "version": "0.3.0", "running": ["0.2.0"], "first": "e1"}
+    playbook = tmp_path / "play.yml"
+    tasks = [{"judge_upgrade": given} for given in (begin, {"directory": str(tmp_path), "state": "back"})]
+    playbook.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    run = subprocess.run(
+        [BIN / "ansible-playbook", "-i", "localhost,", "-v", f"--vault-password-file={key}", playbook],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert '"from": "0.2.0"' in run.stdout and '"version": "0.2.0"' in run.stdout
+    assert record.read_text().startswith("$ANSIBLE_VAULT;")
 
 
 def test_a_verdict_that_is_wrong_or_another_one_stops_an_upgrade() -> None:
