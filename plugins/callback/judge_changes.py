@@ -45,9 +45,9 @@ class CallbackModule(CallbackBase):
         parts = [part for part in (diff if isinstance(diff, list) else [diff]) if isinstance(part, dict)]
         self._write("changed", result, diff=parts, **{name: told[name] for name in _TOLD if told.get(name)})
 
-    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+    def v2_runner_on_failed(self, result: Any, *_: Any, **how: Any) -> None:
         """A task has failed on a host."""
-        if not ignore_errors:
+        if not how.get("ignore_errors"):
             self._write("failed", result, message=str(result.result.get("msg", "it says not why")))
 
     def v2_runner_on_unreachable(self, result: Any) -> None:

@@ -165,7 +165,7 @@ def test_modes_and_owners_of_the_table_are_those_of_the_tasks() -> None:
 
 
 def test_keys_have_the_mode_of_the_table() -> None:
-    (cell,) = [mode for paths, mode, _ in rows("Files on a host") if "/etc/judge/tls" in paths]
+    (cell,) = [mode for paths, mode, _ in rows("Files on a host") if quoted(paths) == ["/etc/judge/tls/"]]
     assert cell == f"keys 0{module_utils('judge_keys')._KEY_MODE:o}"
 
 
