@@ -81,7 +81,7 @@ def up(
     release: Annotated[str | None, typer.Option(help=f"Debian release: {', '.join(state.RELEASES)}. [trixie]")] = None,
     bundle: Annotated[
         Path | None,
-        typer.Option(help="Directory that hosts see read-only as /opt/judge/bundle, from their next start on."),
+        typer.Option(help="Directory that the inventory names as judge_bundle, to be sent to hosts by site.yml."),
     ] = None,
     memory: Annotated[str | None, typer.Option(help="Memory of each host, from its next start on. [4G]")] = None,
     inventory: Annotated[Path | None, typer.Option(help="Where hosts.yml is written. [inventory/lab]")] = None,

@@ -361,8 +361,8 @@ def up(
     wanted = release or (former.release if former else state.RELEASES[0])
     if wanted not in state.RELEASES:
         raise UsageError(f"release '{wanted}': expected {' or '.join(state.RELEASES)}")
-    if bundle and (not bundle.is_dir() or ":" in str(bundle.resolve())):
-        raise UsageError(f"--bundle {bundle}: expected a directory without a colon in its name")
+    if bundle and not bundle.is_dir():
+        raise UsageError(f"--bundle {bundle}: expected a directory")
     if memory and hosts.parse_size(memory) < SMALLEST_MEMORY:
         raise UsageError(f"--memory {memory}: expected at least {SMALLEST_MEMORY >> 20}M")
     cgroups.hierarchies()

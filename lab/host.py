@@ -18,7 +18,6 @@ from lab.state import Record, own_kernel
 
 HERE = Path(__file__).resolve().parent
 STOP_TIMEOUT = 90.0  # seconds of an orderly shutdown; a mongod that is primary takes 15
-BUNDLE = "/opt/judge/bundle"  # where hosts see `up --bundle`
 SIZE = re.compile(r"(\d+)([KMG]?)", re.IGNORECASE)
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 SMALLEST_DISK = 1 << 20
@@ -73,7 +72,7 @@ def power_on(record: Record, host: str) -> None:
     if running(record, host):
         return
     memory = parse_size(record.memory)
-    options = [f"--bind-ro={record.bundle}:{BUNDLE}"] if record.bundle else []
+    options: list[str] = []
     if own_kernel(host):
         kind, netns = "uml", network.namespace(record.name)
         options += [f"--bind-ro=/:{uml.MACHINE}", "--", *uml.arguments(record, host, memory)]

@@ -42,7 +42,6 @@ def tree(record: Record) -> dict[str, Any]:
         group: {"hosts": {host: {"ansible_host": record.address(host)} for host in record.hosts if host[0] == letter}}
         for letter, group in GROUPS.items()
     }
-    # Hosts see that very directory, so that nothing of it has to be sent to them.
     bundle = {"judge_bundle": record.bundle} if record.bundle else {}
     return {
         "all": {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -110,8 +109,10 @@ def test_hosts_are_bare_debian_with_a_real_systemd(lab: Lab, bundle: Path) -> No
             name, "hostname; cat /proc/1/comm; systemctl is-system-running; . /etc/os-release; echo $VERSION_CODENAME"
         )
         assert told.split() == [name, "systemd", "running", RELEASE]
-        told = lab.ssh(name, "systemctl --failed --no-legend; ip route show default; ls /opt/judge/bundle")
-        assert told.split() == ["manifest.json"], "no failed unit, no route out, the bundle"
+        told = lab.ssh(name, "systemctl --failed --no-legend; ip route show default; ls /opt")
+        assert told.split() == [], "no failed unit, no route out, nothing of ours"
+    written = yaml.safe_load((Path(lab.record.inventory) / "hosts.yml").read_text())
+    assert written["all"]["vars"]["judge_bundle"] == str(bundle), "it is sent, as to real hosts"
     assert reaches(lab, "j1", "e1") and reaches(lab, "e1", "j1")
     keys = {lab.ssh(name, "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub") for name in lab.record.hosts}
     assert len(keys) == 2
@@ -396,13 +397,11 @@ def test_interrupted_up(moment: str, tmp_path: Path) -> None:
 
 def test_a_broken_host_says_what_is_wrong(tmp_path: Path) -> None:
     name = fresh_name()
-    gone = tmp_path / "bundle"
-    gone.mkdir()
     try:
-        lab = cluster.up(name, ["j1"], RELEASE, bundle=gone, inventory_directory=tmp_path)
+        lab = cluster.up(name, ["j1"], RELEASE, inventory_directory=tmp_path)
         lab.kill("j1")
-        shutil.rmtree(gone)
-        with pytest.raises(LabError, match=r"j1 is off again; .*bundle"):
+        (lab.record.host_directory("j1") / "work").rename(tmp_path / "work")
+        with pytest.raises(LabError, match=r"j1 is off again; .*mount: "):
             lab.start("j1")
     finally:
         cluster.down(name)
