@@ -1,0 +1,101 @@
+"""Executors of another kind and in numbers: one on control groups of version 2, and twenty in one inventory.
+
+One judicator and one gateway; what is measured is what `site.yml` costs for an executor. Not in `make test`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab import cluster, uml
+from tests.support.capable import no_lab
+from tests.support.deployment import ROOT, Deployment, bare_hosts, bundle
+
+EXECUTORS = int(os.environ.get("JUDGE_TEST_EXECUTORS", "20"))
+BATCH = int(os.environ.get("JUDGE_TEST_BATCH", "4"))  # so many are on at a time: memory ends before hosts do
+GROWTH = 1.5  # how much longer a host may take at the end: the machine has other things to do meanwhile
+EXAMPLES = ROOT / "examples/problems/hello/submissions"
+HOG = "#include <stdlib.h>\n#include <string.h>\nint main(void) { memset(malloc(1 << 30), 1, 1 << 30); }\n"
+LOOP = "int main(void) { for (;;) ; }\n"
+
+Figure = Callable[[str], None]
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
+]
+
+
+def inventory(site: Deployment, executors: dict[str, str]) -> None:
+    """The lab's inventory with just these executors: their addresses by name, whatever they begin with."""
+    path = Path(site.lab.record.inventory) / "hosts.yml"
+    tree: dict[str, Any] = yaml.safe_load(path.read_text())
+    tree["all"]["children"]["executors"] = {
+        "hosts": {name: {"ansible_host": address} for name, address in executors.items()}
+    }
+    path.write_text(yaml.safe_dump(tree, sort_keys=False, width=1000))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with bare_hosts(("j1", "g1"), tmp_path_factory.mktemp("site"), software=bundle()) as found:
+        yield found
+
+
+def add(site: Deployment, hosts: list[str]) -> dict[str, str]:
+    """Further bare hosts in the same lab: their addresses."""
+    site.lab = cluster.up(site.name, hosts)
+    site.hosts = list(site.lab.record.hosts)
+    return {name: site.lab.record.address(name) for name in hosts}
+
+
+@pytest.mark.skipif(not shutil.which(uml.PROGRAM), reason=f"the package {uml.PACKAGE} is not installed")
+def test_an_executor_on_control_groups_of_version_2(site: Deployment, figure: Figure, tmp_path: Path) -> None:
+    """A kernel of its own, deployed as the others; every verdict comes from there, as there is no other executor."""
+    inventory(site, add(site, ["u1"]))
+    assert site.lab.ssh("u1", "stat -fc %T /sys/fs/cgroup").strip() == "cgroup2fs"
+    first = site.site().check()
+    figure(f"site.yml with an executor on control groups of version 2: {first.seconds:.0f} s")
+    (tmp_path / "hog.c").write_text(HOG)
+    (tmp_path / "loop.c").write_text(LOOP)
+    for source, options, verdict in (
+        (EXAMPLES / "accepted/hello.c", [], "AC"),
+        (EXAMPLES / "wrong_answer/lower_case.py", [], "WA"),
+        (tmp_path / "hog.c", ["--memory", "64M"], "MLE"),
+        (tmp_path / "loop.c", ["--cpu", "1"], "TLE"),
+    ):
+        told = site.judgectl("submit", "--output", "json", *options, str(source))
+        assert json.loads(told.stdout)["verdict"] == verdict, told
+    again = site.site().check()
+    assert again.changed == set()
+    figure(f"second site.yml: {again.seconds:.0f} s")
+    site.lab.kill("u1")
+
+
+def test_time_for_a_host_does_not_grow_with_their_number(site: Deployment, figure: Figure) -> None:
+    """Twenty executors join, a few at a time with `--limit`, as the inventory gets longer; those before are off."""
+    names = [f"e{number}" for number in range(1, EXECUTORS + 1)]
+    there = list(add(site, [f"e{number}" for number in range(1, BATCH + 1)]).items())
+    network = there[0][1].rpartition(".")[0]
+    away = {name: f"{network}.{200 + number}" for number, name in enumerate(names)}
+    seconds: list[float] = []
+    for begin in range(0, len(names), BATCH):
+        batch = names[begin : begin + BATCH]
+        now = {name: address for name, (_, address) in zip(batch, there, strict=False)}
+        if begin:
+            site.lab.wipe(*(host for host, _ in there))
+        inventory(site, {name: now.get(name, away[name]) for name in names[: begin + len(batch)]})
+        run = site.site("--limit", ":".join([*batch] if begin else ["j1", "g1", *batch])).check()
+        if begin:
+            assert {host for host, _ in run.changed} == set(batch), "nobody else is touched"
+            seconds.append(run.seconds / len(batch))
+            figure(f"executor {begin + 1} to {begin + len(batch)}: {seconds[-1]:.1f} s each")
+    assert seconds[-1] <= seconds[0] * GROWTH
