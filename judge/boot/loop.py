@@ -48,6 +48,7 @@ class _Service:
     gate: float | None = None
     seen: Seen = field(default_factory=Seen)
     renewed: bool = False
+    pid: int | None = None
 
 
 def signature(path: Path) -> tuple[int, ...]:
@@ -204,11 +205,13 @@ class Loop:
             service.renewed = True
         renewed, service.renewed = service.renewed, False
         is_serving, trouble = self._checked(service, now)
+        before, service.pid = service.pid, seen.pid
         return Facts(
             process=seen.process,
             code=seen.code,
             detail=seen.detail,
             outdated=seen.outdated,
+            another=None not in {before, seen.pid} and before != seen.pid,
             serving=is_serving,
             trouble=trouble,
             held=held,
@@ -220,6 +223,10 @@ class Loop:
 
     def _checked(self, service: _Service, now: float) -> tuple[bool | None, str]:
         """The result of a check that has ended since the last look."""
+        if service.seen.leaving:  # it need not serve, whoever has it stop
+            if service.probe is not None and service.probe.done():
+                service.probe = None
+            return None, ""
         if service.unit.spec.serving is None:
             return self._own_word(service, now)
         if service.probe is None or not service.probe.done():

@@ -82,12 +82,14 @@ class Facts:
 
     `serving` is the result of a check that ended since the last decision, None when none did. `turn` says that an
     orderly stop (`ending`) has come to this service. `renewed`: released by a person, or its config has changed.
+    `another`: what runs is not the process of the last look, and nobody saw that one's end.
     """
 
     process: Process = Process.ABSENT
     code: int | None = None
     detail: str = ""
     outdated: bool = False
+    another: bool = False
     serving: bool | None = None
     trouble: str = ""
     held: str = ""
@@ -234,6 +236,9 @@ def _stopping(state: State, now: float) -> Decision:
 def _running(spec: BootService, state: State, facts: Facts, now: float) -> Decision:
     if state.phase is Phase.STOPPING:
         return _stopping(state, now)
+    if state.phase is Phase.RUNNING and facts.another and not facts.outdated:
+        # It has to start like any other: what it does not serve yet is no miss.
+        return Decision(_enter(state, Phase.STARTING, now, missed=0), sentence="was started anew, not by boot")
     if state.phase in {Phase.STOPPED, Phase.BACKOFF}:
         state = _enter(state, Phase.STARTING, now, missed=0, kills=0, starts=max(state.starts, 1))
         if not facts.outdated:
@@ -246,9 +251,7 @@ def _running(spec: BootService, state: State, facts: Facts, now: float) -> Decis
         state = dataclasses.replace(state, failures=0, crashes=0)
     if facts.serving is None:
         return Decision(state)
-    if facts.serving:
-        return _serves(state, now)
-    return _missed(spec, state, facts, now)
+    return _serves(state, now) if facts.serving else _missed(spec, state, facts, now)
 
 
 def _serves(state: State, now: float) -> Decision:

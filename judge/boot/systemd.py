@@ -98,7 +98,13 @@ def living(shown: Shown, *, outdated: bool, found: bool) -> Seen:
     if shown.job and ready is None:
         ready = False
     return Seen(
-        Process.RUNNING, shown.pid, outdated=outdated, found=found, ready=ready, status=shown.text if shown.pid else ""
+        Process.RUNNING,
+        shown.pid,
+        outdated=outdated,
+        found=found,
+        ready=ready,
+        leaving=shown.active == "deactivating",
+        status=shown.text if shown.pid else "",
     )
 
 

@@ -232,6 +232,19 @@ def test_one_that_does_not_serve_is_killed_and_restarted(host):
     assert "2 of 2 checks: killing it" in host.log()
 
 
+def test_a_restart_by_a_person_may_take_its_time(host):
+    """Slow to end, and slow to serve: both longer than a service that serves may be silent."""
+    host.control("etcd", port=2379, linger=1.5, late=1.5)
+    host.start()
+    pid = host.pid("etcd")
+    host.run("systemctl", "restart", "judge-etcd")
+    fresh = host.pid("etcd")
+    assert host.show("judge-etcd", "NRestarts") == "0"
+    host.wait_new("etcd", pid)
+    wait_for(lambda: host.log().count("etcd: serves, ") == 2, what="that it serves again")
+    assert host.pid("etcd") == fresh != pid and "killing it" not in host.log()
+
+
 def test_a_start_that_does_not_get_ready_is_killed(host):
     host.settings["executor"] = {"start_timeout": 0.5}
     host.control("executor", ready=False)

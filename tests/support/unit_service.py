@@ -1,6 +1,7 @@
 """A small service under a judge unit: says READY=1 and beats as its control file tells, serves, hangs, ends.
 
-Started as `unit_service.py CONTROL`; CONTROL is JSON, read in every turn: ready, beat, port, exit, say, deaf.
+Started as `unit_service.py CONTROL`; CONTROL is JSON, read in every turn: ready, beat, port, exit, say, deaf;
+`late` and `linger` are seconds without serving, of its start and of its end.
 """
 
 import contextlib
@@ -30,12 +31,25 @@ def main() -> None:
     if "exit" in first:
         sys.exit(first["exit"])
     server = None
-    if first.get("port"):
+
+    def end(*_: object) -> None:
+        if server is not None:
+            server.close()
+        time.sleep(first["linger"])
+        sys.exit()
+
+    if first.get("linger"):
+        signal.signal(signal.SIGTERM, end)
+    serves_at = time.monotonic() + first.get("late", 0)
+    if first.get("port") and not first.get("late"):
         server = socket.create_server(("127.0.0.1", first["port"]))
         server.settimeout(0.01)
     said = False
     while True:
         now = json.loads(control.read_text())
+        if first.get("late") and server is None and time.monotonic() >= serves_at:
+            server = socket.create_server(("127.0.0.1", first["port"]))
+            server.settimeout(0.01)
         if now.get("ready", True) and not said:
             said = True
             tell("READY=1")

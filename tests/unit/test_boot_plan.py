@@ -123,6 +123,18 @@ def test_checks_do_not_count_before_the_start_timeout():
     assert decide(SPEC, starting, SILENT, 10.0).action is Action.KILL
 
 
+def test_who_was_restarted_by_others_has_the_time_of_a_start_again():
+    """Nobody saw the old process end: `systemctl restart` between two looks."""
+    current = state(Phase.RUNNING, since=0.0, starts=1, missed=2)
+    anew = decide(SPEC, current, dataclasses.replace(SILENT, another=True), 50.0)
+    assert (anew.action, anew.state.phase, anew.state.missed) == (Action.NONE, Phase.STARTING, 0)
+    assert anew.sentence == "was started anew, not by boot"
+    assert decide(SPEC, anew.state, SILENT, 59.9).action is Action.NONE
+    assert decide(SPEC, anew.state, SERVING, 60.0).sentence == "serves, 10.0 s after its start"
+    old = decide(SPEC, current, Facts(Process.RUNNING, another=True, outdated=True), 50.0)
+    assert old.action is Action.TERMINATE
+
+
 def test_adoption_and_replacement():
     adopted = decide(SPEC, State(), RUNNING, 7.0)
     assert adopted.state.phase is Phase.STARTING and adopted.action is Action.NONE and adopted.state.starts == 1
@@ -224,6 +236,7 @@ FACTS = st.builds(
     code=st.sampled_from([None, 0, 1, 2, 3, -9]),
     detail=st.sampled_from(["", "last line"]),
     outdated=st.booleans(),
+    another=st.booleans(),
     serving=st.sampled_from([None, True, False]),
     held=st.sampled_from(["", "", "", "held by ada"]),
     may_start=st.booleans(),
