@@ -247,7 +247,7 @@ CASES: list[Case] = [
         "shm": ("memory as files in /dev/shm", b"/dev/shm"), "memfd": ("memory as files without a name", b"memfd"),
     }, limits={"output": 8 * MIB}),
     _program("33_page_cache.c", "reads more of the host's files than its memory", "AC",
-             "page cache is given back before the limit strikes", limits={"cpu": 5.0}),
+             "page cache is given back before the limit strikes", limits={"cpu": 20.0, "wall": 60.0}),
     _program("33_pipes.c", "memory in pipes", "MLE", MEMORY, limits={"memory": 16 * MIB}),
     _program("33_sockets.c", "memory in sockets", "MLE", MEMORY, limits={"memory": 8 * MIB}),
     *_inputs("33_objects.c", "MLE", MEMORY, {
