@@ -16,7 +16,7 @@ from judge.errors import JudgeError, NotFoundError, TooLargeError, UsageError
 from judge.gateway import trace
 from judge.gateway.api import handlers as api
 from judge.gateway.api import routes
-from judge.gateway.auth import Tokens, read_session_key, sign_with
+from judge.gateway.auth import Tokens, below, read_session_key, sign_with
 from judge.gateway.cluster import Cluster
 from judge.gateway.front.gate import cookie_name
 from judge.gateway.judge0 import routes as judge0
@@ -109,7 +109,7 @@ def _answer(error: JudgeError) -> Response:
     if _for_program():
         return routes.error_response(error)
     settings = cast("routes.Services", current_app.extensions["judge"]).config.judge0
-    if settings.enabled and f"{request.path}/".startswith(f"{settings.prefix}/"):
+    if settings.enabled and below(request.path, settings.prefix):
         return wire.error_answer(error)
     title = {400: "That did not work", 403: "Not allowed", 404: "Not found", 503: "Please wait", 504: "Please wait"}
     response = Response(

@@ -192,7 +192,11 @@ def sign_with(app: Flask, key: bytes) -> None:
 
 def bearer_of(request: Request) -> str | None:
     """The token of an API call; None without one, UnauthorizedError for a header of another kind."""
-    header = request.headers.get("Authorization", "")
+    return api_token(request.headers.get("Authorization"))
+
+
+def api_token(header: str | None) -> str | None:
+    """The token in a header Authorization of our own API; as `bearer_of`."""
     if not header:
         return None
     scheme, _, token = header.partition(" ")
@@ -205,9 +209,14 @@ def bearer_of(request: Request) -> str | None:
 # The headers in which clients of Judge0 send a token, in the order in which they count. The last ones are those of
 # markets that sell access to it.
 JUDGE0_HEADERS = ("X-Auth-Token", "Authorization", "X-Auth-User", "X-RapidAPI-Key", "x-apihub-key")
+_JUDGE0_CHECKS: Final = ("authenticate", "authorize")
+_API: Final = "/api/"
+_READING: Final = frozenset({"GET", "HEAD"})
+
+Get = Callable[[str], str | None]
 
 
-def judge0_token(header: Callable[[str], str | None], query: Callable[[str], str | None] | None) -> str | None:
+def judge0_token(header: Get, query: Get | None) -> str | None:
     """The token that came with a call of Judge0's API; None without any.
 
     In the address it counts for the two calls that check a token (their rows say so): some clients know no other way.
@@ -217,6 +226,35 @@ def judge0_token(header: Callable[[str], str | None], query: Callable[[str], str
         if given:
             return _in_authorization(given) if name == "Authorization" else given
     return None
+
+
+def token_with(path: str, judge0: str | None, header: Get, query: Get) -> str | None:
+    """The token that counts for a call of this path, whichever others came along; None when none did.
+
+    The front asks this, and the app reads tokens by the same functions: so nobody is counted as one person and served
+    as another. `judge0` is where Judge0's API is, if anywhere.
+    """
+    if path.startswith(_API):
+        try:
+            return api_token(header("Authorization"))
+        except UnauthorizedError:
+            return ""  # a try that the app refuses
+    if judge0 is None or not below(path, judge0):
+        return None
+    rest = path.removeprefix(judge0).removeprefix("/extra").strip("/")
+    return judge0_token(header, query if rest in _JUDGE0_CHECKS else None)
+
+
+def session_counts(method: str, path: str, judge0: str | None) -> bool:
+    """Whether the cookie of a session says whose a call without a token is; by the API it is good for reading only."""
+    if path.startswith(_API):
+        return method in _READING
+    return judge0 is None or not below(path, judge0)
+
+
+def below(path: str, prefix: str) -> bool:
+    """Whether a path is this one, or below it."""
+    return f"{path}/".startswith(f"{prefix}/")
 
 
 def _in_authorization(given: str) -> str:

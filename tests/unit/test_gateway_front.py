@@ -39,9 +39,12 @@ def test_a_head_is_read():
     assert (head.method, head.path, head.length, head.chunked, head.version) == ("POST", "/a b", 7, False, "1.1")
     assert head.fields["cookie"] == "a=1; b=2"
     assert head.fields["x-a"] == "1, 2"
-    assert head.bearer is None
-    assert parse("GET / HTTP/1.1", "Host: x", "Authorization: Bearer  t ").bearer == "t"
-    assert parse("GET / HTTP/1.1", "Host: x", "Authorization: Basic t").bearer == ""
+    assert (head.field("X-A"), head.field("Authorization")) == ("1, 2", None)
+    assert (head.argument("c"), head.argument("e"), parse("GET /?a=%41&a=2&b HTTP/1.1", "Host: x").argument("a")) == (
+        "d",
+        None,
+        "A",
+    )
     assert parse("GET http://x HTTP/1.1", "Host: x").target == "/"
     assert parse("GET HTTP://x:80/y?z HTTP/1.1", "Host: x").target == "/y?z"
     assert parse("GET / HTTP/1.0").fields == {}
@@ -282,9 +285,14 @@ def test_failures_cost_strangers_time_and_not_their_neighbours(config):
         "/%2flogin",
     ):
         assert gate.caller(parse(f"POST {guess} HTTP/1.1", "Host: x"), "1.2.3.4").retry_after > 0, guess
-    for guess in ("/", "//api/v1/whoami", "/%61pi/v1/whoami"):
+    for guess in ("/api/v1/openapi.json", "//api/v1/whoami", "/%61pi/v1/whoami", "/judge0/about"):
         head = parse(f"GET {guess} HTTP/1.1", "Host: x", "authorization:  bEARER wrong")
         assert gate.caller(head, "1.2.3.4").retry_after > 0, guess
+    for header in ("Authorization: Basic t", "Authorization: wrong"):
+        assert gate.caller(parse("GET /api/v1/whoami HTTP/1.1", "Host: x", header), "1.2.3.4").retry_after > 0, header
+    for asked in ("/judge0/authenticate?X-Auth-Token=wrong", "/judge0/extra/authorize?x=1&X-Auth-User=wrong"):
+        assert gate.caller(parse(f"POST {asked} HTTP/1.1", "Host: x"), "1.2.3.4").retry_after > 0, asked
+    assert gate.caller(parse("GET /judge0/about?X-Auth-Token=wrong HTTP/1.1", "Host: x"), "1.2.3.4").retry_after == 0
     without = parse("GET /api/v1/whoami HTTP/1.1", "Host: x")
     assert gate.caller(without, "1.2.3.4").retry_after == 0, "no token is no guess"
     for _ in range(30):

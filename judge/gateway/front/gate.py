@@ -14,7 +14,17 @@ from werkzeug.http import parse_cookie
 from judge import clock
 from judge.config import GatewayConfig
 from judge.crowd import group
-from judge.gateway.auth import Principal, Tokens, fingerprint, of_account, sign_with, token_digest
+from judge.gateway.auth import (
+    Principal,
+    Tokens,
+    below,
+    fingerprint,
+    of_account,
+    session_counts,
+    sign_with,
+    token_digest,
+    token_with,
+)
 from judge.gateway.front.head import Head
 from judge.gateway.sessions import digest
 from judge.gateway.throttle import Throttle
@@ -75,6 +85,7 @@ class Gate:
         self._tokens = tokens
         self._throttle = Throttle(_FREE_FAILURES, _SECONDS_EACH)
         self._cookie = cookie_name(config)
+        self._judge0 = config.judge0.prefix if config.judge0.enabled else None
         self._said: OrderedDict[str, _Said] = OrderedDict()
         app = Flask("judge.gateway")
         sign_with(app, session_key)
@@ -95,6 +106,14 @@ class Gate:
         """http, or https when the proxy says that it ended TLS."""
         return "https" if self.proxied(peer) and head.fields.get("x-forwarded-proto") == "https" else "http"
 
+    def token(self, head: Head) -> str | None:
+        """The token by which the app will serve this request; None when it looks at none."""
+        return token_with(head.path, self._judge0, head.field, head.argument)
+
+    def speaks_judge0(self, head: Head) -> bool:
+        """Whether the maker of this request reads answers of Judge0's API."""
+        return self._judge0 is not None and below(head.path, self._judge0)
+
     def caller(self, head: Head, peer: str) -> HttpCaller:
         """The caller by token and address.
 
@@ -102,15 +121,17 @@ class Gate:
         """
         address = self.address(head, peer)
         stranger = group(address)
-        bearer = head.bearer
+        bearer = self.token(head)
         known: Principal | None
         claim: str | None = None
         if bearer is not None:
             known = self._tokens.find(bearer)
             if known is None and of_account(bearer):
                 known, claim = self._account(bearer, stranger)
-        else:
+        elif session_counts(head.method, head.path, self._judge0):
             known, claim = self._session(head)
+        else:
+            known = None
         retry = 0.0
         login = head.method == "POST" and head.path == _LOGIN
         tries = bearer is not None or login

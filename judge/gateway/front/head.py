@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 import h11
 
 from judge.errors import UsageError
-from judge.gateway.auth import judge0_token
 
 HEAD_BYTES = 32 * 1024
 PACKET_BYTES = 65535
@@ -53,10 +52,14 @@ class Head:
         """Bytes of the body; 0 when there is none or its length is unknown."""
         return 0 if self.chunked else int(self.fields.get("content-length", "0"))
 
-    @property
-    def bearer(self) -> str | None:
-        """The token of one of the APIs that came along; None without one."""
-        return judge0_token(lambda name: self.fields.get(name.lower()), None)
+    def field(self, name: str) -> str | None:
+        """A header field, by its name in any capitals; None without it."""
+        return self.fields.get(name.lower())
+
+    def argument(self, name: str) -> str | None:
+        """The first value of a name in the query of the address, as the app reads it; None without it."""
+        query = self.target.partition("?")[2].encode("latin-1").decode("utf-8", "replace")
+        return next((value for key, value in parse_qsl(query, keep_blank_values=True) if key == name), None)
 
 
 def parse(head: bytes) -> Head:

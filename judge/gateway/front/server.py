@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import json
 import logging
 import os
 import re
@@ -24,7 +25,7 @@ import judge
 from judge import clock
 from judge.config import GatewayConfig
 from judge.crowd import Crowd, group
-from judge.errors import JudgeError, LimitError, UnavailableError, UsageError
+from judge.errors import JudgeError, LimitError, NotFoundError, UnavailableError, UsageError
 from judge.gateway import trace
 from judge.gateway.api import models
 from judge.gateway.front import head as heads
@@ -253,6 +254,8 @@ class Front:
                 if head.path == ALIVE and head.method in {"GET", "HEAD"}:
                     await self._alive(client, head)
                     return
+                if head.path == SESSION:  # whoever asked it from outside could try tokens there, which counts nowhere
+                    raise NotFoundError(f"there is nothing at {SESSION}")
                 caller = self._gate.caller(head, client.peer)
                 if caller.claim is not None:
                     caller = await self._proved(client, head, caller)
@@ -281,8 +284,9 @@ class Front:
 
     async def _ask(self, head: Head, caller: HttpCaller) -> None:
         fields = {name: text for name, text in head.fields.items() if name in {"host", "cookie"}}
-        if head.bearer is not None:  # whichever header it came in
-            fields["authorization"] = f"Bearer {head.bearer}"
+        token = self._gate.token(head)
+        if token is not None:  # whichever header it came in
+            fields["authorization"] = f"Bearer {token}"
         packet = heads.packet(Head("GET", SESSION, "1.1", fields), caller.address, "http", self._address)
         start = b""
         with contextlib.suppress(JudgeError), self._held(caller, _SMALL_ANSWER) as answer:
@@ -437,6 +441,8 @@ class Front:
         extra = f"Retry-After: {_whole(retry)}\r\n" if error.http_status in {429, 503} else ""
         if head is None or head.path.startswith("/api/"):
             text, kind = ErrorBody(code=error.code, error=str(error), field=None).model_dump_json(), "application/json"
+        elif self._gate.speaks_judge0(head):
+            text, kind = json.dumps({"error": str(error)}), "application/json"
         else:
             text, kind = f"{error}\n", "text/plain; charset=utf-8"
         await self._say(client, head, error.http_status, text, kind, extra)

@@ -1,0 +1,70 @@
+"""The front of a gateway and its app agree on whom a request is from, whichever tokens and cookies come with it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge.errors import ForbiddenError
+from judge.gateway import sessions
+from judge.gateway.auth import JUDGE0_HEADERS, Tokens
+from judge.gateway.front import head as heads
+from judge.gateway.front.gate import Gate
+from judge.model.overview import UsageReply, UsageRequest
+from tests.support.gateway import ADMIN, OTHER, USER, Prepared, make_config, serving_app
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, etcd_endpoint: str) -> Iterator[Prepared]:
+    with Prepared(tmp_path / "judicator", etcd_endpoint).serving() as one:
+        yield one
+
+
+def nothing(_: UsageRequest) -> UsageReply:
+    raise ForbiddenError("not in this test")
+
+
+def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path) -> None:
+    """The front reads the same token as the app, whatever else comes along: shares and throttles are of that person."""
+    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
+    tokens = Tokens(settings.tokens)
+    prepared.answers["usage"] = nothing
+    gate = Gate(settings, tokens, settings.session_key.read_bytes())
+    with serving_app(settings) as app:
+        client = app.test_client()
+        with client.session_transaction() as session:
+            session["fp"], session["sid"] = tokens.find(USER).fingerprint, "secret"  # type: ignore[union-attr]
+        prepared.live[sessions.digest("secret")] = "ada"
+        cookie = client.get_cookie("judge")
+        assert cookie is not None
+        plain = app.test_client(use_cookies=False)
+
+        def served(path: str, headers: dict[str, str]) -> str | None:
+            prepared.asked.clear()
+            plain.get(path, headers=headers)
+            return next((asked.user for name, asked in prepared.asked if name == "usage"), None)
+
+        def counted(path: str, headers: dict[str, str]) -> str | None:
+            lines = [f"GET {path} HTTP/1.1", "Host: x", *(f"{name}: {value}" for name, value in headers.items())]
+            caller = gate.caller(heads.parse(("\r\n".join(lines) + "\r\n\r\n").encode()), "127.0.0.1")
+            return caller.known.user if caller.known else (caller.claim or "").partition(" ")[0] or None
+
+        ways = [
+            *((name, f"Bearer {OTHER}" if name == "Authorization" else OTHER) for name in JUDGE0_HEADERS),
+            *((name, f"Bearer {ADMIN}" if name == "Authorization" else ADMIN) for name in JUDGE0_HEADERS),
+            ("Authorization", "Basic x"),
+            ("Authorization", OTHER),
+            ("X-Auth-Token", " "),
+            ("Cookie", f"judge={cookie.value}"),
+        ]
+        found = set()
+        for path in ("/api/v1/whoami", "/judge0/config_info", "/judge0/extra/config_info", "/me"):
+            for one, other in itertools.product(ways, ways):
+                headers = dict([one, other])
+                who = served(path, headers)
+                assert counted(path, headers) == who, (path, headers)
+                found.add((path, who))
+        assert len(found) == 12, found
