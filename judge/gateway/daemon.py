@@ -24,6 +24,7 @@ from judge.gateway.front import head
 from judge.gateway.front.gate import Gate
 from judge.gateway.front.server import ALIVE, Front
 from judge.gateway.notes import TokenWatch
+from judge.model.people import WaysIn, WaysState
 from judge.model.streaming import ChangesReply, ChangesRequest
 from judge.notify import notify
 from judge.process import ChildProcess, find_binary
@@ -161,6 +162,15 @@ def changes_of(cluster: Cluster) -> Callable[[ChangesRequest], ChangesReply]:
     return ask
 
 
+def ways_of(cluster: Cluster) -> Callable[[WaysIn], WaysState]:
+    """The front's way to ask whether those who listen still may; called in its threads."""
+
+    def ask(request: WaysIn) -> WaysState:
+        return cluster.call("ways", request, WaysState)
+
+    return ask
+
+
 def run(config: GatewayConfig, stop: threading.Event) -> int:
     """Run uWSGI until `stop` is set (0), or until it ends by itself (1) (seed: Uwsgi.run).
 
@@ -182,7 +192,7 @@ def run(config: GatewayConfig, stop: threading.Event) -> int:
         metrics.serve(config.metrics, config.metrics_tls)
         cluster = Cluster(config)
         stack.callback(cluster.close)
-        front = Front(config, Gate(config, tokens, key), listener, changes=changes_of(cluster))
+        front = Front(config, Gate(config, tokens, key), listener, changes=changes_of(cluster), ways=ways_of(cluster))
         stack.callback(front.stop)
         front.start()
         child = ChildProcess(

@@ -23,6 +23,8 @@ SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 # What a token may when nobody says so: nothing that outlives it or that concerns others.
 USUAL: Final[tuple[Scope, ...]] = ("read", "submit")
 GROUPS: Final = 50
+# Of each kind in one question.
+WAYS: Final = 1000
 PASSWORD_LEAST, PASSWORD_MOST = 10, 200
 Password = Annotated[str, Field(max_length=PASSWORD_MOST)]
 
@@ -178,6 +180,25 @@ class NameState(Message):
     """`disabled`: there is an account of this name, and nobody may come in with it."""
 
     disabled: bool
+
+
+class WaysIn(Message):
+    """Asks about ways by which some came in and still listen: digests of tokens and sessions, names of tokens.yml."""
+
+    tokens: list[Sha256] = Field(default_factory=list, max_length=WAYS)
+    sessions: list[Sha256] = Field(default_factory=list, max_length=WAYS)
+    names: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(default_factory=list, max_length=WAYS)
+
+
+class WaysState(Message):
+    """The role in which each way lets somebody act now, in the order of the question; empty: it is not in force.
+
+    `listed`: in force, and the role is that of tokens.yml.
+    """
+
+    tokens: list[Role | Literal[""]] = Field(default_factory=list)
+    sessions: list[Role | Literal["", "listed"]] = Field(default_factory=list)
+    names: list[Literal["", "listed"]] = Field(default_factory=list)
 
 
 class TokenWanted(Message):

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from judge.allowance import Role
 from judge.model.messages import Message, TaskId, Verdict
 
 # A place in the log of changes: seconds and a count, as the database's clock has them.
@@ -55,3 +56,8 @@ class Wish(Message):
     after: Place | None = None
     version: int = -1
     begin: Change | None = None
+    role: Role = Field(default="user", description="in which the listener acts; another one ends the stream")
+
+    def same(self, other: Wish | None) -> bool:
+        """Whether another look has allowed the same."""
+        return other is not None and (self.submission, self.user) == (other.submission, other.user)

@@ -42,6 +42,8 @@ from judge.model.people import (
     UserRef,
     UsersQuery,
     UsersReply,
+    WaysIn,
+    WaysState,
 )
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.model.rejudging import (
@@ -160,6 +162,7 @@ METHODS: dict[str, Method] = {
     "user_delete": Method(UserRef, m.Empty, _PEOPLE, _REFUSED, reads=False),
     "tokens": Method(TokensQuery, TokensReply, _PEOPLE, reads=True),
     "token_check": Method(TokenRef, Person, _PEOPLE, (UnauthorizedError,), reads=True),
+    "ways": Method(WaysIn, WaysState, _PEOPLE, reads=True),
     "token_used": Method(TokenUsed, m.Empty, _PEOPLE, reads=False),
     "token_create": Method(TokenNew, TokenInfo, _PEOPLE, _REFUSED, reads=False),
     "token_revoke": Method(TokenEnd, m.Empty, _PEOPLE, _UNKNOWN, reads=False),

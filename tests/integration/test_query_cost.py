@@ -287,6 +287,7 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
         "token_create": [p.TokenNew(digest="c" * 64, user="pia", scopes=["read"])],
         "token_check": [p.TokenRef(digest="c" * 64)],
         "token_used": [p.TokenUsed(id="c" * 16)],
+        "ways": [p.WaysIn(tokens=["c" * 64], sessions=["a" * 64], names=["ann", "crowd1"])],
         "token_revoke": [p.TokenEnd(id="c" * 16)],
         "user_delete": [p.UserRef(name="pia")],
     }  # fmt: skip

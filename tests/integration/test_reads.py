@@ -105,6 +105,7 @@ def requests(world: World) -> dict[str, m.Message]:
         "token_create": p.TokenNew(digest="c" * 64, user="pia", scopes=["read"]),
         "token_check": p.TokenRef(digest="c" * 64),
         "token_used": p.TokenUsed(id="c" * 16),
+        "ways": p.WaysIn(tokens=["c" * 64], sessions=["a" * 64], names=["ann"]),
         "token_revoke": p.TokenEnd(id="c" * 16),
         "user_delete": p.UserRef(name="pia"),
         "audit": AuditQuery(),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ import httpx
 import pytest
 
 from judge.model import messages as m
-from tests.support.gateway import ADMIN, OTHER, USER, make_config, running_gateway
+from tests.support.gateway import ADMIN, OTHER, PEOPLE, USER, make_config, running_gateway, write_tokens
 from tests.support.judicators import FAST, World, source
 from tests.support.rejudging import judge
 from tests.support.servers import wait_for
@@ -32,12 +34,14 @@ def world(tmp_path_factory, etcd_endpoint, mongod_address):
 
 
 @pytest.fixture(scope="module")
-def address(world, tmp_path_factory):
+def settings(world, tmp_path_factory):
     directory = tmp_path_factory.mktemp("gw")
-    settings = make_config(
-        directory, world.etcd_config, world.tls("gateway-1", "gateway"), threads=THREADS, processes=1
-    )
-    with running_gateway(settings, directory) as url:
+    return make_config(directory, world.etcd_config, world.tls("gateway-1", "gateway"), threads=THREADS, processes=1)
+
+
+@pytest.fixture(scope="module")
+def address(settings):
+    with running_gateway(settings, settings.run_dir.parent) as url:
         yield f"{url}/api/v1"
 
 
@@ -62,10 +66,11 @@ class Listening:
     begin: str = ""
     ended: bool = False
     headers: httpx.Headers = field(default_factory=httpx.Headers)
+    odd: list[str] = field(default_factory=list)
 
     def ends(self, tasks: set[str]) -> bool:
         """Whether the verdicts of these submissions have come."""
-        return {data["submission"] for _, _, data in self.events if data["done"]} >= tasks
+        return {data["submission"] for _, _, data in self.events if data.get("done")} >= tasks
 
     def told(self, task: str) -> list[str]:
         return [data["status"] for _, _, data in self.events if data.get("submission") == task]
@@ -76,6 +81,8 @@ def _read(response: httpx.Response, into: Listening) -> None:
     for line in response.iter_lines():
         if line:
             name, _, value = line.partition(":")
+            if name not in {"", "id", "event", "data", "retry"}:
+                into.odd.append(line)
             fields[name] = value.removeprefix(" ")
         elif fields:
             if fields["event"] == "begin":
@@ -86,10 +93,10 @@ def _read(response: httpx.Response, into: Listening) -> None:
 
 
 @contextlib.contextmanager
-def listening(address: str, path: str, token: str = USER, **headers: str) -> Iterator[Listening]:
-    """Somebody who listens in a thread, for the length of a `with`."""
+def listening(address: str, path: str, token: str = USER, cookie: str = "", **headers: str) -> Iterator[Listening]:
+    """Somebody who listens in a thread, for the length of a `with`; with a session's cookie in place of a token."""
     heard = Listening()
-    headers["Authorization"] = f"Bearer {token}"
+    headers |= {"Cookie": f"judge={cookie}"} if cookie else {"Authorization": f"Bearer {token}"}
     with (
         httpx.Client(trust_env=False, timeout=httpx.Timeout(30)) as client,
         client.stream("GET", address + path, headers=headers) as answer,
@@ -191,6 +198,120 @@ def test_listeners_hold_no_thread_and_the_api_answers(address, people, executor)
         assert time.monotonic() - began < 10
         (task,) = judge(people, executor, "AC")
         wait_for(lambda: all("success" in one.told(task) for one in heard), what="the verdict everywhere")
+
+
+@dataclass
+class Root:
+    """An admin, and whoever they let in."""
+
+    address: str
+    http: httpx.Client
+
+    def __call__(self, method: str, path: str, **given: object) -> dict:
+        answer = self.http.request(method, self.address + path, **({"json": given} if given else {}))
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+
+    def add(self, name: str, role: str = "user") -> str:
+        self("POST", "/users", name=name, role=role)
+        return name
+
+    def token(self, name: str, **given: object) -> dict:
+        return self("POST", "/tokens", user=name, **{"scopes": ["read"], **given})
+
+    def session(self, token: str) -> httpx.Client:
+        """A browser of somebody who has logged in."""
+        browser = httpx.Client(trust_env=False, base_url=self.address.removesuffix("/api/v1"))
+        found = re.search(r'name="csrf" value="([^"]+)"', browser.get("/login").text)
+        assert browser.post("/login", data={"token": token, "csrf": found[1]}).status_code == 303
+        return browser
+
+
+@pytest.fixture(scope="module")
+def root(address):
+    with httpx.Client(trust_env=False, headers={"Authorization": f"Bearer {ADMIN}"}) as http:
+        yield Root(address, http)
+
+
+def test_who_may_no_longer_listen_hears_no_more(address, settings, root, people, executor):
+    """Each way in and each end of it: docs/people.md says two seconds."""
+    for name in ("off", "off2", "revoked", "bound", "out", "fading", "eve"):
+        root.add(name)
+    root.add("fallen", "admin")
+    root.add("listed")
+    ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=6)
+    tokens = {
+        "revoked": root.token("revoked"),
+        "bound": root.token("bound", scopes=["read", "account"]),
+        "fading": root.token("fading", expires=ends.isoformat()),
+        "fallen": root.token("fallen", scopes=["admin"]),
+        **{name: root.token(name) for name in ("off", "off2", "out", "eve")},
+    }
+    made = httpx.post(
+        f"{address}/tokens", json={"scopes": ["read"]}, headers=bearer(tokens["bound"]["token"]), trust_env=False
+    ).json()
+    write_tokens(settings.tokens, [*PEOPLE, ("gone", "user", "gone-token"), ("listed", "user", "listed-token")])
+    browsers = {name: root.session(tokens[name]["token"]) for name in ("off2", "out")}
+
+    def log_out() -> None:
+        page = browsers["out"].get("/me").text
+        csrf = re.search(r'name="csrf" value="([^"]+)"', page)[1]
+        assert browsers["out"].post("/logout", data={"csrf": csrf}).status_code == 303
+
+    acts = {
+        "off": lambda: root("PUT", "/users/off", disabled=True),
+        "off2": lambda: root("PUT", "/users/off2", disabled=True),
+        "revoked": lambda: root("DELETE", f"/tokens/{tokens['revoked']['id']}"),
+        "bound": lambda: root("DELETE", f"/tokens/{tokens['bound']['id']}"),
+        "fading": lambda: None,
+        "fallen": lambda: root("PUT", "/users/fallen", role="user"),
+        "out": log_out,
+        "listed": lambda: root("PUT", "/users/listed", disabled=True),
+        "gone": lambda: write_tokens(settings.tokens, [*PEOPLE, ("listed", "user", "listed-token")]),
+    }
+    with contextlib.ExitStack() as stack:
+
+        def listens(name: str, token: str = "", cookie: str = "") -> Listening:
+            one = stack.enter_context(listening(address, "/events", token or tokens[name]["token"], cookie))
+            assert one.status == 200, name
+            return one
+
+        heard = {
+            **{name: listens(name) for name in ("off", "revoked", "fading", "fallen")},
+            **{name: listens(name, cookie=browsers[name].cookies["judge"]) for name in ("off2", "out")},
+            "bound": listens("bound", made["token"]),
+            "gone": listens("gone", "gone-token"),
+            "listed": listens("listed", "listed-token"),
+        }
+        stays = [listens("eve"), listens("root", ADMIN)]
+        for name, act in acts.items():
+            act()
+            wait_for(lambda name=name: heard[name].ended, 10 if name == "fading" else 4, what=f"the end of {name}")
+        assert not [one for one in stays if one.ended]
+        (task,) = judge(people, executor, "AC", user="eve")
+        wait_for(lambda: all(one.ends({task}) for one in stays), what="the verdict")
+    assert not [name for name, one in heard.items() if one.events]
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("place", ["0-0", "1000000000-1"])
+def test_a_place_that_nobody_was_given_spoils_no_stream(address, people, executor, place):
+    """It goes on from there or says that it cannot; a stream never has half of another answer in it."""
+    with listening(address, "/events", OTHER, **{"Last-Event-ID": place}) as heard:
+        assert heard.status == 200
+        (task,) = judge(people, executor, "AC", user="bob")
+        wait_for(lambda: heard.ends({task}), 10, what="what happens from now on")
+    assert not heard.odd
+
+
+def test_a_place_that_is_yet_to_come_is_no_error(address, people, executor):
+    with listening(address, "/events", OTHER, **{"Last-Event-ID": "9999999999-9999999999"}) as heard:
+        assert heard.status == 200
+        judge(people, executor, "AC", user="bob")
+    assert not heard.odd
 
 
 def test_a_judicator_dies(address, world, people, executor):

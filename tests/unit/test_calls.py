@@ -19,7 +19,7 @@ PATIENCE = {"wait", "timeout"}
 # Called by pages and by the gateway itself.
 WITHOUT_ROUTE = {
     "ping", "session_begin", "session_live", "audit_tokens",
-    "login", "identity_login", "name_state", "token_check", "token_used",
+    "login", "identity_login", "name_state", "token_check", "token_used", "ways",
 }  # fmt: skip
 rows = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 routes = pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)

@@ -58,7 +58,7 @@ def _listen(call: Call) -> Reply:
         place = _PLACE.validate_python(after) if after else None
     except ValidationError:
         raise FieldError(_LAST, "is no id of an event of this stream; leave it out to begin now") from None
-    return _stream(Wish(key=call.principal.user, user=user, after=place))
+    return _stream(Wish(key=call.principal.user, role=call.principal.role, user=user, after=place))
 
 
 def _follow(call: Call) -> Reply:
@@ -84,6 +84,7 @@ def _follow(call: Call) -> Reply:
     )
     wish = Wish(
         key=call.principal.user,
+        role=call.principal.role,
         submission=task.id,
         user=task.submission.user,
         version=version,

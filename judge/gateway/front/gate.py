@@ -26,6 +26,7 @@ from judge.gateway.auth import (
     token_with,
 )
 from judge.gateway.front.head import Head
+from judge.gateway.front.watching import Way
 from judge.gateway.sessions import digest
 from judge.gateway.throttle import Throttle
 from judge.rpc.session import LIFETIME
@@ -74,6 +75,15 @@ class _Said:
 
     known: Principal | None
     until: float
+
+
+@dataclass(frozen=True)
+class _Cookie:
+    """A session by its cookie: whose, its name at the cluster, and the fingerprint of who is in tokens.yml."""
+
+    user: str
+    digest: str
+    fingerprint: str
 
 
 class Gate:
@@ -189,24 +199,44 @@ class Gate:
         blob = by_token and judges and head.method == "PUT" and head.path.startswith(_BLOBS)
         return max(limits.blob_bytes, limits.body_bytes) if blob else limits.body_bytes
 
+    def way(self, head: Head) -> Way | None:
+        """By which way the maker of this request has come in; None for who has none that could be in force."""
+        token = self.token(head)
+        if token is None:
+            found = self._cookie_of(head)
+            return None if found is None else Way("sessions", found.digest, found.fingerprint)
+        listed = self._tokens.find(token)
+        if listed is not None:
+            return Way("names", listed.user, listed.fingerprint)
+        return Way("tokens", token_digest(token)) if of_account(token) else None
+
+    def listed(self, fingerprint: str) -> Principal | None:
+        """Who is in tokens.yml with this fingerprint now."""
+        return self._tokens.by_fingerprint(fingerprint)
+
     def _session(self, head: Head) -> tuple[Principal | None, str | None]:
         """(whose session cookie this is, the session to ask the app about). A copied cookie outlives its session."""
+        found = self._cookie_of(head)
+        # With the person, so that a session says nothing about anybody else.
+        return (None, None) if found is None else self._believed(f"{found.user} {found.digest}")
+
+    def _cookie_of(self, head: Head) -> _Cookie | None:
+        """The session of a cookie that is signed, and of somebody who may have one."""
         cookie = parse_cookie(head.fields.get("cookie", "")).get(self._cookie)
         if not cookie or self._signed is None:
-            return None, None
+            return None
         try:
             said = self._signed.loads(cookie, max_age=LIFETIME)
         except BadSignature:
-            return None, None
+            return None
         secret = said.get("sid") if isinstance(said, dict) else None
         if not isinstance(secret, str):
-            return None, None
+            return None
         listed = self._tokens.by_fingerprint(str(said["fp"])) if "fp" in said else None
         user = listed.user if listed is not None else said.get("user")
         if not isinstance(user, str) or ("fp" in said and listed is None):
-            return None, None
-        # With the person, so that a session says nothing about anybody else.
-        return self._believed(f"{user} {digest(secret)}")
+            return None
+        return _Cookie(user, digest(secret), listed.fingerprint if listed is not None else "")
 
     def _account(self, token: str, stranger: str) -> tuple[Principal | None, str | None]:
         """(whose token of an account this is, the token to ask the app about).

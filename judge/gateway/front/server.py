@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http
 import http.client
 import json
 import logging
@@ -25,20 +26,21 @@ import judge
 from judge import clock
 from judge.config import GatewayConfig
 from judge.crowd import Crowd, group
-from judge.errors import JudgeError, LimitError, NotFoundError, UnavailableError, UsageError
+from judge.errors import JudgeError, LimitError, NotFoundError, UnauthorizedError, UnavailableError, UsageError
 from judge.gateway import trace
 from judge.gateway.api import models
 from judge.gateway.front import head as heads
-from judge.gateway.front import streams
+from judge.gateway.front import streams, watching
 from judge.gateway.front.connection import Client, ClientGone
 from judge.gateway.front.exchange import exchange
 from judge.gateway.front.gate import SESSION, Gate, HttpCaller
 from judge.gateway.front.head import HEAD_BYTES, Head, HeadTooLargeError
 from judge.gateway.front.room import Held, Room
 from judge.gateway.front.turns import Pace, Places, Turns
+from judge.gateway.front.watching import Watch
 from judge.gateway.uwsgi import HARAKIRI, socket_name
 from judge.model.messages import ErrorBody
-from judge.model.streaming import ChangesReply, ChangesRequest, Wish
+from judge.model.streaming import Wish
 
 log = logging.getLogger(__name__)
 
@@ -105,8 +107,12 @@ class Front:
         listener: socket.socket,
         bounds: Bounds | None = None,
         changes: streams.Ask | None = None,
+        ways: watching.Ask | None = None,
     ) -> None:
-        """`listener` is a listening socket, which the front closes at its end; `changes` asks the cluster for them."""
+        """`listener` is a listening socket, which the front closes at its end.
+
+        `changes` asks the cluster for them, `ways` whether those who listen still may.
+        """
         self.serving = False
         self.beat = clock.monotonic()
         self.buffer = memoryview(bytearray(_PIECE))
@@ -126,7 +132,8 @@ class Front:
         # A person may upload as many blobs at once as there are places for one person.
         self._shares = max(bounds.disk_each, limits.body_bytes), bounds.large_each * limits.blob_bytes
         self._room = Room(bounds.memory, max(bounds.disk, 4 * self._shares[1]))
-        self._streams = streams.Streams(changes or _no_changes, bounds.listeners)
+        watch = Watch(ways or watching.nobody_says, gate.listed)
+        self._streams = streams.Streams(changes or streams.nobody_says, bounds.listeners, watch)
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._turned: dict[str, int] = {}
@@ -345,11 +352,16 @@ class Front:
             ):
                 async with self._turn(caller):
                     packet = heads.packet(head, caller.address, self._gate.scheme(head, client.peer), self._address)
-                    found = streams.wish_of(await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30))
-                    return found[1] if found is not None else None
+                    start = await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30)
+                    found = streams.wish_of(start)
+                    if found is not None or not _away(_status(start)):
+                        return found[1] if found is not None else None
             return wish  # nobody can tell now; the next look will
 
-        await self._streams.listen(client, first, wish, still)
+        way = self._gate.way(head)
+        if way is None:  # tokens.yml has changed since the app looked
+            raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
+        await self._streams.listen(client, first, wish, way, still)
         client.finish()
 
     @contextlib.contextmanager
@@ -460,8 +472,9 @@ class Front:
         await self._send(client, lines.encode("latin-1") + (b"" if head and head.method == "HEAD" else body))
 
 
-def _no_changes(_: ChangesRequest) -> ChangesReply:
-    raise UnavailableError("this gateway has no cluster to listen to")
+def _away(status: int) -> bool:
+    """Whether an answer says nothing of the question: the cluster is away, or too much is asked."""
+    return status == http.HTTPStatus.TOO_MANY_REQUESTS or status >= http.HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _status(start: bytes) -> int:

@@ -23,6 +23,7 @@ from judge import clock
 from judge.errors import JudgeError, LimitError, UnavailableError
 from judge.gateway import disclosure
 from judge.gateway.front.connection import Client, ClientGone
+from judge.gateway.front.watching import Watch, Way
 from judge.model.streaming import Change, ChangesReply, ChangesRequest, Wish
 
 log = logging.getLogger(__name__)
@@ -87,21 +88,33 @@ def order(place: str) -> tuple[int, ...]:
     return tuple(int(part) for part in place.split("-"))
 
 
-class _Listener:
-    """One listener: what waits to be sent to it."""
+def nobody_says(_: ChangesRequest) -> ChangesReply:
+    """In place of `ask` where there is no cluster; UnavailableError."""
+    raise UnavailableError("this gateway has no cluster to listen to")
 
-    def __init__(self, wish: Wish) -> None:
-        self.wish = wish
+
+class _Listener:
+    """One listener: what waits to be sent to it. `over`: it is sent nothing more."""
+
+    def __init__(self, wish: Wish, way: Way) -> None:
+        self.wish, self.way, self.role = wish, way, str(wish.role)
+        self.sure = clock.monotonic()
         self.waiting: deque[tuple[Change, bytes]] = deque()
         self.news = asyncio.Event()
         self.version = wish.version
-        self.overrun = False
+        self.over = False
+
+    def end(self) -> None:
+        """Let it come again."""
+        self.over = True
+        self.waiting.clear()
+        self.news.set()
 
     def hears(self, one: Change, data: bytes) -> None:
         if self.wish.submission is not None and one.submission != self.wish.submission:
             return
         if len(self.waiting) >= _QUEUE:
-            self.overrun = True
+            self.over = True
         else:
             self.waiting.append((one, data))
         self.news.set()
@@ -110,9 +123,10 @@ class _Listener:
 class Streams:
     """The listeners of one gateway, for its event loop. `ask` is called in threads."""
 
-    def __init__(self, ask: Ask, most: int) -> None:
-        """`most` listeners at once."""
-        self._ask, self._most = ask, most
+    def __init__(self, ask: Ask, most: int, watch: Watch) -> None:
+        """`most` listeners at once; `watch` looks whether they still may."""
+        self._ask, self._most, self._watch = ask, most, watch
+        self._watching: asyncio.Task[None] | None = None
         self._all: set[_Listener] = set()
         self._by: dict[str, set[_Listener]] = {}
         self._each: Counter[str] = Counter()
@@ -128,38 +142,49 @@ class Streams:
         self._closed = True
 
     async def listen(
-        self, client: Client, head: bytes, wish: Wish, still: Callable[[], Awaitable[Wish | None]]
+        self, client: Client, head: bytes, wish: Wish, way: Way, still: Callable[[], Awaitable[Wish | None]]
     ) -> None:
-        """Send events until the client goes, or may hear no more (`still` is asked), or all is said. ClientGone."""
-        with self._one(wish) as mine:
+        """Send events until the client goes, or may hear no more (`still` is asked), or all is said. ClientGone.
+
+        `way` is the one by which the listener came in.
+        """
+        with self._one(wish, way) as mine:
             await self._follows()
             # What has changed before the listener was known here is in the app's second answer.
             now = await still() if wish.submission is not None else wish
             await self._send(client, head + _BEGIN + self._from(mine))
-            if now is None or await self._begins(client, mine, now):
+            try:
+                await self._tell(client, mine, now, still)
+            except JudgeError as exc:  # the answer has begun, so there is no place for another
+                log.info("a stream of '%s' ends early: %s", wish.key, exc)
+
+    async def _tell(
+        self, client: Client, mine: _Listener, now: Wish | None, still: Callable[[], Awaitable[Wish | None]]
+    ) -> None:
+        if now is None or await self._begins(client, mine, now):
+            return
+        if mine.wish.submission is None and mine.wish.after is not None:
+            await self._catch_up(client, mine, mine.wish.after)
+        allowed = _look_again()
+        while not mine.over:
+            data, over = self._take(mine)
+            if data:
+                await self._send(client, data)
+            if over:
                 return
-            if wish.submission is None and wish.after is not None:
-                await self._catch_up(client, mine, wish.after)
-            allowed = _look_again()
-            while not mine.overrun:
-                data, over = self._take(mine)
-                if data:
-                    await self._send(client, data)
-                if over:
+            mine.news.clear()
+            if mine.waiting or mine.over:
+                continue
+            try:
+                async with asyncio.timeout(_BEAT):
+                    await mine.news.wait()
+            except TimeoutError:
+                await self._send(client, _ALIVE)
+            if clock.monotonic() > allowed:
+                allowed = _look_again()
+                now = await still()
+                if now is None or not mine.wish.same(now) or await self._begins(client, mine, now):
                     return
-                mine.news.clear()
-                if mine.waiting:
-                    continue
-                try:
-                    async with asyncio.timeout(_BEAT):
-                        await mine.news.wait()
-                except TimeoutError:
-                    await self._send(client, _ALIVE)
-                if clock.monotonic() > allowed:
-                    allowed = _look_again()
-                    now = await still()
-                    if now is None or await self._begins(client, mine, now):
-                        return
 
     async def _follows(self) -> None:
         """Wait until what happens is heard; UnavailableError."""
@@ -200,10 +225,12 @@ class Streams:
     async def _catch_up(self, client: Client, mine: _Listener, after: str) -> None:
         """Send what happened since a listener was here last, then drop what it has heard by then."""
         end = self._place or after
-        while order(after) < order(end):
+        while order(after) < order(end) and not mine.over:
             request = ChangesRequest(after=after, user=mine.wish.user)
             async with self._history:
                 reply = await asyncio.to_thread(self._ask, request)
+            if mine.over:
+                return
             if reply.lost:
                 await self._send(client, _said("lost", reply.place))
             if reply.changes:
@@ -224,12 +251,12 @@ class Streams:
             raise ClientGone from None
 
     @contextlib.contextmanager
-    def _one(self, wish: Wish) -> Iterator[_Listener]:
+    def _one(self, wish: Wish, way: Way) -> Iterator[_Listener]:
         if len(self._all) >= self._most:
             raise LimitError(f"{self._most} listen at this gateway already; try again later")
         if self._each[wish.key] >= _EACH:
             raise LimitError(f"'{wish.key}' has {_EACH} streams open here; close one first")
-        mine = _Listener(wish)
+        mine = _Listener(wish, way)
         place = self._by.setdefault(wish.user or "", set())
         place.add(mine)
         self._all.add(mine)
@@ -251,6 +278,8 @@ class Streams:
     # --- what happens --------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.get_running_loop().create_task(self._watch.run(lambda: self._all))
         with self._lock:
             if self._following:
                 return
@@ -296,5 +325,4 @@ class Streams:
                 mine.hears(one, data)
         if reply.lost:
             for mine in self._all:  # they come again, and are told from where they were
-                mine.overrun = True
-                mine.news.set()
+                mine.end()

@@ -15,6 +15,7 @@ from judge.judicator.people.rates import Rates
 from judge.judicator.people.throttle import Throttle
 from judge.judicator.people.tokens import Tokens
 from judge.judicator.people.users import Users, new_user
+from judge.judicator.people.ways import Ways
 from judge.model.messages import Message
 from judge.model.people import IdentityLogin, Login, Person, UserAdd
 from judge.mongodb.store import Bson
@@ -34,6 +35,7 @@ class People:
         self._passwords = Passwords()
         self.users = Users(database, self._passwords, self._throttle)
         self.tokens = Tokens(database)
+        self.ways = Ways(database)
 
     def close(self) -> None:
         """Let the threads end."""
@@ -49,6 +51,7 @@ class People:
             "tokens": self.tokens.all,
             "token_check": self.tokens.check,
             "token_used": self.tokens.used,
+            "ways": self.ways.state,
         }
 
     def audited(self) -> dict[str, tuple[Handler, Describe]]:

@@ -1,0 +1,107 @@
+"""Listeners of a gateway without a cluster: how a stream ends, and who is looked at again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from judge import clock
+from judge.errors import UnavailableError
+from judge.gateway.auth import Principal
+from judge.gateway.front import watching
+from judge.gateway.front.streams import Streams
+from judge.gateway.front.watching import Watch, Way
+from judge.model.people import WAYS, WaysIn, WaysState
+from judge.model.streaming import ChangesReply, ChangesRequest, Wish
+
+TOKEN = Way("tokens", "0" * 64)
+
+
+class Receiver:
+    """The side of a connection that a listener is sent to."""
+
+    def __init__(self) -> None:
+        self.got = b""
+
+    def write(self, data: bytes) -> None:
+        self.got += data
+
+    async def sent(self, _: float) -> None:
+        """At once."""
+
+
+async def test_a_stream_that_cannot_go_on_ends_and_has_no_second_answer_in_it():
+    def ask(request: ChangesRequest) -> ChangesReply:
+        if request.user is not None:
+            raise UnavailableError("no judicator answers")
+        return ChangesReply(place="5-1")
+
+    async def still() -> Wish | None:
+        return wish
+
+    wish = Wish(key="ada", user="ada", after="1-1")
+    streams = Streams(ask, 10, Watch(watching.nobody_says, lambda _: None))
+    receiver: Any = Receiver()
+    async with asyncio.timeout(20):
+        await streams.listen(receiver, b"head\r\n\r\n", wish, TOKEN, still)
+    assert receiver.got == b"head\r\n\r\nretry: 2000\n"
+    streams.close()
+
+
+@pytest.mark.parametrize(
+    ("other", "same"), [({}, True), ({"user": "ada"}, False), (None, False), ({"begin": None}, True)]
+)
+def test_who_may_hear_less_than_before_hears_nothing_of_it(other, same):
+    """An admin who has become a user is allowed their own events by then, and not those of all."""
+    allowed = None if other is None else Wish(key="root", **other)
+    assert Wish(key="root", role="admin").same(allowed) == same
+
+
+class Listener:
+    def __init__(self, way: Way, role: str = "user", sure: float = 0.0) -> None:
+        self.way, self.role, self.ended = way, role, False
+        self.sure = clock.monotonic() - sure
+
+    def end(self) -> None:
+        self.ended = True
+
+
+async def look(listeners: list[Listener], ask: Any, listed: Any = lambda _: None) -> list[bool]:
+    await Watch(ask, listed)._look(list(listeners))
+    return [one.ended for one in listeners]
+
+
+async def test_each_is_asked_about_once_and_so_many_in_a_question():
+    asked = []
+
+    def ask(request: WaysIn) -> WaysState:
+        asked.append(len(request.tokens))
+        return WaysState(tokens=["user" if one.endswith("a") else "" for one in request.tokens])
+
+    many = [Listener(Way("tokens", f"{number:063x}{'a' if number % 2 else 'b'}")) for number in range(WAYS + 10)]
+    ended = await look(many * 2, ask)
+    assert sorted(asked) == [10, WAYS]
+    assert ended == [one.way.id.endswith("b") for one in many * 2]
+
+
+async def test_a_role_is_that_of_the_file_where_the_cluster_says_so():
+    def ask(request: WaysIn) -> WaysState:
+        return WaysState(names=["listed" for _ in request.names], sessions=["listed" for _ in request.sessions])
+
+    root = Principal("root", "admin", "f1")
+    ways = [
+        Way("names", "root", "f1"),
+        Way("sessions", "0" * 64, "f1"),
+        Way("names", "root", "f2"),
+        Way("sessions", "1" * 64),
+    ]
+    found = {"f1": root}.get
+    assert await look([Listener(way, "admin") for way in ways], ask, found) == [False, False, True, True]
+    assert await look([Listener(way, "user") for way in ways], ask, found) == [True] * 4
+
+
+async def test_what_nobody_can_tell_counts_for_a_while():
+    listeners = [Listener(TOKEN, sure=sure) for sure in (0, 50, 70)]
+    assert await look(listeners, watching.nobody_says) == [False, False, True]
