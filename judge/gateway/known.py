@@ -57,7 +57,7 @@ class Known:
         """
         listed = self._tokens.find(token)
         if listed is not None:
-            return listed if self._let_in(listed) else None
+            return listed if self.lets_in(listed) else None
         if not of_account(token):
             return None
         found = self._ask(f"token {token_digest(token)}", lambda: self._check(token))
@@ -76,8 +76,11 @@ class Known:
         except UnauthorizedError:
             return None
 
-    def _let_in(self, listed: Principal) -> bool:
-        """Whether somebody of tokens.yml is not shut out by an account; the file counts while nobody can say."""
+    def lets_in(self, listed: Principal) -> bool:
+        """Whether somebody of a file of this gateway is not shut out by an account; the file counts while none can say.
+
+        That is tokens.yml, and the config's guest of Judge0's API.
+        """
 
         def check() -> Principal | None:
             named = self._cluster.call("name_state", NameRef(name=listed.user), NameState, timeout=_PATIENCE)

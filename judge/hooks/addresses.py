@@ -11,9 +11,15 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 MOST: Final = 2048
 _SCHEMES: Final = frozenset({"http", "https"})
-# Of IPv6, those that carry an IPv4 address in them: NAT64, 6to4, Teredo. Who is meant depends on the network.
-_TRANSLATED: Final = tuple(
-    ipaddress.ip_network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
+# Neither private nor public to Python. Those of IPv6 that carry an IPv4 address in them, NAT64, 6to4, Teredo: who is
+# meant depends on the network; relays of 6to4 (RFC 7526); what sites used before there were private addresses of IPv6
+# (RFC 3879), which routers go on routing; documentation, segment routing.
+_SPECIAL: Final = tuple(
+    ipaddress.ip_network(one)
+    for one in (
+        *("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "192.88.99.0/24", "fec0::/10"),
+        *("3fff::/20", "5f00::/16"),
+    )
 )
 
 
@@ -32,7 +38,11 @@ def may_go_to(address: str, allowed: Iterable[Network] = ()) -> bool:
         found = found.ipv4_mapped
     if any(each.version == one.version and each in one for one in allowed for each in (given, found)):
         return True
-    if found.is_multicast or found.is_reserved or any(found.version == 6 and found in one for one in _TRANSLATED):
+    if (
+        found.is_multicast
+        or found.is_reserved
+        or any(found.version == one.version and found in one for one in _SPECIAL)
+    ):
         return False
     return found.is_global
 

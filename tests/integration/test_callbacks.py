@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
 
 import pytest
 
@@ -91,6 +94,32 @@ def test_errors_are_tried_again_by_whoever_leads(world, people, executor, receiv
     assert [one.status for one in receiver.got] == [503, 503, 200]
     assert len({one.body for one in receiver.got}) == 1
     assert "callback_tries" not in world.db.tasks.find_one({"done": True}, sort=[("_id", -1)])
+
+
+def test_one_user_with_many_names_of_a_slow_receiver_keeps_nobody_waiting(world, people, executor, receiver):
+    """Of a user's calls so many are under way at once, whatever hosts they go to; others are told meanwhile."""
+    with socket.create_server(("", 0), backlog=64) as slow:
+        held: list[socket.socket] = []
+
+        def hold() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    held.append(slow.accept()[0])
+
+        holding = threading.Thread(target=hold, daemon=True)
+        holding.start()
+        port = slow.getsockname()[1]
+        for number in range(40):
+            judge(people, executor, "AC", user="eve", **told(f"http://127.0.1.{number + 1}:{port}/"))
+        wait_for(lambda: len(held) >= 16, what="as many as are under way at once")
+        (task,) = judge(people, executor, "AC", user="bob", **told(receiver.url))
+        wait_for(lambda: receiver.got, what="the callback of somebody else")
+        assert json.loads(receiver.got[0].body)["token"] == token_of(task)
+        assert len(held) == 16, "all of the slow receiver's are held still"
+        world.db.tasks.update_many({}, {"$unset": {"callback": ""}})
+        slow.shutdown(socket.SHUT_RDWR)
+        for one in held:
+            one.close()
 
 
 def test_nobody_is_told_at_a_private_address(world, people, executor, receiver):

@@ -14,7 +14,9 @@ from judge.gateway.auth import JUDGE0_HEADERS, Tokens
 from judge.gateway.front import head as heads
 from judge.gateway.front.gate import Gate
 from judge.model.overview import UsageReply, UsageRequest
+from judge.model.people import NameState
 from tests.support.gateway import ADMIN, OTHER, USER, Prepared, make_config, serving_app
+from tests.support.servers import wait_for
 
 
 @pytest.fixture
@@ -68,3 +70,15 @@ def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path) -> 
                 assert counted(path, headers) == who, (path, headers)
                 found.add((path, who))
         assert len(found) == 12, found
+
+
+def test_guests_are_shut_out_with_the_account_they_count_as(prepared: Prepared, tmp_path: Path) -> None:
+    settings = make_config(
+        tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0={"guest": "visitor"}
+    )
+    with serving_app(settings) as app:
+        client = app.test_client()
+        assert client.get("/judge0/statuses").status_code == 200
+        prepared.answers["name_state"] = lambda asked: NameState(disabled=asked.name == "visitor")
+        wait_for(lambda: client.get("/judge0/statuses").status_code == 401, 5, what="the end of guests")
+        assert client.get("/judge0/statuses", headers={"X-Auth-Token": USER}).status_code == 200

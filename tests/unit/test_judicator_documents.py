@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 
@@ -9,6 +10,7 @@ import pytest
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, ForbiddenError, JudgeError, TooLargeError
+from judge.judicator.documents import first_id
 from judge.judicator.tasks import forms, intake, results
 from judge.model import messages as m
 
@@ -104,6 +106,17 @@ def test_the_digest_is_of_the_content_alone() -> None:
     assert forms.digest(one) != forms.digest(m.Submission(**{**GOOD, "source": "x"}))
     # A field added later with its default does not make an old submission another one.
     assert set(json.loads(m.Submission(**GOOD).model_dump_json(exclude_defaults=True))) == {"language", "source"}
+
+
+def test_nobody_learns_of_other_ids_by_their_own() -> None:
+    """They keep the order of their times, and have nothing in common that a guess could begin with."""
+    now = datetime.datetime(2026, 1, 31, 12, 0, 0, 500_000, tzinfo=datetime.UTC)
+    made = [forms.new(m.Submission(**GOOD), None, "0" * 64, now)["_id"] for _ in range(200)]
+    assert {one.binary[:6] for one in made} == {made[0].binary[:4] + b"\x80\0"}
+    assert all(len({one.binary[at] for one in made}) > 50 for at in range(6, 12)), "six bytes of chance"
+    moments = [now + datetime.timedelta(milliseconds=step) for step in range(-600, 600, 7)]
+    ids = [forms.new(m.Submission(**GOOD), None, "0" * 64, one)["_id"] for one in moments]
+    assert ids == sorted(ids) and first_id(moments[0]) <= ids[0] < first_id(moments[0], 1)
 
 
 def test_keys_belong_to_users() -> None:

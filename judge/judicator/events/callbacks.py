@@ -37,10 +37,14 @@ log = logging.getLogger(__name__)
 CALLS: Final = Metric("judge_callbacks_total", "Callbacks of Judge0's API that were tried", ["outcome"])
 CALLS.labels("given up")  # an alert hears of no first one when the series begins with it
 _LOOK: Final = 0.5
-_EACH, _ALL = 8, 32
+# Calls at once: to one host, of one user, in all. With many names for one slow receiver nobody keeps others waiting.
+_EACH, _OF_USER, _ALL = 8, 16, 32
+# So many that are due are looked at in a round, of each no more than it takes to choose.
+_SEEN: Final = 500
+_BRIEF: Final = {"user": 1, "callback": 1, "callback_tries": 1, "submission.told.callback_url": 1}
 # A try takes less; whoever leads then may try again.
 _LEASE: Final = datetime.timedelta(seconds=30)
-# A host that has enough calls under way does not keep the others waiting.
+# A host or user that has enough calls under way does not keep the others waiting.
 _LATER: Final = datetime.timedelta(seconds=3)
 
 
@@ -52,7 +56,7 @@ class Callbacks:
         self._db = database
         self._blobs = blobs
         self._sender = sender
-        self._busy: dict[asyncio.Task[None], str] = {}
+        self._busy: dict[asyncio.Task[None], tuple[str, str]] = {}
 
     async def run(self, leading: Callable[[], bool]) -> None:
         """While leading, send what is due; ends never."""
@@ -69,33 +73,47 @@ class Callbacks:
     async def _round(self) -> None:
         """Begin what is due and has room."""
         due: Bson = {"done": True, "callback": {"$lte": clock.wall()}}
+        later = []
         try:
-            room = _ALL - len(self._busy)
-            if room <= 0:
+            if len(self._busy) >= _ALL:
                 return
-            async for doc in self._db.tasks.find(due, sort=[("callback", 1)], hint="callback", limit=room):
-                task = forms.to_task(doc)
-                host = urlsplit(callbacks.url_of(task.submission)).netloc
-                full = Counter(self._busy.values())[host] >= _EACH
-                if not await self._put_off(doc, _LATER if full else _LEASE, tried=not full) or full:
-                    continue
-                sending = asyncio.create_task(self._tell(doc["_id"], task, doc.get("callback_tries", 0) + 1))
-                self._busy[sending] = host
-                sending.add_done_callback(self._busy.pop)
+            async for doc in self._db.tasks.find(due, _BRIEF, sort=[("callback", 1)], hint="callback", limit=_SEEN):
+                host = urlsplit(str(doc["submission"].get("told", {}).get("callback_url", "")).strip()).hostname or ""
+                if len(self._busy) >= _ALL:
+                    break
+                if self._full(host, doc["user"]):
+                    later.append(doc["_id"])
+                elif await self._claim(doc):
+                    sending = asyncio.create_task(self._tell(doc["_id"], doc.get("callback_tries", 0) + 1))
+                    self._busy[sending] = host, doc["user"]
+                    sending.add_done_callback(self._busy.pop)
+            if later:
+                put_off: Bson = {"$set": {"callback": clock.wall() + _LATER}}
+                await self._db.tasks.update_many({**due, "_id": {"$in": later}}, put_off)
         except PyMongoError as exc:
             if not away(exc):
                 raise
             log.warning("callbacks are put off, the database does not answer: %s", str(exc)[:200])
 
-    async def _put_off(self, doc: TaskDocument, wait: datetime.timedelta, *, tried: bool) -> bool:
-        """Make a callback due after `wait`; whether nobody else has done so."""
+    def _full(self, host: str, user: str) -> bool:
+        """Whether a host, or a user, has as many calls under way as they may."""
+        hosts = Counter(one for one, _ in self._busy.values())
+        users = Counter(one for _, one in self._busy.values())
+        return hosts[host] >= _EACH or users[user] >= _OF_USER
+
+    async def _claim(self, doc: TaskDocument) -> bool:
+        """Whether this try is ours: whoever leads then may try again once the lease is over."""
         mine: Bson = {"_id": doc["_id"], "callback": doc["callback"]}
-        change: Bson = {"$set": {"callback": clock.wall() + wait}, "$inc": {"callback_tries": int(tried)}}
+        change: Bson = {"$set": {"callback": clock.wall() + _LEASE}, "$inc": {"callback_tries": 1}}
         return bool((await self._db.tasks.update_one(mine, change)).matched_count)
 
-    async def _tell(self, task_id: ObjectId, task: m.Task, count: int) -> None:
+    async def _tell(self, task_id: ObjectId, count: int) -> None:
         """One try, and what it came to."""
         try:
+            doc = await self._db.find(self._db.tasks, {"_id": task_id})
+            if doc is None:  # deleted meanwhile
+                return
+            task = forms.to_task(doc)
             try:
                 body = callbacks.body(task, await self._output(task))
             except JudgeError as exc:
