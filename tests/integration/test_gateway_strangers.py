@@ -21,8 +21,19 @@ from judge.gateway.auth import Tokens
 from judge.gateway.front.gate import Gate
 from judge.gateway.front.server import Bounds, Front
 from judge.model import messages as m
-from judge.model.overview import UsageReply
-from tests.support.gateway import ADMIN, ID, OTHER, USER, Prepared, healthy, make_config, make_task, running_gateway
+from judge.model.overview import ExecutorsReply, UsageReply
+from tests.support.gateway import (
+    ADMIN,
+    ID,
+    OTHER,
+    USER,
+    Prepared,
+    executor_state,
+    healthy,
+    make_config,
+    make_task,
+    running_gateway,
+)
 from tests.support.servers import free_port, wait_for
 from tests.support.strangers import connect, crowd, ended, slowest
 
@@ -406,6 +417,27 @@ def test_nobody_waits_for_a_body_that_is_withheld(address, base, path, fields):
             got += piece
     assert got.startswith((b"HTTP/1.1 4", b"HTTP/1.1 303")), got[:200]
     assert time.monotonic() - started < SOON
+
+
+@pytest.mark.parametrize("path", ["/api/v1/submissions", "/judge0/submissions"])
+def test_a_body_in_chunks_is_taken_like_another(base, judicator, path):
+    """Clients of .NET, Spring and Go send JSON so, without its length."""
+    judicator.answers["executors"] = ExecutorsReply(executors=[executor_state()])
+    headers = {"Authorization": f"Bearer {USER}", "Content-Type": "application/json"}
+
+    def post(data, **more):
+        pieces = (data[at : at + 1000] for at in range(0, len(data), 1000))
+        return httpx.post(base + path, content=pieces, headers={**headers, **more}, trust_env=False, timeout=60)
+
+    answer = post(json.dumps({"language_id": 9, "source": "x" * 100_000}).encode())
+    assert answer.status_code in {400, 422} and "language" in answer.text
+    assert post(b"", Expect="100-continue").status_code in {400, 422}
+    large = post(b"x" * 3_000_000)
+    assert large.status_code == 413 and "too large" in large.text
+    stranger = post(b"x" * 100, Authorization="Bearer nobody")
+    assert stranger.status_code == 401
+    with httpx.Client(trust_env=False) as http, contextlib.suppress(httpx.TransportError):
+        assert http.post(base + path, content=iter([b"{}"]), headers=headers).status_code in {400, 422}
 
 
 def test_who_reads_a_byte_at_a_time_is_cut_off(address, base):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import h11
@@ -51,6 +51,11 @@ class Head:
     def length(self) -> int:
         """Bytes of the body; 0 when there is none or its length is unknown."""
         return 0 if self.chunked else int(self.fields.get("content-length", "0"))
+
+    def of_length(self, length: int) -> Head:
+        """The same for a body that came in chunks and is whole now."""
+        fields = {name: text for name, text in self.fields.items() if name not in {"transfer-encoding", "trailer"}}
+        return replace(self, fields={**fields, "content-length": str(length)})
 
     def field(self, name: str) -> str | None:
         """A header field, by its name in any capitals; None without it."""

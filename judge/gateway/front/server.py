@@ -26,11 +26,11 @@ import judge
 from judge import clock
 from judge.config import GatewayConfig
 from judge.crowd import Crowd, group
-from judge.errors import JudgeError, LimitError, NotFoundError, UnauthorizedError, UnavailableError, UsageError
+from judge.errors import JudgeError, LimitError, NotFoundError, UnauthorizedError, UnavailableError
 from judge.gateway import trace
 from judge.gateway.api import models
+from judge.gateway.front import bodies, streams, watching
 from judge.gateway.front import head as heads
-from judge.gateway.front import streams, watching
 from judge.gateway.front.connection import Client, ClientGone
 from judge.gateway.front.exchange import exchange
 from judge.gateway.front.gate import SESSION, Gate, HttpCaller
@@ -88,13 +88,6 @@ class Bounds:
     disk: int = 4 * 1024**3
     disk_each: int = 256 * 1024**2
     listeners: int = 6_000
-
-
-class SlowError(UsageError):
-    """The client does not send the body that it announced."""
-
-    http_status = 408
-    code = "slow"
 
 
 class Front:
@@ -322,7 +315,7 @@ class Front:
             self._gate.begins(caller)
             status = 0
             try:
-                body = await self._body(client, head, caller, stack)
+                head, body = await self._body(client, head, caller, stack)
                 self._crowd.works(client)
                 answer = stack.enter_context(self._held(caller, _SMALL_ANSWER))
                 large = body is not None and body.length > _LARGE and head.method == "POST"
@@ -379,26 +372,38 @@ class Front:
             finally:
                 client.interrupt(None)
 
-    async def _body(self, client: Client, head: Head, caller: HttpCaller, stack: contextlib.ExitStack) -> Held | None:
-        """The whole body; None for one that this caller may not send: the app then says so without reading it."""
-        if head.chunked or head.length > caller.body_bytes or not head.length:
-            return None
+    async def _body(
+        self, client: Client, head: Head, caller: HttpCaller, stack: contextlib.ExitStack
+    ) -> tuple[Head, Held | None]:
+        """The head as uWSGI gets it, and the whole body.
+
+        None for a body that this caller may not send: the app then says so without reading it. What comes in chunks is
+        handed on as a whole; of a stranger it is not taken.
+        """
+        chunked = head.chunked and (caller.known is not None or self._gate.lets_guests_in(head))
+        if not chunked and (head.chunked or head.length > caller.body_bytes or not head.length):
+            return head, None
         body = stack.enter_context(self._held(caller, _SMALL_BODY))
-        body.expect(head.length)
-        large = self._place(client, caller, "large uploads") if head.length > _LARGE else contextlib.nullcontext()
-        with large:
+        body.expect(0 if chunked else head.length)
+        with contextlib.ExitStack() as places:
+
+            def grown() -> None:
+                places.enter_context(self._place(client, caller, "large uploads"))
+
+            large = _LARGE if chunked else caller.body_bytes
+            if head.length > _LARGE:
+                grown()
             if head.fields.get("expect", "").lower() == "100-continue":
                 client.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            bounds, loop = self._bounds, asyncio.get_running_loop()
-            pace = Pace(loop.time(), head.length, bounds.body, bounds.rate, bounds.window)
-            while left := head.length - body.length:
-                until = pace.until(loop.time(), body.length)
-                if until is None:
-                    self._turn_away("for a slow body")
-                    raise SlowError(f"the body came too slowly; send at least {bounds.rate / 1024:g} KiB each second")
-                with contextlib.suppress(TimeoutError):
-                    await body.append(await client.read(left, until))
-        return body
+            bounds, most = self._bounds, caller.body_bytes if chunked else head.length
+            pace = Pace(asyncio.get_running_loop().time(), most, bounds.body, bounds.rate, bounds.window)
+            framing = bodies.Chunks() if chunked else bodies.Whole(head.length)
+            try:
+                await bodies.receive(client, framing, body, most, pace, large, grown)
+            except bodies.SlowError:
+                self._turn_away("for a slow body")
+                raise
+        return (head.of_length(body.length) if chunked else head), body if body.length else None
 
     # --- answers -------------------------------------------------------------------------------------------------
 

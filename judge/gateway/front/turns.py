@@ -153,6 +153,7 @@ class Pace:
 
     def __init__(self, now: float, length: int, grace: float, rate: float, window: float) -> None:
         """All of `length` bytes within `grace` seconds and `length / rate`, half of `rate` in each `window` seconds."""
+        self.rate = rate
         self._end = now + grace + length / rate
         self._window, self._least = window, rate / 2 * window
         self._next, self._seen = now + window, 0
