@@ -431,13 +431,11 @@ def test_a_body_in_chunks_is_taken_like_another(base, judicator, path):
 
     answer = post(json.dumps({"language_id": 9, "source": "x" * 100_000}).encode())
     assert answer.status_code in {400, 422} and "language" in answer.text
-    assert post(b"", Expect="100-continue").status_code in {400, 422}
+    assert post(b"[", Expect="100-continue").status_code == 400
     large = post(b"x" * 3_000_000)
     assert large.status_code == 413 and "too large" in large.text
     stranger = post(b"x" * 100, Authorization="Bearer nobody")
     assert stranger.status_code == 401
-    with httpx.Client(trust_env=False) as http, contextlib.suppress(httpx.TransportError):
-        assert http.post(base + path, content=iter([b"{}"]), headers=headers).status_code in {400, 422}
 
 
 def test_who_reads_a_byte_at_a_time_is_cut_off(address, base):
