@@ -329,6 +329,11 @@ def test_forms_and_texts_for_numbers(http: httpx.Client) -> None:
         assert answer.status_code == 201, answer.text
         found = answer.json()
         assert (found["stdout"], found["cpu_time_limit"], found["redirect_stderr_to_stdout"]) == ("5\n", "2.5", True)
+    told = {**form, "wait": True, "fields": "stdout,status_id", "base64_encoded": False}
+    assert http.post("/submissions", json=told).json() == {"stdout": "5\n", "status_id": 3}, "as Rails merges them"
+    assert http.post("/submissions", json={**told, "fields": "foo"}).json() == {"error": "invalid fields: [foo]"}
+    pieces = iter([json.dumps(told).encode()])
+    assert http.post("/submissions", content=pieces, headers={"Content-Type": "application/json"}).status_code == 201
 
 
 @row("V1", "V2", "V3", "V4", "V5", "V6", "V7", "V8")

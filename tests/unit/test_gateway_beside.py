@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import timeit
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,13 @@ def test_every_mode_is_a_file_of_the_package():
     for name, _ in editor.MODES.values():
         assert (editor.HOME / f"mode/{name}/{name}.js").is_file(), name
     assert len(editor.address("js")) > len("/editor.js?v=")
+
+
+def test_a_message_of_long_names_costs_no_more_than_another():
+    """Tried from each of its characters, one of these took a hundred times as long as plain text."""
+
+    def cost(text: str) -> float:
+        return min(timeit.repeat(lambda: places.linked(text, [places.Shown("a.c", "src", 9)]), number=1, repeat=3))
+
+    plain = cost("some words of a compiler, not a place " * 1700)
+    assert all(cost(text * (64_000 // len(text))) < 30 * plain for text in ("a.", "a.a", "a.aaaaaaaa", "./", "aaaa"))

@@ -125,8 +125,8 @@ class Api:
     def create(self) -> tuple[Any, int]:
         """One submission."""
         who = self.caller()
-        wanted = wire.fields()
         given = wire.body()
+        wanted = wire.fields(given)
         base64 = wire.said("base64_encoded", given) == "true"
         task = self._add(who, given, base64=base64, key=request.headers.get("Idempotency-Key"))
         if wire.said("wait", given) != "true":

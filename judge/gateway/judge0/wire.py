@@ -78,9 +78,10 @@ def base64() -> bool:
     return request.args.get("base64_encoded", "").lower() == "true"
 
 
-def fields() -> Sequence[str]:
-    """The fields that the caller wants; RefusedError for those that there are not."""
-    wanted, unknown = answers.fields_of(request.args.get("fields"))
+def fields(given: Mapping[str, Any] | None = None) -> Sequence[str]:
+    """The fields that the caller wants, by the address, else the body; RefusedError for those that there are not."""
+    named = request.args.get("fields") or (given or {}).get("fields")
+    wanted, unknown = answers.fields_of(named if isinstance(named, str) else None)
     if unknown:
         raise RefusedError(400, f"invalid fields: [{', '.join(name[:40] for name in unknown[:20])}]")
     return wanted

@@ -14,8 +14,9 @@ from judge.text import lines
 
 # How compilers and interpreters name a place: `a.c:3`, `a.pas(3`, `File "a.py", line 3`, `in a.php on line 3`,
 # `a.pl line 3`.
+# A name is looked for from its beginning alone, else a long one would be tried from each of its characters.
 _PLACE: Final = re.compile(
-    r"(?P<name>[\w./+-]{1,200}\.\w{1,8})\"?(?::|\(|,? (?:on )?line |:line )(?P<line>[0-9]{1,6})(?![0-9])"
+    r"(?<![\w./+-])(?P<name>[\w./+-]{1,200}\.\w{1,8})\"?(?::|\(|,? (?:on )?line |:line )(?P<line>[0-9]{1,6})(?![0-9])"
 )
 
 
