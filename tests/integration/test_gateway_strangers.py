@@ -432,6 +432,8 @@ def test_a_body_in_chunks_is_taken_like_another(base, judicator, path):
     answer = post(json.dumps({"language_id": 9, "source": "x" * 100_000}).encode())
     assert answer.status_code in {400, 422} and "language" in answer.text
     assert post(b"[", Expect="100-continue").status_code == 400
+    asks = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAARAAAAA"}
+    assert post(b"[", **asks).status_code == 400, "Java's client asks for HTTP/2, and goes on without"
     large = post(b"x" * 3_000_000)
     assert large.status_code == 413 and "too large" in large.text
     stranger = post(b"x" * 100, Authorization="Bearer nobody")
