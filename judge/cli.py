@@ -132,7 +132,7 @@ def executor_check(context: typer.Context) -> int:
     from judge.executor.main import examine  # noqa: PLC0415
 
     config = load(ExecutorConfig, context.obj)
-    findings = examine(config, f"{config.name}-check{os.getpid()}")
+    findings = examine(config, f"{config.name}-check{os.getpid()}").findings
     for one in findings:
         typer.echo(f"{one.level}  {one.item:20}  {one.text}")
     return EXIT_FAILED if any(one.level == "FAIL" for one in findings) else 0

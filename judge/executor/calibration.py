@@ -16,6 +16,7 @@ from pathlib import Path
 
 from judge import clock, files
 from judge.executor import telemetry
+from judge.model.base import CoreSpeed
 from judge.sandbox import Finding, Level
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,14 @@ class Reference:
 
     machine: str
     seconds: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What `calibrate` found: for people, and of each core for the executor's history."""
+
+    findings: list[Finding]
+    cores: list[CoreSpeed]
 
 
 def program() -> float:
@@ -127,7 +136,7 @@ def compare(measured: Mapping[int, float], reference: Reference) -> list[Finding
     return findings
 
 
-def calibrate(directory: Path, cores: Sequence[int]) -> list[Finding]:
+def calibrate(directory: Path, cores: Sequence[int]) -> Calibration:
     """Measure, compare with the reference in `directory`, and export both as metrics; makes a missing reference.
 
     Called by the executor at its start and by `judge executor check`. A work directory that cannot be written only
@@ -148,4 +157,5 @@ def calibrate(directory: Path, cores: Sequence[int]) -> list[Finding]:
     for core, seconds in measured.items():
         telemetry.CALIBRATION.labels(core=str(core)).set(seconds)
         telemetry.DRIFT.labels(core=str(core)).set(seconds / whole.seconds[core] - 1)
-    return findings
+    speeds = [CoreSpeed(core=core, seconds=seconds, first=whole.seconds[core]) for core, seconds in measured.items()]
+    return Calibration(findings, speeds)

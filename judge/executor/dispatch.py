@@ -61,6 +61,7 @@ class Dispatcher:
             version=self._parts.version,
             abilities=sorted({*ABILITIES, *(tool for tool in TOOLS if shutil.which(tool, path=_TOOLS_PATH))}),
             weak_sandbox=self._parts.weak,
+            calibration=self._parts.calibration,
             checks=[*self._parts.checks, *([full] if full else [])],
         )
 

@@ -16,7 +16,7 @@ from judge import clock, files, metrics
 from judge.config import ExecutorConfig
 from judge.errors import ConfigError, RefusedError
 from judge.etcd.client import Etcd
-from judge.executor.calibration import calibrate
+from judge.executor.calibration import Calibration, calibrate
 from judge.executor.channel import Settings
 from judge.executor.loop import Loop
 from judge.executor.machine import (
@@ -101,7 +101,7 @@ def _check_files(config: ExecutorConfig) -> None:
             raise ConfigError(f"tls: {path} cannot be read; name the PEM files of this executor's certificate")
 
 
-def examine(config: ExecutorConfig, name: str) -> list[Finding]:
+def examine(config: ExecutorConfig, name: str) -> Calibration:
     """The start gate: what the machine can do for a sandbox, and how steady and how fast its cores are.
 
     For the executor's start and for `judge executor check`, which may run beside it: `name` tells their sandboxes
@@ -109,14 +109,16 @@ def examine(config: ExecutorConfig, name: str) -> list[Finding]:
     """
     cores = plan_slots(config.slots, config.cores, usable_cores())
     share = memory_finding(plan_memory(config.slot_memory, len(cores), machine_memory()), DEFAULT_MEMORY)
-    return [*check_machine(config.cgroup, name), share, *calibrate(config.work_dir, cores)]
+    checked = check_machine(config.cgroup, name)
+    calibration = calibrate(config.work_dir, cores)
+    return Calibration([*checked, share, *calibration.findings], calibration.cores)
 
 
 # Long, since it makes every part once and hands it to the next, without a decision in between.
-def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop:
+def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
     """All parts of a running executor, wired; the slots are planned, not started. `checked`: what examine() found."""
-    weak = check_sandbox(checked, allow_weak=config.allow_weak_sandbox)
-    findings = [f"{check.level} {check.item}: {check.text}" for check in checked if check.level is not Level.PASS]
+    weak = check_sandbox(checked.findings, allow_weak=config.allow_weak_sandbox)
+    findings = [f"{one.level} {one.item}: {one.text}" for one in checked.findings if one.level is not Level.PASS]
     for finding in findings:
         log.warning("machine check: %s", finding)
     cores = plan_slots(config.slots, config.cores, usable_cores())
@@ -173,6 +175,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Sequence[Finding]) -> Loop
             calls=JudicatorCalls(rpc, mailbox, config.name, table.incarnation),
             outputs=outputs,
             checks=findings,
+            calibration=checked.cores,
             weak=weak,
             version=judge.__version__,
             sharing=shared_queue.Sharing(shared),

@@ -13,6 +13,7 @@ from judge.executor.storage.data import BlobClient
 from judge.executor.storage.spool import Spool
 from judge.executor.table import TaskTable
 from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
+from judge.model.base import CoreSpeed
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Parts:
     calls: JudicatorCalls
     outputs: Path
     checks: list[str] = field(default_factory=list)
+    calibration: list[CoreSpeed] = field(default_factory=list)
     weak: bool = False
     version: str = ""
     sharing: Sharing | None = None

@@ -18,6 +18,8 @@ from pydantic import BaseModel
 
 from judge.allowance import TOTAL_TIME
 from judge.model import messages as m
+from judge.model.base import CoreSpeed
+from judge.model.figures import FiguresReply, HistoryReply, Point, Start, VersionChange
 from judge.model.overview import ExecutorState, StatusReply
 from judge.model.problem import LimitOrigin
 from judge.model.streaming import Change
@@ -46,6 +48,12 @@ SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
     m.ExecutorInfo: _fields("slots languages version abilities weak_sandbox"),
     LimitOrigin: _fields("how slowest_cpu multiplier resolution"),
     Change: _fields("id submission version user problem language status verdict done"),
+    FiguresReply: _fields("span seconds"),
+    Point: _fields("at waiting busy slots judged rejudged half most"),
+    HistoryReply: _fields("executor"),
+    Start: _fields("at version slots weak_sandbox"),
+    VersionChange: _fields("language before after"),
+    CoreSpeed: frozenset(),
     StatusReply: _fields("leader epoch judicators etcd mongodb queued running finished slots vacant versions faults"),
 }
 # Fields that go out as something made of them: fixed sentences, rounded figures, messages that are disclosed in turn.
@@ -59,6 +67,12 @@ MADE: Final[dict[type[BaseModel], frozenset[str]]] = {
     m.ExecutorInfo: frozenset(),
     LimitOrigin: frozenset(),
     Change: frozenset(),
+    FiguresReply: _fields("points"),
+    Point: frozenset(),
+    HistoryReply: _fields("starts"),
+    Start: _fields("changes"),
+    VersionChange: frozenset(),
+    CoreSpeed: frozenset(),
     StatusReply: _fields("executors"),
 }
 # Fields that no submitter sees; of a sample all fields but `message` are shown.
@@ -69,7 +83,15 @@ WITHHELD: Final[dict[type[BaseModel], frozenset[str]]] = {
     m.PastVerdict: _fields("wall"),
     m.Attempt: frozenset(),
     ExecutorState: _fields("incarnation"),
-    m.ExecutorInfo: _fields("checks"),
+    m.ExecutorInfo: _fields("checks calibration"),
+    FiguresReply: frozenset(),
+    # Where few hand in, the verdicts of a minute are somebody's.
+    Point: _fields("verdicts"),
+    HistoryReply: frozenset(),
+    # What the check of the machine says of its speed.
+    Start: _fields("calibration"),
+    VersionChange: frozenset(),
+    CoreSpeed: _fields("core seconds first"),
     # The names of the package's submissions say how the problem is solved.
     LimitOrigin: _fields("slowest too_slow left_out"),
     Change: frozenset(),
@@ -118,6 +140,16 @@ def executor(state: ExecutorState) -> ExecutorState:
 def status(reply: StatusReply) -> StatusReply:
     """The cluster at a glance, as people without role admin see it."""
     return _listed(reply, executors=[executor(one) for one in reply.executors])
+
+
+def figures(reply: FiguresReply) -> FiguresReply:
+    """The cluster's work over time, as people who judge nothing see it: not which verdicts others got."""
+    return _listed(reply, points=[_listed(one) for one in reply.points])
+
+
+def history(reply: HistoryReply) -> HistoryReply:
+    """An executor's starts, as people without role admin see them: not how fast its cores were."""
+    return _listed(reply, starts=[_listed(one, changes=[_listed(c) for c in one.changes]) for one in reply.starts])
 
 
 def limit_origin(origin: LimitOrigin | None, *, admin: bool) -> LimitOrigin | None:

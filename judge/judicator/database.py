@@ -19,8 +19,10 @@ from judge.judicator.documents import (
     DeliveryDocument,
     ExecutorDocument,
     FileDocument,
+    MachineDocument,
     ManifestDocument,
     MetaDocument,
+    MinuteDocument,
     ProblemDocument,
     RateDocument,
     RejudgingDocument,
@@ -67,6 +69,8 @@ class Database:
         )
         self.tasks: AsyncCollection[TaskDocument] = self.raw.tasks
         self.executors: AsyncCollection[ExecutorDocument] = self.raw.executors
+        self.machines: AsyncCollection[MachineDocument] = self.raw.machines
+        self.minutes: AsyncCollection[MinuteDocument] = self.raw.minutes
         self.problems: AsyncCollection[ProblemDocument] = self.raw.problems
         self.manifests: AsyncCollection[ManifestDocument] = self.raw.manifests
         self.meta: AsyncCollection[MetaDocument] = self.raw.meta

@@ -172,6 +172,41 @@ class ExecutorDocument(TypedDict, total=False):
     info: Dumped | None
 
 
+class StartFields(TypedDict):
+    """One start of an executor; its first report is `at`."""
+
+    incarnation: str
+    at: datetime.datetime
+    version: str
+    slots: int
+    weak_sandbox: bool
+    calibration: list[Dumped]
+    changes: list[dict[str, str]]
+
+
+class MachineDocument(TypedDict):
+    """The starts of one executor, by name, the newest last (collection `machines`). `languages`: their versions now."""
+
+    _id: str
+    seen: datetime.datetime
+    languages: dict[str, str]
+    starts: list[StartFields]
+
+
+class MinuteDocument(TypedDict, total=False):
+    """What happened within one minute, by its beginning (collection `minutes`). `busy`: the sum of its `looks`."""
+
+    _id: datetime.datetime
+    begun: datetime.datetime  # the same, for the index that removes it
+    waiting: int
+    slots: int
+    busy: int
+    looks: int
+    rejudged: int
+    verdicts: dict[str, int]
+    times: dict[str, int]  # by class (figures/series.py)
+
+
 class ProblemDocument(TypedDict, total=False):
     """One problem, by name, at its present content (collection `problems`)."""
 

@@ -102,6 +102,9 @@ _DELIVERY_INDEXES: Final = [
     IndexModel([("user", ASCENDING)], name="by_user"),
     IndexModel([("ended", ASCENDING)], name="ended", expireAfterSeconds=_DELIVERY_DAYS * 86400),
 ]
+# Of a chart's last day all is there, also while it is being made.
+_MINUTES_SECONDS: Final = 26 * 3600
+_MACHINE_DAYS: Final = 180
 
 
 async def make(database: Database) -> None:
@@ -116,6 +119,8 @@ async def make(database: Database) -> None:
     await database.tokens.create_indexes(_TOKEN_INDEXES)
     # The database removes a count some time after its window has ended.
     await database.rates.create_index("until", name="until", expireAfterSeconds=0)
+    await database.minutes.create_index("begun", name="begun", expireAfterSeconds=_MINUTES_SECONDS)
+    await database.machines.create_index("seen", name="seen", expireAfterSeconds=_MACHINE_DAYS * 86400)
     await database.audit.create_indexes(_AUDIT_INDEXES)
     await database.deliveries.create_indexes(_DELIVERY_INDEXES)
     await database.files.create_index([("filename", ASCENDING), ("uploadDate", ASCENDING)])

@@ -26,6 +26,8 @@ from judge.judicator.database import BATCH, Database
 from judge.judicator.deleting import Deleting
 from judge.judicator.events.parts import Events
 from judge.judicator.executors import Executors
+from judge.judicator.figures.machines import Machines
+from judge.judicator.figures.minutes import Figures
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
 from judge.judicator.leader.retention import Retention
@@ -99,6 +101,8 @@ class Judicator:
         self.register = Registrar(config, self._etcd)
         self.refused = Refused(self.database)
         self.tally = Tally(self.database, self.tasks.queue)
+        self.figures = Figures(self.database, self.tasks.counts, self.tally, self.executors)
+        self.machines = Machines(self.database)
         self._status = StatusReader(
             config, self.database, self._etcd, self.executors, self.tally, following=lambda: self.follower.alive
         )
@@ -125,12 +129,13 @@ class Judicator:
             lead=self.lead,
             status=self._status,
             people=self.people,
+            machines=self.machines,
         )
         return Service(self.config, self.hub, parts)
 
     def _calls(self) -> dict[str, Callable[[Any], Awaitable[Message]]]:
         mine = {**self.rejudging_calls.methods(), **self.sessions.methods(), **self.people.methods()}
-        return {**mine, **self.events.methods()}
+        return {**mine, **self.events.methods(), "figures": self.figures.read, "executor_history": self.machines.read}
 
     async def start(self) -> None:
         """Listen, and begin all loops; does not wait for the databases. RefusedError when the port is in use."""
@@ -169,6 +174,7 @@ class Judicator:
         self._loop("the rejudgings", functools.partial(self.rejudgings.run, leading))
         self._loop("retention", functools.partial(self.retention.run, leading))
         self._loop("the count", functools.partial(self.tally.run, leading))
+        self._loop("the figures", functools.partial(self.figures.run, leading))
         for name, run in self.events.loops(leading).items():
             self._loop(name, run)
         self._loop("the registration", self.register.run)
@@ -219,6 +225,8 @@ class Judicator:
         await self.server.stop()
         with contextlib.suppress(TimeoutError):  # what is not counted by then, retention counts
             await asyncio.wait_for(self.tasks.usage.paid(), _BEAT)
+        with contextlib.suppress(TimeoutError, PyMongoError):
+            await asyncio.wait_for(self.figures.write(), _BEAT)
         await self.rejudgings.close()
         await self.lead.resign()
         self.people.close()

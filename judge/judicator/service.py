@@ -22,6 +22,7 @@ from judge.judicator.blobs import Blobs
 from judge.judicator.deleting import Deleting
 from judge.judicator.documents import ProblemDocument
 from judge.judicator.executors import Executors, abilities, languages, to_state
+from judge.judicator.figures.machines import Machines
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
 from judge.judicator.people.entry import People
@@ -66,6 +67,7 @@ class Parts:
     lead: Leader
     status: StatusReader
     people: People
+    machines: Machines
 
 
 class Service:
@@ -78,6 +80,7 @@ class Service:
         self._lead = parts.lead
         self._status = parts.status
         self._people = parts.people
+        self._machines = parts.machines
         self.blobs = parts.blobs
         self.tasks = tasks = parts.tasks
         self.executors = parts.executors
@@ -352,6 +355,8 @@ class Service:
         """A report (seed: Report): completions, heartbeats, give-backs, hand-outs, in this order (rule 4)."""
         doc = await self.executors.report(request)
         self._hub.reported(request.executor)
+        if request.info is not None:
+            await self._machines.note(request.executor, request.incarnation, request.info)
         held = await self.tasks.held_by(request.executor)
         reply = m.ReportReply(drain=doc["drain"])
         await asyncio.gather(*(self._complete(request, done, held, reply) for done in request.complete))

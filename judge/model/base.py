@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 
 def _within_ids(moment: datetime.datetime) -> datetime.datetime:
@@ -36,3 +36,16 @@ class Message(BaseModel):
     def stored(cls, document: dict[str, Any]) -> Self:
         """The same for what is in the database, which judicators of two releases write while a cluster is upgraded."""
         return cls.model_validate(document, extra="ignore")
+
+
+class CoreSpeed(Message):
+    """What the calibration program took on one core at an executor's start, and when it first ran on this machine."""
+
+    core: int = Field(ge=0)
+    seconds: float = Field(gt=0, description="CPU seconds")
+    first: float = Field(gt=0, description="CPU seconds when the core was first measured")
+
+    @property
+    def drift(self) -> float:
+        """By what part it is slower than at first: 0.1 is a tenth."""
+        return self.seconds / self.first - 1

@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints
 
 from judge.allowance import Allowance, Role
 from judge.errors import JudgeError
+from judge.model.base import CoreSpeed
 from judge.model.base import Message as Message  # noqa: PLC0414 - the base of all here
 from judge.model.base import SearchTime as SearchTime  # noqa: PLC0414
 from judge.model.names import FileName as FileName  # noqa: PLC0414 - problems and submissions have files
@@ -371,6 +372,7 @@ class ExecutorInfo(Message):
     version: str = ""
     abilities: list[Identifier] = Field(default_factory=list, max_length=100, description="what older ones cannot do")
     weak_sandbox: bool = False
+    calibration: list[CoreSpeed] = Field(default_factory=list, max_length=SLOTS)
     checks: list[str] = Field(
         default_factory=list, max_length=1000, description="findings of the machine check, WARN and FAIL only"
     )

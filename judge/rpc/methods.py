@@ -21,6 +21,7 @@ from judge.model import messages as m
 from judge.model.audit import AuditQuery, AuditReply, Note, TokensSeen
 from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
+from judge.model.figures import FiguresReply, FiguresRequest, HistoryReply, HistoryRequest
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.model.people import (
     IdentityLogin,
@@ -123,6 +124,8 @@ METHODS: dict[str, Method] = {
     "search": Method(m.SearchRequest, m.SearchReply, _PEOPLE, reads=True),
     "executors": Method(m.Empty, ExecutorsReply, _PEOPLE, reads=True),
     "drain": Method(DrainRequest, ExecutorState, _PEOPLE, _UNKNOWN, reads=False),
+    "executor_history": Method(HistoryRequest, HistoryReply, _PEOPLE, _UNKNOWN, reads=True),
+    "figures": Method(FiguresRequest, FiguresReply, _PEOPLE, reads=True),
     "status": Method(m.Empty, StatusReply, _PEOPLE, reads=True),
     "usage": Method(UsageRequest, UsageReply, _PEOPLE, reads=True),
     "problems": Method(m.Empty, ProblemsReply, _PEOPLE, reads=True),

@@ -60,21 +60,25 @@ def test_a_core_that_cannot_be_used_is_left_out(caplog: pytest.LogCaptureFixture
 def test_a_slower_machine_is_told_and_exported(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
     save(tmp_path, Reference(machine(), {core: 1e-6}))
-    (finding,) = calibrate(tmp_path, [core])
+    found = calibrate(tmp_path, [core])
+    (finding,) = found.findings
     assert finding.level is Level.WARN
     assert f"core {core} takes +" in finding.text
     assert (REGISTRY.get_sample_value("judge_executor_calibration_drift_ratio", {"core": str(core)}) or 0) > 1
     assert load(tmp_path) == Reference(machine(), {core: 1e-6})
+    (speed,) = found.cores
+    assert (speed.core, speed.first) == (core, 1e-6)
+    assert speed.drift > 1
 
 
 def test_the_first_run_makes_the_reference_and_another_machine_a_new_one(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
-    assert "first measurement" in calibrate(tmp_path, [core])[0].text
+    assert "first measurement" in calibrate(tmp_path, [core]).findings[0].text
     first = load(tmp_path)
     assert first is not None
     assert list(first.seconds) == [core]
     save(tmp_path, Reference("a processor of before", {core: 1e-6}))
-    assert "first measurement" in calibrate(tmp_path, [core])[0].text
+    assert "first measurement" in calibrate(tmp_path, [core]).findings[0].text
     again = load(tmp_path)
     assert again is not None
     assert again.machine == machine()
@@ -92,4 +96,4 @@ def test_a_damaged_reference_is_measured_anew(tmp_path: Path, text: str, caplog:
 
 
 def test_an_unwritable_work_directory_costs_only_the_comparison(tmp_path: Path) -> None:
-    assert calibrate(tmp_path / "missing", [min(os.sched_getaffinity(0))])[0].level is Level.PASS
+    assert calibrate(tmp_path / "missing", [min(os.sched_getaffinity(0))]).findings[0].level is Level.PASS

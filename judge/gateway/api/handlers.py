@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 import judge
 from judge.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import disclosure, submit, trace
-from judge.gateway.api import audit, deleting, handing, models, openapi, people, rejudge, streaming, webhooks
+from judge.gateway.api import audit, deleting, figures, handing, models, openapi, people, rejudge, streaming, webhooks
 from judge.gateway.api import problems as problem_routes
 from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Call, Reply, Route, blob_body, small_body, streamed
 from judge.gateway.auth import Principal
@@ -345,6 +345,7 @@ ROUTES: list[Route] = [
           body=BlobsWanted, calls=("blobs_missing",)),
     Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "judge", BYTES, errors=(400,)),
     Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "judge", BYTES, errors=(400,)),
+    *figures.ROUTES,
     *problem_routes.ROUTES,
     *rejudge.ROUTES,
     *deleting.ROUTES,

@@ -24,6 +24,7 @@ from judge.gateway.api.routes import Services, field_error
 from judge.gateway.auth import Principal
 from judge.gateway.pacing import paced
 from judge.gateway.pages import account, editor, forms, views
+from judge.gateway.pages import figures as figure_pages
 from judge.gateway.pages import problem as problem_page
 from judge.gateway.pages import rejudge as rejudge_pages
 from judge.gateway.pages import submission as submission_page
@@ -59,7 +60,8 @@ class Pages:
         """GET /."""
         status = api.status(self._cluster, g.principal)
         latest = api.search(self._cluster, g.principal, m.SearchRequest(limit=_LATEST))
-        return render_template("overview.html", status=status, tasks=latest.tasks)
+        lately = figure_pages.lately(self._cluster, g.principal)
+        return render_template("overview.html", status=status, tasks=latest.tasks, charts=lately)
 
     def submissions(self) -> Any:
         """GET /submissions: search and paging."""
@@ -279,6 +281,7 @@ def register(app: Flask, services: Services) -> None:
         ("/judicators", "judicators", pages.judicators, ["GET"]),
         ("/problems", "problems", pages.problems, ["GET"]),
         *submission_page.table(services),
+        *figure_pages.table(services),
         *account.table(services),
         *users_pages.table(services),
         *problem_page.table(services),

@@ -20,6 +20,7 @@ from judge.allowance import Allowances, Quota
 from judge.errors import ConflictError, NotFoundError
 from judge.judicator.database import Database
 from judge.judicator.documents import HistoryEntry, TaskDocument
+from judge.judicator.figures.counts import Counts
 from judge.judicator.queue.adding import Adding, too_many
 from judge.judicator.queue.order import FULL_PENALTY, RANKS, Capacity, back_rank, is_rejudge
 from judge.judicator.queue.usage import Usage
@@ -60,6 +61,7 @@ class Tasks:
         self._attempts = attempts
         self._allowances = allowances or Allowances()
         self.usage = Usage(database)
+        self.counts = Counts()
         self.queue = Queue(database, listener, self._allowances)
         self.reader = TaskReader(database)
         self.assigner = Assigner(database, self.queue, listener, self._allowances)
@@ -332,6 +334,8 @@ class Tasks:
         after = await self._tasks.find_one_and_update(same, update, projection, return_document=ReturnDocument.AFTER)
         if after is not None:
             self._listener.changed(after["_id"])
+            if "verdict" in end:
+                self.counts.ended(str(end["verdict"]), fields["latency"] or 0.0, rerun=is_rejudge(RANKS[held.priority]))
             failpoint.hit("task-ended")
             self.usage.later(held.user, added)
             if held.seat is not None:

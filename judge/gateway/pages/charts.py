@@ -1,0 +1,271 @@
+"""Charts as shapes for an SVG: figures over time in, places and sentences out. Pure; the templates draw them.
+
+A chart is drawn in units of its own, `WIDTH` by `HEIGHT`, and scales with the page. Every value is also in a table.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from judge.gateway.pages import views
+from judge.model.figures import FiguresReply, Point, Start
+from judge.model.verdicts import Verdict
+
+WIDTH: Final = 440
+HEIGHT: Final = 190
+LEFT: Final = 48
+RIGHT: Final = 8
+TOP: Final = 10
+BOTTOM: Final = 24
+_SPANS: Final = {"hour": ("60 min ago", "30 min ago", "now"), "day": ("24 h ago", "12 h ago", "now")}
+# The top of a scale: halves of these are whole, from ten on.
+_STEPS: Final = (1, 2, 4, 6, 8, 10)
+
+Series = Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One rectangle; `words` show when it is pointed at."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    look: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through the values of a series, with the area below it where there is one; dots stand alone."""
+
+    look: str
+    path: str
+    area: str = ""
+    dots: list[tuple[float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Key:
+    """One entry of a legend; `words` are figures of the whole span."""
+
+    look: str
+    name: str
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart: `id` for the page, a title, what a person who does not see it is told, ticks as (place, text)."""
+
+    id: str
+    title: str
+    told: str
+    ticks: list[tuple[float, str]]
+    times: tuple[str, str, str]
+    bars: list[Bar] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    keys: list[Key] = field(default_factory=list)
+    empty: str = ""
+
+
+def top_of(most: float) -> float:
+    """The end of a scale from 0 on which `most` has its place."""
+    if not most > 0:
+        return 1.0
+    decade = 10.0 ** math.floor(math.log10(most))
+    return next(step * decade for step in _STEPS if step * decade >= most * (1 - 1e-9))
+
+
+def _height(value: float, top: float) -> float:
+    return round((HEIGHT - TOP - BOTTOM) * min(value / top, 1.0), 1)
+
+
+def _y(value: float, top: float) -> float:
+    return round(HEIGHT - BOTTOM - _height(value, top), 1)
+
+
+def _x(at: float, count: int) -> float:
+    return round(LEFT + (WIDTH - LEFT - RIGHT) * at / count, 1)
+
+
+def whole(value: float) -> str:
+    """A number of things."""
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+
+
+def share(value: float) -> str:
+    """A part as a percentage."""
+    return f"{value * 100:.3g} %"
+
+
+def _ticks(top: float, words: Callable[[float], str], *, counts: bool) -> list[tuple[float, str]]:
+    at = [0.0, top] if counts and top < 2 else [0.0, top / 2, top]
+    return [(_y(value, top), words(value)) for value in at]
+
+
+def _line(values: Series, top: float, look: str, *, area: bool = False) -> Line:
+    """A series as a line; where values are missing it breaks off."""
+    count = len(values)
+    found, below, dots = [], [], []
+    for known, group in itertools.groupby(enumerate(values), key=lambda pair: pair[1] is not None):
+        if not known:
+            continue
+        places = [(_x(at + 0.5, count), _y(value or 0.0, top)) for at, value in group]
+        text = " L".join(f"{x:g} {y:g}" for x, y in places)
+        if len(places) == 1:
+            dots += places
+            continue
+        found.append(f"M{text}")
+        below.append(f"M{places[0][0]:g} {HEIGHT - BOTTOM} L{text} L{places[-1][0]:g} {HEIGHT - BOTTOM}Z")
+    return Line(look, " ".join(found), " ".join(below) if area else "", dots)
+
+
+def _bars(rows: Sequence[Sequence[tuple[str, float, str]]], top: float) -> list[Bar]:
+    """Columns, one for each row; the parts of a row (look, value, words) stand on each other."""
+    found = []
+    width = round((WIDTH - LEFT - RIGHT) / max(1, len(rows)) * 0.8, 2)
+    for at, row in enumerate(rows):
+        below = 0.0
+        for look, value, words in row:
+            if value > 0:
+                y = _y(below + value, top)
+                found.append(Bar(_x(at + 0.1, len(rows)), y, width, round(_y(below, top) - y, 1), look, words))
+                below += value
+    return found
+
+
+def _most(*series: Series) -> float:
+    return max((value for one in series for value in one if value is not None), default=0.0)
+
+
+def clock(at: str) -> str:
+    """The hour and minute of a stored time."""
+    return at[11:16]
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def waiting(reply: FiguresReply) -> Chart:
+    """How many submissions waited."""
+    values = [one.waiting for one in reply.points]
+    top = top_of(_most(values))
+    most = int(_most(values))
+    last = next((value for value in reversed(values) if value is not None), None)
+    told = f"At most {_plural(most, 'submission')} waited{'' if last is None else f', {last:,} now'}."
+    return Chart(
+        "waiting", "Waiting", told, _ticks(top, whole, counts=True), _SPANS[reply.span],
+        lines=[_line(values, top, "live", area=True)], keys=[Key("live", "most that waited")],
+        empty="" if last is not None else "Nobody has looked yet; the first figures come within seconds.",
+    )  # fmt: skip
+
+
+def judged(reply: FiguresReply) -> Chart:
+    """How many verdicts came."""
+    top = top_of(max((one.judged + one.rejudged for one in reply.points), default=0))
+    rows = [
+        [
+            ("good", one.judged, f"{clock(one.at)} UTC: {_plural(one.judged, 'submission')} judged"),
+            ("size", one.rejudged, f"{clock(one.at)} UTC: {_plural(one.rejudged, 'run')} of rejudgings"),
+        ]
+        for one in reply.points
+    ]
+    total, again = (sum(getattr(one, name) for one in reply.points) for name in ("judged", "rejudged"))
+    told = f"{_plural(total, 'submission')} came to a verdict, and {_plural(again, 'run')} of rejudgings."
+    keys = [Key("good", "submissions", f"{total:,}"), *([Key("size", "rejudgings", f"{again:,}")] if again else [])]
+    unit = "a minute" if reply.span == "hour" else f"in {reply.seconds // 60} minutes"
+    return Chart(
+        "judged", f"Judged {unit}", told, _ticks(top, whole, counts=True), _SPANS[reply.span], bars=_bars(rows, top),
+        keys=keys,
+    )  # fmt: skip
+
+
+def slots(reply: FiguresReply) -> Chart:
+    """How many slots judged, of those that there were."""
+    busy, there = [one.busy for one in reply.points], [one.slots for one in reply.points]
+    top = top_of(_most(busy, there))
+    pairs = [(one.busy, one.slots) for one in reply.points if one.busy is not None and one.slots]
+    use = sum(min(b, s) for b, s in pairs) / sum(s for _, s in pairs) if pairs else 0.0
+    told = f"{share(use)} of the slots judged, on average; at most {whole(_most(busy))} of {whole(_most(there))}."
+    return Chart(
+        "slots", "Slots that judge", told, _ticks(top, whole, counts=True), _SPANS[reply.span],
+        lines=[_line(busy, top, "live", area=True), _line(there, top, "soft")],
+        keys=[Key("live", "judge", share(use)), Key("soft", "there are")],
+    )  # fmt: skip
+
+
+def times(reply: FiguresReply) -> Chart:
+    """How long people waited for their verdicts."""
+    half, most = [one.half for one in reply.points], [one.most for one in reply.points]
+    top = top_of(_most(half, most))
+    told = (
+        f"Half of the submissions had their verdict within at most {views.seconds(_most(half) or None)} in any step, "
+    )
+    told += f"95 of 100 within {views.seconds(_most(most) or None)}."
+    return Chart(
+        "times", "Time to the verdict", told, _ticks(top, views.seconds, counts=False), _SPANS[reply.span],
+        lines=[_line(most, top, "time"), _line(half, top, "live")],
+        keys=[Key("live", "half of them"), Key("time", "95 of 100")],
+    )  # fmt: skip
+
+
+def verdicts(reply: FiguresReply) -> Chart:
+    """Which verdicts came."""
+    seen = [one for one in Verdict if any(one in point.verdicts for point in reply.points)]
+    top = top_of(max((sum(one.verdicts.values()) for one in reply.points), default=0))
+    rows = [
+        [
+            (f"{one.about.tone} v{one.value}", n, f"{clock(point.at)} UTC: {n:,} {one.value}")
+            for one in seen
+            if (n := point.verdicts.get(one, 0))
+        ]
+        for point in reply.points
+    ]
+    sums = {one: sum(point.verdicts.get(one, 0) for point in reply.points) for one in seen}
+    total = sum(sums.values())
+    keys = [
+        Key(f"{one.about.tone} v{one.value}", f"{one.value} {one.about.title}", f"{n:,}, {share(n / total)}")
+        for one, n in sums.items()
+    ]
+    told = "; ".join(f"{one.about.title}: {n:,}" for one, n in sums.items()) or "No verdicts"
+    return Chart(
+        "verdicts", "Verdicts", f"{told}.", _ticks(top, whole, counts=True), _SPANS[reply.span], bars=_bars(rows, top),
+        keys=keys,
+    )  # fmt: skip
+
+
+def drift(starts: Iterable[Start]) -> Chart | None:
+    """By what part the slowest core was slower than at first, at each start; None without any calibration."""
+    found = [one for one in reversed(list(starts)) if one.calibration]
+    if not found:
+        return None
+    values = [max(core.drift for core in one.calibration) for one in found]
+    top = top_of(max(0.1, *(abs(value) for value in values)))
+    rows = [
+        [("warn" if abs(value) > 0.1 else "live", abs(value), f"{views.utc(one.at)}: {value:+.1%}")]
+        for one, value in zip(found, values, strict=True)
+    ]
+    told = f"At the last of {_plural(len(found), 'start')} the slowest core took {values[-1]:+.1%} of its first time."
+    ends = ("first of these", "", "last")
+    return Chart(
+        "drift", "Drift of the slowest core", told, _ticks(top, share, counts=False), ends, bars=_bars(rows, top),
+        keys=[Key("live", "within a tenth"), Key("warn", "beyond: time limits are not what they were")],
+    )  # fmt: skip
+
+
+def all_of(reply: FiguresReply, *, judges: bool) -> list[Chart]:
+    """The charts of a span; which verdicts others got is for judges."""
+    made = [waiting(reply), judged(reply), slots(reply), times(reply)]
+    return [*made, verdicts(reply)] if judges else made
+
+
+def rows(reply: FiguresReply) -> list[Point]:
+    """The table beside the charts, the newest step first; steps in which nothing was seen are left out."""
+    return [one for one in reversed(reply.points) if one.waiting is not None or one.judged or one.rejudged]

@@ -1,0 +1,73 @@
+"""The pages with figures over time: the cluster's work, and one executor. They work without JavaScript."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, get_args
+
+from flask import g, render_template, request
+
+from judge.errors import JudgeError
+from judge.gateway.api import figures as api
+from judge.gateway.api import handlers
+from judge.gateway.api.routes import Services
+from judge.gateway.auth import Principal
+from judge.gateway.cluster import Cluster
+from judge.gateway.pages import charts
+from judge.model.figures import FiguresRequest, Span
+from judge.model.verdicts import Verdict
+
+log = logging.getLogger(__name__)
+
+
+def lately(cluster: Cluster, principal: Principal) -> list[charts.Chart]:
+    """What the overview shows of the last hour; nothing when that cannot be had, since the rest of it can."""
+    try:
+        reply = api.figures(cluster, principal, FiguresRequest(span="hour"))
+    except JudgeError as exc:
+        log.warning("the overview has no charts: %s", exc)
+        return []
+    return [charts.waiting(reply), charts.judged(reply)]
+
+
+class FiguresPages:
+    """The views; every one takes a session."""
+
+    def __init__(self, services: Services) -> None:
+        self._cluster = services.cluster
+
+    def figures(self) -> Any:
+        """GET /figures?span=hour|day: charts, and all of them as a table."""
+        span: Span = "day" if request.args.get("span") == "day" else "hour"
+        reply = api.figures(self._cluster, g.principal, FiguresRequest(span=span))
+        seen = [one for one in Verdict if any(one in point.verdicts for point in reply.points)]
+        return render_template(
+            "figures.html",
+            reply=reply,
+            spans=get_args(Span),
+            charts=charts.all_of(reply, judges=g.principal.judges),
+            rows=charts.rows(reply),
+            seen=seen if g.principal.judges else [],
+        )
+
+    def executor(self, name: str) -> Any:
+        """GET /executors/NAME: what it is and does, and how it was at its last starts; of one that is gone, only those."""
+        history = api.history(self._cluster, g.principal, name)
+        found = handlers.executors(self._cluster, g.principal).executors
+        return render_template(
+            "executor.html",
+            name=name,
+            one=next((one for one in found if one.name == name), None),
+            starts=history.starts,
+            drift=charts.drift(history.starts),
+        )
+
+
+def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[str]]]:
+    """Address, name, view and methods of each page; `pages.register` serves them behind its login."""
+    pages = FiguresPages(services)
+    return [
+        ("/figures", "figures", pages.figures, ["GET"]),
+        ("/executors/<name>", "executor", pages.executor, ["GET"]),
+    ]

@@ -1,0 +1,91 @@
+"""One small document a minute of what the cluster has done, in the database for a bit more than a day.
+
+Every judicator counts the verdicts that it commits and adds them every few seconds; the leader adds how much waits and
+how many slots judge. So no task is read for a chart, and a judicator that is killed takes the counts of its last
+seconds with it, nothing else. Wall time says which minute is meant: these are figures to look at, in no decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from pymongo.errors import PyMongoError
+
+from judge import clock
+from judge.judicator.database import Database
+from judge.judicator.executors import Executors
+from judge.judicator.figures.counts import Counts
+from judge.judicator.figures.series import minute, oldest, series
+from judge.judicator.loops import away
+from judge.judicator.queue.tally import Tally
+from judge.model.figures import FiguresReply, FiguresRequest, Span
+from judge.mongodb.store import Bson
+
+log = logging.getLogger(__name__)
+
+_PERIOD: Final = 10.0
+# What one look has found is shown to all who ask within so many seconds.
+_SHOWN: Final = 5.0
+
+
+class Figures:
+    """Writes the minutes, and reads them for charts."""
+
+    def __init__(self, database: Database, counts: Counts, tally: Tally, executors: Executors) -> None:
+        """`counts` are those that this judicator's tasks add to."""
+        self._minutes = database.minutes
+        self._counts = counts
+        self._tally = tally
+        self._executors = executors
+        self._known: dict[Span, tuple[float, FiguresReply]] = {}
+
+    async def run(self, leading: Callable[[], bool]) -> None:
+        """Write what was counted, and while leading look how much there is; until cancelled."""
+        while True:
+            await asyncio.sleep(_PERIOD)
+            try:
+                if leading():
+                    await self.look()
+                await self.write()
+            except PyMongoError as exc:
+                if not away(exc):
+                    raise
+                log.warning("figures are put off, the database does not answer: %s", str(exc)[:200])
+
+    async def look(self) -> None:
+        """Note how much waits now, and how many of the slots judge."""
+        work = await self._tally.work()
+        slots = (await self._executors.capacity()).slots
+        most = {"waiting": sum(work.queued.values()), "slots": slots}
+        await self._add(minute(clock.wall()), {"$max": most, "$inc": {"busy": work.running, "looks": 1}})
+
+    async def write(self) -> None:
+        """Write what was counted. What cannot be written now is kept for the next time."""
+        taken = self._counts.take()
+        while taken:
+            when = min(taken)
+            try:
+                await self._add(when, {"$inc": dict(taken[when])})
+            except BaseException:
+                for one, counts in taken.items():
+                    self._counts.add(one, dict(counts))
+                raise
+            del taken[when]
+
+    async def _add(self, when: datetime.datetime, update: Bson) -> None:
+        await self._minutes.update_one({"_id": when}, {**update, "$setOnInsert": {"begun": when}}, upsert=True)
+
+    async def read(self, request: FiguresRequest) -> FiguresReply:
+        """The points of a span, a few seconds old."""
+        known = self._known.get(request.span)
+        if known is not None and clock.monotonic() - known[0] < _SHOWN:
+            return known[1]
+        now = clock.wall()
+        docs = await self._minutes.find({"_id": {"$gte": oldest(request.span, now)}}).to_list()
+        reply = series(docs, request.span, now)
+        self._known[request.span] = (clock.monotonic(), reply)
+        return reply

@@ -1,0 +1,117 @@
+"""Charts in a real browser: of the cluster's work and of an executor, readable by everybody, in light, dark and phone."""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+import pytest
+from selenium.webdriver.common.by import By
+
+from judge import clock
+from judge.judicator.figures.series import minute
+from judge.model.base import CoreSpeed
+from judge.model.messages import AddReply
+from tests.support.gateway import ADMIN, USER
+from tests.support.judicators import accepted, source
+from tests.support.servers import wait_for
+
+pytestmark = pytest.mark.browser
+
+
+def busy_minute(begun: datetime.datetime, number: int) -> dict[str, object]:
+    """A minute of a day with a rush in it, as judicators write it."""
+    rush = math.exp(-(((number - 25) / 9) ** 2))
+    done = round(20 + 160 * rush)
+    return {
+        "_id": begun, "begun": begun, "waiting": round(140 * rush**2), "slots": 8 if number > 12 else 6, "looks": 6,
+        "busy": round(6 * min(8, 1 + 9 * rush)), "rejudged": 12 if 40 < number < 48 else 0,
+        "verdicts": {"AC": done // 2, "WA": done // 4, "TLE": done // 9, "RTE": done // 12, "CE": done // 14, "SV": 1},
+        "times": {"-3": done // 2, "1": done // 3, "5": max(1, round(9 * rush))},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def filled(world):
+    """An hour and more of figures, and an executor that has started a few times."""
+    now = minute(clock.wall())
+    for number in range(180):
+        begun = now - datetime.timedelta(minutes=number)
+        if number not in range(30, 34):  # nobody led then
+            world.db.minutes.replace_one({"_id": begun}, busy_minute(begun, number % 90), upsert=True)
+    one = world.executor("e1", slots=2)
+    for number in range(6):
+        one.restart()
+        one.info.version = f"0.{number // 3 + 1}.0"
+        one.info.languages = {"c": f"gcc 12.{number // 2}", "python3": "3.11"}
+        slower = 0.02 * number if number < 5 else 0.18
+        one.info.calibration = [CoreSpeed(core=core, seconds=0.01 * (1 + slower * core), first=0.01) for core in (1, 2)]
+        one.report(vacant=0)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("name", "look"),
+    [("desktop", {"width": 1280}), ("dark", {"width": 1280, "dark": True}), ("phone", {"width": 390}),
+     ("script", {"width": 1280, "javascript": False})],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_charts_fit_and_have_no_barriers(chrome, filled, name, look):
+    browser = chrome(**look)
+    browser.login(ADMIN)
+    for page, count in [("/", 2), ("/figures", 5), ("/figures?span=day", 5), ("/executors/e1", 1)]:
+        browser.go(page)
+        drawn = browser.driver.find_elements(By.CSS_SELECTOR, ".chart svg")
+        assert len(drawn) == count, browser.text()
+        if look.get("javascript", True):
+            width = browser.driver.execute_script("return document.documentElement.scrollWidth")
+            assert width <= browser.width, f"{page} is {width} pixels wide"
+            details = browser.driver.find_elements(By.CSS_SELECTOR, "#all-figures summary")
+            for one in details:
+                one.click()
+            assert browser.barriers() == []
+            for one in details:
+                one.click()
+        browser.shot(f"figures-{name}-{page.strip('/').replace('?', '-').replace('/', '-') or 'overview'}")
+    if look.get("javascript", True):
+        assert browser.complaints() == []
+
+
+def test_a_chart_is_told_to_those_who_do_not_see_it(chrome, filled):
+    browser = chrome()
+    browser.login(ADMIN)
+    browser.go("/figures")
+    told = {one.get_attribute("id"): one.get_attribute("textContent") for one in browser.driver.find_elements(
+        By.CSS_SELECTOR, ".chart desc")}  # fmt: skip
+    assert "At most 140 submissions waited" in told["d-waiting"]
+    assert "Accepted: " in told["d-verdicts"]
+    assert "95 of 100 within" in told["d-times"]
+    browser.one("#all-figures summary").click()
+    cells = browser.text("#all-figures tbody tr:nth-child(26)").split()
+    assert cells[1] == "140", cells
+
+
+def test_others_verdicts_and_speeds_are_not_for_everybody(chrome, filled):
+    browser = chrome()
+    browser.login(USER)
+    browser.go("/figures")
+    assert len(browser.driver.find_elements(By.CSS_SELECTOR, ".chart svg")) == 4
+    assert "Verdicts" not in browser.text()
+    browser.go("/executors/e1")
+    assert "core 1" not in browser.text() and "gcc 12.1 → gcc 12.2" in browser.text()
+
+
+def test_what_is_judged_comes_into_the_charts(chrome, filled, world):
+    """From the commit of a verdict, by the judicator's own loop, to the page."""
+    task = world.client().call("add", source("print()"), AddReply).task.id
+    wait_for(lambda: filled.report() and task in filled.work, what="the task")
+    begun = minute(clock.wall())
+    before = (world.db.minutes.find_one({"_id": begun}) or {}).get("verdicts", {}).get("AC", 0)
+    filled.report(accepted(filled.work[task]), vacant=0)
+
+    def counted() -> bool:
+        docs = world.db.minutes.find({"_id": {"$gte": begun}})
+        return sum(one.get("verdicts", {}).get("AC", 0) for one in docs) > before
+
+    wait_for(counted, timeout=30, what="the count in the database")
+
