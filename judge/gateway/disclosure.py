@@ -18,7 +18,6 @@ from pydantic import BaseModel
 
 from judge.allowance import TOTAL_TIME
 from judge.model import messages as m
-from judge.model.base import CoreSpeed
 from judge.model.figures import FiguresReply, HistoryReply, Point, Start, VersionChange
 from judge.model.overview import ExecutorState, StatusReply
 from judge.model.problem import LimitOrigin
@@ -53,7 +52,6 @@ SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
     HistoryReply: _fields("executor"),
     Start: _fields("at version slots weak_sandbox"),
     VersionChange: _fields("language before after"),
-    CoreSpeed: frozenset(),
     StatusReply: _fields("leader epoch judicators etcd mongodb queued running finished slots vacant versions faults"),
 }
 # Fields that go out as something made of them: fixed sentences, rounded figures, messages that are disclosed in turn.
@@ -72,7 +70,6 @@ MADE: Final[dict[type[BaseModel], frozenset[str]]] = {
     HistoryReply: _fields("starts"),
     Start: _fields("changes"),
     VersionChange: frozenset(),
-    CoreSpeed: frozenset(),
     StatusReply: _fields("executors"),
 }
 # Fields that no submitter sees; of a sample all fields but `message` are shown.
@@ -91,7 +88,6 @@ WITHHELD: Final[dict[type[BaseModel], frozenset[str]]] = {
     # What the check of the machine says of its speed.
     Start: _fields("calibration"),
     VersionChange: frozenset(),
-    CoreSpeed: _fields("core seconds first"),
     # The names of the package's submissions say how the problem is solved.
     LimitOrigin: _fields("slowest too_slow left_out"),
     Change: frozenset(),

@@ -1,4 +1,4 @@
-"""Charts in a real browser: of the cluster's work and of an executor, readable by everybody, in light, dark and phone."""
+"""Charts in a real browser: of the cluster's work and of an executor, for everybody, in light, dark and on phones."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def test_a_chart_is_told_to_those_who_do_not_see_it(chrome, filled):
     assert "Accepted: " in told["d-verdicts"]
     assert "95 of 100 within" in told["d-times"]
     browser.one("#all-figures summary").click()
-    cells = browser.text("#all-figures tbody tr:nth-child(26)").split()
-    assert cells[1] == "140", cells
+    table = browser.driver.execute_script("return document.querySelector('#all-figures tbody').innerText")
+    assert "140" in [row.split()[1] for row in table.splitlines()]
 
 
 def test_others_verdicts_and_speeds_are_not_for_everybody(chrome, filled):
@@ -114,4 +114,3 @@ def test_what_is_judged_comes_into_the_charts(chrome, filled, world):
         return sum(one.get("verdicts", {}).get("AC", 0) for one in docs) > before
 
     wait_for(counted, timeout=30, what="the count in the database")
-

@@ -16,6 +16,7 @@ from judge.gateway.api.handlers import ROUTES
 from judge.gateway.pages import views
 from judge.model import messages as m
 from judge.model import people
+from judge.model.figures import FiguresReply, HistoryReply, Point, Start, VersionChange
 from judge.model.overview import ExecutorsReply, ExecutorState, JudicatorState, MemberState, StatusReply, UsageReply
 from judge.model.problem import LimitOrigin, ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest, Statement
 from tests.support.gateway import ADMIN, ID, USER, Browser, Person, Prepared, make_config, serving_app
@@ -70,6 +71,14 @@ PUBLIC: dict[tuple[type[Any], str], Any] = {
     (LimitOrigin, "slowest_cpu"): 0.7,
     (LimitOrigin, "multiplier"): 2.0,
     (LimitOrigin, "resolution"): 1.0,
+    **{(Point, name): None for name in ("waiting", "busy", "slots", "half", "most")},
+    (Point, "at"): "2026-01-31T12:00:00Z",
+    (Point, "judged"): 1,
+    (Point, "rejudged"): 1,
+    (Start, "at"): "2026-01-31T12:00:00Z",
+    (Start, "version"): "0.1.0",
+    (Start, "slots"): 2,
+    (Start, "changes"): [VersionChange(language="c", before="gcc 12", after="gcc 13")],
     (StatusReply, "leader"): "judicator-1",
     (StatusReply, "epoch"): 1,
     (StatusReply, "judicators"): [JudicatorState(name="judicator-1", address="127.0.0.1:1")],
@@ -154,6 +163,8 @@ def prepare(judicator: Prepared, marks: Marks, *, known: bool) -> None:
         "add": m.AddReply.model_construct(task=task, created=True),
         "search": m.SearchReply.model_construct(tasks=[task], next=None),
         "executors": executors,
+        "figures": FiguresReply.model_construct(span="hour", seconds=60, points=[marks.message(Point)]),
+        "executor_history": HistoryReply.model_construct(executor="executor-1", starts=[marks.message(Start)]),
         "status": marks.message(StatusReply, executors=executors.executors),
         "problems": ProblemsReply(problems=[problem]),
         "usage": UsageReply(allowance=Allowance(), waiting=0, running=0),
@@ -261,7 +272,8 @@ HIDDEN = [
     for model, names in table.items()
     for name in sorted(names)
     # What is no text and no figure has no mark; rejudging is looked for by itself, the score is public there.
-    if (model, name) not in PUBLIC and name not in {"withheld", "info", "executors", "signal"} | {"tests", "result"}
+    if (model, name) not in PUBLIC
+    and name not in {"withheld", "info", "executors", "signal"} | {"tests", "result", "changes"}
 ]
 
 
@@ -281,7 +293,15 @@ def test_each_hide_that_is_taken_away_is_noticed(app, judicator, monkeypatch, mo
         prepare(judicator, marks, known=True)
         person = Person(app.test_client(), USER)
         text = "".join(
-            person("GET", path).text for path in (f"/submissions/{ID}", "/problems/hello", "/executors", "/status")
+            person("GET", path).text
+            for path in (
+                f"/submissions/{ID}",
+                "/problems/hello",
+                "/executors",
+                "/status",
+                "/figures",
+                "/executors/executor-1/history",
+            )
         )
         assert leaks(marks, text)
 

@@ -8,11 +8,16 @@ import re
 
 import pytest
 
+from judge import clock
 from judge.allowance import Allowance
-from judge.errors import ConflictError, FieldError, UnavailableError
+from judge.errors import ConflictError, FieldError, NotFoundError, UnavailableError
 from judge.gateway import sessions
 from judge.gateway.pages import views
+from judge.judicator.documents import MinuteDocument
+from judge.judicator.figures.series import minute, series
 from judge.model import messages as m
+from judge.model.base import CoreSpeed
+from judge.model.figures import HistoryReply, Start, VersionChange
 from judge.model.overview import DrainRequest, ExecutorsReply, UsageReply
 from judge.model.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
 from tests.support.gateway import (
@@ -30,7 +35,37 @@ from tests.support.gateway import (
     write_tokens,
 )
 
-PAGES = ["/", "/submit", "/submissions", f"/submissions/{ID}", "/executors", "/judicators", "/problems", "/me"]
+PAGES = [
+    "/",
+    "/submit",
+    "/submissions",
+    f"/submissions/{ID}",
+    "/executors",
+    "/executors/e1",
+    "/figures",
+    "/figures?span=day",
+    "/judicators",
+    "/problems",
+    "/me",
+]
+MINUTES: list[MinuteDocument] = [
+    {"_id": minute(clock.wall()), "waiting": 3, "slots": 2, "busy": 1, "looks": 1, "rejudged": 1,
+     "verdicts": {"AC": 5, "RTE": 2}, "times": {"0": 7}}
+]  # fmt: skip
+STARTS = [
+    Start(
+        at="2026-01-31T12:00:05Z",
+        version="0.2.0",
+        slots=2,
+        calibration=[CoreSpeed(core=3, seconds=0.012, first=0.01)],
+        changes=[
+            VersionChange(language="ada", before="1"),
+            VersionChange(language="c", before="gcc 12", after="gcc 13"),
+            VersionChange(language="python3", after="Python 3.11"),
+        ],
+    ),
+    Start(at="2026-01-30T12:00:05Z", version="0.1.0", slots=2),
+]  # fmt: skip
 NASTY = "</pre><script>alert('x')</script>&"
 
 
@@ -63,6 +98,8 @@ def prepared(judicator):
         "problems": ProblemsReply(
             problems=[ProblemInfo(name="hello", title="Hello, you!", hash="a" * 64, tests=3, limits=m.Limits())]
         ),
+        "figures": lambda one: series(MINUTES, one.span, clock.wall()),
+        "executor_history": HistoryReply(executor="e1", starts=STARTS),
         "add": lambda one: m.AddReply(task=make_task(submission=one), created=True),
         "usage": UsageReply(allowance=Allowance(), waiting=0, running=0),
     }
@@ -78,6 +115,15 @@ def admin(app, prepared):
 @pytest.fixture
 def ada(app, prepared):
     return Browser(app.test_client(), USER)
+
+
+def failing(error):
+    """A judicator's refusal."""
+
+    def refuse(_):
+        raise error
+
+    return refuse
 
 
 def text_of(page):
@@ -234,6 +280,35 @@ def test_what_one_takes_and_may_take(ada, prepared):
     ):
         assert words in page, page
     assert 'href="/me"' in ada.get("/me").text
+
+
+def test_charts_of_the_cluster_and_what_each_may_see_of_them(admin, ada, prepared):
+    for browser, titles in ((admin, 5), (ada, 4)):
+        page = browser.get("/figures").text
+        assert page.count("<svg viewBox") == titles
+        assert page.count("<desc") == page.count('role="img"') == titles
+    assert "Run-time error: 2" in admin.get("/figures").text
+    assert "Run-time" not in ada.get("/figures").text
+    assert "7 submissions came to a verdict" in text_of(ada.get("/"))
+    assert "All figures" in ada.get("/figures?span=week").text, "as the hour"
+    prepared.answers["figures"] = failing(UnavailableError("away"))
+    page = ada.get("/")
+    assert page.status_code == 200 and "<svg viewBox" not in page.text.partition("<main")[2].replace("icon", "")
+    assert ada.get("/figures").status_code == 504
+
+
+def test_an_executors_page_and_what_each_may_see_of_it(admin, ada, prepared):
+    page = text_of(admin.get("/executors/e1"))
+    assert "core 3: +20.0 %" in page and "gcc 12 → gcc 13" in page and "ada: gone" in page and "new, Python" in page
+    assert "does not belong to the cluster now" in page
+    page = text_of(ada.get("/executors/e1"))
+    assert "core 3" not in page and "gcc 12 → gcc 13" in page
+    prepared.answers["executors"] = ExecutorsReply(executors=[executor_state("e1", drain=True, drain_reason="disk")])
+    page = text_of(ada.get("/executors/e1"))
+    assert "alive" in page and "Takes no more work: disk" in page
+    prepared.answers["executor_history"] = failing(NotFoundError("there is no executor 'e7'"))
+    assert ada.get("/executors/e7").status_code == 404
+    assert ada.get("/executors/%20").status_code == 404
 
 
 def test_executors_and_judicators(admin, ada, prepared):

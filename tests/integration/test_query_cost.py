@@ -17,12 +17,14 @@ import pytest
 from judge import clock
 from judge.allowance import Allowance, Allowances
 from judge.errors import ConflictError, LimitError
+from judge.judicator.figures.series import minute
 from judge.judicator.queue.waiting import RequestingExecutor
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.audit import AuditQuery, By, Note, TokensSeen
 from judge.model.blobs import BlobsWanted
 from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
+from judge.model.figures import FiguresRequest, HistoryRequest
 from judge.model.overview import DrainRequest, ExecutorsReply, StatusReply, UsageRequest
 from judge.model.rejudging import (
     RejudgeAct,
@@ -103,6 +105,14 @@ def big(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_add
          "scopes": ["read"], "created": now, "expires": None}
         for one in people
     )  # fmt: skip
+    begun = minute(now)
+    ago = [begun - datetime.timedelta(minutes=number) for number in range(MANY)]
+    db.minutes.insert_many({"_id": one, "begun": begun, "verdicts": {"AC": 1}, "looks": 1} for one in ago)
+    start = {"incarnation": "i", "at": now, "version": "1", "slots": 1, "weak_sandbox": False, "calibration": []}
+    machines = [f"crowd{number}" for number in range(MANY)]
+    db.machines.insert_many(
+        {"_id": one, "seen": now, "languages": {}, "starts": [{**start, "changes": []}]} for one in [*machines, "e1"]
+    )
     db.usage.insert_many({"_id": f"user{one}", "bytes": 0} for one in names[:200])
     db.create_collection("system.profile", capped=True, size=256 * 1024**2)
     db.command("profile", 2)
@@ -238,6 +248,8 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
     some = people.call("search", m.SearchRequest(user=user, limit=3), m.SearchReply).tasks
     by = RejudgeAct(id=1000, user="root", key="k")
     return {
+        "figures": [FiguresRequest(), FiguresRequest(span="day")],
+        "executor_history": [HistoryRequest(executor="e1")],
         "usage": [UsageRequest(user=user), UsageRequest(user="crowd")],
         "drain": [DrainRequest(executor="e1", drain=drain) for drain in (True, False)],
         "problems": [m.Empty()],
@@ -382,6 +394,9 @@ def test_what_goes_on_by_itself(big: World) -> None:
         for _ in range(3):
             big.judicators[0].do(judicator.lead.sweep_once())
         big.judicators[0].do(judicator.tally.work())
+        big.judicators[0].do(judicator.figures.look())
+        judicator.tasks.counts.ended("AC", 0.5, rerun=False)
+        big.judicators[0].do(judicator.figures.write())
         big.judicators[0].do(judicator.tasks.queue.mend())
         big.judicators[0].do(judicator.rejudgings.sweep())
         assert big.judicators[0].do(judicator.retention.once(lambda: True))

@@ -16,6 +16,7 @@ from judge.model import people as p
 from judge.model.audit import AuditQuery, By, Note, TokenSeen, TokensSeen
 from judge.model.blobs import BlobsWanted
 from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
+from judge.model.figures import FiguresRequest, HistoryRequest
 from judge.model.overview import DrainRequest, UsageRequest
 from judge.model.rejudging import (
     RejudgeAct,
@@ -83,6 +84,8 @@ def requests(world: World) -> dict[str, m.Message]:
         "search": m.SearchRequest(),
         "executors": m.Empty(),
         "status": m.Empty(),
+        "figures": FiguresRequest(),
+        "executor_history": HistoryRequest(executor="e1"),
         "usage": UsageRequest(user="ann"),
         "problems": m.Empty(),
         "blobs_missing": BlobsWanted(blobs=["a" * 64]),

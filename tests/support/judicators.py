@@ -33,6 +33,8 @@ DOCUMENTS: dict[str, Any] = {
     "sessions": documents.SessionDocument,
     "users": documents.UserDocument,
     "tokens": documents.TokenDocument,
+    "minutes": documents.MinuteDocument,
+    "machines": documents.MachineDocument,
     "rates": documents.RateDocument,
     "audit": documents.AuditDocument,
     "webhooks": documents.WebhookDocument,

@@ -23,6 +23,7 @@ TOP: Final = 10
 BOTTOM: Final = 24
 _SPANS: Final = {"hour": ("60 min ago", "30 min ago", "now"), "day": ("24 h ago", "12 h ago", "now")}
 # The top of a scale: halves of these are whole, from ten on.
+_LEAST: Final = 1e-6  # below it all is nothing
 _STEPS: Final = (1, 2, 4, 6, 8, 10)
 
 Series = Sequence[float | None]
@@ -76,7 +77,7 @@ class Chart:
 
 def top_of(most: float) -> float:
     """The end of a scale from 0 on which `most` has its place."""
-    if not most > 0:
+    if not most > _LEAST:
         return 1.0
     decade = 10.0 ** math.floor(math.log10(most))
     return next(step * decade for step in _STEPS if step * decade >= most * (1 - 1e-9))

@@ -52,7 +52,7 @@ class FiguresPages:
         )
 
     def executor(self, name: str) -> Any:
-        """GET /executors/NAME: what it is and does, and how it was at its last starts; of one that is gone, only those."""
+        """GET /executors/NAME: what it is and does, and how it was at its last starts; of one that is gone, those."""
         history = api.history(self._cluster, g.principal, name)
         found = handlers.executors(self._cluster, g.principal).executors
         return render_template(

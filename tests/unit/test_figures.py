@@ -1,0 +1,146 @@
+"""Minutes into points, points into charts: pure functions, tried with whatever may be in them."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge import clock
+from judge.gateway.pages import charts
+from judge.judicator.documents import MinuteDocument
+from judge.judicator.figures.counts import Counts
+from judge.judicator.figures.machines import changes
+from judge.judicator.figures.series import bounds, class_of, minute, oldest, series, within
+from judge.model.base import CoreSpeed
+from judge.model.figures import STEPS, FiguresReply, Span, Start
+from judge.model.verdicts import Verdict
+
+NOW = datetime.datetime(2026, 11, 23, 18, 7, 33, tzinfo=datetime.UTC)
+counts = st.integers(0, 10**6)
+
+
+def minutes() -> st.SearchStrategy[list[MinuteDocument]]:
+    def at(back: int) -> datetime.datetime:
+        return minute(NOW) - datetime.timedelta(minutes=back)
+
+    one = st.fixed_dictionaries(
+        {"_id": st.integers(-3, 1600).map(at)},
+        optional={
+            "waiting": counts,
+            "slots": counts,
+            "busy": counts,
+            "looks": st.integers(0, 6),
+            "rejudged": counts,
+            "verdicts": st.dictionaries(st.sampled_from([*Verdict, "FUTURE"]).map(str), counts),
+            "times": st.dictionaries(st.integers(-12, 24).map(str), counts),
+        },
+    )
+    return st.lists(one, max_size=40, unique_by=lambda doc: doc["_id"])  # type: ignore[arg-type, return-value]
+
+
+@given(st.floats(0, 1e7))
+def test_a_time_lies_in_its_class(seconds: float) -> None:
+    low, high = bounds(class_of(seconds))
+    assert seconds < 0.0101 or seconds > 9000 or low * 0.999999 <= seconds <= high * 1.000001
+
+
+@given(st.lists(st.floats(0.011, 9000), min_size=1, max_size=50), st.floats(0.01, 1))
+def test_quantiles_are_right_to_a_class(times: list[float], part: float) -> None:
+    found: dict[int, int] = {}
+    for one in times:
+        found[class_of(one)] = found.get(class_of(one), 0) + 1
+    exact = sorted(times)[math.ceil(part * len(times) - 1e-9) - 1]
+    near = within(found, part)
+    assert near is not None
+    assert exact / 1.5 <= near <= exact * 1.5
+    assert within({}, part) is None
+
+
+@given(minutes(), st.sampled_from(["hour", "day"]))
+def test_every_minute_of_the_span_is_in_one_point(docs: list[MinuteDocument], span: Span) -> None:
+    reply = series(docs, span, NOW)
+    seconds, count = STEPS[span]
+    assert len(reply.points) == count
+    begins = [datetime.datetime.fromisoformat(one.at) for one in reply.points]
+    assert begins == sorted(begins) and begins[-1] <= NOW < begins[-1] + datetime.timedelta(seconds=seconds)
+    assert begins[0] > oldest(span, NOW)
+    inside = [one for one in docs if begins[0] <= one["_id"] < begins[-1] + datetime.timedelta(seconds=seconds)]
+    assert sum(one.rejudged for one in reply.points) == sum(one.get("rejudged", 0) for one in inside)
+    assert sum(one.judged for one in reply.points) == sum(sum(one.get("verdicts", {}).values()) for one in inside)
+    looked = [one.get("waiting", 0) for one in inside if one.get("looks")]
+    assert max((one.waiting for one in reply.points if one.waiting is not None), default=None) == max(
+        looked, default=None
+    )
+
+
+@given(minutes(), st.sampled_from(["hour", "day"]))
+def test_charts_stay_within_their_bounds(docs: list[MinuteDocument], span: Span) -> None:
+    reply = series(docs, span, NOW)
+    for chart in charts.all_of(reply, judges=True):
+        assert chart.told.endswith(".")
+        for bar in chart.bars:
+            assert charts.LEFT <= bar.x <= bar.x + bar.width <= charts.WIDTH
+            assert bar.y - charts.TOP >= -0.2 and bar.y + bar.height <= charts.HEIGHT - charts.BOTTOM + 0.2
+            assert bar.height >= -0.01 and bar.words
+        for line in chart.lines:
+            numbers = [float(one) for one in re.findall(r"[\d.]+", line.path + line.area)]
+            assert all(0 <= one <= charts.WIDTH for one in numbers)
+        assert all(charts.TOP <= y <= charts.HEIGHT - charts.BOTTOM for y, _ in chart.ticks)
+    assert len(charts.all_of(reply, judges=False)) == 4
+
+
+@given(st.floats(0, 1e12))
+def test_the_top_of_a_scale_is_near(most: float) -> None:
+    top = charts.top_of(most)
+    assert most <= top * 1.000001
+    assert top <= 2 * most * 1.0001 or (top == 1 and most <= 1e-6)
+
+
+def test_a_line_breaks_off_where_nobody_looked() -> None:
+    line = charts._line([1, 2, None, 3, None, 4, 5], 5.0, "live", area=True)
+    assert line.path.count("M") == 2 and len(line.dots) == 1
+
+
+def test_counts_wait_for_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Counts()
+    kept.ended("AC", 0.2, rerun=False)
+    kept.ended("AC", 0.2, rerun=False)
+    kept.ended("WA", 3.0, rerun=True)
+    taken = kept.take()
+    total = {key: sum(one[key] for one in taken.values()) for one in taken.values() for key in one}
+    assert total == {"verdicts.AC": 2, f"times.{class_of(0.2)}": 2, "rejudged": 1}
+    assert kept.take() == {}
+    for number in range(100):
+        kept.add(minute(NOW) + datetime.timedelta(minutes=number), {"rejudged": 1})
+    left = kept.take()
+    assert len(left) == 60 and max(left) == minute(NOW) + datetime.timedelta(minutes=99), "the oldest go first"
+
+
+def test_the_drift_of_starts() -> None:
+    def start(*speeds: float) -> Start:
+        cores = [CoreSpeed(core=core, seconds=one, first=0.01) for core, one in enumerate(speeds)]
+        return Start(at=clock.wall().isoformat(), calibration=cores)
+
+    assert charts.drift([start()]) is None
+    chart = charts.drift([start(0.012, 0.01), start(0.0105), start()])
+    assert chart is not None
+    assert [bar.look for bar in chart.bars] == ["live", "warn"], "the oldest first"
+    assert "+20.0%" in chart.told
+
+
+def test_what_changed_between_two_starts() -> None:
+    found = changes({"c": "gcc 12", "ada": "1"}, {"c": "gcc 13", "cpp": "13"})
+    assert [(one["language"], one["before"], one["after"]) for one in found] == [
+        ("ada", "1", ""), ("c", "gcc 12", "gcc 13"), ("cpp", "", "13"),
+    ]  # fmt: skip
+
+
+def test_an_empty_reply_has_its_sentences() -> None:
+    reply = FiguresReply(span="hour", seconds=60, points=series([], "hour", NOW).points)
+    assert charts.waiting(reply).empty
+    assert charts.rows(reply) == []
