@@ -11,7 +11,7 @@ PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up lab lab-down test test-languages test-hosts test-cluster test-cgroup2 molecule molecule-single docs lint types unit bench clean
+.PHONY: help setup setup-test demo up lab lab-down test test-languages test-hosts test-cluster test-cgroup2 molecule molecule-single docs pictures lint types unit bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ test-cluster: setup-test  ## all that is done to deployed clusters: an hour (roo
 test-cgroup2: setup-test  ## the sandbox's tests and the hostile programs on cgroups of version 2, in user-mode Linux (root)
 	@scripts/install-packages uml
 	@scripts/test-cgroup2
+
+pictures: setup-test  ## the pictures of docs/pictures, from a real cluster: a quarter of an hour (root)
+	@$(BIN)/python scripts/make-pictures
 
 bench: setup-test  ## measure, as ratios within one run
 	$(BIN)/python -m tests.bench

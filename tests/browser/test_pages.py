@@ -369,6 +369,19 @@ def test_the_editor_colours_indents_guesses_and_lets_the_keyboard_go(chrome, exe
     assert browser.complaints() == []
 
 
+def test_the_editor_is_dark_where_the_page_is(chrome, executor):
+    browser = chrome(dark=True)
+    browser.login(USER)
+    browser.go("/submit")
+    browser.fill(language="c", source='#include <stdio.h>\nint main(void) { return sizeof("six"); } // one\n')
+    ground, ink = (
+        browser.driver.execute_script(f"return getComputedStyle(document.querySelector('.CodeMirror')).{name}")
+        for name in ("backgroundColor", "color")
+    )
+    assert (ground, ink) == ("rgb(17, 22, 30)", "rgb(228, 233, 241)")
+    assert browser.barriers() == []
+
+
 def test_a_compilers_messages_lead_to_their_lines(chrome, executor):
     browser = chrome()
     browser.login(USER)

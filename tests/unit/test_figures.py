@@ -126,7 +126,7 @@ def test_the_drift_of_starts() -> None:
         cores = [CoreSpeed(core=core, seconds=one, first=0.01) for core, one in enumerate(speeds)]
         return Start(at=clock.wall().isoformat(), calibration=cores)
 
-    assert charts.drift([start()]) is None
+    assert charts.drift([start(), start(0.01)]) is None
     chart = charts.drift([start(0.012, 0.01), start(0.0105), start()])
     assert chart is not None
     assert [bar.look for bar in chart.bars] == ["live", "warn"], "the oldest first"

@@ -23,6 +23,7 @@ TOP: Final = 10
 BOTTOM: Final = 24
 _SPANS: Final = {"hour": ("60 min ago", "30 min ago", "now"), "day": ("24 h ago", "12 h ago", "now")}
 # The top of a scale: halves of these are whole, from ten on.
+_TWO: Final = 2
 _LEAST: Final = 1e-6  # below it all is nothing
 _STEPS: Final = (1, 2, 4, 6, 8, 10)
 
@@ -243,9 +244,9 @@ def verdicts(reply: FiguresReply) -> Chart:
 
 
 def drift(starts: Iterable[Start]) -> Chart | None:
-    """By what part the slowest core was slower than at first, at each start; None without any calibration."""
+    """By what part the slowest core was slower than at first, at each start; None when there are not two to compare."""
     found = [one for one in reversed(list(starts)) if one.calibration]
-    if not found:
+    if len(found) < _TWO:
         return None
     values = [max(core.drift for core in one.calibration) for one in found]
     top = top_of(max(0.1, *(abs(value) for value in values)))

@@ -60,6 +60,7 @@ class FiguresPages:
             name=name,
             one=next((one for one in found if one.name == name), None),
             starts=history.starts,
+            measured=any(start.calibration for start in history.starts),
             drift=charts.drift(history.starts),
         )
 
