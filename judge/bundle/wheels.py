@@ -156,7 +156,7 @@ def closure(own: Path, built: list[Path], target: Path, *, options: list[str], o
     arguments = [*options, *(f"--find-links={place}" for place in sorted(sources))]
     if not online:
         arguments.append("--no-index")
-    return pip("download", "--dest", str(target), "--only-binary=:all:", *arguments, str(own), quiet=not online)
+    return pip("download", "--dest", str(target), "--only-binary=:all:", *arguments, f"{own}[otel]", quiet=not online)
 
 
 def damaged(directory: Path) -> list[Path]:

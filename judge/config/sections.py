@@ -99,3 +99,11 @@ class Daemon(Model):
     def listening(self) -> list[str]:
         """The `host:port` addresses that the daemon listens on; each kind adds its own."""
         return [self.metrics] if self.metrics else []
+
+
+class Traced(Daemon):
+    """A daemon that submissions pass through."""
+
+    otlp: PageUrl | None = Field(
+        default=None, description="where spans go: an OTLP/HTTP receiver, as http://127.0.0.1:4318/v1/traces"
+    )

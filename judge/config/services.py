@@ -21,6 +21,7 @@ from judge.config.sections import (
     Port,
     Seconds,
     Tls,
+    Traced,
     fault,
 )
 from judge.hooks import addresses
@@ -167,7 +168,7 @@ class WebhookSettings(Model):
         return given
 
 
-class JudicatorConfig(Daemon):
+class JudicatorConfig(Traced):
     """judicator.yml: RPC server, leader election and sweeping."""
 
     listen: HostPort = "127.0.0.1:7400"
@@ -209,7 +210,7 @@ class JudicatorConfig(Daemon):
         return self
 
 
-class ExecutorConfig(Daemon):
+class ExecutorConfig(Traced):
     """executor.yml: report loop, slots and sandbox."""
 
     work_dir: Path
@@ -286,7 +287,7 @@ class OidcProvider(Model):
         return self
 
 
-class GatewayConfig(Daemon):
+class GatewayConfig(Traced):
     """gateway.yml: the uWSGI daemon and the WSGI app under it."""
 
     binary: str = "uwsgi"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from judge import clock
 from judge.errors import JudgeError, UnavailableError
-from judge.executor import telemetry
+from judge.executor import spans, telemetry
 from judge.executor.channel import Finished, Job, Progress
 from judge.executor.helpers import HelperScheduler
 from judge.executor.machine import for_want_of_space
@@ -166,6 +166,7 @@ class Dispatcher:
             self.give_back(entry.assignment, STOPPING, now, penalty=False)
 
     def _complete(self, completed: Completed, output: str | None = None, seconds: float | None = None) -> None:
+        entry = self._table.tasks.get(completed.claim)
         trace = self._table.trace(completed.claim)
         if not self._table.finished(completed, upload=output):
             if output is not None:
@@ -177,6 +178,8 @@ class Dispatcher:
         else:
             telemetry.JUDGED.labels(str(completed.verdict)).inc()
             log.info("task %s is %s (attempt %d), trace %s", completed.id, completed.verdict, completed.attempt, trace)
+        if entry is not None:
+            spans.ended(self._parts.config.name, entry.assignment, completed, entry.marks)
         if seconds is not None:
             telemetry.SECONDS.observe(seconds)
 

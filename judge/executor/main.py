@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import judge
-from judge import clock, files, metrics
+from judge import clock, files, metrics, tracing
 from judge.config import ExecutorConfig
 from judge.errors import ConfigError, RefusedError
 from judge.etcd.client import Etcd
@@ -225,6 +225,7 @@ def run(config: ExecutorConfig, stop: threading.Event) -> int:
         files.sweep(config.work_dir)
         checked = examine(config, config.name)
         metrics.serve(config.metrics, config.metrics_tls)
+        tracing.setup("executor", config.name, config.otlp)
         with Etcd(config.etcd) as etcd:
             loop = make(config, etcd, checked)
             threading.Thread(target=_stop, args=(stop, loop), name="stop", daemon=True).start()
@@ -232,4 +233,5 @@ def run(config: ExecutorConfig, stop: threading.Event) -> int:
             find_languages(config, loop)
             return loop.run()
     finally:
+        tracing.close()
         os.close(lock)

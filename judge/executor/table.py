@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from judge.executor import spans
 from judge.model.messages import (
     Assignment,
     Completed,
@@ -46,6 +47,7 @@ class TaskEntry:
     cancelled: bool = False
     nearly_until: float = 0.0
     ready_at: float = 0.0
+    marks: list[tuple[str, int]] = field(default_factory=list)  # when each of its steps began (judge.executor.spans)
 
 
 @dataclass
@@ -105,7 +107,8 @@ class TaskTable:
         """Note an assigned task; False when this claim is in hand already (an answer came twice)."""
         if assignment.claim in self.tasks or assignment.claim in self.completions:
             return False
-        self.tasks[assignment.claim] = TaskEntry(assignment)
+        self.tasks[assignment.claim] = entry = TaskEntry(assignment)
+        spans.mark(entry.marks, spans.PREPARE)
         return True
 
     def prepared(self, claim: str, now: float) -> bool:
@@ -115,6 +118,7 @@ class TaskTable:
             return False
         entry.phase = TaskPhase.READY
         entry.ready_at = now
+        spans.mark(entry.marks, spans.WAIT)
         return True
 
     def started(self, claim: str, slot: int) -> None:
@@ -122,11 +126,13 @@ class TaskTable:
         entry = self.tasks[claim]
         entry.phase = TaskPhase.RUNNING
         entry.slot = slot
+        spans.mark(entry.marks, Status.COMPILING)
 
     def status(self, claim: str, status: Status, progress: str) -> None:
         """A slot told how far it is; ignored when the task is gone."""
         entry = self.tasks.get(claim)
         if entry is not None:
+            spans.mark(entry.marks, status)
             entry.status = status
             entry.progress = progress
 

@@ -92,6 +92,7 @@ def _finish(response: Response) -> Response:
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers[trace.HEADER] = trace.current()
+    trace.ended(request, response)
     if request.endpoint != "static":
         response.headers.setdefault("Cache-Control", "no-store")
     route = request.endpoint or "unknown"

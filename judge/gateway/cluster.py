@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TypeVar
 
-from judge import clock
+from judge import clock, tracing
 from judge.config import GatewayConfig
 from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.etcd.client import Etcd
-from judge.gateway import asking
+from judge.gateway import asking, trace
 from judge.model import messages as m
 from judge.model.overview import StatusReply
 from judge.model.problem import ProblemManifest
@@ -58,8 +58,12 @@ class Cluster:
         Raises what the cluster answers; when nobody does, UnavailableError says what a person can do about it.
         `timeout` in seconds: the config's, with what a request asks the server to hold, unless given.
         """
+        begin = tracing.now()
         with self._sentences():
-            return self._client().call(method, request, reply, timeout=timeout, by=asking.current())
+            answer = self._client().call(method, request, reply, timeout=timeout, by=asking.current())
+        if isinstance(answer, m.AddReply) and answer.created:
+            trace.handed_in(answer.task, begin)
+        return answer
 
     def wait(self, task: str, wait: float, version: int | None, user: str) -> tuple[m.Task, bool]:
         """One task when its version has passed `version`, or it is done, or after `wait` seconds.

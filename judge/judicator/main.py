@@ -14,7 +14,7 @@ from typing import Any
 from prometheus_client import Gauge
 from pymongo.errors import PyMongoError
 
-from judge import metrics
+from judge import metrics, tracing
 from judge.config import JudicatorConfig
 from judge.errors import JudgeError, UsageError
 from judge.etcd.client import Etcd
@@ -245,6 +245,7 @@ async def _serve(config: JudicatorConfig, stop: threading.Event, batch: int) -> 
     """Run until `stop` is set; the exit code."""
     judicator = Judicator(config, batch=batch)
     metrics.serve(config.metrics, config.metrics_tls)
+    tracing.setup("judicator", config.name, config.otlp)
     await judicator.start()
     notify("READY=1")
     crashed: BaseException | None = None
@@ -259,6 +260,7 @@ async def _serve(config: JudicatorConfig, stop: threading.Event, batch: int) -> 
     else:
         log.info("stopping")
     await judicator.stop()
+    tracing.close()
     log.info("stopped")
     return 1 if crashed is not None else 0
 

@@ -133,7 +133,7 @@ class Installer:
             options += ["--no-index", "--find-links", str(self.source)]
         if self.module.params["constraints"]:
             options += ["--constraint", self.module.params["constraints"]]
-        command = [python, f"{pips[-1]}/pip", "install", *options, str(wheel)]
+        command = [python, f"{pips[-1]}/pip", "install", *options, f"{wheel}[otel]"]
         self.run(command, f"pip could not install {wheel.name}")
         self.run([str(target / "bin/judge"), "--version"], f"{wheel.name} does not work on this host")
         shutil.copyfile(wheel, target / wheel.name)  # it stays when the bundle is replaced by the next one

@@ -24,6 +24,7 @@ BOTTOM: Final = 24
 _SPANS: Final = {"hour": ("60 min ago", "30 min ago", "now"), "day": ("24 h ago", "12 h ago", "now")}
 # The top of a scale: halves of these are whole, from ten on.
 _TWO: Final = 2
+_DRIFT: Final = 0.1  # beyond it the machine check warns (judge/executor/calibration.py)
 _LEAST: Final = 1e-6  # below it all is nothing
 _STEPS: Final = (1, 2, 4, 6, 8, 10)
 
@@ -99,6 +100,13 @@ def _x(at: float, count: int) -> float:
 def whole(value: float) -> str:
     """A number of things."""
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+
+
+def brief(seconds: float) -> str:
+    """A duration beside a scale."""
+    if seconds < 1:
+        return f"{seconds * 1000:g} ms"
+    return f"{seconds:g} s" if seconds < 600 else f"{seconds / 60:.3g} min"
 
 
 def share(value: float) -> str:
@@ -212,7 +220,7 @@ def times(reply: FiguresReply) -> Chart:
     )
     told += f"95 of 100 within {views.seconds(_most(most) or None)}."
     return Chart(
-        "times", "Time to the verdict", told, _ticks(top, views.seconds, counts=False), _SPANS[reply.span],
+        "times", "Time to the verdict", told, _ticks(top, brief, counts=False), _SPANS[reply.span],
         lines=[_line(most, top, "time"), _line(half, top, "live")],
         keys=[Key("live", "half of them"), Key("time", "95 of 100")],
     )  # fmt: skip
@@ -244,20 +252,31 @@ def verdicts(reply: FiguresReply) -> Chart:
 
 
 def drift(starts: Iterable[Start]) -> Chart | None:
-    """By what part the slowest core was slower than at first, at each start; None when there are not two to compare."""
+    """By what part the slowest core was slower than at first, at each start; None without two to compare."""
     found = [one for one in reversed(list(starts)) if one.calibration]
     if len(found) < _TWO:
         return None
     values = [max(core.drift for core in one.calibration) for one in found]
     top = top_of(max(0.1, *(abs(value) for value in values)))
-    rows = [
-        [("warn" if abs(value) > 0.1 else "live", abs(value), f"{views.utc(one.at)}: {value:+.1%}")]
-        for one, value in zip(found, values, strict=True)
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    half = (HEIGHT - TOP - BOTTOM) / 2
+    width = round(min(28.0, (WIDTH - LEFT - RIGHT) / len(found) * 0.8), 2)
+    bars = [
+        Bar(
+            round(_x(at + 0.5, len(found)) - width / 2, 1),
+            round(middle - max(value, 0) / top * half, 1),
+            width,
+            round(max(abs(value) / top * half, 0.8), 1),
+            "warn" if abs(value) > _DRIFT else "live",
+            f"{views.utc(one.at)}: {value:+.1%}",
+        )
+        for at, (one, value) in enumerate(zip(found, values, strict=True))
     ]
+    ticks = [(middle - part * half, f"{part * top * 100:+.3g} %" if part else "0 %") for part in (-1, 0, 1)]
     told = f"At the last of {_plural(len(found), 'start')} the slowest core took {values[-1]:+.1%} of its first time."
     ends = ("first of these", "", "last")
     return Chart(
-        "drift", "Drift of the slowest core", told, _ticks(top, share, counts=False), ends, bars=_bars(rows, top),
+        "drift", "Drift of the slowest core", told, ticks, ends, bars=bars,
         keys=[Key("live", "within a tenth"), Key("warn", "beyond: time limits are not what they were")],
     )  # fmt: skip
 

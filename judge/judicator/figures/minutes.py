@@ -60,8 +60,9 @@ class Figures:
         """Note how much waits now, and how many of the slots judge."""
         work = await self._tally.work()
         slots = (await self._executors.capacity()).slots
+        # What executors have in hand beyond their slots waits there, or slots are drained.
         most = {"waiting": sum(work.queued.values()), "slots": slots}
-        await self._add(minute(clock.wall()), {"$max": most, "$inc": {"busy": work.running, "looks": 1}})
+        await self._add(minute(clock.wall()), {"$max": most, "$inc": {"busy": min(work.running, slots), "looks": 1}})
 
     async def write(self) -> None:
         """Write what was counted. What cannot be written now is kept for the next time."""

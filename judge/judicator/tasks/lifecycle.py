@@ -15,7 +15,7 @@ from prometheus_client import Counter
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from judge import clock, failpoint
+from judge import clock, failpoint, tracing
 from judge.allowance import Allowances, Quota
 from judge.errors import ConflictError, NotFoundError
 from judge.judicator.database import Database
@@ -25,7 +25,7 @@ from judge.judicator.queue.adding import Adding, too_many
 from judge.judicator.queue.order import FULL_PENALTY, RANKS, Capacity, back_rank, is_rejudge
 from judge.judicator.queue.usage import Usage
 from judge.judicator.queue.waiting import BEHIND, FRONT, RUN, Listener, Queue, lane_of
-from judge.judicator.tasks import forms, results
+from judge.judicator.tasks import forms, results, spans
 from judge.judicator.tasks.assigning import Assigner
 from judge.judicator.tasks.forms import HAND_OUT_FIELDS, HandOut
 from judge.judicator.tasks.reading import TaskReader
@@ -99,6 +99,7 @@ class Tasks:
         them. `quota` is what its user may take in place of the role's figures.
         LimitError when as many tasks of the user wait as may wait at once.
         """
+        begin = tracing.now()
         doc = forms.new(submission, problem, digest, clock.wall())
         doc["bytes"] = size + output
         if output:
@@ -132,6 +133,7 @@ class Tasks:
             "task %s added: user '%s', %s, %s priority, trace %s",
             *(doc["_id"], doc["user"], _what(doc), doc["priority"], doc["trace"]),
         )
+        spans.queued(doc, begin)
         if doc["waits"] == FRONT:
             self._listener.queued(doc["_id"], 0, doc["needs"])
         else:
@@ -336,6 +338,7 @@ class Tasks:
             self._listener.changed(after["_id"])
             if "verdict" in end:
                 self.counts.ended(str(end["verdict"]), fields["latency"] or 0.0, rerun=is_rejudge(RANKS[held.priority]))
+            spans.ended(held, end)
             failpoint.hit("task-ended")
             self.usage.later(held.user, added)
             if held.seat is not None:

@@ -1,0 +1,43 @@
+"""What the judicators tell a receiver of traces of a submission: that it was queued, and how it ended."""
+
+from __future__ import annotations
+
+from judge import tracing
+from judge.judicator.documents import TaskDocument
+from judge.judicator.queue.order import RANKS, is_rejudge
+from judge.judicator.tasks.forms import HandOut
+
+
+def queued(doc: TaskDocument, begin: int) -> None:
+    """A task was stored, from `begin` on (tracing.now)."""
+    trace, task = doc["trace"], str(doc["_id"])
+    tracing.emit(
+        "queue",
+        trace,
+        tracing.span_number(trace, task, "queue"),
+        begin,
+        parent=tracing.span_number(trace, task, "add"),
+        kind="SERVER",
+        submission=task,
+        language=doc["language"] or "",
+        priority=doc["priority"],
+    )
+
+
+def ended(held: HandOut, end: TaskDocument) -> None:
+    """A task has come to its end: the time from when it was handed in. A run of a rejudging nobody has handed in."""
+    task = str(held.id)
+    rerun = is_rejudge(RANKS[held.priority])
+    tracing.emit(
+        "judge",
+        held.trace,
+        tracing.span_number(held.trace, task, "judge"),
+        int(held.created.timestamp() * 1e9),
+        parent=None if rerun else tracing.span_number(held.trace, task, "add"),
+        submission=task,
+        executor=held.executor or None,
+        attempt=held.attempt,
+        status=end["status"],
+        verdict=end.get("verdict"),
+        failed=end["status"] == "internal_error",
+    )

@@ -1,0 +1,123 @@
+"""The spans of a submission, from the call of the API to the sandbox: real daemons, a receiver of OTLP/HTTP."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from judge.config import EtcdClient, Tls
+from tests.support.executor import Cluster
+from tests.support.gateway import USER, make_config, running_gateway
+from tests.support.servers import wait_for
+
+pytestmark = pytest.mark.root
+
+TRACE, CALLER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+SOURCE = "int main(void) { return 0; } // a secret of ada's\n"
+
+
+class Receiver(http.server.ThreadingHTTPServer):
+    """Takes spans as a collector does, and keeps them by the service that they are from."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[str, Span]] = []
+        self.bodies: list[bytes] = []
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1/traces"
+
+    def named(self, name: str) -> list[tuple[str, Span]]:
+        return [(service, span) for service, span in self.spans if span.name == name]
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
+        assert self.path == "/v1/traces"
+        told = ExportTraceServiceRequest.FromString(body)
+        assert isinstance(self.server, Receiver)
+        self.server.bodies.append(body)
+        for resource in told.resource_spans:
+            service = {one.key: one.value.string_value for one in resource.resource.attributes}["service.name"]
+            self.server.spans += [(service, span) for scope in resource.scope_spans for span in scope.spans]
+        answer = ExportTraceServiceResponse().SerializeToString()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/x-protobuf")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as one:
+        thread = threading.Thread(target=one.serve_forever, daemon=True)
+        thread.start()
+        yield one
+        one.shutdown()
+
+
+def test_one_trace_from_the_api_to_the_sandbox(
+    tmp_path: Path, etcd_endpoint: str, mongod_address: str, receiver: Receiver
+) -> None:
+    cluster = Cluster(tmp_path, etcd_endpoint, mongod_address)
+    cluster.judicator.config["otlp"] = receiver.address
+    executor = cluster.executor("e1", otlp=receiver.address)
+    tls = Tls.model_validate(cluster._tls("gw1", "gateway"))
+    settings = make_config(tmp_path / "gw", EtcdClient(endpoints=[etcd_endpoint]), tls, otlp=receiver.address)
+    cluster.start()
+    executor.start()
+    try:
+        with running_gateway(settings, tmp_path) as base:
+            wait_for(lambda: cluster.executors().get(executor.config["name"]), what="the executor")
+            # As a client that has a trace of its own begun says so.
+            headers = {"Authorization": f"Bearer {USER}", "traceparent": f"00-{TRACE}-{CALLER}-01"}
+            body = {"language": "c", "source": SOURCE, "tests": [{"name": "one", "input": "", "answer": ""}]}
+            answer = httpx.post(f"{base}/api/v1/submissions", headers=headers, json=body, trust_env=False)
+            assert answer.status_code == 201, answer.text
+            task = answer.json()["id"]
+            assert answer.json()["trace"] == TRACE
+            names = ["POST /api/v1/submissions", "hand in", "queue", "judge", "attempt", "run in the sandbox"]
+            wait_for(lambda: all(map(receiver.named, names)), timeout=90, what="all spans")
+    finally:
+        executor.stop()
+        cluster.close()
+    found = {name: receiver.named(name)[0] for name in [*names, "prepare", "compile in the sandbox"]}
+    assert {service for service, _ in found.values()} == {"judge-gateway", "judge-judicator", "judge-executor"}
+    assert {span.trace_id.hex() for _, span in found.values()} == {TRACE}
+    parents = {
+        "POST /api/v1/submissions": CALLER,
+        "hand in": found["POST /api/v1/submissions"][1].span_id.hex(),
+        "queue": found["hand in"][1].span_id.hex(),
+        "judge": found["hand in"][1].span_id.hex(),
+        "attempt": found["judge"][1].span_id.hex(),
+        "prepare": found["attempt"][1].span_id.hex(),
+        "compile in the sandbox": found["attempt"][1].span_id.hex(),
+        "run in the sandbox": found["attempt"][1].span_id.hex(),
+    }
+    assert {name: span.parent_span_id.hex() for name, (_, span) in found.items()} == parents
+    for name, (_, span) in found.items():
+        assert span.start_time_unix_nano <= span.end_time_unix_nano, name
+        told = {one.key: one.value for one in span.attributes}
+        assert name.startswith("POST") or told["judge.submission"].string_value == task
+    assert {one.key: one.value.string_value for one in found["judge"][1].attributes}["judge.verdict"] == "AC"
+    whole = b"".join(receiver.bodies)
+    for secret in (b"secret", b"ada", USER.encode(), b"return 0"):
+        assert secret not in whole
