@@ -135,14 +135,16 @@ def test_the_site_is_whole_and_asks_no_other_host(tmp_path: Path) -> None:
     assert [
         one.path for one in handlers.ROUTES if routes.PREFIX + one.path.replace("<", "{").replace(">", "}") not in calls
     ] == []
+    pictures = re.findall(r'(?:src|srcset)="(docs/[^"]+)"', (site / "index.html").read_text())
+    assert pictures and all((site / name).is_file() for name in pictures)
     commands = re.sub("<[^>]+>", "", (site / "reference/judgectl.html").read_text())
     assert "judgectl problem verify" in commands and "judgectl audit" in commands
     for path in [*site.rglob("*.html"), *site.rglob("*.css"), *site.rglob("*.js")]:
         assert FETCHED.findall(path.read_text(errors="replace")) == [], path.name
 
 
-# Submissions and damaged input, and the page that says the policy.
-NO_PROSE = ("examples/", "tests/fuzz/corpus/", "docs/contributing.md")
+# Submissions, damaged input, pictures, and the page that says the policy.
+NO_PROSE = ("examples/", "tests/fuzz/corpus/", "docs/contributing.md", "docs/pictures/")
 
 
 def test_nothing_is_left_to_be_done_later() -> None:

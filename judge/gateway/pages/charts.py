@@ -17,7 +17,7 @@ from judge.model.verdicts import Verdict
 
 WIDTH: Final = 440
 HEIGHT: Final = 190
-LEFT: Final = 48
+LEFT: Final = 54
 RIGHT: Final = 8
 TOP: Final = 10
 BOTTOM: Final = 24
