@@ -14,8 +14,8 @@ from judge import clock
 from judge.config import GatewayConfig
 from judge.errors import JudgeError, NotFoundError, TooLargeError, UsageError
 from judge.gateway import trace
+from judge.gateway.api import answers, routes
 from judge.gateway.api import handlers as api
-from judge.gateway.api import routes
 from judge.gateway.auth import Tokens, below, read_session_key, sign_with
 from judge.gateway.cluster import Cluster
 from judge.gateway.front.gate import cookie_name
@@ -93,6 +93,9 @@ def _finish(response: Response) -> Response:
         response.headers.setdefault(name, value)
     response.headers[trace.HEADER] = trace.current()
     trace.ended(request, response)
+    if "deprecation" in g:  # also with what refuses the call
+        for name, value in g.deprecation.headers().items():
+            response.headers.add(name, value)
     if request.endpoint != "static":
         response.headers.setdefault("Cache-Control", "no-store")
     route = request.endpoint or "unknown"
@@ -108,7 +111,7 @@ def _for_program() -> bool:
 
 def _answer(error: JudgeError) -> Response:
     if _for_program():
-        return routes.error_response(error)
+        return answers.error_response(error, request.headers.get("Accept", ""))
     settings = cast("routes.Services", current_app.extensions["judge"]).config.judge0
     if settings.enabled and below(request.path, settings.prefix):
         return wire.error_answer(error)

@@ -87,15 +87,17 @@ class RejudgingRef(Message):
 
 
 class RejudgingsRequest(Message):
-    """List rejudgings, newest first."""
+    """List rejudgings, newest first. `before` pages: the `next` of the answer before."""
 
     limit: int = Field(default=50, ge=1, le=500)
+    before: int | None = Field(default=None, ge=1, le=2**31)
 
 
 class RejudgingsReply(Message):
-    """The rejudgings, newest first."""
+    """The rejudgings, newest first; `next` is None on the last page."""
 
     rejudgings: list[Rejudging]
+    next: int | None = None
 
 
 class RejudgeAct(Message):

@@ -507,6 +507,8 @@ def test_an_internal_error_is_a_number_and_not_a_traceback(app, ada, monkeypatch
 
 REQUESTS = {
     "submit": {"json": SOURCE},
+    "submit_batch": {"json": {"submissions": [SOURCE]}},
+    "get_batch": {"query_string": {"ids": ID}},
     "import_problem": {"json": {"manifest": "0" * 64}},
     "put_blob": {"data": b""},
     "verified": {"json": {"problem": "none", "hash": "0" * 64}},
@@ -532,7 +534,7 @@ def test_a_route_calls_what_its_row_says_and_refuses_with_what_follows(app, admi
     for route in ROUTES:
         asked.clear()
         ids = {"rejudgings": "1", "tokens": "0" * 16}
-        names = {"id": ids.get(route.path.split("/")[1], task), "name": "none", "sha": "0" * 64}
+        names = {"id": ids.get(route.path.split("/")[1], task), "name": "none", "sha": "0" * 64, "code": "field"}
         path = re.sub(r"<(\w+)>", lambda found, names=names: names[found[1]], route.path)
         answer = admin(route.method, path, **REQUESTS.get(route.name, {"json": {}} if route.body else {}))
         assert answer.status_code in {route.status, *route.also, *route.refusals()}, (route.name, answer.text)

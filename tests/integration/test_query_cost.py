@@ -254,7 +254,7 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
         "drain": [DrainRequest(executor="e1", drain=drain) for drain in (True, False)],
         "problems": [m.Empty()],
         "blobs_missing": [BlobsWanted(blobs=["a" * 64])],
-        "rejudgings": [RejudgingsRequest()],
+        "rejudgings": [RejudgingsRequest(), RejudgingsRequest(before=1000)],
         "rejudging": [RejudgingRef(id=1000)],
         "rejudge_diff": [RejudgeDiffRequest(id=1000, all=True, limit=50)],
         "rejudge_apply": [by],

@@ -81,6 +81,13 @@ def test_a_whole_rejudging_over_the_api(admin, ada, executor):
     assert "applied already" in again.json["error"]
     listed = check(admin("GET", "/rejudgings?limit=5"), 200, "rejudgings")
     assert listed["rejudgings"][0]["id"] == one["id"]
+    body = {"filter": {"user": ["ada"]}, "reason": "another"}
+    newer = check(admin("POST", "/rejudgings", json=body), 201, "rejudge_start")["id"]
+    first = check(admin("GET", "/rejudgings?limit=1"), 200, "rejudgings")
+    assert ([row["id"] for row in first["rejudgings"]], first["next"]) == ([newer], newer)
+    second = check(admin("GET", f"/rejudgings?limit=1&before={newer}"), 200, "rejudgings")
+    assert ([row["id"] for row in second["rejudgings"]], second["next"]) == ([one["id"]], None)
+    admin("POST", f"/rejudgings/{newer}/cancel")
 
 
 @pytest.mark.parametrize(

@@ -78,3 +78,10 @@ def test_a_route_names_only_refusals_that_follow_from_nothing_else(route: Route)
 def test_every_method_for_people_has_a_route() -> None:
     called = {name for route in ROUTES for name in route.calls}
     assert called | WITHOUT_ROUTE == {name for name, method in METHODS.items() if GATEWAY in method.roles}
+
+
+@routes
+def test_a_call_that_will_go_stays_for_as_long_as_the_policy_says(route: Route) -> None:
+    if route.deprecated is not None:
+        assert (route.deprecated.sunset - route.deprecated.since).days >= 180
+        assert route.deprecated.instead in {one.path for one in ROUTES if one.deprecated is None}

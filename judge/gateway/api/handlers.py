@@ -12,9 +12,23 @@ from pydantic import TypeAdapter, ValidationError
 import judge
 from judge.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import disclosure, submit, trace
-from judge.gateway.api import audit, deleting, figures, handing, models, openapi, people, rejudge, streaming, webhooks
+from judge.gateway.api import (
+    answers,
+    audit,
+    batches,
+    deleting,
+    figures,
+    handing,
+    models,
+    openapi,
+    people,
+    rejudge,
+    streaming,
+    webhooks,
+)
 from judge.gateway.api import problems as problem_routes
 from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Call, Reply, Route, blob_body, small_body, streamed
+from judge.gateway.api.seen import own_task, search, show
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.gateway.pacing import paced
@@ -36,47 +50,11 @@ from judge.rpc import packs
 
 log = logging.getLogger(__name__)
 
-_TASK_ID = TypeAdapter(m.TaskId)
 _SHA = TypeAdapter(m.Sha256)
 _NAME = TypeAdapter(m.Identifier)
 
 
 # --- what pages use as well ------------------------------------------------------------------------------------
-
-
-def own_task(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
-    """One task that this person may see, whole. Another's is answered like one that does not exist."""
-    missing = NotFoundError(f"there is no submission '{task_id[:60]}'")
-    try:
-        _TASK_ID.validate_python(task_id)
-        task = cluster.call("get", m.GetRequest(id=task_id), m.Task)
-    except (ValidationError, NotFoundError):
-        raise missing from None
-    # A run of a rejudging is the judges' own until it is applied.
-    if not principal.judges and (task.submission.user != principal.user or task.rerun_of is not None):
-        raise missing
-    return task
-
-
-def show(cluster: Cluster, principal: Principal, task: m.Task) -> m.Task:
-    """The task as this person may see it."""
-    if principal.judges:
-        return task
-    known = cluster.samples(task.problem) if task.problem is not None and task.result is not None else frozenset()
-    return disclosure.to_submitter(task, known)
-
-
-def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.SearchReply:
-    """Search among the tasks that this person may see, as they may see them."""
-    if principal.judges:
-        return cluster.call("search", query, m.SearchReply)
-    if query.user not in {None, principal.user}:
-        raise ForbiddenError(f"user: '{principal.user}' may search their own submissions only")
-    reply = cluster.call("search", query.model_copy(update={"user": principal.user}), m.SearchReply)
-    # A list has no results of tests, so it does not matter which are samples.
-    return m.SearchReply(
-        tasks=[disclosure.to_submitter(task) for task in reply.tasks], next=reply.next, total=reply.total
-    )
 
 
 def executors(cluster: Cluster, principal: Principal) -> ExecutorsReply:
@@ -273,6 +251,13 @@ def _sha(call: Call) -> str:
         raise FieldError("sha", "is not a SHA-256 in 64 lower-case hexadecimal digits") from None
 
 
+def _error_kind(call: Call) -> m.Message:
+    known = answers.kind(call.params["code"])
+    if known is None:
+        raise NotFoundError(f"there is no code '{call.params['code'][:60]}' of an error")
+    return known
+
+
 def _put_blob(call: Call) -> m.Message:
     sha = _sha(call)
     config = call.services.config
@@ -301,7 +286,10 @@ def _get_blob(call: Call) -> Reply:
 
 
 def _send_blob(call: Call, sha: str) -> Reply:
-    return Reply(streamed(call.cluster.blob(sha), BINARY), headers=_DOWNLOAD)
+    tagged = {"ETag": f'"{sha}"'}
+    if request.if_none_match.contains_weak(sha) and call.cluster.has_blob(sha):
+        return Reply(Response(status=304), headers=tagged)
+    return Reply(streamed(call.cluster.blob(sha), BINARY), headers={**_DOWNLOAD, **tagged})
 
 
 _RETRY = {"Retry-After": "1 when too many others wait: the answer came at once, pause for a second before the next"}
@@ -345,6 +333,7 @@ ROUTES: list[Route] = [
           body=BlobsWanted, calls=("blobs_missing",)),
     Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "judge", BYTES, errors=(400,)),
     Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "judge", BYTES, errors=(400,)),
+    *batches.ROUTES,
     *figures.ROUTES,
     *problem_routes.ROUTES,
     *rejudge.ROUTES,
@@ -357,5 +346,7 @@ ROUTES: list[Route] = [
           models.LanguagesReply, calls=("executors",)),
     Route("GET", "/whoami", "whoami", "Whom the token belongs to, and what they may take", _whoami, "user", Whoami,
           calls=("usage",)),
+    Route("GET", "/errors/<code>", "error_kind", "What a code of an error means", _error_kind, "none",
+          answers.ErrorKind),
     Route("GET", "/openapi.json", "openapi", "This description", _openapi, "none", OBJECT),
 ]  # fmt: skip

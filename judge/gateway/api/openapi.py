@@ -12,7 +12,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 import judge
-from judge.gateway.api.routes import BYTES, JSON, PREFIX, Raw, Route
+from judge.gateway.api.answers import JSON, PREFIX, PROBLEM, Problem
+from judge.gateway.api.routes import BYTES, Raw, Route
 from judge.model import messages as m
 
 _ABOUT = """\
@@ -20,8 +21,11 @@ Hand in programs, follow how they are judged, and look at the cluster.
 
 Every call but health, alive and this document takes `Authorization: Bearer TOKEN`. A token of role *user* sees and
 cancels its own submissions only. Errors of every kind are an `ErrorBody`: a stable `code`, one sentence in `error` and,
-where one is at fault, the `field`. 503 and 504 mean that the same call may succeed later (`Retry-After`, seconds);
-with an `Idempotency-Key` it is always safe to hand in again. Times are seconds, sizes are bytes.
+where one is at fault, the `field`; who asks for `application/problem+json` gets the same as a `Problem` (RFC 9457).
+503 and 504 mean that the same call may succeed later (`Retry-After`, seconds); with an `Idempotency-Key` it is always
+safe to hand in again. Answers to GET have an `ETag`; with it in `If-None-Match` the answer is 304 while nothing has
+changed. A list's next page begins where `next` says, and `Link` has its address.
+Times are seconds, sizes are bytes.
 """
 
 _STATUS = {
@@ -56,35 +60,49 @@ def _content(schema: Mapping[str, Any], media: str = JSON) -> dict[str, Any]:
     return {media: {"schema": schema}}
 
 
-def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schemas: dict[str, Any]) -> dict[str, Any]:
+def _responses(route: Route, good: Mapping[str, Any]) -> dict[str, Any]:
+    """What the call may be answered with, by status; `good` is the content of what it is made for."""
     error = _content({"$ref": "#/components/schemas/ErrorBody"})
-    if isinstance(route.reply, Raw):
-        good = _content(route.reply.schema, route.reply.media)
-    else:
-        good = _content(refs[route.reply, "serialization"])
+    error |= _content({"$ref": "#/components/schemas/Problem"}, PROBLEM)
+    also = {http.HTTPStatus.NOT_MODIFIED.value: "If-None-Match names what would be answered"} if route.tagged else {}
+    also |= route.also
     responses: dict[str, Any] = {}
-    for status in [route.status, *route.also]:
-        responses[str(status)] = {"description": route.also.get(status) or _STATUS[status]}
+    for status in [route.status, *also]:
+        responses[str(status)] = {"description": also.get(status) or _STATUS[status]}
         if route.method != "HEAD" and status not in {http.HTTPStatus.NOT_MODIFIED, http.HTTPStatus.NO_CONTENT}:
             responses[str(status)]["content"] = good
     for status in sorted(route.refusals()):
         responses[str(status)] = {"description": _STATUS[status]}
         if route.method != "HEAD":
             responses[str(status)]["content"] = error
+    if route.tagged:
+        responses[str(route.status)]["headers"] = {"ETag": {"schema": {"type": "string"}}}
+    return responses
+
+
+def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(route.reply, Raw):
+        good = _content(route.reply.schema, route.reply.media)
+    else:
+        good = _content(refs[route.reply, "serialization"])
     parameters = [_parameter(name, "path", {"type": "string"}) for name in re.findall(r"<(\w+)>", route.path)]
     if route.query:
         for name, schema in schemas[route.query.__name__]["properties"].items():
             parameters.append(_parameter(name, "query", dict(schema)))
+    if route.tagged:
+        parameters.append(_parameter("If-None-Match", "header", {"type": "string"}, "the ETag of what the caller has"))
     parameters += [_parameter(name, "header", {"type": "string"}, text) for name, text in route.headers.items()]
     operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
         "tags": [route.path.split("/")[1].removesuffix(".json")],
         "parameters": parameters,
-        "responses": responses,
+        "responses": _responses(route, good),
         "security": [] if route.role == "none" else [{"token": []}],
         "x-role": route.role,
     }
+    if route.deprecated is not None:
+        operation |= {"deprecated": True, "x-sunset": route.deprecated.sunset.isoformat()}
     if route.body:
         required = any(one.is_required() for one in route.body.model_fields.values())
         content = _content(refs[route.body, "validation"])
@@ -97,7 +115,10 @@ def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schema
 
 def document(routes: list[Route]) -> dict[str, Any]:
     """The whole document as data."""
-    wanted: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = [(m.ErrorBody, "serialization")]
+    wanted: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = [
+        (m.ErrorBody, "serialization"),
+        (Problem, "serialization"),
+    ]
     for route in routes:
         wanted += [(one, "validation") for one in (route.query, route.body) if one]
         wanted += [] if isinstance(route.reply, Raw) else [(route.reply, "serialization")]

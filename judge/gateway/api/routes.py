@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
-from flask import Flask, Response, request
+from flask import Flask, Response, g, request
 from pydantic import BaseModel, ValidationError
 
 from judge.config import GatewayConfig, SubmissionLimits
-from judge.errors import FieldError, ForbiddenError, JudgeError, TooLargeError, UnauthorizedError, UsageError
+from judge.errors import FieldError, ForbiddenError, TooLargeError, UnauthorizedError, UsageError
 from judge.gateway import asking
+from judge.gateway.api import answers
+from judge.gateway.api.answers import JSON, PREFIX, Deprecation
 from judge.gateway.auth import NOBODY, Principal
 from judge.gateway.cluster import Cluster
 from judge.gateway.known import Known
 from judge.gateway.notes import Notes
-from judge.gateway.pacing import paced
 from judge.gateway.providers import Providers
 from judge.gateway.sessions import LiveSessions
 from judge.gateway.statements.shown import Shown
@@ -32,8 +33,6 @@ from judge.rpc.methods import METHODS
 
 log = logging.getLogger(__name__)
 
-PREFIX = "/api/v1"
-JSON = "application/json"
 BINARY = "application/octet-stream"
 _PIECE = 256 * 1024
 _SECRET = frozenset({"password", "old"})  # never quoted
@@ -115,6 +114,7 @@ class Raw:
     schema: Mapping[str, Any]
 
 
+EVENTS_MEDIA = "text/event-stream"
 BYTES = Raw(BINARY, {"type": "string", "format": "binary"})
 OBJECT = Raw(JSON, {"type": "object"})
 
@@ -127,7 +127,8 @@ class Route:
     body or query as it is. `also` names other good statuses, `errors` those refusals that follow neither from the calls
     nor from the row's role, path and body. `scope` is what a token must be for where that does not follow from method
     and role. `headers` are optional request headers, with what they mean. `media` are
-    other types in which the body may come, with their JSON schemas; `read` makes the body's model of one.
+    other types in which the body may come, with their JSON schemas; `read` makes the body's model of one. `each`: the
+    call is about several things, and what its calls refuse stands in the answer. `deprecated`: it will go.
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
@@ -148,6 +149,13 @@ class Route:
     headers: Mapping[str, str] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
     scope: str = ""
+    each: bool = False
+    deprecated: Deprecation | None = None
+
+    @property
+    def tagged(self) -> bool:
+        """Whether its answers have an ETag, so that who has one asks whether it still holds."""
+        return self.method == "GET" and not (isinstance(self.reply, Raw) and self.reply.media == EVENTS_MEDIA)
 
     @property
     def needs(self) -> str:
@@ -158,7 +166,8 @@ class Route:
 
     def refusals(self) -> set[int]:
         """Every status other than the good ones that this call may be answered with, unforeseen faults aside."""
-        statuses = {*self.errors, *(error.http_status for name in self.calls for error in METHODS[name].errors)}
+        calls = () if self.each else self.calls
+        statuses = {*self.errors, *(error.http_status for name in calls for error in METHODS[name].errors)}
         if self.query or self.body or self.binary_body or self.headers:
             statuses.add(400)
         if self.role != "none":
@@ -190,7 +199,8 @@ def field_error(exc: ValidationError, what: str) -> UsageError:
     return FieldError(name, f"{text[:1].lower()}{text[1:]}, not {given}")
 
 
-def _with_hint(error: UsageError, model: type[BaseModel]) -> UsageError:
+def with_hint(error: UsageError, model: type[BaseModel]) -> UsageError:
+    """The same fault; of a field that is not known, with the one of this model that may be meant."""
     if isinstance(error, FieldError) and error.message == "is not a known field":
         near = difflib.get_close_matches(error.field.rpartition(".")[2], sorted(model.model_fields), n=1)
         if near:
@@ -229,7 +239,7 @@ def parse_body(model: type[B], media: Sequence[str] = (JSON,)) -> B:
     try:
         return model.model_validate_json(body)
     except ValidationError as exc:
-        raise _with_hint(field_error(exc, "the body"), model) from None
+        raise with_hint(field_error(exc, "the body"), model) from None
 
 
 def parse_query(model: type[B]) -> B:
@@ -243,22 +253,7 @@ def parse_query(model: type[B]) -> B:
     try:
         return model.model_validate(values)
     except ValidationError as exc:
-        raise _with_hint(field_error(exc, "the query"), model) from None
-
-
-def error_response(error: JudgeError) -> Response:
-    """An error as the API answers it."""
-    body = m.ErrorBody.of(error)
-    hidden = {"rate"} if body.rate is None else None
-    response = Response(body.model_dump_json(exclude=hidden), error.http_status, mimetype=JSON)
-    if error.http_status in {503, 504}:
-        response.headers["Retry-After"] = "2"
-    elif error.http_status == 429:  # some of the user's own work has to end first
-        response.headers["Retry-After"] = "10"
-    response.headers.update(paced(body.rate, refused=True))
-    if error.http_status == 401:
-        response.headers["WWW-Authenticate"] = 'Bearer realm="judge"'
-    return response
+        raise with_hint(field_error(exc, "the query"), model) from None
 
 
 def streamed(data: IO[bytes], media: str) -> Response:
@@ -283,7 +278,14 @@ def _respond(route: Route, reply: m.Message | Reply) -> Response:
         response = answer.body
     else:
         response = Response(answer.body.model_dump_json(), answer.status, mimetype=JSON)
+        if route.query is not None:
+            response.headers.extend(answers.next_page(request.path, route.query, request.args, answer.body))
     response.headers.extend(answer.headers)
+    if route.tagged and response.status_code == 200:
+        answers.tag(response)
+        if "Authorization" in request.headers and "Cache-Control" not in response.headers:
+            response.headers.update(answers.KEPT)
+        response.make_conditional(request)
     return response
 
 
@@ -355,6 +357,8 @@ def register(app: Flask, services: Services, routes: list[Route]) -> None:
     for route in sorted(routes, key=lambda one: one.method != "HEAD"):
 
         def view(route: Route = route, **params: str) -> Response:
+            if route.deprecated is not None:
+                g.deprecation = route.deprecated
             return _dispatch(services, route, params)
 
         app.add_url_rule(

@@ -10,12 +10,13 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from judge.errors import FieldError, ForbiddenError
 from judge.gateway import disclosure
-from judge.gateway.api.routes import Call, Raw, Reply, Route
+from judge.gateway.api.routes import EVENTS_MEDIA, Call, Raw, Reply, Route
+from judge.gateway.api.seen import own_task
 from judge.model import messages as m
 from judge.model.streaming import Change, Place, Wish
 
 # OpenAPI 3.1 has no schema of a stream of events: readers of it hold one against the whole, or against each event.
-EVENTS: Final = Raw("text/event-stream", {"description": "server-sent events; docs/events.md"})
+EVENTS: Final = Raw(EVENTS_MEDIA, {"description": "server-sent events; docs/events.md"})
 # The front takes this header off the answer, and sends events in place of its body.
 HEADER: Final = "X-Judge-Listen"
 _PLACE = TypeAdapter(Place)
@@ -62,8 +63,6 @@ def _listen(call: Call) -> Reply:
 
 
 def _follow(call: Call) -> Reply:
-    from judge.gateway.api.handlers import own_task  # noqa: PLC0415 - handlers have the table with these rows
-
     task = own_task(call.cluster, call.principal, call.params["id"])
     after = _last(call)
     if after and not (after.isascii() and after.isdigit() and len(after) < 10):

@@ -28,7 +28,7 @@ from judge.config import GatewayConfig
 from judge.crowd import Crowd, group
 from judge.errors import JudgeError, LimitError, NotFoundError, UnauthorizedError, UnavailableError
 from judge.gateway import trace
-from judge.gateway.api import models
+from judge.gateway.api import answers, models
 from judge.gateway.front import bodies, streams, watching
 from judge.gateway.front import head as heads
 from judge.gateway.front.connection import Client, ClientGone
@@ -39,7 +39,6 @@ from judge.gateway.front.room import Held, Room
 from judge.gateway.front.turns import Pace, Places, Turns
 from judge.gateway.front.watching import Watch
 from judge.gateway.uwsgi import HARAKIRI, socket_name
-from judge.model.messages import ErrorBody
 from judge.model.streaming import Wish
 
 log = logging.getLogger(__name__)
@@ -457,7 +456,8 @@ class Front:
         """Answer with one sentence; programs get it as the API's JSON."""
         extra = f"Retry-After: {_whole(retry)}\r\n" if error.http_status in {429, 503} else ""
         if head is None or head.path.startswith("/api/"):
-            text, kind = ErrorBody(code=error.code, error=str(error), field=None).model_dump_json(), "application/json"
+            text, kind = answers.told(error, head.fields.get("accept", "") if head else "")
+            extra += "Vary: Accept\r\n"
         elif self._gate.speaks_judge0(head):
             text, kind = json.dumps({"error": str(error)}), "application/json"
         else:

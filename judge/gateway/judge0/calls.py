@@ -27,7 +27,7 @@ from judge.errors import (
     UnauthorizedError,
 )
 from judge.gateway import asking, submit, trace
-from judge.gateway.api import deleting, handlers
+from judge.gateway.api import deleting, handlers, seen
 from judge.gateway.api.routes import Services, field_error
 from judge.gateway.auth import Principal, judge0_token
 from judge.gateway.judge0 import info, wire
@@ -197,12 +197,12 @@ class Api:
         if each < 0 or each > _MOST_EACH:
             raise wire.RefusedError(400, f"invalid per_page: {each}")
         query = m.SearchRequest(limit=max(each, 1), skip=min((page - 1) * each, 10_000), total=True)
-        found = handlers.search(self.services.cluster, who, query)
+        found = seen.search(self.services.cluster, who, query)
         total = found.total or 0
         pages = -(-total // each) if each else 0
         try:
             shown = [
-                self._shown(who, handlers.own_task(self.services.cluster, who, one.id), wanted, base64=wire.base64())
+                self._shown(who, seen.own_task(self.services.cluster, who, one.id), wanted, base64=wire.base64())
                 for one in found.tasks[:each]
             ]
         except answers.ConversionError as exc:
@@ -275,7 +275,7 @@ class Api:
         task_id = task_of(token)
         if task_id is None:
             raise NotFoundError(f"there is no submission '{token[:60]}'")
-        return handlers.own_task(self.services.cluster, who, task_id)
+        return seen.own_task(self.services.cluster, who, task_id)
 
     def _waited(self, who: Principal, task: m.Task) -> m.Task:
         """The task once it is done; as it is, when that takes too long, or too many wait."""
@@ -290,7 +290,7 @@ class Api:
             with self.services.cluster.blob(name) as file:
                 return file.read()
 
-        shown = handlers.show(self.services.cluster, who, task)
+        shown = seen.show(self.services.cluster, who, task)
         return answers.shown(Seen(shown, answers.row_of(shown, self.rows, self.flavour), read), wanted, base64=base64)
 
     # --- what there is ---------------------------------------------------------------------------------------------
@@ -343,8 +343,8 @@ class Api:
         statuses: dict[int, int] = {}
         for verdict, number in ((m.Verdict.AC, 3), (m.Verdict.WA, 4), (m.Verdict.TLE, 5), (m.Verdict.CE, 6)):
             query = m.SearchRequest(verdict=verdict, limit=1, total=True)
-            statuses[number] = handlers.search(cluster, who, query).total or 0
-        found = handlers.search(cluster, who, m.SearchRequest(limit=500, total=True))
+            statuses[number] = seen.search(cluster, who, query).total or 0
+        found = seen.search(cluster, who, m.SearchRequest(limit=500, total=True))
         rows = Counter(answers.row_of(task, self.rows, self.flavour) for task in found.tasks)
         used = cluster.call("usage", UsageRequest(user=who.user, role=who.role), UsageReply)
         counts = info.Counts(

@@ -20,6 +20,7 @@ from judge.config import SubmissionLimits
 from judge.errors import ConflictError, ForbiddenError, JudgeError, OutcomeUnknownError, UsageError
 from judge.gateway import asking, auth, trace
 from judge.gateway.api import handlers as api
+from judge.gateway.api import seen
 from judge.gateway.api.routes import Services, field_error
 from judge.gateway.auth import Principal
 from judge.gateway.pacing import paced
@@ -59,7 +60,7 @@ class Pages:
     def overview(self) -> Any:
         """GET /."""
         status = api.status(self._cluster, g.principal)
-        latest = api.search(self._cluster, g.principal, m.SearchRequest(limit=_LATEST))
+        latest = seen.search(self._cluster, g.principal, m.SearchRequest(limit=_LATEST))
         lately = figure_pages.lately(self._cluster, g.principal)
         return render_template("overview.html", status=status, tasks=latest.tasks, charts=lately)
 
@@ -70,7 +71,7 @@ class Pages:
         reply = m.SearchReply(tasks=[], next=None)
         try:
             query = m.SearchRequest.model_validate({"limit": _PER_PAGE, **given})
-            reply = api.search(self._cluster, g.principal, query)
+            reply = seen.search(self._cluster, g.principal, query)
         except ValidationError as exc:
             error = str(field_error(exc, "the search"))
         except (ForbiddenError, UsageError) as exc:
@@ -91,7 +92,7 @@ class Pages:
 
     def cancel(self, task_id: str) -> Any:
         """POST /submissions/ID/cancel."""
-        before = api.own_task(self._cluster, g.principal, task_id)
+        before = seen.own_task(self._cluster, g.principal, task_id)
         task = api.cancel(self._cluster, g.principal, task_id)
         if before.done:
             flash("It was finished already; its verdict stays.", "warn")

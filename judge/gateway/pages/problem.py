@@ -12,6 +12,7 @@ from markupsafe import Markup
 from judge.errors import JudgeError, PackageError, UnavailableError
 from judge.gateway.api import handlers as api
 from judge.gateway.api import problems as details
+from judge.gateway.api import seen
 from judge.gateway.api.routes import Services
 from judge.gateway.pages import forms
 from judge.gateway.policy import content_policy
@@ -147,7 +148,7 @@ class Problem:
     def _own(self, name: str) -> list[m.Task]:
         try:
             query = m.SearchRequest(user=g.principal.user, problem=name, limit=_LATEST)
-            return api.search(self._services.cluster, g.principal, query).tasks
+            return seen.search(self._services.cluster, g.principal, query).tasks
         except JudgeError:
             return []
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from pydantic import ValidationError
 
 from judge.errors import JudgeError
-from judge.gateway.api import handlers as api
+from judge.gateway.api import seen
 from judge.gateway.api.routes import Services
 from judge.gateway.pages import compare, places, views
 from judge.languages.table import load_table
@@ -33,8 +33,8 @@ class SubmissionPage:
 
     def page(self, task_id: str) -> Any:
         """GET /submissions/ID."""
-        whole = api.own_task(self._services.cluster, g.principal, task_id)
-        task = api.show(self._services.cluster, g.principal, whole)
+        whole = seen.own_task(self._services.cluster, g.principal, task_id)
+        task = seen.show(self._services.cluster, g.principal, whole)
         log_shown = places.linked(task.result.compile_log, sources(task.submission)) if task.result else Markup("")
         return render_template(
             "submission.html", task=task, compile_log=log_shown, compared=self._compared(task) if task.done else {}

@@ -202,8 +202,11 @@ class RejudgingCalls:
 
     async def all(self, request: RejudgingsRequest) -> RejudgingsReply:
         """The newest rejudgings, newest first."""
-        docs = await self._col.find({}, _BRIEF, sort=[("_id", -1)], limit=request.limit).to_list()
-        return RejudgingsReply(rejudgings=[await self._seen(doc) for doc in docs])
+        query = {} if request.before is None else {"_id": {"$lt": request.before}}
+        docs = await self._col.find(query, _BRIEF, sort=[("_id", -1)], limit=request.limit + 1).to_list()
+        more = len(docs) > request.limit
+        shown = [await self._seen(doc) for doc in docs[: request.limit]]
+        return RejudgingsReply(rejudgings=shown, next=shown[-1].id if more else None)
 
     async def diff(self, request: RejudgeDiffRequest) -> RejudgeDiff:
         """Old verdicts against new ones, before it is applied and after; of a cancelled one the matrix is left."""

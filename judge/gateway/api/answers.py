@@ -1,0 +1,163 @@
+"""What answers of the HTTP API have in common: tags, links to next pages, the two shapes of errors, what will go."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from flask import Response
+from pydantic import Field
+from werkzeug.datastructures import MIMEAccept, MultiDict
+from werkzeug.http import http_date, parse_accept_header
+
+from judge.errors import JudgeError
+from judge.gateway.pacing import paced
+from judge.model import messages as m
+from judge.model.rate import Rate
+
+PREFIX: Final = "/api/v1"
+JSON: Final = "application/json"
+PROBLEM: Final = "application/problem+json"
+# Who comes with a token keeps answers if they like and asks whether they still hold; a browser keeps none.
+KEPT: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization, Accept"}
+# What each code means, whatever the call (docs/api.md, "Errors").
+TITLES: Final[Mapping[str, str]] = {
+    "field": "A field is wrong",
+    "usage": "The request is wrong",
+    "package": "The problem package is wrong",
+    "unauthorized": "Who asks is not known",
+    "forbidden": "Who asks may not do this",
+    "not_found": "There is no such thing",
+    "method": "The address does not take this method",
+    "length": "The body does not say its length",
+    "media_type": "The body is of a type that is not taken",
+    "conflict": "The state of things does not allow this",
+    "stale": "The state of things has moved on",
+    "empty": "Nothing meets the conditions",
+    "slow": "The body came too slowly",
+    "head": "The head is too large",
+    "limit": "Somebody has all that they may have, or asks too often",
+    "too_large": "The body, or a part of it, is too large",
+    "error": "The judge failed",
+    "unavailable": "The judge's servers do not answer",
+    "outcome_unknown": "It may have been done or not",
+    "deadline": "The judge's servers did not answer in time",
+}
+
+
+class ErrorKind(m.Message):
+    """What a code of an error means; its address is the `type` of a Problem."""
+
+    type: str
+    code: str
+    title: str
+
+
+class Problem(m.Message):
+    """An error for who asks for `application/problem+json` (RFC 9457): an ErrorBody under that format's names."""
+
+    type: str = Field(description="the address of what the code means")
+    title: str
+    status: int
+    detail: str = Field(description="the sentence, as `error` of an ErrorBody")
+    code: str
+    field: str | None = None
+    rate: Rate | None = None
+
+
+# --- errors ----------------------------------------------------------------------------------------------------
+
+
+def kind(code: str) -> ErrorKind | None:
+    """What a code means; None for one that the API does not answer."""
+    title = TITLES.get(code)
+    return None if title is None else ErrorKind(type=f"{PREFIX}/errors/{code}", code=code, title=title)
+
+
+def wants_problem(accept: str) -> bool:
+    """Whether this Accept header names problem+json, and nothing that it would rather have; `*/*` does not. Pure."""
+    given: dict[str, float] = {}
+    for media, quality in parse_accept_header(accept, MIMEAccept):
+        given.setdefault(media.partition(";")[0].strip().lower(), quality)
+    wanted = given.get(PROBLEM, 0.0)
+    return wanted > 0 and wanted >= given.get(JSON, 0.0)
+
+
+def told(error: JudgeError, accept: str) -> tuple[str, str]:
+    """(the body, its media type) for an error, as this Accept header asks for it. Pure; the front calls it as well."""
+    body = m.ErrorBody.of(error)
+    hidden = {"rate"} if body.rate is None else set()
+    if not wants_problem(accept):
+        return body.model_dump_json(exclude=hidden), JSON
+    known = kind(body.code) or ErrorKind(type="about:blank", code=body.code, title=TITLES["error"])
+    problem = Problem(
+        type=known.type,
+        title=known.title,
+        status=error.http_status,
+        detail=body.error,
+        code=body.code,
+        field=body.field,
+        rate=body.rate,
+    )
+    return problem.model_dump_json(exclude=hidden), PROBLEM
+
+
+def error_response(error: JudgeError, accept: str) -> Response:
+    """An error as the API answers it to who sent this Accept header."""
+    text, media = told(error, accept)
+    response = Response(text, error.http_status, mimetype=media)
+    response.headers["Vary"] = "Accept"
+    if error.http_status in {503, 504}:
+        response.headers["Retry-After"] = "2"
+    elif error.http_status == 429:  # some of the user's own work has to end first
+        response.headers["Retry-After"] = "10"
+    response.headers.update(paced(m.ErrorBody.of(error).rate, refused=True))
+    if error.http_status == 401:
+        response.headers["WWW-Authenticate"] = 'Bearer realm="judge"'
+    return response
+
+
+# --- what is asked for again -----------------------------------------------------------------------------------
+
+
+def tag(response: Response) -> None:
+    """Give a whole answer its tag, by its content; one that is streamed has it from whoever knows its content."""
+    if response.is_sequence and "ETag" not in response.headers:
+        response.set_etag(hashlib.sha256(response.get_data()).hexdigest()[:32])
+
+
+def next_page(path: str, query: type[m.Message], args: MultiDict[str, str], reply: m.Message) -> dict[str, str]:
+    """The header that leads from this page of a list to the next one (RFC 8288); none from the last."""
+    place = next((name for name in ("before", "after") if name in query.model_fields), None)
+    begin = getattr(reply, "next", None)
+    if place is None or begin is None:
+        return {}
+    given = [(key, value) for key, value in args.items(multi=True) if key != place and value != ""]
+    return {"Link": f'<{path}?{urlencode([*given, (place, str(begin))])}>; rel="next"'}
+
+
+# --- what will go ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Deprecation:
+    """A call that will go: since when that is known, from when on it may be gone, and the path that does its work."""
+
+    since: datetime.date
+    sunset: datetime.date
+    instead: str
+
+    def headers(self) -> dict[str, str]:
+        """What its answers say of it (RFC 9745, RFC 8594)."""
+        since, sunset = (
+            datetime.datetime.combine(day, datetime.time(), datetime.UTC) for day in (self.since, self.sunset)
+        )
+        return {
+            "Deprecation": f"@{int(since.timestamp())}",
+            "Sunset": http_date(sunset),
+            "Link": f'<{PREFIX}{self.instead}>; rel="successor-version"',
+        }

@@ -1,0 +1,172 @@
+"""Several submissions in one call: handing them in, and looking at them.
+
+Each is taken or refused by itself, as if it had come alone: it counts alone against quotas and rates, has an
+idempotency key of its own, and an answer or an error of its own, in the order in which they were sent.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Any, Final, cast
+
+from flask import request
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+
+from judge import clock
+from judge.errors import DeadlineError, FieldError, JudgeError, NotFoundError, OutcomeUnknownError, UnavailableError
+from judge.gateway import submit, trace
+from judge.gateway.api.routes import Call, Reply, Route, field_error, with_hint
+from judge.gateway.api.seen import own_task, show
+from judge.gateway.pacing import paced
+from judge.model import messages as m
+from judge.model.rate import Rate, rate_of
+
+log = logging.getLogger(__name__)
+
+MOST: Final = 100
+# Bytes of JSON of one answer with several submissions: a large result may have some MiB.
+BYTES: Final = 8 * 1024**2
+# Seconds that handing in a batch, or looking at one, may take: what is left then is not tried.
+SECONDS: Final = 20.0
+_KEY: Final = 120  # characters of the header's key, which leaves room for the place
+
+
+def _each(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """A submission, or what is wrong with it: the others of its batch are taken all the same."""
+    try:
+        return check(value)
+    except ValidationError as exc:
+        return exc
+
+
+class Batch(m.Message):
+    """Several submissions; each is taken or refused by itself."""
+
+    submissions: list[Annotated[m.Submission, WrapValidator(_each)]] = Field(min_length=1, max_length=MOST)
+
+
+class BatchAnswer(m.Message):
+    """What came of one submission of a batch: `status` is what the call for it alone would have answered."""
+
+    status: int = Field(description="201 taken; 200 taken before under this key; else why not, as in `error`")
+    task: m.Task | None = None
+    error: m.ErrorBody | None = None
+
+
+class BatchReply(m.Message):
+    """What came of each submission of a batch, in the order in which they were sent."""
+
+    results: list[BatchAnswer]
+
+
+class SeveralQuery(m.Message):
+    """Which submissions."""
+
+    ids: str = Field(min_length=1, max_length=MOST * 64, description=f"up to {MOST} ids with commas between")
+
+
+class SeveralReply(m.Message):
+    """The submissions that there are, in the order in which they were asked for.
+
+    `missing` are those that there are not, or that are somebody else's. `left` are those for which this answer has no
+    room: ask again for them.
+    """
+
+    tasks: list[m.Task]
+    missing: list[str] = Field(default_factory=list)
+    left: list[str] = Field(default_factory=list)
+
+
+def _keyed(submission: m.Submission, place: int) -> str | None:
+    """The key of the submission at this place: its own, else one made of the header's."""
+    key = request.headers.get("Idempotency-Key")
+    if submission.idempotency_key or key is None:
+        return submission.idempotency_key
+    if not 1 <= len(key) <= _KEY:
+        raise FieldError("Idempotency-Key", f"has {len(key)} characters; send 1 to {_KEY} with a batch")
+    return f"{key}/{place}"
+
+
+class _Handing:
+    """The submissions of one batch, handed in one after the other."""
+
+    def __init__(self, call: Call) -> None:
+        """Nothing is handed in yet."""
+        self._call = call
+        self._end = clock.monotonic() + SECONDS
+        self._down: JudgeError | None = None
+        self.rate: Rate | None = None
+        self.retry = 0
+
+    def answer(self, place: int, given: m.Submission | ValidationError) -> BatchAnswer:
+        """What came of one."""
+        try:
+            return self._add(place, given)
+        except JudgeError as exc:
+            if isinstance(exc, UnavailableError):
+                if place == 0:
+                    raise  # nothing has been done yet, so the whole call may be made again
+                self._down = exc
+            self.rate = rate_of(exc) or self.rate
+            if exc.http_status in {429, 503, 504}:
+                self.retry = max(self.retry, self.rate.seconds if self.rate else 0, 2)
+            return BatchAnswer(status=exc.http_status, error=m.ErrorBody.of(exc))
+
+    def _add(self, place: int, given: m.Submission | ValidationError) -> BatchAnswer:
+        if isinstance(given, ValidationError):
+            raise with_hint(field_error(given, "the submission"), m.Submission) from None
+        if self._down is not None:
+            # One that may have been done or not says nothing of the next, which was not tried.
+            text = "" if isinstance(self._down, OutcomeUnknownError) else f" ({self._down})"
+            raise UnavailableError(f"this one was not tried, as the judge's servers do not answer; try again{text}")
+        if clock.monotonic() > self._end:
+            raise DeadlineError(f"this one was not tried, as the batch took {SECONDS:g} s before; hand it in again")
+        call = self._call
+        key = _keyed(given, place)
+        submission = submit.admit(given, call.principal, call.services.config.limits, key, trace.current())
+        reply = call.cluster.call("add", submission, m.AddReply)
+        again = "" if reply.created else " again"
+        log.info("%s handed in %s%s in a batch, trace %s", submission.user, reply.task.id, again, reply.task.trace)
+        self.rate = reply.rate or self.rate
+        return BatchAnswer(
+            status=201 if reply.created else 200, task=show(call.cluster, call.principal, reply.task), error=None
+        )
+
+
+def _hand_in(call: Call) -> Reply:
+    handing = _Handing(call)
+    given = cast("list[m.Submission | ValidationError]", call.body.submissions)
+    results = [handing.answer(place, one) for place, one in enumerate(given)]
+    headers = paced(handing.rate)
+    if handing.retry:
+        headers["Retry-After"] = str(handing.retry)
+    return Reply(BatchReply(results=results), headers=headers)
+
+
+def _several(call: Call) -> m.Message:
+    ids = list(dict.fromkeys(one.strip() for one in call.query.ids.split(",") if one.strip()))
+    if not 1 <= len(ids) <= MOST:
+        raise FieldError("ids", f"are {len(ids)}; name 1 to {MOST} submissions with commas between")
+    reply = SeveralReply(tasks=[])
+    room, end = BYTES, clock.monotonic() + SECONDS
+    for place, one in enumerate(ids):
+        if (room <= 0 or clock.monotonic() > end) and place:
+            reply.left = ids[place:]
+            break
+        try:
+            task = show(call.cluster, call.principal, own_task(call.cluster, call.principal, one))
+        except NotFoundError:
+            reply.missing.append(one[:64])
+            continue
+        room -= len(task.model_dump_json())
+        reply.tasks.append(task)
+    return reply
+
+
+_KEYS = {"Idempotency-Key": "1 to 120 characters; submissions without a key of their own get KEY/0, KEY/1 and so on"}
+ROUTES: list[Route] = [
+    Route("POST", "/submissions/batch", "submit_batch", "Hand in several; each is taken or refused by itself", _hand_in,
+          "user", BatchReply, body=Batch, headers=_KEYS, calls=("add",), each=True),
+    Route("GET", "/submissions/batch", "get_batch", "Several submissions at once", _several, "user", SeveralReply,
+          query=SeveralQuery, calls=("get",), each=True),
+]  # fmt: skip

@@ -1,0 +1,48 @@
+"""Submissions as the person who asks may see them: what the API, Judge0's API and the pages show goes through here."""
+
+from __future__ import annotations
+
+from pydantic import TypeAdapter, ValidationError
+
+from judge.errors import ForbiddenError, NotFoundError
+from judge.gateway import disclosure
+from judge.gateway.auth import Principal
+from judge.gateway.cluster import Cluster
+from judge.model import messages as m
+
+_TASK_ID = TypeAdapter(m.TaskId)
+
+
+def own_task(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
+    """One task that this person may see, whole. Another's is answered like one that does not exist."""
+    missing = NotFoundError(f"there is no submission '{task_id[:60]}'")
+    try:
+        _TASK_ID.validate_python(task_id)
+        task = cluster.call("get", m.GetRequest(id=task_id), m.Task)
+    except (ValidationError, NotFoundError):
+        raise missing from None
+    # A run of a rejudging is the judges' own until it is applied.
+    if not principal.judges and (task.submission.user != principal.user or task.rerun_of is not None):
+        raise missing
+    return task
+
+
+def show(cluster: Cluster, principal: Principal, task: m.Task) -> m.Task:
+    """The task as this person may see it."""
+    if principal.judges:
+        return task
+    known = cluster.samples(task.problem) if task.problem is not None and task.result is not None else frozenset()
+    return disclosure.to_submitter(task, known)
+
+
+def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.SearchReply:
+    """Search among the tasks that this person may see, as they may see them."""
+    if principal.judges:
+        return cluster.call("search", query, m.SearchReply)
+    if query.user not in {None, principal.user}:
+        raise ForbiddenError(f"user: '{principal.user}' may search their own submissions only")
+    reply = cluster.call("search", query.model_copy(update={"user": principal.user}), m.SearchReply)
+    # A list has no results of tests, so it does not matter which are samples.
+    return m.SearchReply(
+        tasks=[disclosure.to_submitter(task) for task in reply.tasks], next=reply.next, total=reply.total
+    )

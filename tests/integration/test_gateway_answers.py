@@ -1,0 +1,324 @@
+"""Batches, bulk get, tags, pages, both shapes of errors, calls that will go: over a real judicator, etcd and mongod."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import threading
+
+import jsonschema
+import pytest
+
+from judge.allowance import Allowance, Allowances
+from judge.errors import OutcomeUnknownError, UnavailableError
+from judge.gateway.api import answers, batches, routes
+from judge.gateway.api.answers import Deprecation
+from judge.gateway.api.routes import Route
+from judge.model import messages as m
+from tests.support.gateway import ADMIN, DOCUMENT, USER, Person, check, make_config, serving_app
+from tests.support.judicators import World, accepted
+from tests.support.servers import wait_for
+
+SOURCE = {"language": "c", "source": "int main(){}"}
+OFTEN = 40
+UNKNOWN = "f" * 24
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, etcd_endpoint, mongod_address):
+    made = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    made.judicator(allowances=Allowances(user=Allowance(per_minute=OFTEN)))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def settings(world, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("gw")
+    return make_config(directory, world.etcd_config, world.tls("gateway-1", "gateway"), limits={"source_bytes": 1000})
+
+
+@pytest.fixture(scope="module")
+def app(settings):
+    with serving_app(settings) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def executor(world):
+    one = world.executor(slots=50)
+    one.report(vacant=0)
+    return one
+
+
+def judge_all(executor):
+    while executor.report().add or executor.work:
+        executor.report(*[accepted(one) for one in list(executor.work.values())], vacant=0)
+
+
+def batch(person, *submissions, status=200, **headers):
+    return check(
+        person("POST", "/submissions/batch", json={"submissions": submissions}, headers=headers), status, "submit_batch"
+    )
+
+
+# --- batches ---------------------------------------------------------------------------------------------------
+
+
+def test_each_of_a_batch_has_its_own_answer_or_error(admin):
+    told = batch(
+        admin,
+        SOURCE,
+        {**SOURCE, "sourc": "x"},
+        {**SOURCE, "language": "klingon"},
+        {**SOURCE, "source": "x" * 2000},
+        [],
+        {**SOURCE, "problem": "none"},
+        {**SOURCE, "user": "bob"},
+    )["results"]
+    assert [one["status"] for one in told] == [201, 400, 400, 413, 400, 404, 201]
+    errors = [one["error"] and (one["error"]["code"], one["error"]["field"]) for one in told]
+    assert errors[:4] == [None, ("field", "sourc"), ("field", "language"), ("too_large", "source")]
+    assert "did you mean 'source'" in told[1]["error"]["error"] and "JSON object" in told[4]["error"]["error"]
+    assert [one["task"]["submission"]["user"] for one in told if one["task"]] == ["root", "bob"]
+
+
+def test_a_batch_says_of_each_what_the_call_for_it_alone_would_have_said(ada):
+    for wanted in (
+        {**SOURCE, "sourc": "x"},
+        {**SOURCE, "user": "bob"},
+        {**SOURCE, "priority": "high"},
+        {"problem": ""},
+    ):
+        alone = ada("POST", "/submissions", json=wanted)
+        (told,) = batch(ada, wanted)["results"]
+        assert (told["status"], told["error"]["code"]) == (alone.status_code, alone.json["code"])
+        assert told["error"]["field"] == alone.json["field"]
+
+
+def test_a_batch_may_be_repeated(admin):
+    own = {**SOURCE, "idempotency_key": "own"}
+    first = batch(admin, SOURCE, own, SOURCE, **{"Idempotency-Key": "all"})["results"]
+    again = batch(admin, SOURCE, own, SOURCE, **{"Idempotency-Key": "all"})["results"]
+    assert [one["status"] for one in first] == [201] * 3 and [one["status"] for one in again] == [200] * 3
+    assert [one["task"]["id"] for one in first] == [one["task"]["id"] for one in again]
+    assert len({one["task"]["id"] for one in first}) == 3, "two of the same content are two"
+    other = batch(admin, {**SOURCE, "source": "other"}, {**own, "source": "other"}, **{"Idempotency-Key": "all"})
+    assert [one["status"] for one in other["results"]] == [409, 409]
+    twice = batch(admin, {**SOURCE, "idempotency_key": "t"}, {**SOURCE, "idempotency_key": "t"})["results"]
+    assert [one["status"] for one in twice] == [201, 200]
+
+
+def test_a_batch_is_bounded(admin):
+    for several, field in ([], "submissions"), ([SOURCE] * (batches.MOST + 1), "submissions"), ({}, "submissions"):
+        answer = admin("POST", "/submissions/batch", json={"submissions": several})
+        assert (answer.status_code, answer.json["field"]) == (400, field)
+    (told,) = batch(admin, SOURCE, **{"Idempotency-Key": "k" * 121})["results"]
+    assert told["status"] == 400 and told["error"]["field"] == "Idempotency-Key"
+
+
+def test_each_of_a_batch_counts_against_the_rate(bob):
+    answer = bob("POST", "/submissions/batch", json={"submissions": [SOURCE] * (OFTEN + 3)})
+    statuses = [one["status"] for one in check(answer, 200, "submit_batch")["results"]]
+    assert statuses == [201] * OFTEN + [429] * 3
+    assert answer.headers["RateLimit-Remaining"] == "0" and 0 < int(answer.headers["Retry-After"]) <= 60
+    assert answer.json["results"][-1]["error"]["rate"]["limit"] == OFTEN
+
+
+def test_a_batch_whose_cluster_goes_says_what_was_done(app, admin, monkeypatch):
+    cluster = app.extensions["judge"].cluster
+    call, asked = cluster.call, []
+
+    def failing(error, after):
+        def act(name, *rest, **more):
+            asked.append(name)
+            if asked.count("add") > after:
+                raise error
+            return call(name, *rest, **more)
+
+        asked.clear()
+        monkeypatch.setattr(cluster, "call", act)
+
+    failing(UnavailableError("nobody answers"), 1)
+    told = batch(admin, SOURCE, SOURCE, SOURCE)["results"]
+    assert [one["status"] for one in told] == [201, 503, 503] and asked.count("add") == 2, "no further one is tried"
+    assert "not tried" in told[2]["error"]["error"]
+    failing(OutcomeUnknownError("perhaps"), 1)
+    told = batch(admin, SOURCE, SOURCE, SOURCE)["results"]
+    assert [one["error"] and one["error"]["code"] for one in told] == [None, "outcome_unknown", "unavailable"]
+    failing(UnavailableError("nobody answers"), 0)
+    answer = admin("POST", "/submissions/batch", json={"submissions": [SOURCE]})
+    assert answer.status_code == 503 and answer.headers["Retry-After"], "nothing was done, so all of it is repeated"
+    monkeypatch.setattr(cluster, "call", call)
+    monkeypatch.setattr(batches, "SECONDS", -1.0)
+    told = batch(admin, {"sourc": ""}, SOURCE)["results"]
+    assert told[1]["status"] == 504 and "not tried" in told[1]["error"]["error"]
+
+
+# --- bulk get --------------------------------------------------------------------------------------------------
+
+
+def several(person, *ids):
+    return check(person("GET", "/submissions/batch", query_string={"ids": ",".join(ids)}), 200, "get_batch")
+
+
+def test_several_submissions_at_once_as_each_may_be_seen(ada, admin, executor):
+    mine = ada("POST", "/submissions", json=SOURCE).json["id"]
+    others = [one["task"]["id"] for one in batch(admin, SOURCE, SOURCE)["results"]]
+    judge_all(executor)
+    told = several(ada, others[0], mine, UNKNOWN, "no-id", mine)
+    assert [one["id"] for one in told["tasks"]] == [mine] and told["missing"] == [others[0], UNKNOWN, "no-id"]
+    told = several(admin, others[1], mine, others[0])
+    assert [one["id"] for one in told["tasks"]] == [others[1], mine, others[0]], "in the order of the question"
+    assert told["tasks"][1] == admin("GET", f"/submissions/{mine}").json
+
+
+def test_several_are_as_many_as_an_answer_has_room_for(admin, monkeypatch):
+    ids = [one["task"]["id"] for one in batch(admin, *[SOURCE] * 4)["results"]]
+    monkeypatch.setattr(batches, "BYTES", 1)
+    told = several(admin, *ids)
+    assert [one["id"] for one in told["tasks"]] == ids[:1] and told["left"] == ids[1:]
+    for wrong in ("", ",", ",".join(f"{number:024x}" for number in range(batches.MOST + 1))):
+        assert admin("GET", "/submissions/batch", query_string={"ids": wrong}).json["field"] == "ids"
+
+
+# --- tags ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/submissions", "/problems", "/languages", "/whoami", "/executors", "/openapi.json"])
+def test_what_has_not_changed_is_not_sent_again(ada, path):
+    first = ada("GET", path)
+    assert first.status_code == 200 and re.fullmatch(r'"[0-9a-f]{32}"', first.headers["ETag"])
+    assert first.headers["Cache-Control"] == "private, no-cache" and "Authorization" in first.headers["Vary"]
+
+    def same():  # what tells how long something lasts changes by itself
+        tag = ada("GET", path).headers["ETag"]
+        return ada("GET", path, headers={"If-None-Match": f'"other", W/{tag}'})
+
+    wait_for(lambda: same().status_code == 304, what="the same twice")
+    again = same()
+    assert (again.data, again.status_code) == (b"", 304) and again.headers["ETag"] and "X-Request-Id" in again.headers
+    assert ada("GET", path, headers={"If-None-Match": '"other"'}).data
+
+
+def test_a_submission_has_another_tag_when_it_has_changed_and_for_who_sees_another(ada, admin, executor):
+    task = ada("POST", "/submissions", json=SOURCE).json["id"]
+    path = f"/submissions/{task}"
+    for where in (path, f"/submissions/batch?ids={task}"):
+        tag = ada("GET", where).headers["ETag"]
+        assert ada("GET", where, headers={"If-None-Match": tag}).status_code == 304
+        assert ada("HEAD", where).headers["ETag"] == tag
+    answers_: list[int] = []
+    held = threading.Thread(
+        target=lambda: answers_.append(
+            ada("GET", f"{path}?wait=20", headers={"If-None-Match": tag}).status_code,
+        )
+    )
+    tag = ada("GET", path).headers["ETag"]
+    held.start()
+    judge_all(executor)
+    held.join(20)
+    assert answers_ == [200]
+    assert ada("GET", path, headers={"If-None-Match": tag}).json["done"]
+
+
+def test_an_output_and_a_source_have_tags(ada, admin, executor):
+    task = ada("POST", "/submissions", json=SOURCE).json["id"]
+    executor.report()
+    sha = executor.rpc.put_blob(b"x" * 300_000)
+    executor.report(accepted(executor.work[task], result=m.Result(stdout_blob=sha)), vacant=0)
+    for path, who in (
+        (f"/submissions/{task}/output", ada),
+        (f"/submissions/{task}/source", ada),
+        (f"/blobs/{sha}", admin),
+    ):
+        first = who("GET", path)
+        again = who("GET", path, headers={"If-None-Match": first.headers["ETag"]})
+        assert first.data and (again.status_code, again.data) == (304, b""), path
+    gone = "0" * 64
+    assert admin("GET", f"/blobs/{gone}", headers={"If-None-Match": f'"{gone}"'}).status_code == 404
+
+
+def test_a_browsers_answers_are_not_kept(app, nobody):
+    assert nobody("GET", "/openapi.json").headers["Cache-Control"] == "no-store"
+    assert nobody("GET", "/openapi.json").headers["ETag"]
+
+
+# --- errors ----------------------------------------------------------------------------------------------------
+
+PROBLEM = "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("accept", "problem"),
+    [
+        (PROBLEM, True),
+        ("application/json, application/problem+json", True),
+        ("application/problem+json;q=0.5, application/json", False),
+        ("application/problem+json;q=0", False),
+        ("*/*", False),
+        ("", False),
+        ("application/*", False),
+        ("APPLICATION/PROBLEM+JSON; charset=utf-8", True),
+        ("text/html, application/problem+json;q=0.9, */*;q=0.8", True),
+    ],
+)
+def test_who_asks_for_problem_json_gets_it(ada, accept, problem):
+    answer = ada("GET", f"/submissions/{UNKNOWN}", headers={"Accept": accept} if accept else {})
+    assert answer.status_code == 404 and answer.headers["Vary"] == "Accept"
+    assert answer.mimetype == (PROBLEM if problem else "application/json")
+    assert ("detail" in answer.json, "error" in answer.json) == (problem, not problem)
+
+
+def test_a_problem_says_all_that_an_error_says(ada, nobody):
+    wrong = {**SOURCE, "sourc": ""}
+    plain = ada("POST", "/submissions", json=wrong)
+    told = ada("POST", "/submissions", json=wrong, headers={"Accept": PROBLEM})
+    schema = DOCUMENT["paths"]["/api/v1/submissions"]["post"]["responses"]["400"]["content"][PROBLEM]["schema"]
+    jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(told.json)
+    body = told.json
+    assert (body["detail"], body["code"], body["field"]) == (plain.json["error"], "field", "sourc")
+    assert body["status"] == told.status_code == 400
+    kind = check(nobody("GET", body["type"].removeprefix("/api/v1")), 200, "error_kind")
+    assert kind == {"type": body["type"], "code": "field", "title": body["title"]}
+    assert nobody("GET", "/errors/none").status_code == 404
+    for path, method in (("/nothing", "GET"), ("/submissions", "PUT")):
+        assert ada(method, path, headers={"Accept": PROBLEM}).mimetype == PROBLEM
+
+
+# --- pages -----------------------------------------------------------------------------------------------------
+
+
+def test_a_list_leads_to_its_next_page(admin):
+    batch(admin, *[SOURCE] * 5)
+    path, seen = "/submissions?limit=2&user=root&verdict=", []
+    for _ in range(2):
+        answer = admin("GET", path)
+        seen += [one["id"] for one in answer.json["tasks"]]
+        found = re.fullmatch(r'<(/api/v1/submissions\?[^>]*)>; rel="next"', answer.headers["Link"])
+        path = found[1].removeprefix("/api/v1")
+        batch(admin, SOURCE)  # what is new does not shift the pages
+    assert path == f"/submissions?limit=2&user=root&before={seen[-1]}"
+    assert len(set(seen)) == 4 and seen == sorted(seen, reverse=True)
+    assert "Link" not in admin("GET", "/submissions?limit=500&user=root").headers
+
+
+# --- what will go ----------------------------------------------------------------------------------------------
+
+
+def test_a_call_that_will_go_says_so_with_every_answer(settings):
+    gone = Deprecation(datetime.date(2026, 1, 1), datetime.date(2027, 1, 1), "/alive")
+    old = Route("GET", "/old", "old", "Old", lambda _: m.Empty(), "user", m.Empty, deprecated=gone)
+    with serving_app(settings) as app:
+        routes.register(app, app.extensions["judge"], [old])
+        for token, status in ((USER, 200), (ADMIN, 200), (None, 401)):
+            answer = Person(app.test_client(), token)("GET", "/old")
+            assert answer.status_code == status
+            assert answer.headers["Deprecation"] == "@1767225600"
+            assert answer.headers["Sunset"] == "Fri, 01 Jan 2027 00:00:00 GMT"
+            assert answer.headers["Link"] == '</api/v1/alive>; rel="successor-version"'
+        assert "Deprecation" not in Person(app.test_client(), USER)("GET", "/whoami").headers
+
+
+def test_what_a_kind_of_error_is_called_is_known_for_every_code():
+    assert all(answers.kind(code) for code in answers.TITLES)
