@@ -11,7 +11,7 @@ PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up lab lab-down test test-languages test-hosts test-cluster test-cgroup2 molecule molecule-single docs pictures lint types unit bench clean
+.PHONY: help setup setup-test demo up lab lab-down test test-languages test-hosts test-cluster test-cgroup2 molecule molecule-single docs clients pictures lint types unit bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,10 +58,14 @@ lint: setup-test  ## format, style, roles, shell
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/ansible-lint --offline
 	shellcheck $(SHELL_SCRIPTS)
 	$(BIN)/python scripts/role-tables --check
+	$(BIN)/python scripts/make-clients --check
 	$(BIN)/python scripts/make-docs out/site
 
 docs: setup-test  ## the documentation as a site in out/site; a warning is an error
 	@$(BIN)/python scripts/make-docs out/site
+
+clients: setup-test  ## what is generated from the API: the Python client's calls and messages, the Postman collection
+	$(BIN)/python scripts/make-clients
 
 # Heavy toolchains come here only: five minutes and 6 GB.
 test-languages: setup-test  ## all languages of the table: install what Debian has, and judge in each of them (root)

@@ -1,0 +1,202 @@
+"""The Python client without a gateway: what is generated, how messages become JSON and back, what is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import importlib.machinery
+import importlib.util
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import judge_client
+from judge.gateway.api.handlers import ROUTES
+from judge.model import messages as m
+from judge_client import AsyncJudge, Judge, coding, models
+from judge_client.streams import Parser
+from tests.support.gateway import make_task
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_what_is_committed_is_what_is_generated() -> None:
+    loader = importlib.machinery.SourceFileLoader("make_clients", str(ROOT / "scripts/make-clients"))
+    spec = importlib.util.spec_from_loader("make_clients", loader)
+    assert spec is not None
+    script = importlib.util.module_from_spec(spec)
+    loader.exec_module(script)
+    for path, text in script.generated().items():
+        assert path.read_text() == text, f"{path.name}: run `make clients`"
+
+
+@pytest.mark.parametrize("client", [Judge, AsyncJudge])
+def test_every_call_is_a_method_of_both_clients(client: type) -> None:
+    for route in ROUTES:
+        method = getattr(client, route.name)
+        streams = route.name in {"events", "follow"}
+        assert inspect.iscoroutinefunction(method) == (client is AsyncJudge and not streams), route.name
+
+
+def test_the_collection_has_every_call() -> None:
+    told = json.loads((ROOT / "docs/judge.postman.json").read_text())
+    items = [one for folder in told["item"] for one in folder["item"]]
+    assert sorted(one["name"] for one in items) == sorted(route.name for route in ROUTES)
+    for one in items:
+        url = one["request"]["url"]
+        assert url["raw"].startswith("{{judge}}/api/v1/")
+        named = {part[1:] for part in url["path"] if part.startswith(":")}
+        assert named == {variable["key"] for variable in url.get("variable", [])}, one["name"]
+        if one["request"].get("body", {}).get("mode") == "raw":
+            json.loads(one["request"]["body"]["raw"])
+    assert "token" not in re.sub(r"\{\{token\}\}", "", json.dumps([v["value"] for v in told["variable"]]))
+
+
+# --- messages --------------------------------------------------------------------------------------------------
+
+TEXTS = st.text(max_size=8)
+
+
+@given(
+    st.builds(
+        models.Submission,
+        source=TEXTS | st.none(),
+        language=TEXTS | st.none(),
+        tests=st.lists(st.builds(models.Test, name=TEXTS, input=TEXTS), max_size=3),
+        limits=st.builds(models.LimitsOverride, cpu=st.floats(0, 100) | st.none()),
+        told=st.dictionaries(TEXTS, TEXTS | st.integers() | st.booleans(), max_size=3),
+    )
+)
+def test_a_message_becomes_json_and_the_same_message_again(wanted: models.Submission) -> None:
+    sent = json.loads(json.dumps(coding.encode(wanted)))
+    assert coding.decode(models.Submission, sent) == wanted
+    assert not {key for key, value in sent.items() if value is None or value == []}, "what is by default is left out"
+
+
+def test_what_the_cluster_says_is_read_into_messages_whole() -> None:
+    result = m.Result(
+        tests=[m.TestResult(name="a", verdict=m.Verdict.WA, cpu=1)], groups=[m.GroupScore(name="g", verdict="WA")]
+    )
+    task = make_task(result=result, verdict=m.Verdict.WA, done=True)
+    read = coding.decode(models.Task, json.loads(task.model_dump_json()))
+    assert isinstance(read.result.tests[0], models.TestResult) and isinstance(read.submission, models.Submission)
+    assert isinstance(read.result.tests[0].cpu, float) and read.result.groups[0].name == "g"
+    back = m.Task.model_validate_json(json.dumps(dataclasses.asdict(read)))
+    assert back == task
+
+
+def test_a_newer_cluster_does_no_harm() -> None:
+    read = coding.decode(models.Alive, {"version": "9", "alive": True, "mood": {"new": 1}})
+    assert read == models.Alive(version="9")
+    error = coding.decode(models.ErrorBody, {"code": "brand_new", "error": "x", "rate": None})
+    assert error.code == "brand_new"
+    with pytest.raises(TypeError):
+        coding.decode(models.Alive, {})
+    with pytest.raises(TypeError):
+        coding.decode(models.Alive, [])
+
+
+def test_events_out_of_lines() -> None:
+    parser = Parser()
+    lines = ': hello\n\nid: 7\nevent: submission\ndata: {"a":\ndata: 1}\n\ndata: plain\n\ndata: [1]\n\n'
+    events = [event for line in lines.split("\n") if (event := parser.line(line)) is not None]
+    assert [(one.id, one.event, one.data) for one in events] == [
+        ("7", "submission", {"a": 1}), ("7", "message", {"text": "plain"}), ("7", "message", {"value": [1]}),
+    ]  # fmt: skip
+
+
+# --- what is tried again, and what is kept -----------------------------------------------------------------------
+
+ALIVE = {"version": "1"}
+
+
+def answering(*answers: Any) -> tuple[httpx.MockTransport, list[httpx.Request]]:
+    """A gateway that gives these answers, one after the other, and what it was asked."""
+    left: Iterator[Any] = iter(answers)
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        told = next(left)
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+    return httpx.MockTransport(answer), asked
+
+
+def busy(status: int = 503, **headers: str) -> httpx.Response:
+    body = {"code": "unavailable", "error": "try again"}
+    return httpx.Response(status, json=body, headers={"Retry-After": "0", **headers})
+
+
+def test_what_cannot_be_answered_now_is_asked_again_with_the_same_key() -> None:
+    task = json.loads(make_task().model_dump_json())
+    lost = httpx.ConnectError("no")
+    transport, asked = answering(busy(), lost, busy(429), httpx.Response(201, json=task))
+    with Judge("http://j", "t", transport=transport, pace=0.001) as judge:
+        assert judge.submit(models.Submission(command="true")).id == task["id"]
+    assert len(asked) == 4 and len({one.headers["Idempotency-Key"] for one in asked}) == 1
+    assert {one.headers["Authorization"] for one in asked} == {"Bearer t"}
+    assert json.loads(asked[0].content) == {"command": "true"}
+
+
+def test_it_ends_some_time_and_does_not_wait_for_hours() -> None:
+    transport, asked = answering(*[busy()] * 3, busy(429, **{"Retry-After": "3600"}), httpx.ConnectError("no"))
+    with Judge("http://j", transport=transport, pace=0.001, tries=3) as judge:
+        with pytest.raises(judge_client.UnavailableError, match="try again") as refused:
+            judge.whoami()
+        assert (refused.value.status, refused.value.code, refused.value.retry) == (503, "unavailable", 0.0)
+        assert len(asked) == 3
+        with pytest.raises(judge_client.LimitError) as limited:
+            judge.whoami()
+        assert limited.value.retry == 3600 and len(asked) == 4
+    transport, _ = answering(httpx.ConnectError("no"))
+    with Judge("http://j", transport=transport, tries=1) as judge, pytest.raises(judge_client.UnavailableError):
+        judge.whoami()
+
+
+def test_an_unhealthy_cluster_is_an_answer() -> None:
+    transport, asked = answering(httpx.Response(503, json={"healthy": False, "faults": ["x"]}))
+    with Judge("http://j", transport=transport) as judge:
+        assert judge.health().faults == ["x"]
+    assert len(asked) == 1
+
+
+def test_what_has_not_changed_is_taken_from_memory() -> None:
+    tagged = httpx.Response(200, json=ALIVE, headers={"ETag": '"1"'})
+    transport, asked = answering(tagged, httpx.Response(304), httpx.Response(200, json={"version": "2"}))
+    with Judge("http://j", transport=transport) as judge:
+        assert judge.alive() == judge.alive() == models.Alive(version="1")
+        assert judge.alive().version == "2"
+    assert [one.headers.get("If-None-Match") for one in asked] == [None, '"1"', '"1"']
+
+
+def test_the_asynchronous_client_does_the_same() -> None:
+    tagged = httpx.Response(200, json=ALIVE, headers={"ETag": '"1"'})
+    transport, asked = answering(busy(), tagged, httpx.Response(304), httpx.Response(404, text="gone"))
+
+    async def ask() -> None:
+        async with AsyncJudge("http://j", transport=transport, pace=0.001) as judge:
+            assert await judge.alive() == await judge.alive() == models.Alive(version="1")
+            with pytest.raises(judge_client.NotFoundError, match="404 Not Found"):
+                await judge.get("x/y")
+
+    asyncio.run(ask())
+    assert len(asked) == 4 and asked[-1].url.raw_path == b"/api/v1/submissions/x%2Fy"
+
+
+def test_an_answer_that_is_none_of_ours_is_an_error_with_a_sentence() -> None:
+    transport, _ = answering(httpx.Response(200, text="<html>"), httpx.Response(200, json={}))
+    with Judge("http://j", transport=transport) as judge:
+        for _ in range(2):
+            with pytest.raises(judge_client.JudgeError, match="is not what this client knows"):
+                judge.alive()
