@@ -359,6 +359,24 @@ def test_a_token_ends_with_its_time_and_with_its_user(world: World, people: RpcC
         check(people, "kept")
 
 
+def test_a_page_of_tokens_goes_on_where_the_last_was_revoked(people: RpcClient) -> None:
+    """Whoever revokes what a page lists has to be able to ask for the next one."""
+    call(people, "user_add", name="many-tokens")
+    made = [token(people, "many-tokens", f"of-many-{number}").id for number in range(5)]
+    seen, after = [], None
+    while True:
+        page = call(people, "tokens", user="many-tokens", limit=2, after=after)
+        seen += [one.id for one in page.tokens]
+        for one in page.tokens:
+            call(people, "token_revoke", id=one.id)
+        if (after := page.next) is None:
+            break
+    assert len(seen) == 5 and set(seen) == set(made)
+    for wrong in ("0" * 16, f"{'9' * 15}-{'0' * 16}"):
+        with pytest.raises(FieldError, match="after: names no place"):
+            call(people, "tokens", after=wrong)
+
+
 def test_a_token_ends_with_the_one_that_it_was_made_with(world: World, people: RpcClient) -> None:
     call(people, "user_add", name="line")
     soon = clock.wall() + datetime.timedelta(hours=1)

@@ -287,7 +287,10 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
             p.UsersQuery(), p.UsersQuery(after="crowd3"), p.UsersQuery(role="judge"), p.UsersQuery(group="g5"),
             p.UsersQuery(disabled=True), p.UsersQuery(prefix="crowd77"),
         ],
-        "tokens": [p.TokensQuery(), p.TokensQuery(user="crowd1"), p.TokensQuery(after=f"{7:016x}")],
+        "tokens": [
+            p.TokensQuery(), p.TokensQuery(user="crowd1"), p.TokensQuery(after=f"{7:016x}"),
+            p.TokensQuery(after=f"{7:013}-{7:016x}"), p.TokensQuery(after=f"99{7:011}-{7:016x}"),
+        ],
         "user_add": [p.UserAdd(name="pia", password="a long phrase", role="admin")],
         "user": [p.UserRef(name="pia")],
         "user_change": [p.UserChange(name="pia", role="judge")],

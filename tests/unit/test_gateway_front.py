@@ -21,6 +21,7 @@ from judge.gateway.front import head as heads
 from judge.gateway.front.gate import SMALL_BODY, Gate, HttpCaller
 from judge.gateway.front.head import HeadTooLargeError
 from judge.gateway.front.room import Held, Room
+from judge.gateway.front.server import Front
 from judge.gateway.front.turns import Pace, Places, Turns
 from judge.gateway.throttle import Throttle
 from tests.support.gateway import ADMIN, USER, make_config, write_tokens
@@ -592,3 +593,26 @@ def test_a_full_disk_is_said_in_words(tmp_path, caplog):
     with pytest.raises(UnavailableError, match="tell its operator"):
         asyncio.run(run())
     assert "spool_dir cannot be written: No such file or directory" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "kind"),
+    [
+        ("/api/v1/status", "*/*", "application/json"),
+        ("/api/v1/status", "application/problem+json", "application/problem+json"),
+        ("/login", "application/problem+json", "text/plain; charset=utf-8"),
+    ],
+)
+def test_what_the_front_refuses_is_told_in_the_shape_that_is_asked_for(monkeypatch, path, accept, kind):
+    told = []
+
+    async def say(*args):
+        told.append(args[3:])
+
+    front = object.__new__(Front)
+    monkeypatch.setattr(front, "_say", say, raising=False)
+    head = parse(f"GET {path} HTTP/1.1", "Host: x", f"Accept: {accept}")
+    asyncio.run(front._refuse(None, head, LimitError("too often"), 3.0))
+    ((text, media, extra),) = told
+    assert media == kind and "too often" in text and "Retry-After: 4\r\n" in extra
+    assert ("Vary: Accept\r\n" in extra) == path.startswith("/api/")

@@ -114,9 +114,9 @@ class WebhookCalls:
             query["task"] = ObjectId(request.submission)
         if request.before is not None:
             query["_id"] = {"$lt": ObjectId(request.before)}
-        docs = await self._db.deliveries.find(query, {"body": 0}, sort=[("_id", -1)], limit=request.limit).to_list()
-        more = str(docs[-1]["_id"]) if len(docs) == request.limit else None
-        return DeliveriesReply(deliveries=[_listed(doc) for doc in docs], next=more)
+        docs = await self._db.deliveries.find(query, {"body": 0}, sort=[("_id", -1)], limit=request.limit + 1).to_list()
+        shown = [_listed(doc) for doc in docs[: request.limit]]
+        return DeliveriesReply(deliveries=shown, next=shown[-1].id if len(docs) > request.limit else None)
 
     async def resend(self, request: Resend) -> Resent:
         """Let deliveries wait again: one, whatever became of it, or all of a webhook that were given up."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import logging
 from typing import Any, Final
 
@@ -94,16 +96,25 @@ class Tokens:
         """Tokens, newest first."""
         query: Bson = {} if request.user is None else {"user": request.user}
         if request.after is not None:
-            last = await self._col.find_one({"_id": request.after}, {"created": 1})
-            if last is None:
-                raise FieldError("after", "names no token; begin again without it")
-            older = {"created": {"$lt": last["created"]}}
-            query["$or"] = [older, {"created": last["created"], "_id": {"$lt": request.after}}]
+            created, token = await self._place(request.after)
+            query["$or"] = [{"created": {"$lt": created}}, {"created": created, "_id": {"$lt": token}}]
         newest = [("created", -1), ("_id", -1)]
         docs = await self._col.find(query, sort=newest, limit=request.limit + 1).to_list()
         more = len(docs) > request.limit
         tokens = [to_info(doc) for doc in docs[: request.limit]]
-        return TokensReply(tokens=tokens, next=tokens[-1].id if more else None)
+        last = f"{round(docs[request.limit - 1]['created'].timestamp() * 1000)}-{tokens[-1].id}" if more else None
+        return TokensReply(tokens=tokens, next=last)
+
+    async def _place(self, after: str) -> tuple[datetime.datetime, str]:
+        """When the last token of the page before was made, and its id; FieldError."""
+        moment, _, token = after.rpartition("-")
+        if moment:
+            with contextlib.suppress(OverflowError, ValueError):
+                return datetime.datetime.fromtimestamp(int(moment) / 1000, datetime.UTC), token
+        last = None if moment else await self._col.find_one({"_id": token}, {"created": 1})
+        if last is None:
+            raise FieldError("after", "names no place in this list; begin again without it")
+        return last["created"], token
 
     async def revoke(self, request: TokenEnd, peer: Peer) -> Empty:
         """Forget a token, with the sessions that were begun and the tokens that were made with it.
