@@ -440,6 +440,8 @@ def test_import_a_problem_and_judge_it_without_showing_its_secrets(admin, ada, e
     executor.report(completed, vacant=0)
     seen = ada("GET", f"/submissions/{task['id']}").json["result"]["tests"]
     assert [one["output"] for one in seen] == ["one", ""] and seen[1]["message"] == ""
+    (several,) = ada("GET", f"/submissions/batch?ids={task['id']}").json["tasks"]
+    assert several == ada("GET", f"/submissions/{task['id']}").json, "several at once say no more"
     whole = admin("GET", f"/submissions/{task['id']}").json["result"]["tests"]
     assert [one["output"] for one in whole] == ["one", "2"] and whole[1]["message"] == "judge has two"
 
