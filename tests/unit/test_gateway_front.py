@@ -595,15 +595,8 @@ def test_a_full_disk_is_said_in_words(tmp_path, caplog):
     assert "spool_dir cannot be written: No such file or directory" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("path", "accept", "kind"),
-    [
-        ("/api/v1/status", "*/*", "application/json"),
-        ("/api/v1/status", "application/problem+json", "application/problem+json"),
-        ("/login", "application/problem+json", "text/plain; charset=utf-8"),
-    ],
-)
-def test_what_the_front_refuses_is_told_in_the_shape_that_is_asked_for(monkeypatch, path, accept, kind):
+@pytest.mark.parametrize("kind", ["application/json", "application/problem+json"])
+def test_what_the_front_refuses_is_told_in_the_shape_that_is_asked_for(monkeypatch, kind):
     told = []
 
     async def say(*args):
@@ -611,8 +604,7 @@ def test_what_the_front_refuses_is_told_in_the_shape_that_is_asked_for(monkeypat
 
     front = object.__new__(Front)
     monkeypatch.setattr(front, "_say", say, raising=False)
-    head = parse(f"GET {path} HTTP/1.1", "Host: x", f"Accept: {accept}")
+    head = parse("GET /api/v1/status HTTP/1.1", "Host: x", f"Accept: {kind}")
     asyncio.run(front._refuse(None, head, LimitError("too often"), 3.0))
     ((text, media, extra),) = told
-    assert media == kind and "too often" in text and "Retry-After: 4\r\n" in extra
-    assert ("Vary: Accept\r\n" in extra) == path.startswith("/api/")
+    assert media == kind and "too often" in text and "Retry-After: 4\r\n" in extra and "Vary: Accept\r\n" in extra
