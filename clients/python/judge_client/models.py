@@ -202,6 +202,17 @@ class BlobsWanted:
 
 
 @dataclass(kw_only=True)
+class CoreSpeed:
+    """What the calibration program took on one core at an executor's start, and when it first ran on this machine."""
+
+    core: int
+    # CPU seconds
+    seconds: float
+    # CPU seconds when the core was first measured
+    first: float
+
+
+@dataclass(kw_only=True)
 class Deleted:
     """What has gone: so many submissions or problems, and what they took in the database."""
 
@@ -307,6 +318,7 @@ class ExecutorInfo:
     # what older ones cannot do
     abilities: list[str] = field(default_factory=list)
     weak_sandbox: bool = False
+    calibration: list[CoreSpeed] = field(default_factory=list)
     # findings of the machine check, WARN and FAIL only
     checks: list[str] = field(default_factory=list)
 
@@ -335,6 +347,16 @@ class ExecutorsReply:
 
 
 @dataclass(kw_only=True)
+class FiguresReply:
+    """The steps of a span, the oldest first; the last one has not ended yet."""
+
+    span: Literal["hour", "day"] | str
+    # of one step
+    seconds: int
+    points: list[Point]
+
+
+@dataclass(kw_only=True)
 class GroupScore:
     """What one group came to: the verdict of its first test that failed, and its part of the score."""
 
@@ -353,6 +375,14 @@ class Health:
 
     healthy: bool
     faults: list[str] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class HistoryReply:
+    """The last starts of an executor, the newest first."""
+
+    executor: str
+    starts: list[Start]
 
 
 @dataclass(kw_only=True)
@@ -533,6 +563,33 @@ class PastVerdict:
     problem: ProblemRef | None = None
     finished: str | None = None
     trace: str = ""
+
+
+@dataclass(kw_only=True)
+class Point:
+    """What happened in one step.
+
+    What nobody has looked at is null: no judicator led then.
+    """
+
+    # when it began, UTC
+    at: str
+    # the most submissions that waited
+    waiting: int | None = None
+    # slots that judged, on average
+    busy: float | None = None
+    # the most slots that there were
+    slots: int | None = None
+    # submissions that came to their verdict
+    judged: int = 0
+    # runs of rejudgings that came to theirs
+    rejudged: int = 0
+    # seconds within which half of them had their verdict
+    half: float | None = None
+    # seconds within which 95 of 100 had their verdict
+    most: float | None = None
+    # how many of each; for judges
+    verdicts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True)
@@ -910,6 +967,22 @@ class SourceFile:
 
 
 @dataclass(kw_only=True)
+class Start:
+    """One start of an executor.
+
+    `calibration` is for admins.
+    """
+
+    # of its first report, UTC
+    at: str
+    version: str = ""
+    slots: int = 0
+    weak_sandbox: bool = False
+    changes: list[VersionChange] = field(default_factory=list)
+    calibration: list[CoreSpeed] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
 class StatementInfo:
     """One statement of a problem.
 
@@ -1250,6 +1323,15 @@ class VerifiedRow:
     limit: float = 0.0
     margin: float | None = None
     task: str | None = None
+
+
+@dataclass(kw_only=True)
+class VersionChange:
+    """A language of an executor whose version is another than at its start before; empty: it was not there."""
+
+    language: str
+    before: str = ""
+    after: str = ""
 
 
 @dataclass(kw_only=True)

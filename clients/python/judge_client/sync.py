@@ -308,6 +308,25 @@ class Judge(Core):
             self._ask(Ask("GET", "/api/v1/submissions/batch", models.SeveralReply, query={"ids": ids})),
         )
 
+    def figures(self, *, span: Literal["hour", "day"] | str | None = None) -> models.FiguresReply:
+        """The cluster's work in the last hour or day, step by step.
+
+        Role: user.
+        """
+        return cast(
+            "models.FiguresReply", self._ask(Ask("GET", "/api/v1/figures", models.FiguresReply, query={"span": span}))
+        )
+
+    def executor_history(self, name: str | int) -> models.HistoryReply:
+        """The last starts of an executor: versions, speed.
+
+        Role: user.
+        """
+        return cast(
+            "models.HistoryReply",
+            self._ask(Ask("GET", address("/api/v1/executors/{name}/history", name=name), models.HistoryReply)),
+        )
+
     def problem(self, name: str | int) -> models.ProblemDetails:
         """One problem, with its statements, samples and attachments.
 
