@@ -37,6 +37,7 @@ class Seen:
     `detail` is the last log line of one that ended, or who stands in the way of one that is ALIEN. `outdated`: it
     was found running with another command or config. `found`: it was started by an earlier boot. `ready` and `status`
     are the service's own word, where the backend hears it and boot does not (`ready` None: it does not hear it).
+    `incarnation` is another with every start, where others than boot can start it (else empty).
     `leaving`: somebody has it stop, and how long that may take is the backend's to say.
     """
 
@@ -47,6 +48,7 @@ class Seen:
     outdated: bool = False
     found: bool = False
     ready: bool | None = None
+    incarnation: str = ""
     leaving: bool = False
     status: str = ""
 

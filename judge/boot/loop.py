@@ -48,7 +48,7 @@ class _Service:
     gate: float | None = None
     seen: Seen = field(default_factory=Seen)
     renewed: bool = False
-    pid: int | None = None
+    incarnation: str = ""
 
 
 def signature(path: Path) -> tuple[int, ...]:
@@ -205,13 +205,13 @@ class Loop:
             service.renewed = True
         renewed, service.renewed = service.renewed, False
         is_serving, trouble = self._checked(service, now)
-        before, service.pid = service.pid, seen.pid
+        before, service.incarnation = service.incarnation, seen.incarnation or service.incarnation
         return Facts(
             process=seen.process,
             code=seen.code,
             detail=seen.detail,
             outdated=seen.outdated,
-            another=None not in {before, seen.pid} and before != seen.pid,
+            another=before not in {"", service.incarnation},
             serving=is_serving,
             trouble=trouble,
             held=held,

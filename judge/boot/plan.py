@@ -82,7 +82,7 @@ class Facts:
 
     `serving` is the result of a check that ended since the last decision, None when none did. `turn` says that an
     orderly stop (`ending`) has come to this service. `renewed`: released by a person, or its config has changed.
-    `another`: what runs is not the process of the last look, and nobody saw that one's end.
+    `another`: somebody has started it anew since the last look.
     """
 
     process: Process = Process.ABSENT

@@ -103,6 +103,7 @@ def living(shown: Shown, *, outdated: bool, found: bool) -> Seen:
         outdated=outdated,
         found=found,
         ready=ready,
+        incarnation=shown.invocation,
         leaving=shown.active == "deactivating",
         status=shown.text if shown.pid else "",
     )

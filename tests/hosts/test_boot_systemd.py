@@ -243,6 +243,7 @@ def test_a_restart_by_a_person_may_take_its_time(host):
     host.wait_new("etcd", pid)
     wait_for(lambda: host.log().count("etcd: serves, ") == 2, what="that it serves again")
     assert host.pid("etcd") == fresh != pid and "killing it" not in host.log()
+    assert "etcd: was started anew, not by boot" in host.log()
 
 
 def test_a_start_that_does_not_get_ready_is_killed(host):
