@@ -24,7 +24,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def stream(cluster: Cluster) -> Stream:
-    return Stream(lambda: cluster.api(timeout=120), interval=0.3)
+    return Stream(lambda seconds: cluster.api(timeout=seconds), interval=0.3)
 
 
 def test_every_kind_gets_its_verdict_once(cluster: Cluster) -> None:
@@ -60,7 +60,7 @@ def test_a_crowd_that_cannot_get_in_says_so(tmp_path: Path, cluster: Cluster) ->
     config = [line for line in text.splitlines() if not line.startswith("token_file")]
     (tmp_path / "client.yml").write_text("\n".join([*config, "token_file: token", ""]))
     with (
-        Stream(lambda: lonely.api(timeout=1), interval=0.05) as crowd,
+        Stream(lambda seconds: lonely.api(timeout=seconds), interval=0.05, patience=0) as crowd,
         pytest.raises(AssertionError, match=r"broke off: .*token"),
     ):
         crowd.flows()

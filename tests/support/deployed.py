@@ -101,7 +101,7 @@ class Site(Deployment):
 
     def stream(self, interval: float) -> Stream:
         """A crowd at the gateway."""
-        return Stream(lambda: self.api(timeout=600), interval=interval, enter=self.enter)
+        return Stream(self.api, interval=interval, enter=self.enter)
 
 
 def shuffled(tree: dict[str, Any], seed: int) -> dict[str, Any]:

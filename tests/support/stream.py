@@ -1,26 +1,31 @@
 """A crowd at the gateway: hands in at a steady rate through the HTTP API, as careful clients do, and writes down all.
 
-Each submission has an idempotency key and is repeated until it is acknowledged (judge.ctl.api does that), so whatever
-happens to the cluster meanwhile, every one must end in one verdict, the right one. tests.support.ledger tells.
+Each submission has an idempotency key and is repeated until it is acknowledged (judge.ctl.api does that, and who gets
+no answer begins anew with what client.yml says by then: tokens and authorities change). So whatever happens to the
+cluster meanwhile, every one must end in one verdict, the right one. tests.support.ledger tells.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
+import operator
 import queue
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from judge.ctl.api import Api
-from judge.errors import JudgeError
+from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnauthorizedError, UnavailableError
 from judge.model import messages as m
 from tests.support.ledger import Final, Ledger, faults
 from tests.support.servers import wait_for
+
+T = TypeVar("T")
 
 # Verdicts are looked for this often, in seconds: they are seen so much later than they were committed.
 LOOK = 0.2
@@ -28,6 +33,8 @@ PAGE = 100
 # Seconds. Machines are busy while others start and die: no right program may fail for want of a processor.
 AMPLE = 20.0
 WALL = 120.0
+CALL = 5.0  # seconds, before a client is made anew
+AGAIN = (DeadlineError, OutcomeUnknownError, UnauthorizedError, UnavailableError)
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,31 @@ CASES = (
 )  # fmt: skip
 
 
+class _Line:
+    """A connection to the gateway that is made anew when nothing comes of a call."""
+
+    def __init__(self, connect: Callable[[float], Api], patience: float) -> None:
+        self._connect, self._patience = connect, patience
+        self._api = connect(CALL)
+
+    def __enter__(self) -> _Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._api.__exit__()
+
+    def ask(self, question: Callable[[Api], T]) -> T:
+        end = time.monotonic() + self._patience
+        while True:
+            try:
+                return question(self._api)
+            except AGAIN:
+                if time.monotonic() > end:
+                    raise
+            self._api.__exit__()
+            self._api = self._connect(CALL)
+
+
 class Stream:
     """Use as a context manager: it hands in until `finish`; the ledger may be looked at all the time.
 
@@ -75,21 +107,23 @@ class Stream:
 
     def __init__(
         self,
-        connect: Callable[[], Api],
+        connect: Callable[[float], Api],
         *,
         interval: float,
         cases: Sequence[Case] = CASES,
         crews: int = 4,
         most: int = 20,
+        patience: float = 600.0,
         enter: Callable[[], None] = lambda: None,
     ) -> None:
         """`interval` seconds between two submissions, unless `most` of them wait for their verdicts already.
 
-        `enter` is called first in every thread that makes calls.
+        `connect` gives a client whose calls take so many seconds at most; `patience` seconds are all that one answer
+        may take. `enter` is called first in every thread that makes calls.
         """
         self.user = f"crowd-{uuid.uuid4().hex[:8]}"
         self.ledger = Ledger()
-        self._connect = connect
+        self._line = functools.partial(_Line, connect, patience)
         self._interval = interval
         self._cases = itertools.cycle(cases)
         self._enter = enter
@@ -193,9 +227,9 @@ class Stream:
                 return
 
     def _hand_in(self) -> None:
-        with self._connect() as api:
+        with self._line() as line:
             while (submission := self._due.get()) is not None:
-                task = api.submit(submission)
+                task = line.ask(operator.methodcaller("submit", submission))
                 with self._lock:
                     self.ledger.acknowledged.append((str(submission.idempotency_key), task.id, time.monotonic()))
 
@@ -204,30 +238,30 @@ class Stream:
             return self.ledger.waiting()
 
     def _watch(self) -> None:
-        with self._connect() as api:
+        with self._line() as line:
             while not self._watching.wait(LOOK):
                 if waiting := self._waiting():
-                    for task in self._pages(api, until=min(waiting)):
+                    for task in self._pages(line, until=min(waiting)):
                         if task.done and task.id not in self.ledger.seen:
                             self.ledger.seen[task.id] = (Final.of(task), time.monotonic())
 
-    def _pages(self, api: Api, until: str = "") -> Iterator[m.Task]:
+    def _pages(self, line: _Line, until: str = "") -> Iterator[m.Task]:
         """All tasks of this stream, newest first, down to the id `until`."""
         before: str | None = None
         while True:
-            page = api.search(user=self.user, limit=PAGE, before=before)
+            page = line.ask(operator.methodcaller("search", user=self.user, limit=PAGE, before=before))
             yield from page.tasks
             before = page.next
             if before is None or before <= until:
                 return
 
     def _read_all(self) -> None:
-        with self._connect() as api:
-            for task in self._pages(api):
+        with self._line() as line:
+            for task in self._pages(line):
                 self.ledger.listed.append((task.id, task.submission.idempotency_key))
             for task_id in sorted(self.ledger.ids):
                 with contextlib.suppress(JudgeError):  # it is missing then, which the ledger's faults say
-                    task = api.get(task_id)
+                    task = line.ask(operator.methodcaller("get", task_id))
                     if task.done:
                         self.ledger.ended[task_id] = Final.of(task)
 
