@@ -40,7 +40,7 @@ CHUNKS: Final = "fs.chunks"
 RESTORING: Final = "restoring"
 # All collections belong to a backup, those that a later release adds as well, but for these. Chunks are stored as the
 # blobs that they make up. Who was logged in logs in again: a session that was ended since must not come back.
-LEFT_OUT: Final = frozenset({CHUNKS, RESTORING, "sessions", "rates", "minutes"})
+LEFT_OUT: Final = frozenset({CHUNKS, RESTORING, "sessions", "rates", "minutes", "machines"})
 # Seconds: an election of a primary passes meanwhile.
 PATIENCE: float = 15.0
 _TOO_OLD: Final = 239  # SnapshotTooOld
