@@ -45,16 +45,15 @@ def test_what_several_judicators_count_is_added_up_and_outlives_them(world: Worl
     judge(world, "AC")
     people = world.client()
     wait_for(lambda: sum(shown(people).verdicts.values()) == 1, what="the first verdict")
+    # The leader looks by itself; a new one goes on with the same minutes.
+    wait_for(lambda: shown(people).slots is not None, what="what the leader has seen")
     # The second one has counts that it has not written when it is told to stop.
     monkeypatch.setattr("judge.judicator.figures.minutes._PERIOD", 3600.0)
     second = world.judicator("j2", leader_ttl=5, register_ttl=5, executor_expiry=3600.0, executor_forget=7200.0)
-    wait_for(lambda: first.judicator.lead.leading, what="a leader")
     second.judicator.tasks.counts.ended("WA", 2.0, rerun=False)
     second.judicator.tasks.counts.ended("WA", 2.0, rerun=True)
     world.judicators.remove(second)
     second.stop()
-    # The leader looks by itself; a new one goes on with the same minutes.
-    wait_for(lambda: shown(people).slots is not None, what="what the leader has seen")
     third = world.judicator("j3", leader_ttl=5, register_ttl=5, executor_expiry=3600.0, executor_forget=7200.0)
     world.judicators.remove(first)
     first.stop()

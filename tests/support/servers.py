@@ -19,11 +19,18 @@ import pymongo
 PAUSE = 0.02  # seconds between two looks at a condition
 
 
+_GIVEN: set[int] = set()  # by this process: the kernel may well hand one out twice in a row
+
+
 def free_port() -> int:
-    """A port that was free a moment ago. Two tests never get the same: the kernel hands them out in turn."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that was free a moment ago, and that this process has not been given before."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port not in _GIVEN:
+            _GIVEN.add(port)
+            return port
 
 
 def wait_for(condition: Callable[[], object], timeout: float = 30.0, what: str = "condition") -> object:

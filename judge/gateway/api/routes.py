@@ -285,7 +285,8 @@ def _respond(route: Route, reply: m.Message | Reply) -> Response:
         answers.tag(response)
         if "Authorization" in request.headers and "Cache-Control" not in response.headers:
             response.headers.update(answers.KEPT)
-        response.make_conditional(request)
+        if response.is_sequence or "Content-Length" in response.headers:  # else it would read the stream to its end
+            response.make_conditional(request)
     return response
 
 
