@@ -84,6 +84,24 @@ LEGACY = (
 )
 
 
+# What else people and other judges call these folders: in lower case, with _ between words.
+_FOLDERS = {
+    alias: folder
+    for folder, aliases in {
+        "accepted": "accepted accept ac correct ok",
+        "wrong_answer": "wrong_answer wronganswer wrong wa incorrect no_output nooutput presentation_error",
+        "time_limit_exceeded": "time_limit_exceeded timelimitexceeded time_limit timelimit tle tl slow timeout",
+        "run_time_error": "run_time_error runtimeerror runtime_error run_error rte re",
+        "memory_limit_exceeded": "memory_limit_exceeded memorylimitexceeded memory_limit mle",
+        "output_limit_exceeded": "output_limit_exceeded output_limit ole",
+        "compiler_error": "compiler_error compile_error compilation_error ce",
+        "partially_accepted": "partially_accepted partial pac",
+        "brute_force": "brute_force bruteforce",
+    }.items()
+    for alias in aliases.split()
+}
+
+
 class _Demand(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -335,7 +353,7 @@ def _candidate(
     table: Mapping[str, Language],
     entries: Mapping[str, str],
 ) -> Candidate:
-    mine = [rule for rule in rules if matches(rule.glob, name)] or _annotated(name, files)
+    mine = [rule for rule in rules if matches(rule.glob, name)] or _annotated(name, files) or _meant(name, rules)
     given = next((rule.language for rule in mine if rule.language), None)
     entry = next((rule.entry for rule in mine if rule.entry), None) or entries.get(f"submissions/{name}")
     if given is not None:
@@ -362,6 +380,12 @@ def _annotated(name: str, files: Mapping[str, bytes]) -> list[Rule]:
     """What DOMjudge's annotation in its sources asks for: one of some verdicts for the whole."""
     whole = expected(files.values())
     return [Rule(name, whole=whole, says=" or ".join(sorted(whole)))] if whole else []
+
+
+def _meant(name: str, rules: Sequence[Rule]) -> list[Rule]:
+    """The rules of the folder that another name of it stands for: `AC/a.cpp`, `wrong-answer/a.py`."""
+    spelled = re.sub(r"[^a-z]+", "_", name.partition("/")[0].lower()).strip("_")
+    return [rule for rule in rules if rule.glob == _FOLDERS.get(spelled)]
 
 
 def check(rule: Rule, verdict: Verdict | None, result: Result, most: float | None = None) -> str:

@@ -79,6 +79,7 @@ class _Reader:
         self._yaml = rules.yaml
         self._findings = findings
         self._found = TestData()
+        self._said_out = False
         self._own = tuple(metadata.split(self._yaml.validator_flags, rules.dialect))
         # problemtools reads testdata.yaml with the legacy grader's keys in drafts, too.
         self._legacy = self._yaml.legacy or self._graded()
@@ -225,8 +226,10 @@ class _Reader:
             first, slash, _ = path.removeprefix(prefix).partition("/")
             if slash:
                 folders.setdefault(first, []).append(path)
-            elif first.endswith((".in", ".ans")):
+            elif first.endswith((".in", ".ans", ".out")):
                 base, _, suffix = first.rpartition(".")
+                if suffix == "out" and not self._answers(path.removesuffix(".out")):
+                    continue
                 if self._fits(path, first):
                     here.setdefault(base, set()).add(suffix)
         files = {} if self._yaml.legacy else self._files(here, folders)
@@ -238,6 +241,13 @@ class _Reader:
                     yield from self._test(prefix + name, here[name], files.get(name, []), inherited, sample=sample)
             if name in folders:
                 yield from self._folder(prefix + name, folders[name], inherited, sample=sample)
+
+    def _answers(self, base: str) -> bool:
+        """Whether NAME.out is an answer: NAME.in has no NAME.ans. DOMjudge knows no such thing beside real answers."""
+        files = self._tree.files
+        if base + ".in" not in files or base + ".ans" in files:
+            return False
+        return self._rules.dialect != DOMJUDGE or not any(path.endswith(".ans") for path in self._tree.below("data"))
 
     def _fits(self, path: str, name: str) -> bool:
         """Whether a test may be called so. Format 2025-09 wants others to be treated as if they were not there."""
@@ -290,7 +300,7 @@ class _Reader:
         yield ProblemTest(
             name=base.removeprefix("data/"),
             input=blob(base + ".in") if "in" in suffixes else blob(""),
-            answer=blob(base + ".ans") if "ans" in suffixes else blob(""),
+            answer=blob(next((f"{base}.{one}" for one in ("ans", "out") if one in suffixes), "")),
             sample=sample,
             flags=list(flags),
             args=list(inherited.args),
@@ -308,6 +318,11 @@ class _Reader:
     def _complete(self, base: str, suffixes: set[str], files: Sequence[str]) -> bool:
         """Whether there is a test by this name. DOMjudge leaves out what is half a test."""
         if suffixes >= {"in", "ans"}:
+            return True
+        if "out" in suffixes:
+            if not self._said_out:
+                self._findings.warning(f"{self._tree.where(base + '.out')}: is read as the answer, as there is no .ans")
+            self._said_out = True
             return True
         if "ans" not in suffixes:
             where, lacks = self._tree.where(base + ".in"), f"has no answer; expected {base}.ans beside it"

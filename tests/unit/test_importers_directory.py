@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,12 @@ SHAPES: dict[str, tuple[list[str], list[tuple[bool, str]]]] = {
                 [(True, "00_sample_00"), (False, "01_rnd")]),
     "BOCA": (["input/L_1", "output/L_1"], [(False, "L_1")]),
     "a key": (["t1.in", "t1.key"], [(False, "t1")]),
+    "a word beside it": (["test_input/1.txt", "test_output/1.txt"], [(False, "1")]),
+    "two words": (["input/1.txt", "expected_output/1.txt"], [(False, "1")]),
+    "two words in a name": (["tests/2.in", "tests/2.expected_output"], [(False, "2")]),
+    "in Spanish": (["entrada1.txt", "salida1.txt"], [(False, "1")]),
+    "in Portuguese": (["entradas/1.txt", "saidas/1.txt"], [(False, "1")]),
+    "acmp": (["1.t", "1.a"], [(False, "1")]),
     "natural order": (["2.in", "2.out", "10.in", "10.out"], [(False, "1_2"), (False, "2_10")]),
     "tcframe": (["data/sample/x_1.in", "data/sample/x_1.out", "data/secret/x_1.in", "data/secret/x_1.out"],
                 [(True, "sample_x_1"), (False, "secret_x_1")]),
@@ -92,6 +99,52 @@ def test_data_is_never_copied(tmp_path: Path) -> None:
         assert package.blobs[package.manifest.tests[0].input] == where / "1.in"
 
 
+@pytest.mark.parametrize("name", ["1.in.gz", "in/1.gz"])
+def test_compressed_tests(tmp_path: Path, name: str) -> None:
+    files = {name: gzip.compress(b"3\n"), name.replace("in", "out"): gzip.compress(b"4\n") * 2, "sol.py": b""}
+    where = folder(tmp_path, files, "sum")
+    for root in (where, archive(tmp_path, files)):
+        with read_package(root) as package:
+            (test,) = package.manifest.tests
+            assert (test.name, package.read(test.input), package.read(test.answer)) == ("secret/1", b"3\n", b"4\n4\n")
+            assert package.manifest.tests[0].input not in {"", package.manifest.tests[0].answer}
+
+
+def test_tests_beside_compressed_ones_are_all(tmp_path: Path) -> None:
+    files = {**files_of(["1.in", "1.out"]), "2.in.gz": b"", "2.out.gz": b"", "tests.zip": b""}
+    with read_package(folder(tmp_path, files, "sum")) as package:
+        assert names_of(package) == [(False, "1")], "what is beside is left alone, and not even looked at"
+
+
+@pytest.mark.parametrize("packed", ["tests.zip", "sum_testdata.zip", "data/Cases.zip"])
+def test_an_archive_of_tests(tmp_path: Path, packed: str) -> None:
+    archive(tmp_path, files_of(["a/1.in", "a/1.out"]), name="inner.zip")
+    files = {packed: (tmp_path / "inner.zip").read_bytes(), "solution.cpp": b"int main() {}"}
+    with read_package(folder(tmp_path, files, "sum")) as package:
+        assert len(package.manifest.tests) == 1 and set(package.submissions) == {"submissions/accepted/solution.cpp"}
+
+
+def test_inputs_and_outputs_in_two_archives(tmp_path: Path) -> None:
+    for name in ("input", "output"):
+        archive(tmp_path, {"1.txt": name.encode()}, name=f"{name}.zip")
+    files = {f"{name}.zip": (tmp_path / f"{name}.zip").read_bytes() for name in ("input", "output")}
+    with read_package(folder(tmp_path, files, "sum")) as package:
+        assert [package.read(test.answer) for test in package.manifest.tests] == [b"output"]
+
+
+def test_an_old_contest_of_domjudge(tmp_path: Path) -> None:
+    files = files_of(["sum.small.1.in", "sum.small.1.out", "sum.large.1.in", "sum.large.1.out"])
+    own = {
+        "domjudge-problem.ini": b"name='The Sum'\ntimelimit='3'\n",
+        "sum-solution-ann.py": b"",
+        "sum-slow-bob.py": b"",
+    }
+    with read_package(folder(tmp_path, {**files, **own}, "x")) as package:
+        assert package.manifest.title == "The Sum" and package.manifest.limits.cpu == 3 and not package.infer
+        folders = {path.split("/")[1] for path in package.submissions}
+        assert len(package.manifest.tests) == 2 and folders == {"accepted", "time_limit_exceeded"}
+
+
 def test_a_folder_of_tests_names_no_problem(tmp_path: Path) -> None:
     where = folder(tmp_path, files_of(["tests/1.in", "tests/1.out"]), "triangle")
     with read_package(where) as package:
@@ -124,6 +177,15 @@ REFUSED: dict[str, tuple[Files, str]] = {
     ),
     "no testlib": (files_of(["1.in", "1.out"], {"check.cpp": CHECKER}), "includes testlib.h, which the package"),
     "a checker in Python": (files_of(["1.in", "1.out"], {"checker.py": b""}), "does not use testlib.h"),
+    "half a compressed test": (
+        {"1.in.gz": gzip.compress(b"1")[:-4], "1.out.gz": gzip.compress(b"1")},
+        "x/1.in.gz: is damaged: Compressed file ended",
+    ),
+    "what is no gzip": ({"1.in.gz": b"1", "1.out.gz": b"1"}, "x/1.in.gz: is damaged:"),
+    "something behind a gzip": (
+        {"1.in.gz": gzip.compress(b"1") + b"x", "1.out.gz": gzip.compress(b"1")}, "x/1.in.gz: is damaged:",
+    ),
+    "what is no archive": ({"tests.zip": b"PK"}, "x/tests.zip: "),
     "nothing": ({"readme.md": b""}, "has no problem.yaml, and no other known format either (readme.md)"),
     "a contest": ({"contest.xml": b"", "problems/a/problem.xml": b""}, "is a contest of Polygon"),
     "a contest with tests": (

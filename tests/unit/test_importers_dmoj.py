@@ -116,6 +116,15 @@ def test_batches_in_an_archive(tmp_path: Path) -> None:
         assert inputs(zipped) == inputs(package), "an archive in an archive is read as well"
 
 
+@pytest.mark.parametrize("where", ["", "tests/"])
+def test_an_archive_that_was_unpacked(where: str, tmp_path: Path) -> None:
+    files = {where + name: content for name, content in PLAIN.items()}
+    package = taken(tmp_path, "archive: tests.zip\n" + CASES, files)
+    with package:
+        assert list(inputs(package).values()) == ["1.in", "2.in"]
+        assert any("as the archive tests.zip is not there" in note for note in package.notes)
+
+
 def test_dependencies_by_their_older_name(tmp_path: Path) -> None:
     older = taken(tmp_path / "older", BATCHES.replace("dependencies", "requirements"), BATCHED)
     assert groups_of(older) == groups_of(taken(tmp_path / "newer", BATCHES, BATCHED))
@@ -449,11 +458,16 @@ REFUSED: dict[str, tuple[str, str]] = {
     "outputs of a program": (
         "output_only: true\ninteractive: {files: 1.in}\n" + CASES, "output_only: there is no program that interactive",
     ),
+    "a generator of its own": ("test_cases:\n- {generator: gen.cpp, points: 1}\n", "generator: makes the case's files"),
+    "a generator in a batch": (
+        "test_cases:\n- {points: 1, batched: [{in: 1.in, out: 1.out}, {generator: gen.cpp}]}\n",
+        "test_cases: 1: generator: makes the case's files",
+    ),
     "a generator": ("generator: gen.cpp\ntest_cases:\n- {points: 1, generator_args: [1]}\n", "1 cases have no files"),
     "no cases": ("checker: standard\n", "test_cases: is missing; without an archive every case must be listed"),
     "an empty list": ("test_cases: []\n", "test_cases: has no cases"),
     "an absent file": ("test_cases:\n- {in: 9.in, out: 1.out}\n", "in: '9.in' is neither beside init.yml nor"),
-    "an absent archive": ("archive: t.zip\n" + CASES, "archive: 't.zip' is not in the package"),
+    "an absent archive": ("archive: t.zip\n", "archive: 't.zip' is not in the package"),
     "a broken archive": ("archive: 1.in\n" + CASES, "1.in: is not a ZIP archive that can be read"),
     "code": ("test_cases++: 'x'\n" + CASES, "test_cases++: is made by Python code"),
     "a checker that is not": ("checker: nope\n" + CASES, "checker: 'nope' is not known; expected one of"),

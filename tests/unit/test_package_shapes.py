@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from judge.errors import PackageError
+from judge.languages.table import load_table
 from judge.model.problem import LegacyGroup, StaticTest, TestGroup
+from judge.problems import expectations
 from judge.problems.package import Package, read_package
 from judge.problems.reading.checks import check_package
 from tests.support import packages
@@ -586,6 +588,45 @@ SHAPES: dict[str, Shape] = {
         },
         lambda package: (
             "submissions/accepted/multi/lib/a.h" in package.submissions and package.manifest.dialect == "domjudge"
+        ),
+    ),
+    "contest repositories: answers in NAME.out, where there is no NAME.ans": Shape(
+        legacy("name: X\n") | {"data/secret/02.in": "3\n", "data/secret/02.out": "4\n", "data/secret/01.out": "9\n"},
+        lambda package: (
+            names(package)[1:] == ["secret/01", "secret/02"]
+            and [package.read(test.answer) for test in package.manifest.tests[1:]] == [b"2\n", b"4\n"]
+        ),
+        ["data/secret/02.out: is read as the answer, as there is no .ans"],
+    ),
+    "the same in DOMjudge's form, without any NAME.ans": Shape(
+        {"domjudge-problem.ini": "timelimit = 1\n", "data/secret/1.in": "3\n", "data/secret/1.out": "4\n"},
+        lambda package: names(package) == ["secret/1"],
+        ["data/secret/1.out: is read as the answer"],
+        tests=False,
+    ),
+    "the same in DOMjudge's form, beside tests with answers": Shape(
+        {"domjudge-problem.ini": "timelimit = 1\n", "data/secret/2.in": "3\n", "data/secret/2.out": "4\n"},
+        lambda package: names(package) == ["sample/1", "secret/01"],
+        ["data/secret/2.in: has no answer"],
+    ),
+    "submissions in folders of other names": Shape(
+        legacy("name: X\n")
+        | {
+            "submissions/AC/a.py": "",
+            "submissions/wrong-answer/a.py": "",
+            "submissions/TimeLimit/a.py": "",
+            "submissions/run-error/a.py": "",
+            "submissions/ideas/a.py": "",
+        },
+        lambda package: (
+            {one.path: one.says for one in expectations.candidates(package, load_table()) if not one.skipped}
+            == {
+                "AC/a.py": "AC",
+                "TimeLimit/a.py": "TLE",
+                "accepted/a.py": "AC",
+                "run-error/a.py": "RTE",
+                "wrong-answer/a.py": "WA",
+            }
         ),
     ),
     "a test of the legacy format with an unusual name": Shape(

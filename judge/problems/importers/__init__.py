@@ -85,6 +85,8 @@ def _open(tree: Tree, asked: Asked) -> Opened:
     chosen = asked.format or found
     if chosen is None:
         raise PackageError(_unknown(tree))
+    if chosen == PACKAGE and asked.format is None and _without_data(tree):
+        chosen = "directory"
     if chosen == PACKAGE:
         _check_data(tree)
         return Opened(tree, folder, beside=beside)
@@ -114,6 +116,12 @@ def _inner(tree: Tree) -> str | None:
     more = ", …" if len(folders) > 4 else ""
     shown = ", ".join(clean(folder, 40) for folder in folders[:4])
     raise PackageError(f"{tree.label}: is no package itself, but holds some ({shown}{more}); give one of them")
+
+
+def _without_data(tree: Tree) -> bool:
+    """Whether there is a domjudge-problem.ini, and tests beside it: old contests, before there was data/."""
+    alone = directory.INI in tree.files and not tree.files.keys() & {"problem.yaml"} and not tree.below("data")
+    return alone and directory.matches(tree)
 
 
 def _check_data(tree: Tree) -> None:

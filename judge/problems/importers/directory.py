@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from judge.errors import PackageError
-from judge.problems.importers import testlib
+from judge.problems import metadata
+from judge.problems.importers import packed, testlib
 from judge.problems.importers.cases import Case, write_plain
-from judge.problems.importers.draft import Asked, Draft, Ref, slug
+from judge.problems.importers.draft import Asked, Draft, Ref, as_number, slug
 from judge.problems.importers.pairs import Pair, find_pairs
 from judge.problems.tree import Tree, clean
 
+INI = "domjudge-problem.ini"
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
 _SOURCES = (*_CPP, ".c", ".py", ".java", ".kt", ".pas", ".rs", ".go", ".cs", ".js", ".rb", ".hs", ".d", ".nim")
 _CHECKER = re.compile(r"(?:check|checker|[a-z]{0,8}chk|spj|special_?judge|specialjudge|compare|comparator)")
@@ -25,7 +27,7 @@ _VALIDATOR = re.compile(r"(?:val|valid|validate|validator|input_validator)")
 _GENERATOR = re.compile(r"(?:gen|generator|make_?tests?|rand|testgen)[\w.-]*")
 # What a solution's name says of it; the first that fits. Names are lower case, without the ending.
 _SOLUTIONS = (
-    ("time_limit_exceeded", re.compile(r"(?:tle?|slow|timeout)(?:[\W_\d].*)?|.*[_-](?:tle?|slow)\d*")),
+    ("time_limit_exceeded", re.compile(r"(?:tle?|slow|timeout)(?:[\W_\d].*)?|.*[_-](?:tle?|slow)\d*(?:[_-].*)?")),
     ("brute_force", re.compile(r"(?:brute|naive|force|bf)(?:[\W_\d].*)?|brute\w*|.*[_-](?:brute|naive)\d*")),
     ("wrong_answer", re.compile(r"(?:wa|wrong)(?:[\W_\d].*)?|wrong\w*|.*[_-](?:wa|wrong)\d*")),
     ("run_time_error", re.compile(r"(?:re|rte|mle?)(?:[\W_\d].*)?|.*[_-](?:re|rte|mle?)\d*")),
@@ -33,7 +35,7 @@ _SOLUTIONS = (
     (
         "accepted",
         re.compile(r"(?:sol|solve|solution|std|main|model|ac|accepted|correct|official|answer|jury|ok|full)(?:[\W_\d].*)?"
-                   r"|.*[_-](?:sol|solution|ac|ok|correct|std|main|full|100)\d*"),
+                   r"|.*[_-](?:sol|solution|ac|ok|correct|std|main|full|100)\d*|.*[_-]solution[_-].*"),
     ),
 )  # fmt: skip
 _SOLUTION_FOLDERS = frozenset({"sol", "sols", "solution", "solutions", "std", "submissions", "src", "source", "code"})
@@ -46,15 +48,17 @@ _STATEMENT = re.compile(
 
 
 def matches(tree: Tree) -> bool:
-    """Whether there is a test in it, a pair of files by their names."""
-    return any(pair.answer is not None for pair in find_pairs(tree.files)[0])
+    """Whether there is a test in it, a pair of files by their names, or what may hold some."""
+    return any(pair.answer is not None for pair in find_pairs(tree.files)[0]) or packed.holds_tests(tree)
 
 
 def convert(tree: Tree, asked: Asked) -> Draft:
     """A package of the tests and what lies beside them; PackageError."""
+    tree = packed.opened(tree)
     draft = Draft(tree, "directory")
     if asked.memory is not None:
         draft.limits["memory"] = asked.memory
+    settings = _domjudge(draft)
     programs = _programs(tree)
     pairs, alone = find_pairs(path for path in tree.files if path not in programs.values())
     _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
@@ -68,16 +72,30 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     used |= _put_statement(draft) | _put_solutions(draft, used)
     for path in alone[:3]:
         draft.report.dropped(f"{tree.where(path)}: is an answer without an input")
-    settings = sorted(path for path in tree.files if _SETTINGS.fullmatch(path.lower()) and path not in used)
-    for path in settings:
+    unknown = sorted(path for path in tree.files if _SETTINGS.fullmatch(path.lower()) and path not in used)
+    for path in unknown:
         draft.report.dropped(f"{path}: is of a system that is not known here; its limits and points are lost")
-    rest = sorted(path for path in tree.files if path not in {*used, *alone, *settings})
+    rest = sorted(path for path in tree.files if path not in {*used, *alone, *unknown, *settings})
     if rest:
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
         draft.report.dropped(f"{', '.join(rest[:3])}{more}: nothing says what it is for")
     if not draft.limits.get("time_limit"):
         draft.report.dropped("the time limit: a directory does not have one; it is inferred, or set by --time-limit")
     return draft
+
+
+def _domjudge(draft: Draft) -> list[str]:
+    """Title and time limit of domjudge-problem.ini, which some old contests have beside their tests."""
+    if INI not in draft.tree.files:
+        return []
+    where = draft.tree.where(INI)
+    said = metadata.parse_ini(draft.tree.read(INI, metadata.YAML_BYTES), where)
+    if said.get("name"):
+        draft.problem["name"] = clean(said["name"])
+    if said.get("timelimit"):
+        draft.limits["time_limit"] = as_number(metadata.seconds(said["timelimit"], f"{where}: timelimit"))
+        draft.report.took(f"the time limit of {INI}")
+    return [INI]
 
 
 def _check_pairs(draft: Draft, pairs: Sequence[Pair], *, custom: bool) -> None:

@@ -13,8 +13,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 # Words between any separators, and words that only mean it after a dot (or before a number: `i1a`, `o1a`).
-_IN = frozenset({"in", "inp", "input", "inputs", "stdin"})
-_OUT = frozenset({"out", "outp", "output", "outputs", "ans", "answer", "answers", "expected", "stdout"})
+_IN = frozenset({
+    "in", "inp", "input", "inputs", "stdin", "entrada", "entradas", "eingabe", "eingaben", "ulaz", "ulazi",
+})  # fmt: skip
+_OUT = frozenset({
+    "out", "outp", "output", "outputs", "ans", "answer", "answers", "expected", "stdout", "salida", "salidas", "saida",
+    "saidas", "ausgabe", "ausgaben", "izlaz", "izlazi",
+})  # fmt: skip
+# Words that may stand beside those in the name of a folder: `test_input`, `expected_output`.
+_BESIDE = frozenset({"test", "tests", "testcase", "testcases", "case", "cases", "data", "file", "files", "expected"})
 _DOTTED_IN = frozenset({"i", "dat", "data"})
 _DOTTED_OUT = frozenset({
     "a", "o", "ok", "ou", "sol", "res", "ref", "cor", "key", "std", "gold", "oup", "expect", "exp", "diff", "correct",
@@ -23,7 +30,7 @@ _DOTTED_OUT = frozenset({
 _FOLDER_OUT = frozenset({"sol", "correct", "solution", "solutions"})
 _WORD = re.compile(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]+")
 _MARK = "\0"
-_SUFFIXES = (".txt", ".dat", ".data")
+_SUFFIXES = (".txt", ".dat", ".data", ".t", ".tst", ".test")
 _SAMPLE = re.compile(r"(?:^|/)(?:\d+[_.-])?(?:samples?|examples?|sam|ex|eg|demos?)(?=[\d_.\-/]|$)", re.IGNORECASE)
 # Endings of what is no test data, whatever it is called.
 # fmt: off
@@ -109,7 +116,7 @@ def _role(path: str) -> tuple[bool | None, str]:
     role: bool | None = None
     parts = path.split("/")
     for number, part in enumerate(parts[:-1]):
-        word = part.lower()
+        word = _folder_word(part)
         if word in _IN or word in _OUT or word in _FOLDER_OUT:
             role, parts[number] = word in _IN, _MARK
     pieces = _WORD.findall(parts[-1])
@@ -127,4 +134,13 @@ def _role(path: str) -> tuple[bool | None, str]:
             role, pieces[number] = True, _MARK
         elif word in _OUT or (dotted and word in _DOTTED_OUT):
             role, pieces[number] = False, _MARK
-    return role, "/".join([*parts[:-1], "".join(pieces)])
+    # Two words for one thing are one: `1.expected_output`.
+    return role, "/".join([*parts[:-1], re.sub(f"{_MARK}(?:[_-]{_MARK})+", _MARK, "".join(pieces))])
+
+
+def _folder_word(part: str) -> str:
+    """The word for input or output in a folder's name that says nothing else; else the name."""
+    words = re.split(r"[_-]", part.lower())
+    found = [word for word in words if word in _IN or word in _OUT]
+    alone = len(words) > 1 and {word in _IN for word in found} in ({True}, {False})
+    return found[-1] if alone and all(word in found or word in _BESIDE for word in words) else part.lower()

@@ -44,11 +44,12 @@ _OF_PATTERNS = frozenset({"input_format", "output_format", "case_points"})
 
 @dataclass
 class _Source:
-    """Where the files of tests are: beside init.yml, else in the archive."""
+    """Where the files of tests are: beside init.yml, else in the archive, or in `folder` where it was unpacked."""
 
     draft: Draft
     archive: Tree | None
     where: str
+    folder: str = ""
 
     def find(self, name: Any, what: str) -> Content:
         """The file of this name; nothing is said of a file that a case does not have."""
@@ -58,12 +59,15 @@ class _Source:
         for tree in (self.draft.tree, self.archive):
             if tree is not None and path in tree.files:
                 return Ref(tree, path)
+        if self.folder and f"{self.folder}/{path}" in self.draft.tree.files:
+            return Ref(self.draft.tree, f"{self.folder}/{path}")
         raise PackageError(f"{self.where}: {what}: '{clean(path, 80)}' is neither beside init.yml nor in the archive")
 
 
 def put(draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None, *, partial: bool) -> None:
     """All tests. `partial`: a checker or interactor may give a part of a case's points."""
-    source = _Source(draft, archive, where)
+    name = str(said.get("archive") or "")
+    source = _Source(draft, archive, where, "" if archive else posixpath.splitext(name)[0])
     listed = said.get("test_cases")
     if not isinstance(listed, list):
         listed = _matched(draft, listed, source)
@@ -116,12 +120,14 @@ def _subtask(
     name = f"{number:02d}"
     batched = entry.get("batched")
     if batched is None:
+        _check_made(entry, keys, number, source)
         return Subtask(name, [_case(keys, name, source)], worth, "each" if partial else "all")
     if not isinstance(batched, list) or any(not isinstance(one, dict) or "batched" in one for one in batched):
         raise PackageError(f"{source.where}: test_cases: {number}: batched: expected a list of cases")
     batches.append(name)
     for one in batched:
         _check_keys(one, source)
+        _check_made(one, {**keys, **one}, number, source)
     cases = [_case({**keys, **one}, f"{name}_{place:02d}", source) for place, one in enumerate(batched, 1)]
     if not cases:
         raise PackageError(f"{source.where}: test_cases: {number}: batched: has no cases")
@@ -134,6 +140,13 @@ def _check_keys(entry: Mapping[str, Any], source: _Source) -> None:
     for limit in ("time_limit", "memory_limit"):
         if limit in entry:
             raise PackageError(f"{source.where}: test_cases: {limit}: a test has no limit of its own here; remove it")
+
+
+def _check_made(entry: Mapping[str, Any], keys: Mapping[str, Any], number: int, source: _Source) -> None:
+    """PackageError for a case of its own generator, whose files are made when it is judged."""
+    if entry.get("generator") and keys.get("in") is None:
+        msg = f"test_cases: {number}: generator: makes the case's files, and is not run"
+        raise PackageError(f"{source.where}: {msg}; run it, and list the files that it makes as in and out")
 
 
 def _dependencies(entry: Mapping[str, Any], number: int, source: _Source, batches: Sequence[str]) -> list[str]:
