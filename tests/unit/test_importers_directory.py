@@ -164,6 +164,14 @@ def test_a_checker_beside_the_tests(tmp_path: Path) -> None:
         assert any("answers of 1 tests" in note for note in package.notes), "a checker can do without"
 
 
+def test_ours_takes_the_place_of_a_testlib_that_is_not_there(tmp_path: Path) -> None:
+    with read_package(folder(tmp_path, files_of(["1.in", "1.out"], {"chk.cpp": CHECKER}), "sum")) as package:
+        (program,) = package.manifest.validators
+        assert set(program.files) == {"build", "checker.cpp", "testlib.h", "wrapper.c"}
+        assert b"registerTestlibCmd" in package.read(program.files["testlib.h"])
+        assert any("includes testlib.h, which the package does not have; ours" in note for note in package.notes)
+
+
 REFUSED: dict[str, tuple[Files, str]] = {
     "no answer": (files_of(["1.in", "1.out", "2.in"]), "x/2.in: has no answer, as 1 of 2 inputs"),
     "unknown checker": (files_of(["1.in", "1.out"], {"check.cpp": b"int main(){}"}), "does not use testlib.h"),
@@ -175,7 +183,6 @@ REFUSED: dict[str, tuple[Files, str]] = {
         files_of(["testdata/1.in", "testdata/1.out"], {"problem.yaml": b"pid: P1\ntitle: X\n", "problem_zh.md": b""}),
         "x: has problem.yaml, but no data/; its tests (testdata/1.in) lie as other systems have them",
     ),
-    "no testlib": (files_of(["1.in", "1.out"], {"check.cpp": CHECKER}), "includes testlib.h, which the package"),
     "a checker in Python": (files_of(["1.in", "1.out"], {"checker.py": b""}), "does not use testlib.h"),
     "half a compressed test": (
         {"1.in.gz": gzip.compress(b"1")[:-4], "1.out.gz": gzip.compress(b"1")},

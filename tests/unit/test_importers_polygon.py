@@ -411,7 +411,6 @@ REFUSED: dict[str, tuple[Files, str]] = {
         "1 of 3 tests have no input file (first: tests/02, made by 'gen 1'): this is a standard package; take a full",
     ),
     "answers are missing": (without(polygon(), "tests/01.a", "tests/02.a"), "2 of 3 tests have no answer file"),
-    "no testlib": (without(polygon(), "files/testlib.h"), "check.cpp: includes testlib.h, which the package"),
     "no checker source": (without(polygon(), "files/check.cpp"), "checker: its source 'files/check.cpp' is not in the"),
     "a checker in Pascal": (
         polygon(checker='<checker type="testlib"><source path="check.dpr"/></checker>', more={"check.dpr": b""}),

@@ -127,10 +127,10 @@ def _put_program(draft: Draft, folder: str, program: str, source: Source) -> str
             draft.put(path, ref)
         sources += [] if header else [also]
     for one in (source.ref, *source.more):
-        for include, ref in included(draft, one):
+        for include, content in included(draft, one):
             path = f"{folder}/{include}"
             if path not in draft.files:
-                draft.put(path, ref)
+                draft.put(path, content)
     return _COMPILE.format(standard=source.standard, program=program, source=" ".join(sources))
 
 
@@ -141,12 +141,12 @@ def flat(ref: Ref) -> Content:
     return ref if changed == data else changed
 
 
-def included(draft: Draft, source: Ref) -> Iterable[tuple[str, Ref]]:
+def included(draft: Draft, source: Ref) -> Iterable[tuple[str, Content]]:
     """The files of the package that a source in C or C++ includes, directly or not, by the names that it has for them.
 
-    PackageError when it includes testlib.h, and there is none.
+    Where it includes testlib.h, and the package has none, ours takes its place.
     """
-    found: dict[str, Ref] = {}
+    found: dict[str, Content] = {}
     waiting = [source]
     while waiting:
         one = waiting.pop()
@@ -155,15 +155,18 @@ def included(draft: Draft, source: Ref) -> Iterable[tuple[str, Ref]]:
             above = posixpath.normpath(posixpath.join(posixpath.dirname(one.path), name))
             if name.startswith(("/", "..")) or name in found:
                 name = posixpath.basename(name)
-            header = None
+            header: Ref | None = None
             if name not in found:
                 header = Ref(one.tree, above) if above in one.tree.files else _find(draft, one, name)
             if header is not None:
                 found[name] = header
                 waiting.append(header)
             elif name == HEADER and HEADER not in found:
-                msg = f"{one.where}: includes testlib.h, which the package does not have; put it beside the source"
-                raise PackageError(msg)
+                found[name] = resources.files(__package__).joinpath(HEADER).read_bytes()
+                draft.report.dropped(
+                    f"{one.where}: includes testlib.h, which the package does not have; ours takes its place, with "
+                    "what such programs usually call, and other random numbers"
+                )
     return found.items()
 
 

@@ -1,0 +1,190 @@
+"""The header that stands in for testlib.h where a package brings none: what programs made with it say of files."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from judge.problems import importers
+
+HEADER = Path(importers.__file__).with_name("testlib.h")
+CHECKER = r"""
+#include "testlib.h"
+using namespace std;
+
+int sum(InStream &in)
+{
+    int n = in.readInt(1, 5, "n");
+    vector<int> a = in.readInts(n, -10, 10, "a");
+    if (accumulate(a.begin(), a.end(), 0) == 10)
+        in.quitf(_wa, "ten");
+    return accumulate(a.begin(), a.end(), 0);
+}
+
+int main(int argc, char *argv[])
+{
+    setName("sums, %d", 1);
+    registerTestlibCmd(argc, argv);
+    string what = inf.readToken("[a-z]{1,9}");
+    if (what == "sum") {
+        int expected = sum(ans), found = sum(ouf);
+        string ending = englishEnding(expected);
+        quitif(expected != found, _wa, "the %d%s, found %s", expected, ending.c_str(), vtos(found).c_str());
+        quitf(_ok, "%s", format("%d words", 1).c_str());
+    }
+    if (what == "real" && doubleCompare(ans.readDouble(), ouf.readDouble(), 1e-6))
+        quit(_ok, "near");
+    if (what == "strict")
+        quitf(_ok, "%.2f", ouf.readStrictDouble(0, 10, 1, 2));
+    if (what == "line")
+        quitif(ans.readLine() == ouf.readLine() && ouf.seekEof(), _ok, "same");
+    if (what == "lines")
+        while (!ans.seekEof())
+            if (ans.readLine() != ouf.readString())
+                quitf(_wa, "other");
+    if (what == "long" && ouf.readLong() == LLONG_MIN)
+        quitf(_ok, "least");
+    if (what == "unsigned" && ouf.readUnsignedLong() == ULLONG_MAX)
+        quitf(_ok, "most");
+    if (what == "word" && ouf.readWord("-?[1-9][0-9]{0,2}|(ab|c)+x{2,}[^a-y]") != "")
+        quitf(_ok, "fits");
+    if (what == "points")
+        quitp(ouf.readDouble(0, 1), "of %d", 1);
+    if (what == "part")
+        quitf(_pc(ouf.readInt()), "some");
+    if (what == "case")
+        for (setTestCase(ouf.readInt()); ; unsetTestCase())
+            quitf(_pe, "odd");
+    if (what == "fault")
+        ensuref(ouf.readInt() == 1, "not %d", 1);
+    if (what == "silent")
+        return 0;
+    if (what == "join")
+        quitif(join(split(ouf.readToken(), ','), '-') == ans.readToken(), _ok, "joined");
+    quitf(_wa, "unlike");
+}
+"""
+INTERACTOR = r"""
+#include "testlib.h"
+int main(int argc, char *argv[])
+{
+    registerInteraction(argc, argv);
+    int secret = inf.readInt();
+    for (int tries = 1; tries < 4; tries++) {
+        int guess = ouf.readInt(1, 9, "guess");
+        std::cout << (guess == secret ? "yes" : "no") << std::endl;
+        if (guess == secret) {
+            tout << tries << std::endl;
+            quitf(_ok, "after %d", tries);
+        }
+    }
+    quitf(_wa, "too many; one of %d", rnd.next(1, 9));
+}
+"""
+VALIDATOR = r"""
+#include "testlib.h"
+int main(int argc, char *argv[])
+{
+    registerValidation(argc, argv);
+    int n = inf.readInt(1, validator.group() == "small" ? 3 : 9, "n");
+    inf.readEoln();
+    inf.readInts(n, 0, 99, "a");
+    inf.readEoln();
+    inf.readLine("[a-z ]*", "s");
+    inf.readEof();
+}
+"""
+JUDGED = [
+    ("sum", "2\n1 2", "3 1 1 1", 0, "ok 1 words"),
+    ("sum", "2 1 2", "2\r\n1\r\n2\r\n", 0, "ok 1 words"),
+    ("sum", "2 1 2", "2 1 1", 1, "wrong answer the 3rd, found 2"),
+    ("sum", "2 1 2", "2 1 2 7", 4, "wrong output format Extra information in the output file"),
+    ("sum", "2 1 2", "2 1", 8, "unexpected eof Unexpected end of file - token expected"),
+    ("sum", "2 1 2", "2 1 11", 1, "wrong answer Parameter [name=a] equals to 11, violates the range [-10, 10]"),
+    ("sum", "2 1 2", "2 1 02", 2, 'wrong output format Expected integer, but "02" found'),
+    ("sum", "2 1 2", "2 1 +2", 2, 'wrong output format Expected integer, but "+2" found'),
+    ("sum", "2 1 2", "2 1 -0", 2, 'wrong output format Expected integer, but "-0" found'),
+    ("sum", "2 1 2", "2 1 2.0", 2, 'wrong output format Expected integer, but "2.0" found'),
+    ("sum", "2 1 2", "2 1 3000000000", 2, 'wrong output format Expected int32, but "3000000000" found'),
+    ("sum", "2 5 5", "2 1 2", 3, "FAIL ten (answer)"),
+    ("sum", "x", "2 1 2", 3, 'FAIL Expected integer, but "x" found (answer)'),
+    ("sum", "2 1 2", "2 5 5", 1, "wrong answer ten"),
+    ("real", "1000000", "1000000.5", 0, "ok near"),
+    ("real", "0", "1e-7", 0, "ok near"),
+    ("real", "0", "1e-5", 1, "wrong answer unlike"),
+    ("real", "1", "nan", 2, 'wrong output format Expected double, but "nan" found'),
+    ("real", "1", "0x1", 2, 'wrong output format Expected double, but "0x1" found'),
+    ("real", "1", "1e999", 2, 'wrong output format Expected double, but "1e999" found'),
+    ("strict", "", "1.50", 0, "ok 1.50"),
+    ("strict", "", "1", 2, 'wrong output format Expected strict double, but "1" found'),
+    ("strict", "", "1.505", 2, 'wrong output format Expected strict double, but "1.505" found'),
+    ("line", "a  b\n", "a  b", 0, "ok same"),
+    ("line", "a  b\n", "a b\n", 1, "wrong answer unlike"),
+    ("line", "a\n", "", 8, "unexpected eof Expected line"),
+    ("lines", "a\nb\n", "a\r\nb\r\n", 1, "wrong answer unlike"),
+    ("long", "", "-9223372036854775808", 0, "ok least"),
+    ("long", "", "-9223372036854775809", 2, 'wrong output format Expected integer, but "-9223372036854775809" found'),
+    ("unsigned", "", "18446744073709551615", 0, "ok most"),
+    ("unsigned", "", "18446744073709551616", 2, "Expected unsigned integer"),
+    ("word", "", "-123", 0, "ok fits"),
+    ("word", "", "abcabxxxz", 0, "ok fits"),
+    ("word", "", "abxxa", 1, "doesn't correspond to pattern"),
+    ("word", "", "0", 1, "doesn't correspond to pattern"),
+    ("points", "", "0.5", 7, "points 0.5 of 1"),
+    ("points", "", "1", 7, "points 1 of 1"),
+    ("part", "", "25", 41, "partially correct (25) some"),
+    ("case", "", "3", 2, "wrong output format test case 3: odd"),
+    ("fault", "", "2", 3, "FAIL not 1"),
+    ("silent", "", "", 3, "FAIL No quit call found"),
+    ("join", "a-b--c", "a,b,,c", 0, "ok joined"),
+]
+
+
+@pytest.fixture(scope="module", params=["14", "20"])
+def programs(request, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("testlib")
+    (folder / "testlib.h").write_bytes(HEADER.read_bytes())
+    for name, source in (("checker", CHECKER), ("interactor", INTERACTOR), ("validator", VALIDATOR)):
+        (folder / f"{name}.cpp").write_text(source)
+        command = ["c++", f"-std=gnu++{request.param}", "-O0", "-Wall", "-Werror", "-o", name, f"{name}.cpp"]
+        subprocess.run(command, cwd=folder, check=True)
+    return folder
+
+
+@pytest.mark.parametrize(("what", "answer", "output", "code", "says"), JUDGED)
+def test_what_a_checker_says(what, answer, output, code, says, programs, tmp_path) -> None:
+    for name, text in (("input", what), ("output", output), ("answer", answer)):
+        (tmp_path / name).write_text(text)
+    command = [programs / "checker", "input", "output", "answer"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert says in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("guesses", "code", "said"),
+    [("1\n5\n", 0, "no\nyes\n"), ("1\n2\n3\n", 1, "no\nno\nno\n"), ("1\n", 8, "no\n"), ("1\nx\n", 2, "no\n")],
+)
+def test_an_interactor(guesses, code, said, programs, tmp_path) -> None:
+    (tmp_path / "input").write_text("5\n")
+    command = [programs / "interactor", "input", "record"]
+    done = subprocess.run(command, cwd=tmp_path, input=guesses, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (code, said), done.stderr
+    assert (tmp_path / "record").read_text() == ("2\n" if code == 0 else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("2\n1 2\nab c\n", True), ("2\n1 2\n\n", True), ("2\n1  2\nab\n", False), ("2\n1 2 \nab\n", False),
+        ("2 \n1 2\nab\n", False), ("2\r\n1 2\nab\n", False), ("2\n1 2\nAb\n", False), ("2\n1 2\nab", False),
+        ("2\n1 2\nab\n\n", False), ("4\n1 2 3 4\nab\n", False), ("", False),
+    ],
+)  # fmt: skip
+def test_a_validator_is_strict(text, good, programs) -> None:
+    command = [programs / "validator", "--group", "small"]
+    done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+    assert done.returncode == (0 if good else 3), done.stderr
+    assert good or b"FAIL" in done.stderr
