@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 from judge.errors import PackageError
 from judge.languages.table import Language, find, guess
+from judge.problems import checktestdata
 from judge.problems.reading.findings import Findings
 from judge.problems.tree import Tree
 
@@ -22,8 +23,8 @@ PYTHON = "python3"
 _OWN = ("build", "run")
 # What a validator is given lies under these names beside its files (judge.executor.slot.validation).
 GIVEN = ("judge", "feedback")
-# Languages of their own for input validators; there is nothing here that runs them.
-_GRAMMARS = {".ctd": "Checktestdata", ".viva": "VIVA", ".cue": "CUE"}
+# Other languages of their own for input validators; there is nothing here that runs them.
+_GRAMMARS = {".viva": "VIVA", ".cue": "CUE"}
 _NO_LANGUAGE = "no language of the table has this suffix, and there is no 'run'"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _CONSTANT = re.compile(r"\{\{([a-zA-Z_][a-zA-Z0-9_]*)\}\}")
@@ -37,7 +38,10 @@ _STARTS = re.compile(
 
 @dataclass(frozen=True)
 class Found:
-    """A program in the package: its name, what starts it, and its files (name below its folder to path)."""
+    """A program in the package: its name, what starts it, and its files (name below its folder to path).
+
+    One that is started by what is not among them is a description, which checktestdata.program() goes with.
+    """
 
     name: str
     language: str | None
@@ -100,6 +104,8 @@ class Finder:
         beside = [path for path in direct if path not in sources]
         programs += [self._program(PurePosixPath(path).stem, folder, [path, *beside]) for path in sources]
         for top in sorted(set(tops) - set(inner)):
+            if all(path.endswith(checktestdata.SUFFIX) for path in self._tree.below(f"{folder}/{top}")):
+                continue
             where = self._tree.where(f"{folder}/{top}")
             self._findings.warning(f"{where}: has no source in a language of the table, and no 'run'; it is no program")
         return sorted(programs, key=lambda one: one.name)
@@ -108,13 +114,16 @@ class Finder:
         """The input or answer validators that can be run; what cannot is a warning, as no verdict depends on it."""
         found: list[Found] = []
         for path in self._tree.below(folder):
+            name = PurePosixPath(path).name
+            if name.endswith(checktestdata.SUFFIX) and _NAME.fullmatch(name):
+                found.append(Found(name, checktestdata.LANGUAGE, checktestdata.MAIN, {name: path}))
             kind = _GRAMMARS.get(PurePosixPath(path).suffix)
             if kind is not None:
                 self._findings.warning(
                     f"{self._tree.where(path)}: is a {kind} file; it is not run here, and no verdict depends on it"
                 )
         try:
-            found = self.all(folder, together=False)
+            found += self.all(folder, together=False)
         except PackageError as exc:
             self._findings.warning(f"{exc}; it is not run, and no verdict depends on it")
         return found

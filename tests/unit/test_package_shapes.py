@@ -391,8 +391,8 @@ SHAPES: dict[str, Shape] = {
             "input_validators/in.cc": "int main() {}",
             "input_validators/validation.h": "",
         },
-        lambda package: [one.name for one in package.manifest.input_validators] == ["in", "validate"],
-        ["is a Checktestdata file", "is a VIVA file"],
+        lambda package: [one.name for one in package.manifest.input_validators] == ["in", "validate", "x.ctd"],
+        ["is a VIVA file"],
     ),
     "flags of input validators by their names": Shape(
         current("name: X\n")

@@ -20,7 +20,7 @@ from judge.model.problem import (
     ProblemProgram,
     ProblemType,
 )
-from judge.problems import metadata, testdata
+from judge.problems import checktestdata, metadata, testdata
 from judge.problems.metadata import ProblemYaml
 from judge.problems.programs import Finder, Found, substitute
 from judge.problems.reading import extras, formats
@@ -335,8 +335,17 @@ class Reader:
 
     def _described(self, found: Found) -> ProblemProgram:
         return ProblemProgram(
-            name=found.name[:255], language=found.language, main=found.main, files=self._program_files(found.files)
+            name=found.name[:255],
+            language=found.language,
+            main=found.main,
+            files={**self._program_files(found.files), **self._interpreter(found)},
         )
+
+    def _interpreter(self, found: Found) -> dict[str, str]:
+        """What runs a description of inputs, as blobs; nothing for a program."""
+        if found.main in found.files:
+            return {}
+        return {name: self._blobs.made(data) for name, data in checktestdata.program().items()}
 
     def _program_files(self, files: Mapping[str, str]) -> dict[str, str]:
         """Files of a program as blobs, constants put in."""
