@@ -65,12 +65,16 @@ CASES: dict[str, tuple[str, list[str], dict[str, str]]] = {
     "floats": (
         "FLOAT(0,1.5)", ["0", "1.5", "15e-1", "0.50"], {"1.6": "from 0 to 1.5", ".5": "a number", "01": "the end"},
     ),
-    "fixed": ("FLOAT(-1,1,x,FIXED) ASSERT(x != 0.5)", ["-1.0"], {"1e0": "the end", "0.50": "that x"}),
-    "scientific": ("FLOAT(0,100,x,SCIENTIFIC)", ["1.5e+1"], {"15": "a number", "15e0": "a number"}),
+    "fixed": (
+        "FLOAT(-1,1,x,FIXED) ASSERT(x != 0.5)",
+        ["-1.0"],
+        {"1e0": "the end", "0.50": "that x", "-0.0": "a zero without a sign"},
+    ),
+    "scientific": ("FLOAT(0,100,x,SCIENTIFIC)", ["1.5e+1", "15e0"], {"15": "a number", "05e0": "a number"}),
     "decimals": ("FLOATP(0,9,1,2)", ["1.5", "1.55"], {"1": "1 to 2 decimals", "1.555": "1 to 2 decimals"}),
     "arithmetic": (
         ("SET(a=-7/2,b=-7%3,c=2^3^2-(1+2)*3,d=7/2.0,e=-2^2)"
-        "ASSERT(a == -3 && b == -1 && c == 503 && d == 3.5 && e == -4)"),
+        "ASSERT(a == -3 && b == -1 && c == 55 && d == 3.5 && e == -4)"),
         [""],
         {},
     ),

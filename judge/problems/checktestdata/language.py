@@ -16,7 +16,7 @@ _FIXED = r"-?(?:0|[1-9][0-9]*)(?:\.(?P<digits>[0-9]+))?"
 _FLOATS = {
     "": re.compile(rf"{_FIXED}(?:[eE][+-]?[0-9]+)?"),
     "FIXED": re.compile(_FIXED),
-    "SCIENTIFIC": re.compile(r"-?[0-9](?:\.(?P<digits>[0-9]+))?[eE][+-]?[0-9]+"),
+    "SCIENTIFIC": re.compile(rf"{_FIXED}[eE][+-]?[0-9]+"),
 }
 # Classes of letters in brackets, which Python does not know.
 _CLASSES = {
@@ -148,6 +148,8 @@ class Parser:
             if digits is not None and not digits[0](run) <= count <= digits[1](run):
                 raise run.reject(f"a number with {digits[0](run)} to {digits[1](run)} decimals")
             value, low, high = Decimal(found[0]), least(run), most(run)
+            if value == 0 and found[0].startswith("-"):
+                raise run.reject("a zero without a sign")
             if not low <= value <= high:
                 raise run.reject(f"a number from {low} to {high}")
             run.at = found.end()
@@ -298,8 +300,10 @@ class Parser:
         if self._and("-"):
             inner = self._unary()
             return _arithmetic("-", lambda _: 0, inner)
-        base = self._atom()
-        return _arithmetic("^", base, self._unary()) if self._and("^") else base
+        found = self._atom()
+        while self._and("^"):
+            found = _arithmetic("^", found, self._atom())
+        return found
 
     def _atom(self) -> Get:
         kind, text = self._peek()
