@@ -383,9 +383,14 @@ def _annotated(name: str, files: Mapping[str, bytes]) -> list[Rule]:
 
 
 def _meant(name: str, rules: Sequence[Rule]) -> list[Rule]:
-    """The rules of the folder that another name of it stands for: `AC/a.cpp`, `wrong-answer/a.py`."""
-    spelled = re.sub(r"[^a-z]+", "_", name.partition("/")[0].lower()).strip("_")
-    return [rule for rule in rules if rule.glob == _FOLDERS.get(spelled)]
+    """The rules of the folder that another name of it stands for."""
+    return [rule for rule in rules if rule.glob == folder_of(name)]
+
+
+def folder_of(path: str) -> str:
+    """The folder of submissions/ that a path lies in, by the format's name for it: `accepted` for `AC/a.cpp`."""
+    top = path.partition("/")[0]
+    return _FOLDERS.get(re.sub(r"[^a-z]+", "_", top.lower()).strip("_"), top)
 
 
 def check(rule: Rule, verdict: Verdict | None, result: Result, most: float | None = None) -> str:

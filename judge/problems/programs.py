@@ -126,7 +126,7 @@ class Finder:
             found += self.all(folder, together=False)
         except PackageError as exc:
             self._findings.warning(f"{exc}; it is not run, and no verdict depends on it")
-        return found
+        return sorted(found, key=lambda one: one.name)
 
     def _is_one(self, sources: Sequence[str]) -> bool:
         """Whether sources beside each other must be one program: one alone, or C and C++ with one start among them."""

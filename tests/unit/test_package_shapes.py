@@ -391,7 +391,7 @@ SHAPES: dict[str, Shape] = {
             "input_validators/in.cc": "int main() {}",
             "input_validators/validation.h": "",
         },
-        lambda package: [one.name for one in package.manifest.input_validators] == ["in", "validate", "x.ctd"],
+        lambda package: [one.name for one in package.manifest.input_validators] == ["in", "x.ctd", "validate"],
         ["is a VIVA file"],
     ),
     "flags of input validators by their names": Shape(
@@ -717,6 +717,12 @@ def test_a_shape_passes_the_check(tmp_path: Path, name: str) -> None:
     checked = check_package(package_of(tmp_path, SHAPES[name]))
     assert not checked.findings.errors and checked.package is not None
     checked.package.close()
+
+
+def test_a_folder_of_another_name_has_the_accepted_submission(tmp_path: Path) -> None:
+    files = {**legacy("name: X\n"), **TESTS, "submissions/AC/a.py": ""}
+    checked = check_package(packages.write(tmp_path / "sum", files))
+    assert not checked.findings.errors, "its limit is inferred from that one"
 
 
 def test_links_within_a_package_and_out_of_it(tmp_path: Path) -> None:

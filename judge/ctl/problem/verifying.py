@@ -19,7 +19,7 @@ from judge.model import messages as m
 from judge.model.problem import ProblemInfo
 from judge.model.verification import Verification, VerifiedRow
 from judge.problems import timing
-from judge.problems.expectations import LOWER, UPPER, Candidate, candidates
+from judge.problems.expectations import LOWER, UPPER, Candidate, candidates, folder_of
 from judge.problems.importers.draft import Asked
 from judge.problems.package import Package
 from judge.problems.reading.formats import Dialect
@@ -170,10 +170,9 @@ def _verify(api: Api, package: Package, options: Options) -> Verified:
         verified.rows = trial.follow(rows, table_of, quiet=options.quiet)
         verified.left_out |= trial.left_out
     verified.faults += [f"{path}: {why}" for path, why in trial.refused.items()]
-    if not any(row.example.candidate.path.startswith("accepted/") for row in verified.rows):
-        accepted = any(path.startswith("accepted/") for path in verified.left_out)
-        if not accepted:
-            verified.faults.append("the package has no accepted submission that can be judged here")
+    judged = {folder_of(row.example.candidate.path) for row in verified.rows}
+    if "accepted" not in judged | {folder_of(path) for path in verified.left_out}:
+        verified.faults.append("the package has no accepted submission that can be judged here")
     margins = timing.margins(package.yaml)
     _measure_slow(api, package, verified, there, margins, options)
     _check_margins(verified, margins)

@@ -299,8 +299,8 @@ def _contents(about: _About) -> None:
 def _submissions(about: _About) -> None:
     """Submissions that say nothing, or that nobody can judge; submissions.yaml against the files."""
     package = about.package
-    tops = {path.split("/")[1] for path in about.tree.below("submissions") if path.count("/") > 1}
-    if "accepted" not in tops:
+    inner = [path.removeprefix("submissions/") for path in about.tree.below("submissions") if path.count("/") > 1]
+    if "accepted" not in {expectations.folder_of(path) for path in inner}:
         limitless = package and package.infer and ProblemType.SUBMIT_ANSWER not in package.manifest.type
         text = "has no accepted submission, so the time limit cannot be inferred" if limitless else ""
         say = about.findings.error if text else about.findings.warning
