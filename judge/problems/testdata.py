@@ -14,7 +14,7 @@ from judge.problems.programs import substitute
 from judge.problems.reading import groups, settings
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import DOMJUDGE, DRAFT, Dialect
-from judge.problems.tree import Tree
+from judge.problems.tree import Tree, clean
 
 MAX_TESTS = 5000
 SAMPLE_FOLDER, SECRET_FOLDER = "data/sample", "data/secret"
@@ -22,6 +22,10 @@ FILES = ".files"
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 # What a manifest can name (judge.model.names.FileName).
 _INNER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
+
+
+# Files that make tests, in packages that keep none.
+_GENERATORS = re.compile(r"^(?:generators/.+|data/(?:.*/)?gen[^/]*\.(?:sh|py|cpp|bash))$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class _Reader:
             where = self._tree.where(SECRET_FOLDER)
             alone = self._rules.dialect == DOMJUDGE and self._found.tests and not self._yaml.scoring
             say = self._findings.warning if alone else self._findings.error
-            say(f"{where}: has no tests; expected pairs of files NAME.in and NAME.ans")
+            say(f"{where}: has no tests; expected pairs of files NAME.in and NAME.ans{self._hint()}")
         if self._legacy and not self._yaml.scoring and not groups.decisive(self._found.graders):
             self._found.graders = []
         elif not self._legacy and self._yaml.scoring:
@@ -117,6 +121,11 @@ class _Reader:
                     self._found.groups = groups.shared(self._found.groups, self._where)
                 groups.check(self._found.groups, self._found.tests, self._found.statics, self._where)
         return self._found
+
+    def _hint(self) -> str:
+        """Where the tests of a package probably come from, which has none."""
+        made = _GENERATORS.search("\n".join(path for path in sorted(self._tree.files)))
+        return f"; run its generators first ({clean(made[0], 60)}), which is not done here" if made else ""
 
     def _where(self, group: str) -> str:
         """A group's settings file, for people."""

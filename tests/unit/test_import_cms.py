@@ -150,6 +150,21 @@ def test_groups_that_share_tests_or_multiply_stand_in_judge_yaml(tmp_path):
         assert (task.subtasks[0].rule, task.subtasks[0].threshold) == ("threshold", 7.5)
 
 
+def test_groups_that_depend_on_others_need_their_tests_as_well(tmp_path):
+    groups = (
+        "[{max_score: 10, testcases: 1}, {max_score: 30, testcases: 1, depends_on: [0]}, "
+        "{max_score: 60, testcases: 1, depends_on: [1]}]"
+    )
+    with load(tmp_path, yaml(f"score_type: GroupMin\nscore_type_parameters: {groups}\n")) as package:
+        task = package.manifest.task
+        assert task is not None
+        assert [(one.points, one.tests) for one in task.subtasks] == [
+            (10, ["secret/000"]),
+            (30, ["secret/000", "secret/001"]),
+            (60, ["secret/000", "secret/001", "secret/002"]),
+        ]
+
+
 def test_sum_with_points_of_one_test(tmp_path):
     with load(tmp_path, yaml("score_type: Sum\nscore_type_parameters: 5\n")) as package:
         assert [group.max_score for group in package.manifest.groups if group.name != "secret"] == [15]
@@ -271,6 +286,14 @@ def test_testlib_is_asked_in_the_way_that_its_header_speaks(tmp_path):
         (yaml("score_type: GroupMin\nscore_type_parameters: [[1, '(a+)+']]\n"), "is too complicated"),
         (yaml("score_type: GroupMin\nscore_type_parameters: [[1, '[']]\n"), "is no regular expression"),
         (yaml("score_type: GroupMin\nscore_type_parameters: [[1]]\n"), "expected [points, tests]"),
+        (
+            yaml("score_type: GroupMin\nscore_type_parameters: [{max_score: 1, testcases: 3, depends_on: [0]}]\n"),
+            "depends_on: expected numbers of groups before this one",
+        ),
+        (
+            yaml("score_type: GroupMin\nscore_type_parameters: [{max_score: 1, testcases: 3, depends_on: 1}]\n"),
+            "depends_on: expected a list of numbers of groups",
+        ),
         (
             yaml("score_type: GroupThreshold\nscore_type_parameters: [[1, 3]]\n"),
             "GroupThreshold needs a number above 0",
@@ -515,9 +538,9 @@ def test_what_is_not_known_or_not_used_is_said(tmp_path):
         said = "\n".join(package.notes)
     assert "task.yaml: depends_on: nothing is known of this key" in said
     assert "check/gen.sh, cor/old.txt: nothing says what they are for" in said
-    groups = "score_type: GroupMin\nscore_type_parameters: [{points: 100, testcases: 3, depends_on: [0]}]\n"
+    groups = "score_type: GroupMin\nscore_type_parameters: [{points: 100, testcases: 3, color: red}]\n"
     with load(tmp_path / "groups", yaml(groups)) as package:
-        assert any("score_type_parameters.0: depends_on: nothing is known" in note for note in package.notes)
+        assert any("score_type_parameters.0: color: nothing is known" in note for note in package.notes)
     more = json_plus(with_(REPOSITORY, {"grader/cpp/notes.txt": "", "checker/other.txt": ""}), time_limt=3)
     with load(tmp_path / "tps", more) as package:
         said = "\n".join(package.notes)

@@ -37,7 +37,7 @@ _KNOWN = frozenset({
     "task_type_parameters", "num_processes", "user_io", "infile", "outfile", "n_input", "score_type",
     "score_type_parameters", "total_value", "primary_language", "public_testcases", "risultati",
 })  # fmt: skip
-_OF_GROUPS = frozenset({"max_score", "points", "testcases", "tests", "threshold", "name"})
+_OF_GROUPS = frozenset({"max_score", "points", "testcases", "tests", "threshold", "name", "depends_on"})
 _MOST = 5000
 
 
@@ -113,6 +113,14 @@ def score_groups(kind: str, raw: Any, names: Sequence[str], where: str) -> list[
                 )
         else:
             tests = _matching(one.tests, names, f"{where}: score_type_parameters.{number}")
+        for other in one.requires:
+            # What is required and failed makes it worth nothing: so do its tests among these.
+            if other >= number or rule != "min":
+                raise PackageError(
+                    f"{where}: score_type_parameters.{number}: depends_on: expected numbers of groups before this one, "
+                    "of GroupMin"
+                )
+            tests = list(dict.fromkeys([*found[other].tests, *tests]))
         name = one.name or f"subtask {number}"
         if any(name == other.name for other in found):
             name = f"{name} ({number})"
@@ -126,11 +134,14 @@ class _Group:
     tests: int | str
     threshold: float | None = None
     name: str = ""
+    requires: list[int] = field(default_factory=list)
 
 
 def _group(group: Any, where: str, rule: ioi.Rule) -> _Group:
     """One of `score_type_parameters`: a list, or a mapping with names for the same."""
+    requires: Any = []
     if isinstance(group, dict):
+        requires = group.get("depends_on") or []
         value = group.get("max_score", group.get("points"))
         tests, limit, name = group.get("testcases", group.get("tests")), group.get("threshold"), group.get("name", "")
     elif isinstance(group, list) and len(group) >= 2:
@@ -145,7 +156,11 @@ def _group(group: Any, where: str, rule: ioi.Rule) -> _Group:
     if rule == "threshold" and (isinstance(limit, bool) or not isinstance(limit, int | float) or limit <= 0):
         raise PackageError(f"{where}: GroupThreshold needs a number above 0 after the tests, the largest good outcome")
     most = float(limit) if rule == "threshold" and limit is not None else None
-    return _Group(points(value, where), tests, most, clean(str(name), 80))
+    if not isinstance(requires, list) or any(
+        isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in requires
+    ):
+        raise PackageError(f"{where}: depends_on: expected a list of numbers of groups")
+    return _Group(points(value, where), tests, most, clean(str(name), 80), requires)
 
 
 # What expressions of tests' names use. Others could take for ever: of Python's language this is all that is matched.
