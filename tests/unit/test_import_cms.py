@@ -526,6 +526,14 @@ def test_tests_that_are_not_made_are_said_before_anything_else(tmp_path):
         load(tmp_path, files)
 
 
+def test_the_only_statement_of_tps_may_have_any_name(tmp_path):
+    with load(tmp_path / "one", with_(REPOSITORY, {"statement/index.md": None, "statement/prob.md": "x"})) as package:
+        assert "statement/problem.en.md" in paths(package)
+    both = {"statement/index.md": None, "statement/prob.md": "x", "statement/other.md": "x"}
+    with load(tmp_path / "two", with_(REPOSITORY, both)) as package:
+        assert "statement/problem.en.md" not in paths(package)
+
+
 def test_the_grader_of_tps_may_have_another_name(tmp_path):
     moved = {"grader/cpp/grader.cpp": None, "grader/java/grader.java": None, "grader/cpp/judge_main.cpp": CPP}
     with load(tmp_path, json_plus(with_(REPOSITORY, moved), grader_name="judge_main")) as package:

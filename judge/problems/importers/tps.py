@@ -283,8 +283,11 @@ class _Conversion:
             for path in self._tree.below(folder):
                 if re.fullmatch(rf"{folder}/[A-Za-z_-]{{2,12}}\.pdf", path):
                     ioi.put_statement(self._draft, path, posixpath.basename(path)[:-4].replace("_", "-"))
-        if "statement/index.md" in self._tree.files:
-            ioi.put_statement(self._draft, "statement/index.md", "en")
+        written = [path for path in self._tree.below("statement") if re.fullmatch(r"statement/[^/]+\.md", path)]
+        chosen = written[:1] if len(written) == 1 else [path for path in written if path == "statement/index.md"]
+        for path in chosen:
+            ioi.put_statement(self._draft, path, "en")
+        if chosen:
             for path in self._tree.below("statement"):
                 if posixpath.splitext(path)[1].lower() in _PICTURES:
                     self._draft.put(path, self._draft.ref(path))
