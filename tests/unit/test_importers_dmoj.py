@@ -294,6 +294,21 @@ def test_bridged_checkers(init: str, kind: str, defines: str, tmp_path: Path) ->
     assert ("CHECKER='\"oai\"'" in build) == (kind == "peg")
 
 
+def test_a_bridged_checker_in_python(tmp_path: Path) -> None:
+    files = {**PLAIN, "same.py": b"import sys\nimport rest\nsys.exit(rest.compare(*sys.argv[1:]))\n"}
+    files["rest.py"] = b"def compare(given, output, answer):\n    return open(output).read() != open(answer).read()\n"
+    init = "checker: {name: bridged, args: {files: [same.py, rest.py], lang: PY3, type: default}}\n" + CASES
+    with taken(tmp_path, init, files) as package:
+        made = tmp_path / "made"
+        made.mkdir()
+        for name, sha in validator_of(package).files.items():
+            (made / name).write_bytes(package.read(sha))
+    subprocess.run(["sh", "build"], cwd=made, check=True)
+    for output, code in (("1.in", 1), ("1.out", 0)):
+        command = [str(made / "checker"), "1.in", output, "1.out"]
+        assert subprocess.run(command, cwd=tmp_path / "aplusb", check=False).returncode == code
+
+
 def test_interactors(tmp_path: Path) -> None:
     files = {"1.in": b"1\n", "inter.cpp": b"int main() {}\n"}
     init = "unbuffered: true\ninteractive: {files: inter.cpp}\ntest_cases:\n- {in: 1.in, points: 20}\n"

@@ -47,7 +47,7 @@ _BUILD = {
     ".cxx": "c++ -std=gnu++17 -O2 -w -o {0} {0}.cxx",
     ".c": "cc -std=gnu11 -O2 -w -o {0} {0}.c -lm",
     ".pas": "fpc -l- -v0 -O2 -o{0} {0}.pas",
-    ".py": "printf '#!/bin/sh\\nexec python3 \"%s/{0}.py\" \"$@\"\\n' '${{0%/*}}' > {0} && chmod 755 {0}",
+    ".py": testlib.PYTHON,
     "": "chmod 755 {0}",
 }
 _IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][A-Za-z0-9_]{0,80})\b", re.MULTILINE)

@@ -34,6 +34,8 @@ _STANDARDS = {
     "23": "23",
     "26": "23",
 }
+# Makes a program of a script; `{0}` is its name without the suffix.
+PYTHON = "printf '#!/bin/sh\\nexec python3 \"%s/{0}.py\" \"$@\"\\n' '${{0%/*}}' > {0} && chmod 755 {0}"
 _COMPILE = "c++ -std=gnu++{standard} -O2 -w -fpermissive -DPC_BASE_EXIT_CODE=16 -o {program} {source}"
 
 
@@ -110,10 +112,10 @@ def _script(lines: Sequence[str]) -> str:
 
 def _put_program(draft: Draft, folder: str, program: str, source: Source) -> str:
     """The source and what it includes, under names of their own; returns the command that compiles it."""
+    if source.ref.path.endswith(".py"):
+        return _put_script(draft, folder, program, source)
     if not source.ref.path.lower().endswith((".cpp", ".cc", ".cxx", ".c++", ".c")):
-        msg = (
-            f"{source.ref.where}: is a {program} in another language than C++; only testlib's C++ programs can be used"
-        )
+        msg = f"{source.ref.where}: is a {program} in another language than C++ and Python; only those can be used"
         raise PackageError(msg)
     name = f"{program}.cpp"
     draft.put(f"{folder}/{name}", flat(source.ref))
@@ -132,6 +134,14 @@ def _put_program(draft: Draft, folder: str, program: str, source: Source) -> str
             if path not in draft.files:
                 draft.put(path, content)
     return _COMPILE.format(standard=source.standard, program=program, source=" ".join(sources))
+
+
+def _put_script(draft: Draft, folder: str, program: str, source: Source) -> str:
+    """A program in Python, with what comes beside it; returns the command that makes it one."""
+    draft.put(f"{folder}/{program}.py", source.ref)
+    for ref in source.more:
+        draft.put(f"{folder}/{posixpath.basename(ref.path)}", ref)
+    return PYTHON.format(program)
 
 
 def flat(ref: Ref) -> Content:
