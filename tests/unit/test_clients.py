@@ -39,7 +39,7 @@ def test_what_is_committed_is_what_is_generated() -> None:
 
 
 def test_generators_of_others_can_read_the_document() -> None:
-    """Those of Go, TypeScript and a linter stumbled over objects as defaults, no server, and `ids` that one had to know."""
+    """Those of Go and a linter stumbled over objects as defaults, no server, and `ids` that one had to know of."""
     for name, schema in DOCUMENT["components"]["schemas"].items():
         for key, one in schema.get("properties", {}).items():
             assert not isinstance(one.get("default"), dict), f"{name}.{key}"
