@@ -245,8 +245,9 @@ class Judge0(Model):
 
     prefix: str = Field(default="/judge0", pattern=r"^(/[A-Za-z0-9._-]+)+$", description="where it is")
     enabled: bool = True
-    origins: list[str] = Field(
-        default_factory=list, description="of web pages whose scripts may call it, as https://ide.example; '*': of all"
+    origins: list[str] | None = Field(
+        default=None,
+        description="of web pages whose scripts may call it, as https://ide.example; '*': all, as without a guest",
     )
     delete: bool = Field(default=False, description="admins may delete finished submissions")
     # Below the time after which nginx gives an answer up.
@@ -257,6 +258,16 @@ class Judge0(Model):
         description="the user as whom everybody counts who comes without a token; empty: nobody does",
     )
     callbacks: bool = Field(default=True, description="submissions may name an address for their result")
+
+    @property
+    def let_in(self) -> list[str]:
+        """The origins, by default all: a page has what the token that it sends has, and no cookie counts.
+
+        Where there is a guest, a page could do something with no token, by way of any browser that gets here.
+        """
+        if self.origins is not None:
+            return self.origins
+        return [] if self.guest else ["*"]
 
 
 class OidcProvider(Model):

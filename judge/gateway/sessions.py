@@ -6,6 +6,7 @@ no judicator answers nobody can be told apart, and nothing is shown: Unavailable
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 import threading
@@ -13,7 +14,7 @@ import threading
 from flask import Request, session
 
 from judge import clock
-from judge.errors import UnauthorizedError
+from judge.errors import JudgeError, UnauthorizedError
 from judge.gateway.auth import Principal, Tokens, bearer_of, csrf_token, principal_of
 from judge.gateway.cluster import Cluster
 from judge.gateway.known import Known
@@ -37,7 +38,11 @@ class LiveSessions:
         self._live: dict[tuple[str, str], tuple[float, SessionState]] = {}
 
     def begin(self, principal: Principal) -> None:
-        """Begin a session. Nothing of an earlier one stays, so a planted cookie gains nothing."""
+        """Begin a session. Nothing of an earlier one stays, so a planted cookie gains nothing.
+
+        The one that this browser had ends: nobody can log out of it any more, and a copy of its cookie would stay good.
+        """
+        earlier, user = self.id, self._user()
         secret = secrets.token_urlsafe(32)
         begin = SessionBegin(id=digest(secret), user=principal.user, account=principal.account, token=principal.token)
         self._cluster.call("session_begin", begin, m.Empty)
@@ -49,6 +54,20 @@ class LiveSessions:
         else:
             session["fp"] = principal.fingerprint
         csrf_token()
+        if earlier is not None and user is not None:
+            with contextlib.suppress(JudgeError):  # who is in by now is not sent away for it; it is over in a week
+                self._end(SessionEnd(id=earlier, user=user))
+
+    def _user(self) -> str | None:
+        """Whose the cookie of this request says it is."""
+        listed = self._tokens.by_fingerprint(str(session.get("fp"))) if "fp" in session else None
+        user = listed.user if listed is not None else session.get("user")
+        return user if isinstance(user, str) else None
+
+    def _end(self, end: SessionEnd) -> None:
+        self._cluster.call("session_end", end, m.Empty)
+        with self._lock:
+            self._live.pop((end.id, end.user), None)
 
     @property
     def id(self) -> str | None:
@@ -62,8 +81,8 @@ class LiveSessions:
         if not isinstance(secret, str):
             return None
         listed = self._tokens.by_fingerprint(str(session.get("fp"))) if "fp" in session else None
-        user = listed.user if listed is not None else session.get("user")
-        if not isinstance(user, str) or ("fp" in session and listed is None):
+        user = self._user()
+        if user is None or ("fp" in session and listed is None):
             return None
         state = self._state(digest(secret), user)
         if not state.live:
@@ -77,11 +96,9 @@ class LiveSessions:
 
     def end(self, principal: Principal, *, everywhere: bool) -> None:
         """End the session of this request, or all that this person has; the cookie stays if that cannot be done."""
-        name = digest(str(session.get("sid")))
-        self._cluster.call("session_end", SessionEnd(id=name, user=principal.user, everywhere=everywhere), m.Empty)
-        with self._lock:
-            self._live.pop((name, principal.user), None)
-            if everywhere:
+        self._end(SessionEnd(id=digest(str(session.get("sid"))), user=principal.user, everywhere=everywhere))
+        if everywhere:
+            with self._lock:
                 self._live.clear()
         session.clear()
 

@@ -15,7 +15,7 @@ from bson import ObjectId
 import judge
 from judge import clock, failpoint
 from judge.config import JudicatorConfig
-from judge.errors import FieldError, JudgeError, UnavailableError
+from judge.errors import FieldError, JudgeError, NotFoundError, UnavailableError
 from judge.hooks.addresses import networks
 from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, problem_import, rejudge_start
 from judge.judicator.blobs import Blobs
@@ -44,6 +44,7 @@ from judge.model.deleting import ProblemName
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, ProblemType
 from judge.model.rate import Rate
+from judge.model.several import TasksReply, TasksRequest
 from judge.model.verification import Verification, VerificationReply
 from judge.rpc.methods import METHODS
 from judge.rpc.server import Handler, Peer, unhurried
@@ -54,6 +55,8 @@ R = TypeVar("R", bound=m.Message)
 _NO_SOURCE_LIMIT = 2**63
 # While the change stream is away a waiting Get looks by itself this often; else this rarely. Seconds.
 _LOOK_OFTEN, _LOOK = 1.0, 5.0
+# Seconds for which several tasks are read in one call; below what a gateway waits for an answer.
+_SEVERAL = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +115,7 @@ class Service:
             "report": self.report,
             "wait": self.wait,
             "get": self.get,
+            "tasks": self.several,
             "add": self.add,
             "cancel": self.cancel,
             "search": self.search,
@@ -290,6 +294,20 @@ class Service:
                     async with asyncio.timeout(min(deadline.left(), look)):
                         await changed.wait()
         return forms.to_task(await self.tasks.reader.get(task, least))
+
+    async def several(self, request: TasksRequest) -> TasksReply:
+        """Several tasks in the order of the question, as far as room and time go."""
+        reply, room, deadline = TasksReply(tasks=[]), request.room, clock.Deadline(_SEVERAL)
+        for place, one in enumerate(request.ids):
+            if (room <= 0 or deadline.over) and place:
+                reply.left = request.ids[place:]
+                break
+            with contextlib.suppress(NotFoundError):
+                task = forms.to_task(await self.tasks.reader.get(ObjectId(one)))
+                if request.user is None or (task.submission.user == request.user and task.rerun_of is None):
+                    room -= len(task.model_dump_json())
+                    reply.tasks.append(task)
+        return reply
 
     async def search(self, request: m.SearchRequest) -> m.SearchReply:
         """Tasks, newest first."""

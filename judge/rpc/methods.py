@@ -59,6 +59,7 @@ from judge.model.rejudging import (
     RejudgingsReply,
     RejudgingsRequest,
 )
+from judge.model.several import TasksReply, TasksRequest
 from judge.model.streaming import ChangesReply, ChangesRequest
 from judge.model.verification import Verification, VerificationReply
 from judge.model.webhooks import (
@@ -121,6 +122,7 @@ METHODS: dict[str, Method] = {
     "add": Method(m.Submission, m.AddReply, _PEOPLE, (*_REFUSED, LimitError), reads=False),
     "cancel": Method(m.TaskRef, m.Task, _PEOPLE, _REFUSED, reads=False),
     "get": Method(m.GetRequest, m.Task, _PEOPLE, _UNKNOWN, reads=True, hold="wait"),
+    "tasks": Method(TasksRequest, TasksReply, _PEOPLE, reads=True),
     "search": Method(m.SearchRequest, m.SearchReply, _PEOPLE, reads=True),
     "executors": Method(m.Empty, ExecutorsReply, _PEOPLE, reads=True),
     "drain": Method(DrainRequest, ExecutorState, _PEOPLE, _UNKNOWN, reads=False),

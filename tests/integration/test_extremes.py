@@ -94,6 +94,7 @@ ID = "0" * 24
 BODIES: dict[str, dict[str, Any]] = {
     "add": {"user": "ann", "language": "c", "source": "x"},
     "get": {"id": ID},
+    "tasks": {"ids": [ID]},
     "search": {},
     "rejudge_preview": {"user": ["nobody"]},
     "rejudge_start": {"filter": {"user": ["nobody"]}, "reason": "r", "user": "root"},

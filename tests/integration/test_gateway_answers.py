@@ -173,6 +173,25 @@ def test_several_submissions_at_once_as_each_may_be_seen(ada, admin, executor):
     assert told["tasks"][1] == admin("GET", f"/submissions/{mine}").json
 
 
+def test_several_take_one_call_and_others_take_no_room(app, ada, admin, monkeypatch):
+    cluster = app.extensions["judge"].cluster
+    call, asked = cluster.call, []
+    mine = [one["task"]["id"] for one in batch(ada, *[SOURCE] * 3)["results"]]
+    (others,) = [one["task"]["id"] for one in batch(admin, SOURCE)["results"]]
+
+    def counted(name, *rest, **more):
+        asked.append(name)
+        return call(name, *rest, **more)
+
+    monkeypatch.setattr(cluster, "call", counted)
+    assert len(several(ada, *mine)["tasks"]) == 3
+    assert asked.count("tasks") == 1
+    assert "get" not in asked
+    monkeypatch.setattr(batches, "BYTES", 1)
+    told = several(ada, others, *mine)
+    assert (told["missing"], [one["id"] for one in told["tasks"]], told["left"]) == ([others], mine[:1], mine[1:])
+
+
 def test_several_are_as_many_as_an_answer_has_room_for(admin, monkeypatch):
     ids = [one["task"]["id"] for one in batch(admin, *[SOURCE] * 4)["results"]]
     monkeypatch.setattr(batches, "BYTES", 1)

@@ -19,6 +19,7 @@ from judge.model import people
 from judge.model.figures import FiguresReply, HistoryReply, Point, Start, VersionChange
 from judge.model.overview import ExecutorsReply, ExecutorState, JudicatorState, MemberState, StatusReply, UsageReply
 from judge.model.problem import LimitOrigin, ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest, Statement
+from judge.model.several import TasksReply
 from tests.support.gateway import ADMIN, ID, USER, Browser, Person, Prepared, make_config, serving_app
 from tests.support.marked import Marks
 
@@ -162,6 +163,7 @@ def prepare(judicator: Prepared, marks: Marks, *, known: bool) -> None:
     judicator.answers |= {
         "get": task,
         "cancel": task,
+        "tasks": TasksReply.model_construct(tasks=[task], left=[]),
         "add": m.AddReply.model_construct(task=task, created=True),
         "search": m.SearchReply.model_construct(tasks=[task], next=None),
         "executors": executors,

@@ -63,6 +63,22 @@ def test_a_copied_cookie_is_worth_nothing_after_the_logout_at_any_gateway(gatewa
     assert known(other), "that session and no other"
 
 
+def test_another_log_in_of_a_browser_ends_the_session_that_it_had(gateways):
+    """Also as somebody else. A session of another browser stays."""
+    here, there = gateways
+    browser, other = Browser(here.test_client(), USER), Browser(there.test_client(), USER)
+    first = stolen(browser, here)
+    assert known(first)
+    assert browser.post("/me", "/login", token=USER).status_code == 303
+    assert not known(first), "at once where the log-in was"
+    second = stolen(browser, there)
+    assert known(second)
+    assert browser.post("/me", "/login", token=ADMIN).status_code == 303
+    wait_for(lambda: not known(second), sessions.AGE + 2, what="the end of the session at the other gateway")
+    assert known(browser)
+    assert known(other)
+
+
 def test_all_sessions_of_a_person_end_together(gateways):
     here, there = gateways
     one, two = Browser(here.test_client(), USER), Browser(there.test_client(), USER)

@@ -243,9 +243,21 @@ def test_tokens(http: httpx.Client, server: str) -> None:
     assert (config.cpu_time_limit, config.max_submission_batch_size, config.allow_enable_network) == (5.0, 20, False)
 
 
-def test_scripts_of_other_sites_are_let_in_by_name_only(http: httpx.Client) -> None:
-    answer = http.options("/submissions", headers={"Origin": "https://ide.example"})
-    assert answer.status_code == 204 and "Access-Control-Allow-Origin" not in answer.headers
+def test_scripts_of_all_sites_may_call_with_a_token(http: httpx.Client, server: str) -> None:
+    asked = {
+        "Origin": "https://ide.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type,x-rapidapi-key",
+    }
+    answer = httpx.options(f"{server}/submissions?wait=true", headers=asked, trust_env=False)
+    assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (204, "*")
+    assert answer.headers["Access-Control-Allow-Headers"] == "content-type,x-rapidapi-key"
+    assert "POST" in answer.headers["Access-Control-Allow-Methods"]
+    own = http.get("/about", headers={"Origin": "https://ide.example"})
+    assert (own.status_code, own.headers["Access-Control-Allow-Origin"]) == (200, "*")
+    assert "Access-Control-Allow-Credentials" not in own.headers, "no cookie counts, so none is to be sent"
+    refused = httpx.get(f"{server}/about", headers={"Origin": "https://ide.example"}, trust_env=False)
+    assert refused.status_code == 401, "a page without a token can do nothing"
 
 
 @pytest.fixture(scope="module")
@@ -273,6 +285,16 @@ def test_guests_and_scripts_are_let_in_where_the_config_says(prepared: Prepared,
         assert refused.status_code == 401 and refused.headers["Access-Control-Allow-Origin"] == "https://ide.example"
         assert client.get("/judge0/about").status_code == client.post("/judge0/authenticate").status_code == 200
         assert client.post("/judge0/authorize").status_code == client.get("/judge0/submissions").status_code == 403
+
+
+def test_with_a_guest_no_script_is_let_in_that_the_config_does_not_name(tmp_path: Path, prepared: Prepared) -> None:
+    settings = make_config(
+        tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0={"guest": "visitor"}
+    )
+    with serving_app(settings) as app:
+        answer = app.test_client().get("/judge0/about", headers={"Origin": "https://ide.example"})
+        assert answer.status_code == 200
+        assert "Access-Control-Allow-Origin" not in answer.headers
 
 
 # --- submissions -----------------------------------------------------------------------------------------------
@@ -334,6 +356,23 @@ def test_forms_and_texts_for_numbers(http: httpx.Client) -> None:
     assert http.post("/submissions", json={**told, "fields": "foo"}).json() == {"error": "invalid fields: [foo]"}
     pieces = iter([json.dumps(told).encode()])
     assert http.post("/submissions", content=pieces, headers={"Content-Type": "application/json"}).status_code == 201
+
+
+@row("S11", "S12")
+def test_fields_in_the_address_count_and_base64_only_by_its_very_word(http: httpx.Client) -> None:
+    ask = {"wait": "true", "fields": "stdout,cpu_time_limit,stdin", "cpu_time_limit": "0.5", "stdin": "address"}
+    sent = {"source_code": "print(input())", "language_id": PYTHON, "stdin": "body"}
+    found = http.post("/submissions", params=ask, json=sent).json()
+    assert found == {"stdout": "body\n", "cpu_time_limit": "0.5", "stdin": "body"}
+    every = {**ask, "source_code": "print(7)", "language_id": PYTHON}
+    assert http.post("/submissions", params=every).json()["stdout"] == "7\n"
+    for word in ("True", "1", "false"):
+        assert http.post("/submissions", params={**ask, "base64_encoded": word}, json=sent).json()["stdin"] == "body"
+    assert http.post("/submissions", params=ask, json={**sent, "base64_encoded": True}).json()["stdin"] == "body"
+    coded = {**sent, "source_code": base64.b64encode(b"print(8)").decode(), "stdin": "", "base64_encoded": "true"}
+    assert http.post("/submissions", params={**ask, "fields": "stdout"}, json=coded).json() == {"stdout": "OAo=\n"}
+    several = {"submissions": [{"source_code": "print(1)", "language_id": PYTHON}]}
+    assert http.post("/submissions/batch", params={"base64_encoded": "True"}, json=several).status_code == 201
 
 
 @row("V1", "V2", "V3", "V4", "V5", "V6", "V7", "V8")
@@ -505,7 +544,7 @@ def test_files(http: httpx.Client) -> None:
 # --- what there is ---------------------------------------------------------------------------------------------
 
 
-@row("L1", "L2", "L3", "N2", "N3", "N4")
+@row("L1", "L2", "L3", "L4", "N2", "N3", "N4")
 def test_what_there_is(http: httpx.Client) -> None:
     listed = {one["id"]: one["name"] for one in http.get("/languages").json()}
     assert listed[71] == "Python (3.8.1)" and listed[54] == "C++ (GCC 9.2.0)" and 47 not in listed
@@ -516,6 +555,7 @@ def test_what_there_is(http: httpx.Client) -> None:
     assert http.get("/languages/71").json()["compile_cmd"] is None
     assert http.get("/languages/999").status_code == http.get("/nothing").status_code == 404
     assert "error" in http.get("/nothing").json()
+    assert (http.get("/").status_code, list(http.get("/").json())) == (404, ["error"])
     assert {one["id"]: one["description"] for one in http.get("/statuses").json()} == STATUSES
     (queue,) = http.get("/workers").json()
     assert queue["available"] == 2 and queue["failed"] == 0

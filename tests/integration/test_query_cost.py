@@ -36,6 +36,7 @@ from judge.model.rejudging import (
     RejudgingRef,
     RejudgingsRequest,
 )
+from judge.model.several import TasksRequest
 from judge.model.streaming import ChangesRequest
 from judge.model.verification import Verification
 from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookRef
@@ -249,6 +250,7 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
     by = RejudgeAct(id=1000, user="root", key="k")
     return {
         "figures": [FiguresRequest(), FiguresRequest(span="day")],
+        "tasks": [TasksRequest(ids=[*(one.id for one in some), "0" * 24])],
         "executor_history": [HistoryRequest(executor="e1")],
         "usage": [UsageRequest(user=user), UsageRequest(user="crowd")],
         "drain": [DrainRequest(executor="e1", drain=drain) for drain in (True, False)],

@@ -26,6 +26,7 @@ from judge.model.rejudging import (
     RejudgingRef,
     RejudgingsRequest,
 )
+from judge.model.several import TasksRequest
 from judge.model.streaming import ChangesRequest
 from judge.model.verification import Verification
 from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookRef
@@ -81,6 +82,7 @@ def requests(world: World) -> dict[str, m.Message]:
         "ping": m.Empty(),
         "wait": m.WaitRequest(executor="e1", incarnation=executor.incarnation, timeout=0.1),
         "get": m.GetRequest(id=waiting, wait=0.1, version=99),
+        "tasks": TasksRequest(ids=[waiting, "0" * 24]),
         "search": m.SearchRequest(),
         "executors": m.Empty(),
         "status": m.Empty(),

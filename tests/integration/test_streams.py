@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 
 import httpx
 import pytest
+from bson import Timestamp
 
+from judge.judicator.events.streaming import too_old
 from judge.model import messages as m
 from tests.support.gateway import ADMIN, OTHER, PEOPLE, USER, make_config, running_gateway, write_tokens
 from tests.support.judicators import FAST, World, source
@@ -299,12 +301,19 @@ def bearer(token: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("place", ["0-0", "1000000000-1"])
 def test_a_place_that_nobody_was_given_spoils_no_stream(address, people, executor, place):
-    """It goes on from there or says that it cannot; a stream never has half of another answer in it."""
+    """It says that it cannot go on from there; a stream never has half of another answer in it."""
     with listening(address, "/events", OTHER, **{"Last-Event-ID": place}) as heard:
         assert heard.status == 200
+        wait_for(lambda: [name for _, name, _ in heard.events] == ["lost"], what="that it does not reach back so far")
         (task,) = judge(people, executor, "AC", user="bob")
         wait_for(lambda: heard.ends({task}), 10, what="what happens from now on")
     assert not heard.odd
+
+
+@pytest.mark.parametrize(("seconds", "lost"), [(0, False), (3600, False), (3601, True), (1_800_000_000, True)])
+def test_the_log_is_read_for_an_hour_back(seconds, lost):
+    begin = Timestamp(1_800_000_000, 5)
+    assert too_old(Timestamp(begin.time - seconds, 1), begin) is lost
 
 
 def test_a_place_that_is_yet_to_come_is_no_error(address, people, executor):

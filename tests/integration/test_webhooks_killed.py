@@ -1,4 +1,4 @@
-"""Webhooks while processes are killed: judicators, a gateway, the primary of three mongods. Every verdict is told."""
+"""Webhooks while judicators, gateways and the primary of three mongods are killed: every verdict is told, in order."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,16 +20,22 @@ import pytest
 from judge.config import GatewayConfig, JudicatorConfig, dump
 from judge.errors import DeadlineError, OutcomeUnknownError, UnavailableError
 from judge.hooks import signing
+from judge.model import messages as m
 from judge.model.webhooks import WebhookAdd, WebhookAdded
 from tests.support.gateway import ADMIN, make_config, write_config
 from tests.support.judicators import World
 from tests.support.mongodb import Cluster, Daemon, mongodb_cluster
 from tests.support.receiver import HOOKS, Receiver
+from tests.support.rejudging import completed
 from tests.support.servers import wait_for
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
-ROUNDS, EACH, GATEWAYS = 5, 24, 2
+# Each submission is told twice. `JUDGE_TEST_WEBHOOKS=1000` is the whole thing, which takes minutes.
+SUBMISSIONS = int(os.environ.get("JUDGE_TEST_WEBHOOKS", "120")) // 2
+GATEWAYS = 2
+# Judging goes on where it was, however long a judicator takes to come back.
+PATIENT = {**HOOKS, "executor_expiry": 600.0, "executor_forget": 1200.0, "task_expiry": 600.0}
 AGAIN = (DeadlineError, OutcomeUnknownError, UnavailableError)
 
 
@@ -75,7 +82,7 @@ def world(tmp_path: Path, etcd_endpoint: str, mongods: Cluster) -> Iterator[Worl
 
 
 def judicator(world: World, directory: Path, name: str) -> Process:
-    config: JudicatorConfig = world.config(name, **HOOKS)
+    config: JudicatorConfig = world.config(name, **PATIENT)
     path = directory / f"{name}.yml"
     path.write_text(dump(config))
     made = Process("judicator", path, config.listen)
@@ -112,12 +119,16 @@ class People:
         assert isinstance(found, dict)
         return found
 
-    def finish(self) -> str:
-        """One submission that has come to its end; its id."""
-        key = {"Idempotency-Key": f"k{next(self.numbers)}"}
-        made = self.call("POST", "/submissions", json={"command": "true"}, headers=key)
-        self.call("POST", f"/submissions/{made['id']}/cancel")
-        return str(made["id"])
+    def submit(self) -> str:
+        """One submission; its id."""
+        number = next(self.numbers)
+        body = {"language": "c", "source": f"int main(){{}} // {number}"}
+        return str(self.call("POST", "/submissions", json=body, headers={"Idempotency-Key": f"k{number}"})["id"])
+
+    def rejudge(self, ids: list[str]) -> object:
+        """The number of a new rejudging of these."""
+        body = {"filter": {"ids": ids}, "reason": "new test data"}
+        return self.call("POST", "/rejudgings", json=body, headers={"Idempotency-Key": "rejudge"})["id"]
 
 
 def leader(people: People, judicators: dict[str, Process]) -> Process:
@@ -132,39 +143,110 @@ def primary(mongods: Cluster) -> Daemon:
     return one
 
 
-def test_none_is_lost(tmp_path: Path, world: World, mongods: Cluster, receiver: Receiver) -> None:
-    """Every fifth call fails, too; a receiver sees the changes of one submission in their order."""
-    judicators = {f"j{number}": judicator(world, tmp_path, f"j{number}") for number in range(3)}
-    # Their addresses are all that clients ask for.
-    world.judicators = list(judicators.values())  # type: ignore[arg-type]
-    gateways = [gateway(world, tmp_path, f"g{number}") for number in range(GATEWAYS)]
-    rpc = world.client(timeout=20.0)
-    hook = wait_for(lambda: added(rpc, receiver), 60, "a webhook")
-    assert isinstance(hook, WebhookAdded)
-    receiver.answer = lambda number, got: 500 if number % 5 == 0 else 204
-    people = People(gateways)
-    done: list[str] = []
-    for number in range(ROUNDS):
-        done += [people.finish() for _ in range(EACH // 2)]
-        if number % 2 == 0:
-            leader(people, judicators).again()
+class Judging:
+    """An executor that says WA of each submission, AC of each run of a rejudging; judicators may die meanwhile."""
+
+    def __init__(self, world: World) -> None:
+        self._executor = world.executor("e1", slots=16)
+        self._own: dict[str | None, str] = {}  # the submission of each source: what comes with it later is a run
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
+        world.stack.callback(self.stop)
+
+    def stop(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _verdict(self, one: m.Assignment) -> str:
+        return "WA" if self._own.setdefault(one.submission.source, one.id) == one.id else "AC"
+
+    def _work(self) -> None:
+        while not self._end.wait(0.05):
+            done = [completed(one, self._verdict(one)) for one in self._executor.work.values()]
+            report = self._executor.request(*done, vacant=16)
+            while not self._end.is_set():
+                try:
+                    self._executor.send(report)
+                    break
+                except AGAIN:
+                    continue
+
+
+class Killing:
+    """Kills the leader or the primary of the database, and a gateway each time, one after the other."""
+
+    def __init__(self, people: People, judicators: dict[str, Process], mongods: Cluster, doors: list[Process]) -> None:
+        self._people, self._judicators, self._mongods, self._doors = people, judicators, mongods, doors
+        self.count = 0
+
+    def one(self) -> None:
+        if self.count % 2 == 0:
+            leader(self._people, self._judicators).again()
         else:
-            old = primary(mongods)
+            old = primary(self._mongods)
             mongod = old.mongod
             old.kill()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(mongod, signal.SIGKILL)
             old.start()
-        gateways[number % GATEWAYS].again()
-        done += [people.finish() for _ in range(EACH // 2)]
-    wait_for(lambda: {one.told["data"]["id"] for one in receiver.taken()} >= set(done), 120, "a call for each")
-    assert len(done) == ROUNDS * EACH == len(set(done))
-    versions = defaultdict(list)
+        self._doors[self.count % GATEWAYS].again()
+        self.count += 1
+
+
+def told_of(receiver: Receiver, event: str) -> set[str]:
+    """The submissions of which it has taken this."""
+    return {one.told["data"]["id"] for one in receiver.taken() if one.told["type"] == event}
+
+
+def test_none_is_lost(tmp_path: Path, world: World, mongods: Cluster, receiver: Receiver) -> None:
+    """Every fifth call fails, too. Of each submission the receiver is told its verdict and then the new one.
+
+    Of the last ones it takes the verdict only when they have a new one: that has to wait.
+    """
+    judicators = {f"j{number}": judicator(world, tmp_path, f"j{number}") for number in range(3)}
+    # Their addresses are all that clients ask for.
+    world.judicators = list(judicators.values())  # type: ignore[arg-type]
+    gateways = [gateway(world, tmp_path, f"g{number}") for number in range(GATEWAYS)]
+    hook = wait_for(lambda: added(world.client(timeout=20.0), receiver), 60, "a webhook")
+    assert isinstance(hook, WebhookAdded)
+    late: set[str] = set()
+    receiver.answer = lambda number, got: 500 if number % 5 == 0 or got.told["data"]["id"] in late else 204
+    people, judging = People(gateways), Judging(world)
+    killing = Killing(people, judicators, mongods, gateways)
+    done: list[str] = []
+    while len(done) < SUBMISSIONS:
+        done.append(people.submit())
+        if len(done) > SUBMISSIONS * 7 // 8:
+            late.add(done[-1])
+        if len(done) % (SUBMISSIONS // 4) == SUBMISSIONS // 8:
+            killing.one()
+    wait_for(lambda: told_of(receiver, "submission.finished") >= set(done) - late, 240, "each verdict but the last")
+    number = people.rejudge(done)
+    killing.one()
+    wait_for(lambda: people.call("GET", f"/rejudgings/{number}")["state"] == "finished", 240, "the runs")
+    people.call("POST", f"/rejudgings/{number}/apply", headers={"Idempotency-Key": "apply"})
+    killing.one()
+    wait_for(lambda: told_of(receiver, "submission.rejudged"), 120, "a new verdict")
+    assert late - told_of(receiver, "submission.finished"), "some have yet to hear of the first one"
+    late.clear()
+    wait_for(lambda: told_of(receiver, "submission.rejudged") >= set(done), 240, "each new verdict")
+    judging.stop()
+    assert killing.count == 6
+    assert len(set(done)) == SUBMISSIONS
+    story = defaultdict(list)
     for one in receiver.taken():
         assert signing.is_genuine(hook.secret, one.headers, one.body, time.time())
-        versions[one.told["data"]["id"]].append(one.told["data"]["version"])
-    assert all(told == sorted(told) for told in versions.values())
-    assert Counter(one.told["type"] for one in receiver.taken()).keys() == {"submission.finished"}
+        data = one.told["data"]
+        story[data["id"]].append((data["version"], one.told["type"], data["verdict"]))
+    assert story.keys() == set(done), "the runs of a rejudging are told to nobody"
+    for told in story.values():
+        # At least once: what a receiver has taken may come again, but never after what is newer.
+        assert told == sorted(told), told
+        assert [(event, verdict) for _, event, verdict in sorted(set(told))] == [
+            ("submission.finished", "WA"),
+            ("submission.rejudged", "AC"),
+        ]
 
 
 def added(rpc: object, receiver: Receiver) -> WebhookAdded | None:

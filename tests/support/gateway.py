@@ -39,6 +39,7 @@ from judge.gateway.auth import token_digest
 from judge.model import messages as m
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
 from judge.model.people import NameState, UserRef
+from judge.model.several import TasksReply, TasksRequest
 from judge.rpc import pki
 from judge.rpc.methods import METHODS
 from judge.rpc.server import Server
@@ -203,7 +204,10 @@ class Prepared:
             found = [task for task in tasks if request.user in {None, task.submission.user}]
             return m.SearchReply(tasks=found[: request.limit], next=None)
 
-        self.answers |= {"get": get, "search": search}
+        def several(request: TasksRequest) -> TasksReply:
+            return TasksReply(tasks=[by_id[one] for one in request.ids if one in by_id])
+
+        self.answers |= {"get": get, "search": search, "tasks": several}
 
 
 def make_task(**changes: Any) -> m.Task:

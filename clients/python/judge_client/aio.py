@@ -307,7 +307,7 @@ class AsyncJudge(AsyncCore):
             ),
         )
 
-    async def get_batch(self, *, ids: str | None = None) -> models.SeveralReply:
+    async def get_batch(self, *, ids: str) -> models.SeveralReply:
         """Several submissions at once.
 
         Role: user.

@@ -298,7 +298,7 @@ class Judge(Core):
             ),
         )
 
-    def get_batch(self, *, ids: str | None = None) -> models.SeveralReply:
+    def get_batch(self, *, ids: str) -> models.SeveralReply:
         """Several submissions at once.
 
         Role: user.

@@ -13,20 +13,20 @@ from flask import request
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from judge import clock
-from judge.errors import DeadlineError, FieldError, JudgeError, NotFoundError, OutcomeUnknownError, UnavailableError
+from judge.errors import DeadlineError, FieldError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.gateway import submit, trace
 from judge.gateway.api.routes import Call, Reply, Route, field_error, with_hint
-from judge.gateway.api.seen import own_task, show
+from judge.gateway.api.seen import is_id, may_see, show
 from judge.gateway.pacing import paced
 from judge.model import messages as m
 from judge.model.rate import Rate, rate_of
+from judge.model.several import MOST, ROOM, TasksReply, TasksRequest
 
 log = logging.getLogger(__name__)
 
-MOST: Final = 100
-# Bytes of JSON of one answer with several submissions: a large result may have some MiB.
-BYTES: Final = 8 * 1024**2
-# Seconds that handing in a batch, or looking at one, may take: what is left then is not tried.
+# Bytes of JSON of one answer with several submissions.
+BYTES: Final = ROOM
+# Seconds that handing in a batch may take: what is left then is not tried.
 SECONDS: Final = 20.0
 _KEY: Final = 120  # characters of the header's key, which leaves room for the place
 
@@ -147,20 +147,17 @@ def _several(call: Call) -> m.Message:
     ids = list(dict.fromkeys(one.strip() for one in call.query.ids.split(",") if one.strip()))
     if not 1 <= len(ids) <= MOST:
         raise FieldError("ids", f"are {len(ids)}; name 1 to {MOST} submissions with commas between")
-    reply = SeveralReply(tasks=[])
-    room, end = BYTES, clock.monotonic() + SECONDS
-    for place, one in enumerate(ids):
-        if (room <= 0 or clock.monotonic() > end) and place:
-            reply.left = ids[place:]
-            break
-        try:
-            task = show(call.cluster, call.principal, own_task(call.cluster, call.principal, one))
-        except NotFoundError:
-            reply.missing.append(one[:64])
-            continue
-        room -= len(task.model_dump_json())
-        reply.tasks.append(task)
-    return reply
+    known = [one for one in ids if is_id(one)]
+    found = TasksReply(tasks=[])
+    if known:
+        user = None if call.principal.judges else call.principal.user
+        found = call.cluster.call("tasks", TasksRequest(ids=known, room=BYTES, user=user), TasksReply)
+    mine = {task.id: task for task in found.tasks if may_see(call.principal, task)}
+    return SeveralReply(
+        tasks=[show(call.cluster, call.principal, mine[one]) for one in ids if one in mine],
+        missing=[one[:64] for one in ids if one not in mine and one not in found.left],
+        left=found.left,
+    )
 
 
 _KEYS = {"Idempotency-Key": "1 to 120 characters; submissions without a key of their own get KEY/0, KEY/1 and so on"}
@@ -168,5 +165,5 @@ ROUTES: list[Route] = [
     Route("POST", "/submissions/batch", "submit_batch", "Hand in several; each is taken or refused by itself", _hand_in,
           "user", BatchReply, body=Batch, headers=_KEYS, calls=("add",), each=True),
     Route("GET", "/submissions/batch", "get_batch", "Several submissions at once", _several, "user", SeveralReply,
-          query=SeveralQuery, calls=("get",), each=True),
+          query=SeveralQuery, calls=("tasks",), each=True),
 ]  # fmt: skip

@@ -46,14 +46,28 @@ _STATUS = {
 }
 
 
-def _parameter(name: str, where: str, schema: dict[str, Any], text: str = "") -> dict[str, Any]:
+def _parameter(
+    name: str, where: str, schema: dict[str, Any], text: str = "", *, required: bool = False
+) -> dict[str, Any]:
     parameter: dict[str, Any] = {"name": name, "in": where, "schema": schema}
-    if where == "path":
+    if required or where == "path":
         parameter["required"] = True
     text = text or schema.pop("description", "")
     if text:
         parameter["description"] = text
     return parameter
+
+
+def _without_objects_as_defaults(schemas: Mapping[str, Any]) -> None:
+    """Leave out defaults that are objects.
+
+    What is left out is an object with nothing in it, which tells nobody more, and generators for some languages (Go)
+    write it as text that does not compile.
+    """
+    for schema in schemas.values():
+        for given in schema.get("properties", {}).values():
+            if "$ref" in given and isinstance(given.get("default"), dict):
+                del given["default"]
 
 
 def _content(schema: Mapping[str, Any], media: str = JSON) -> dict[str, Any]:
@@ -87,8 +101,9 @@ def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schema
         good = _content(refs[route.reply, "serialization"])
     parameters = [_parameter(name, "path", {"type": "string"}) for name in re.findall(r"<(\w+)>", route.path)]
     if route.query:
+        required = schemas[route.query.__name__].get("required", [])
         for name, schema in schemas[route.query.__name__]["properties"].items():
-            parameters.append(_parameter(name, "query", dict(schema)))
+            parameters.append(_parameter(name, "query", dict(schema), required=name in required))
     if route.tagged:
         parameters.append(_parameter("If-None-Match", "header", {"type": "string"}, "the ETag of what the caller has"))
     parameters += [_parameter(name, "header", {"type": "string"}, text) for name, text in route.headers.items()]
@@ -126,6 +141,7 @@ def document(routes: list[Route]) -> dict[str, Any]:
         list(dict.fromkeys(wanted)), ref_template="#/components/schemas/{model}", title="Judge"
     )
     schemas = definitions["$defs"]
+    _without_objects_as_defaults(schemas)
     paths: dict[str, Any] = {}
     for route in routes:
         path = PREFIX + re.sub(r"<(\w+)>", r"{\1}", route.path)
@@ -135,7 +151,13 @@ def document(routes: list[Route]) -> dict[str, Any]:
             schemas.pop(route.query.__name__, None)  # written out as parameters
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Judge", "version": judge.__version__, "description": _ABOUT},
+        "info": {
+            "title": "Judge",
+            "version": judge.__version__,
+            "description": _ABOUT,
+            "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "the gateway that this document comes from"}],
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }

@@ -13,16 +13,30 @@ from judge.model import messages as m
 _TASK_ID = TypeAdapter(m.TaskId)
 
 
+def is_id(text: str) -> bool:
+    """Whether a submission may be called this."""
+    try:
+        _TASK_ID.validate_python(text)
+    except ValidationError:
+        return False
+    return True
+
+
+def may_see(principal: Principal, task: m.Task) -> bool:
+    """Whether this person may see a task. A run of a rejudging is the judges' own until it is applied."""
+    return principal.judges or (task.submission.user == principal.user and task.rerun_of is None)
+
+
 def own_task(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
     """One task that this person may see, whole. Another's is answered like one that does not exist."""
     missing = NotFoundError(f"there is no submission '{task_id[:60]}'")
+    if not is_id(task_id):
+        raise missing
     try:
-        _TASK_ID.validate_python(task_id)
         task = cluster.call("get", m.GetRequest(id=task_id), m.Task)
-    except (ValidationError, NotFoundError):
+    except NotFoundError:
         raise missing from None
-    # A run of a rejudging is the judges' own until it is applied.
-    if not principal.judges and (task.submission.user != principal.user or task.rerun_of is not None):
+    if not may_see(principal, task):
         raise missing
     return task
 

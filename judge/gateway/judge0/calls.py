@@ -125,11 +125,11 @@ class Api:
     def create(self) -> tuple[Any, int]:
         """One submission."""
         who = self.caller()
-        given = wire.body()
+        given = wire.given()
         wanted = wire.fields(given)
-        base64 = wire.said("base64_encoded", given) == "true"
+        base64 = wire.base64(given)
         task = self._add(who, given, base64=base64, key=request.headers.get("Idempotency-Key"))
-        if wire.said("wait", given) != "true":
+        if not wire.waits(given):
             return {"token": token_of(task.id)}, 201
         task = self._waited(who, task)
         self.caller()  # who was shut out while this was held sees no more of it
@@ -141,8 +141,8 @@ class Api:
     def create_batch(self) -> tuple[Any, int]:
         """Several submissions; each is taken or refused by itself."""
         who = self.caller()
-        given = wire.body()
-        base64 = wire.said("base64_encoded", given) == "true"
+        given = wire.given()
+        base64 = wire.base64(given)
         batch = given.get("submissions")
         batch = list(batch) if isinstance(batch, list) else []
         wire.check_batch(len(batch))

@@ -82,7 +82,7 @@ def _answer(services: Services, api: Api, call: Callable[..., tuple[Any, int]], 
 
 def _for_scripts(services: Services, response: Response) -> Response:
     """What lets scripts of other sites read an answer, where the config names these. No cookie counts here."""
-    allowed, origin = services.config.judge0.origins, request.headers.get("Origin", "")
+    allowed, origin = services.config.judge0.let_in, request.headers.get("Origin", "")
     if origin and ("*" in allowed or origin in allowed):
         response.headers["Access-Control-Allow-Origin"] = "*" if "*" in allowed else origin
         response.headers["Vary"] = "Origin"

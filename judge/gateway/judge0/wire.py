@@ -46,8 +46,16 @@ class FullError(JudgeError):
     http_status = 503
 
 
-def body() -> dict[str, Any]:
-    """The fields of the body, JSON or a form; RefusedError for what is neither."""
+def given() -> dict[str, Any]:
+    """The fields of the address and of the body, which counts where both have one; RefusedError for a bad body.
+
+    Rails makes one thing of them, so clients write limits, or all of a submission, behind the question mark.
+    """
+    return {**request.args.to_dict(), **_body()}
+
+
+def _body() -> dict[str, Any]:
+    """The fields of the body, JSON or a form."""
     if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
         raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
     if request.mimetype == "multipart/form-data":
@@ -57,30 +65,32 @@ def body() -> dict[str, Any]:
         return request.form.to_dict()
     check_values(data, _VALUES, "the body")
     try:
-        given = json.loads(data or b"{}")
+        sent = json.loads(data or b"{}")
     except (ValueError, RecursionError):
         raise RefusedError(400, "the body is not JSON; send an object with the fields of a submission") from None
-    if isinstance(given, list):  # some send the batch itself
-        return {"submissions": given}
-    if not isinstance(given, dict):
+    if isinstance(sent, list):  # some send the batch itself
+        return {"submissions": sent}
+    if not isinstance(sent, dict):
         raise RefusedError(400, "the body is not a JSON object; send one with the fields of a submission")
-    return given
+    return sent
 
 
-def said(name: str, given: Mapping[str, Any]) -> str:
-    """A switch of the call: in the address, else in the body."""
-    value = request.args.get(name, given.get(name, ""))
-    return str(value).lower()
+def waits(told: Mapping[str, Any]) -> bool:
+    """Whether the caller wants to wait. Whoever does not say so in Judge0's way is served well by more than a token."""
+    return str(told.get("wait", "")).lower() == "true"
 
 
-def base64() -> bool:
-    """Whether the caller wants contents as Base64."""
-    return request.args.get("base64_encoded", "").lower() == "true"
+def base64(told: Mapping[str, Any] | None = None) -> bool:
+    """Whether contents are Base64, by the address or by what was `given`.
+
+    Only this very text says so: `True` and the JSON value do not at Judge0, so who sends them sends plain contents.
+    """
+    return (request.args if told is None else told).get("base64_encoded") == "true"
 
 
-def fields(given: Mapping[str, Any] | None = None) -> Sequence[str]:
-    """The fields that the caller wants, by the address, else the body; RefusedError for those that there are not."""
-    named = request.args.get("fields") or (given or {}).get("fields")
+def fields(told: Mapping[str, Any] | None = None) -> Sequence[str]:
+    """The fields that the caller wants, by the address or by what was `given`; RefusedError for unknown ones."""
+    named = (request.args if told is None else told).get("fields")
     wanted, unknown = answers.fields_of(named if isinstance(named, str) else None)
     if unknown:
         raise RefusedError(400, f"invalid fields: [{', '.join(name[:40] for name in unknown[:20])}]")

@@ -30,6 +30,9 @@ _KNOWN: Final = 20_000
 # Seconds without a question after which the stream is closed, and for which a question waits for it to open.
 _IDLE, _OPENING = 90.0, 5.0
 _RETRY: Final = 1.0
+# Seconds of the database's log that are read for a listener who goes on from a place that is not in memory: anybody may
+# name one, and each change takes a look at its submission.
+_REACH: Final = 3600
 # The log is read to its end when nothing has come so often.
 _SILENT: Final = 2
 _LOST: Final = frozenset({260, 280, 286})
@@ -55,6 +58,11 @@ def place(moment: Timestamp) -> str:
 def moment(place: str) -> Timestamp:
     """The same for the database."""
     return Timestamp(*(min(int(part), 2**32 - 1) for part in place.split("-")))
+
+
+def too_old(after: Timestamp, begin: Timestamp) -> bool:
+    """Whether a place is too far before the beginning of what is in memory to be read from the database's log."""
+    return begin.time - after.time > _REACH
 
 
 def change(event: Bson) -> Change | None:
@@ -101,6 +109,8 @@ class Changes:
         if request.after is None:
             return ChangesReply(place=place(self._newest(begin)))
         after = moment(request.after)
+        if too_old(after, begin):
+            return ChangesReply(place=place(self._newest(begin)), lost=True)
         if after < begin:
             return await self._older(request, after)
         with contextlib.suppress(TimeoutError):

@@ -1,0 +1,31 @@
+"""Several submissions asked for at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import Field
+
+from judge.model.messages import Message, Task, TaskId
+
+MOST: Final = 100
+# Bytes of JSON of one answer: a large result may have some MiB.
+ROOM: Final = 8 * 1024**2
+
+
+class TasksRequest(Message):
+    """Get several tasks, as many as have room in so many bytes of JSON; the first has in any case.
+
+    With `user` only this one's, and no runs of rejudgings: others take no room, so nobody hears of them by that.
+    """
+
+    ids: list[TaskId] = Field(min_length=1, max_length=MOST)
+    room: int = Field(default=ROOM, ge=1, le=ROOM)
+    user: str | None = Field(default=None, min_length=1, max_length=64)
+
+
+class TasksReply(Message):
+    """The tasks that there are, in the order of the question; `left` are those that had no room or no time."""
+
+    tasks: list[Task]
+    left: list[TaskId] = Field(default_factory=list)
