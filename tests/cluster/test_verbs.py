@@ -111,6 +111,7 @@ def whole_run(site: Site, verbs: Verbs, verb: Verb) -> None:
 @ROWS
 def test_a_verb_is_foretold_and_not_noticed(deployed: Site, verbs: Verbs, verb: Verb, tmp_path: Path) -> None:
     others = {host: deployed.restarts(host) for host in deployed.hosts if host not in verb.hosts}
+    assert verbs.control  # now, with all hosts there: it would bring a removed one back
     with robbed(deployed, verb, tmp_path):
         whole_run(deployed, verbs, verb)
     if verb.back:
