@@ -1,11 +1,12 @@
 """The controller's record of removed hosts, beside its authority: whose old certificates must never count as good.
 
-`removed.yml`: by name, the moment before which its certificates were issued, and whether it has got new ones since.
+`removed.yml`: by name, the moment before which its certificates were issued, whether it has got new ones since, and
+whether a replacement of its machine has begun and not ended.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -25,6 +26,7 @@ class Entry:
 
     before: float
     back: bool = False
+    replacing: bool = False
 
 
 class Removed:
@@ -38,22 +40,36 @@ class Removed:
         """Every entry by name; CaError when the file cannot be understood."""
         try:
             found = yaml.safe_load(self._path.read_text(encoding="utf-8")) if self._path.exists() else {}
-            return {str(name): Entry(float(one["before"]), bool(one["back"])) for name, one in (found or {}).items()}
+            return {
+                str(name): Entry(float(one["before"]), bool(one["back"]), bool(one.get("replacing")))
+                for name, one in (found or {}).items()
+            }
         except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError):
             msg = f"{self._path} is no record of removed hosts; restore it from a backup of the secrets directory"
             raise CaError(msg) from None
 
-    def note(self, name: str) -> float:
-        """Record that everything issued to this name until now is refused; returns the moment to tell the cluster."""
+    def note(self, name: str, *, replacing: bool = False) -> float:
+        """Record that everything issued to this name until now is refused; returns the moment to tell the cluster.
+
+        `replacing`: another machine is to take its place, until settled() says that it has.
+        """
         before = clock.wall().timestamp() - _SLACK
-        self._write({**self.read(), name: Entry(before)})
+        self._write({**self.read(), name: Entry(before, replacing=replacing)})
         return before
+
+    def settled(self, name: str) -> bool:
+        """Record that a replacement has ended: a machine of this name is the old one again. Whether one had begun."""
+        entries = self.read()
+        if name not in entries or not entries[name].replacing:
+            return False
+        self._write({**entries, name: replace(entries[name], replacing=False)})
+        return True
 
     def returned(self, name: str) -> None:
         """Record that the name has got new certificates, if it was removed."""
         entries = self.read()
         if name in entries and not entries[name].back:
-            self._write({**entries, name: Entry(entries[name].before, back=True)})
+            self._write({**entries, name: replace(entries[name], back=True)})
 
     def is_old(self, name: str, pem: str) -> bool:
         """Whether this certificate (PEM) was issued to its host before that was removed."""
@@ -67,6 +83,6 @@ class Removed:
         return bool(reason({name: entries[name].before}, name, issued))
 
     def _write(self, entries: dict[str, Entry]) -> None:
-        plain = {name: {"before": one.before, "back": one.back} for name, one in sorted(entries.items())}
+        plain = {name: asdict(one) for name, one in sorted(entries.items())}
         text = "# Hosts that were removed; what was issued to them before is refused. Keep it with the authority.\n"
         files.replace(self._path, text + yaml.safe_dump(plain, sort_keys=False), durable=True)

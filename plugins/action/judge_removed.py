@@ -1,4 +1,7 @@
-"""The controller's record of removed hosts: read, or noted that whatever was issued to a name until now is refused."""
+"""The controller's record of removed hosts: read, or noted that whatever was issued to a name until now is refused.
+
+`noted` for a replacement lasts until `settled`.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from judge.pki.removed import Removed
 
 
 class ActionModule(ActionBase):
-    """`judge_removed: {directory, name, state}`; returns `before` (seconds since 1970) and whether it is `back`."""
+    """`judge_removed: {directory, name, state}`; returns `before` (seconds since 1970), `back` and `replacing`."""
 
     _requires_connection = False
-    _VALID_ARGS = frozenset({"directory", "name", "state"})
+    _VALID_ARGS = frozenset({"directory", "name", "state", "replacing"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible's entry point."""
@@ -27,18 +30,24 @@ class ActionModule(ActionBase):
             argument_spec={
                 "directory": {"type": "path", "required": True},
                 "name": {"type": "str", "required": True},
-                "state": {"type": "str", "choices": ["read", "noted"], "default": "read"},
+                "state": {"type": "str", "choices": ["read", "noted", "settled"], "default": "read"},
+                "replacing": {"type": "bool", "default": False},
             }
         )
         removed, name = Removed(Path(args["directory"]).expanduser()), str(args["name"])
         try:
             entry = removed.read().get(name)
-            noted = args["state"] == "noted"
+            changed = args["state"] == "noted"
             before = entry.before if entry else 0.0
-            if noted and not self._task.check_mode:
-                before = removed.note(name)
+            if self._task.check_mode:
+                changed = changed or (args["state"] == "settled" and bool(entry and entry.replacing))
+            elif changed:
+                before = removed.note(name, replacing=args["replacing"])
+            elif args["state"] == "settled":
+                changed = removed.settled(name)
         except CaError as exc:
             raise AnsibleActionFail(str(exc)) from None
         except OSError as exc:
             raise AnsibleActionFail(f"{exc.filename}: {exc.strerror}; make it writable for you") from None
-        return result | {"changed": noted, "before": before, "back": bool(entry and entry.back)}
+        told = {"before": before, "back": bool(entry and entry.back), "replacing": bool(entry and entry.replacing)}
+        return result | {"changed": changed} | told
