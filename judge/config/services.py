@@ -269,6 +269,12 @@ class Judge0(Model):
             return self.origins
         return [] if self.guest else ["*"]
 
+    def for_scripts(self, origin: str) -> dict[str, str]:
+        """The headers that let scripts of a page of this origin read an answer; none where they may not."""
+        if not origin or not {"*", origin} & set(self.let_in):
+            return {}
+        return {"Access-Control-Allow-Origin": "*" if "*" in self.let_in else origin, "Vary": "Origin"}
+
 
 class OidcProvider(Model):
     """An OpenID Connect provider with which people may log in (docs/people.md)."""

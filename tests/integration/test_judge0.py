@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import io
 import json
 import re
@@ -14,6 +15,7 @@ import subprocess
 import uuid
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -258,6 +260,26 @@ def test_scripts_of_all_sites_may_call_with_a_token(http: httpx.Client, server: 
     assert "Access-Control-Allow-Credentials" not in own.headers, "no cookie counts, so none is to be sent"
     refused = httpx.get(f"{server}/about", headers={"Origin": "https://ide.example"}, trust_env=False)
     assert refused.status_code == 401, "a page without a token can do nothing"
+
+
+def test_scripts_read_whatever_refuses_them(server: str) -> None:
+    """Also what the front says, and the app before it has found out whose call it is."""
+    address = httpx.URL(server)
+    asked = {"Origin": "https://ide.example", "X-Auth-Token": ADA}
+    for path, more, status in (
+        ("/submissions", {"Content-Length": str(2**40)}, 413),
+        ("/submissions", {"Transfer-Encoding": "chunked"}, 400),
+        ("/submission", {}, 404),
+        ("/about", {}, 405),
+    ):
+        with contextlib.closing(HTTPConnection(address.host, address.port, timeout=30)) as line:
+            line.putrequest("POST", f"{address.path}{path}")
+            for name, value in {**asked, **more}.items():
+                line.putheader(name, value)
+            line.endheaders(b"what is no chunk\r\n" if "Transfer-Encoding" in more else None)
+            refused = line.getresponse()
+            told = (path, refused.status, refused.headers["Access-Control-Allow-Origin"])
+        assert told == (path, status, "*")
 
 
 @pytest.fixture(scope="module")

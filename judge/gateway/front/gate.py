@@ -124,6 +124,10 @@ class Gate:
         """Whether the maker of this request reads answers of Judge0's API."""
         return self._judge0 is not None and below(head.path, self._judge0)
 
+    def for_scripts(self, head: Head) -> dict[str, str]:
+        """The headers that let scripts of other sites read an answer of Judge0's API."""
+        return self._config.judge0.for_scripts(head.fields.get("origin", "")) if self.speaks_judge0(head) else {}
+
     def lets_guests_in(self, head: Head) -> bool:
         """Whether this request is good without a token."""
         return bool(self._config.judge0.guest) and self.speaks_judge0(head) and self.token(head) is None

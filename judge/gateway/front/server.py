@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import http
 import http.client
-import json
 import logging
 import os
 import re
@@ -28,13 +27,14 @@ from judge.config import GatewayConfig
 from judge.crowd import Crowd, group
 from judge.errors import JudgeError, LimitError, NotFoundError, UnauthorizedError, UnavailableError
 from judge.gateway import trace
-from judge.gateway.api import answers, models
+from judge.gateway.api import models
 from judge.gateway.front import bodies, streams, watching
 from judge.gateway.front import head as heads
 from judge.gateway.front.connection import Client, ClientGone
 from judge.gateway.front.exchange import exchange
 from judge.gateway.front.gate import SESSION, Gate, HttpCaller
 from judge.gateway.front.head import HEAD_BYTES, Head, HeadTooLargeError
+from judge.gateway.front.refusing import refusal, whole
 from judge.gateway.front.room import Held, Room
 from judge.gateway.front.turns import Pace, Places, Turns
 from judge.gateway.front.watching import Watch
@@ -261,7 +261,7 @@ class Front:
                 if caller.retry_after > 0:
                     self._turn_away("after failed log-ins")
                     retry = caller.retry_after
-                    raise LimitError(f"too many failed log-ins from {caller.address}; try again in {_whole(retry)} s")
+                    raise LimitError(f"too many failed log-ins from {caller.address}; try again in {whole(retry)} s")
                 await self._serve(client, head, caller)
             except JudgeError as exc:
                 await self._refuse(client, head, exc, retry)
@@ -454,14 +454,7 @@ class Front:
 
     async def _refuse(self, client: Client, head: Head | None, error: JudgeError, retry: float) -> None:
         """Answer with one sentence; programs get it as the API's JSON."""
-        extra = f"Retry-After: {_whole(retry)}\r\n" if error.http_status in {429, 503} else ""
-        if head is None or head.path.startswith("/api/"):
-            text, kind = answers.told(error, head.fields.get("accept", "") if head else "")
-            extra += "Vary: Accept\r\n"
-        elif self._gate.speaks_judge0(head):
-            text, kind = json.dumps({"error": str(error)}), "application/json"
-        else:
-            text, kind = f"{error}\n", "text/plain; charset=utf-8"
+        text, kind, extra = refusal(self._gate, head, error, retry)
         await self._say(client, head, error.http_status, text, kind, extra)
 
     async def _say(self, client: Client, head: Head | None, status: int, text: str, kind: str, extra: str = "") -> None:
@@ -485,10 +478,6 @@ def _away(status: int) -> bool:
 def _status(start: bytes) -> int:
     found = _STATUS.match(start)
     return int(found[1]) if found else 0
-
-
-def _whole(seconds: float) -> int:
-    return max(1, round(seconds + 0.5))
 
 
 def open_files(wanted: int) -> int:

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from flask import Flask, Response, request
 
+from judge.config.services import Judge0
 from judge.errors import JudgeError
 from judge.gateway import asking
 from judge.gateway.api.routes import Services
-from judge.gateway.auth import NOBODY
+from judge.gateway.auth import NOBODY, below
 from judge.gateway.judge0.calls import Api, Offered
 from judge.gateway.judge0.wire import JSON, error_answer
 from judge.judge0.languages import Flavour
@@ -52,6 +53,7 @@ def register(app: Flask, services: Services) -> None:
     settings = services.config.judge0
     if not settings.enabled:
         return
+    app.after_request(functools.partial(_for_scripts, settings))
     offered = Offered()
     flavours: dict[Flavour, str] = {"ce": settings.prefix, "extra": f"{settings.prefix}/extra"}
     for flavour, prefix in flavours.items():
@@ -60,32 +62,34 @@ def register(app: Flask, services: Services) -> None:
             app.add_url_rule(
                 prefix + path,
                 endpoint=f"judge0.{flavour}.{call.__name__}",
-                view_func=functools.partial(_answer, services, api, call),
+                view_func=functools.partial(_answer, api, call),
                 methods=[method, "OPTIONS"],
                 provide_automatic_options=False,
                 strict_slashes=False,
             )
 
 
-def _answer(services: Services, api: Api, call: Callable[..., tuple[Any, int]], **params: str) -> Response:
+def _answer(api: Api, call: Callable[..., tuple[Any, int]], **params: str) -> Response:
     asking.begin(request, NOBODY)
     if request.method == "OPTIONS":
-        return _for_scripts(services, Response(status=204))
+        return Response(status=204)
     try:
         body, status = call(api, **params)
     except JudgeError as exc:
-        return _for_scripts(services, error_answer(exc))
+        return error_answer(exc)
     response = body if isinstance(body, Response) else Response(json.dumps(body, ensure_ascii=False), mimetype=JSON)
     response.status_code = status
-    return _for_scripts(services, response)
+    return response
 
 
-def _for_scripts(services: Services, response: Response) -> Response:
-    """What lets scripts of other sites read an answer, where the config names these. No cookie counts here."""
-    allowed, origin = services.config.judge0.let_in, request.headers.get("Origin", "")
-    if origin and ("*" in allowed or origin in allowed):
-        response.headers["Access-Control-Allow-Origin"] = "*" if "*" in allowed else origin
-        response.headers["Vary"] = "Origin"
+def _for_scripts(settings: Judge0, response: Response) -> Response:
+    """What lets scripts of other sites read any answer below the prefix, where the config names these.
+
+    No cookie counts here.
+    """
+    headers = settings.for_scripts(request.headers.get("Origin", ""))
+    if headers and below(request.path, settings.prefix):
+        response.headers.update(headers)
         if request.method == "OPTIONS":
             response.headers["Access-Control-Allow-Methods"] = "GET, POST, DELETE, OPTIONS"
             asked = request.headers.get("Access-Control-Request-Headers", "")
