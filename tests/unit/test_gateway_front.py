@@ -20,8 +20,8 @@ from judge.gateway.auth import Tokens
 from judge.gateway.front import head as heads
 from judge.gateway.front.gate import SMALL_BODY, Gate, HttpCaller
 from judge.gateway.front.head import HeadTooLargeError
+from judge.gateway.front.refusing import refusal
 from judge.gateway.front.room import Held, Room
-from judge.gateway.front.server import Front
 from judge.gateway.front.turns import Pace, Places, Turns
 from judge.gateway.throttle import Throttle
 from tests.support.gateway import ADMIN, USER, make_config, write_tokens
@@ -596,15 +596,18 @@ def test_a_full_disk_is_said_in_words(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/problem+json"])
-def test_what_the_front_refuses_is_told_in_the_shape_that_is_asked_for(monkeypatch, kind):
-    told = []
+def test_what_the_front_refuses_is_told_in_the_shape_that_is_asked_for(config, kind):
+    head = parse("GET /api/v1/status HTTP/1.1", "Host: x", f"Accept: {kind}", "Origin: https://ide.example")
+    text, media, extra = refusal(gate_of(config), head, LimitError("too often"), 3.0)
+    assert media == kind and "too often" in text
+    assert extra == "Retry-After: 4\r\nVary: Accept\r\n", "scripts of other sites read nothing of our own API"
 
-    async def say(*args):
-        told.append(args[3:])
 
-    front = object.__new__(Front)
-    monkeypatch.setattr(front, "_say", say, raising=False)
-    head = parse("GET /api/v1/status HTTP/1.1", "Host: x", f"Accept: {kind}")
-    asyncio.run(front._refuse(None, head, LimitError("too often"), 3.0))
-    ((text, media, extra),) = told
-    assert media == kind and "too often" in text and "Retry-After: 4\r\n" in extra and "Vary: Accept\r\n" in extra
+@pytest.mark.parametrize(("origins", "read"), [(None, "*"), (["https://ide.example"], "https://ide.example"), ([], "")])
+def test_scripts_of_other_sites_read_what_the_front_refuses_where_they_may(config, origins, read):
+    settings = config.model_copy(update={"judge0": config.judge0.model_copy(update={"origins": origins})})
+    head = parse("POST /judge0/submissions HTTP/1.1", "Host: x", "Origin: https://ide.example")
+    _, _, extra = refusal(gate_of(settings), head, LimitError("too often"), 3.0)
+    assert f"Access-Control-Allow-Origin: {read}\r\n" in extra if read else "Access-Control" not in extra
+    page = parse("GET /submit HTTP/1.1", "Host: x", "Origin: https://ide.example")
+    assert "Access-Control" not in refusal(gate_of(settings), page, LimitError("too often"), 3.0)[2]
