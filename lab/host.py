@@ -73,7 +73,9 @@ def power_on(record: Record, host: str) -> None:
         return
     memory = parse_size(record.memory)
     options: list[str] = []
+    directory, environment = record.host_directory(host), plain_environment()
     if own_kernel(host):
+        environment["LAB_PRELOAD"] = str(uml.registers(directory))
         kind, netns = "uml", network.namespace(record.name)
         options += [f"--bind-ro=/:{uml.MACHINE}", "--", *uml.arguments(record, host, memory)]
         memory += uml.OVERHEAD
@@ -81,7 +83,6 @@ def power_on(record: Record, host: str) -> None:
         kind, netns = "nspawn", network.namespace(record.name, host)
         options += [f"--bind-ro={HERE / 'lab-init'}:/run/lab-init"]
     cgroups.make(record.name, host, memory)
-    directory = record.host_directory(host)
     (directory / "keeper.pid").unlink(missing_ok=True)
     command = [
         "setsid", "--fork", str(HERE / "lab-host"), kind, cgroups.group(record.name, host, "host"), str(directory),
@@ -89,7 +90,7 @@ def power_on(record: Record, host: str) -> None:
     ]  # fmt: skip
     with (directory / "console.log").open("ab") as log:
         subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True, cwd="/", env=plain_environment()
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True, cwd="/", env=environment
         )
 
 

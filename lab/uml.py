@@ -14,7 +14,10 @@ from pathlib import Path
 
 from lab import network
 from lab.errors import LabError
+from lab.shell import call
 from lab.state import Record
+
+HERE = Path(__file__).parent
 
 PROGRAM = "linux.uml"
 PACKAGE = "user-mode-linux"
@@ -42,6 +45,13 @@ def prepare() -> None:
     """LabError unless the program is there."""
     if shutil.which(PROGRAM) is None:
         raise LabError(f"missing {PROGRAM}, which runs hosts whose names begin with u: `apt-get install {PACKAGE}`")
+
+
+def registers(directory: Path) -> Path:
+    """Build what is preloaded into its process, for processors with many registers (xstate.c says why)."""
+    built = directory / "xstate.so"
+    call("gcc", "-O2", "-shared", "-fPIC", "-o", str(built), str(HERE / "xstate.c"))
+    return built
 
 
 def customise(upper: Path, address: str) -> None:
