@@ -322,7 +322,7 @@ static void get_file(char *path) {
 
 /* ---- process 1: runs ---- */
 
-static void fail(const char *stage) {
+static _Noreturn void fail(const char *stage) {
     shared->error = errno;
     strncpy(shared->stage, stage, sizeof shared->stage - 1);
     _exit(127);
@@ -344,7 +344,7 @@ static void drop_privileges(void) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) fail("no_new_privs");
 }
 
-static void execute(char **argv, char **env) {
+static _Noreturn void execute(char **argv, char **env) {
     char candidate[4096];
     const char *path = "/usr/local/bin:/usr/bin:/bin";
     if (strchr(argv[0], '/')) {
@@ -372,7 +372,7 @@ static void pass_pipes(void) {
 }
 
 /* In the child, until its exec. Everything here is undone by nothing: order is from harmless to final. */
-static void become(void) {
+static __attribute__((noinline)) _Noreturn void become(void) {
     const struct request *request = call.request;
     int oom = open_proc("self/oom_score_adj", O_WRONLY);
     if (oom >= 0 && write(oom, "1000", 4) < 0) fail("oom_score_adj");
@@ -431,16 +431,35 @@ static void read_call(ssize_t size, const int *fds) {
     call.argv[request->argc] = NULL;
 }
 
-/* Like vfork, with memory of its own: returns when the child of process 1 has executed, or failed to. */
+/* clone3 with CLONE_VM: a system call written out, since both return on one stack, to what a function would have left. */
+static inline __attribute__((always_inline)) long clone_here(struct clone_args *args) {
+#ifdef __x86_64__
+    long pid;
+    args->flags |= CLONE_VM;
+    __asm__ volatile("syscall" : "=a"(pid) : "a"(SYS_clone3), "D"(args), "S"(sizeof *args) : "rcx", "r11", "memory");
+    return pid;
+#else
+    long pid = syscall(SYS_clone3, args, sizeof *args); /* with memory of its own: 0.1 ms more */
+    return pid < 0 ? -errno : pid;
+#endif
+}
+
+/*
+ * Like vfork: returns when the child of process 1 has executed, or failed to. Until then the child has this memory, of
+ * which it changes what lies below this frame (so become() is no part of it) and what the next read_call() sets anew.
+ * No process of another run is alive that could look into it.
+ */
 static pid_t start(uint64_t flags, uint64_t exit_signal) {
     struct clone_args args = {.flags = flags | CLONE_VFORK, .exit_signal = exit_signal};
     if (call.cgroup >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)call.cgroup;
     }
-    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    long pid = clone_here(&args);
     if (pid == 0) become();
-    return pid;
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) die("prctl"); /* the child's change of user counted for this memory */
+    if (pid < 0) errno = (int)-pid;
+    return pid < 0 ? -1 : (pid_t)pid;
 }
 
 static void not_started(int error) {
