@@ -431,23 +431,24 @@ static void read_call(ssize_t size, const int *fds) {
     call.argv[request->argc] = NULL;
 }
 
-/* clone3 with CLONE_VM: a system call written out, since both return on one stack, to what a function would have left. */
+/* clone3, written out: with CLONE_VM both return on one stack, to what a function would have left. */
 static inline __attribute__((always_inline)) long clone_here(struct clone_args *args) {
 #ifdef __x86_64__
     long pid;
-    args->flags |= CLONE_VM;
     __asm__ volatile("syscall" : "=a"(pid) : "a"(SYS_clone3), "D"(args), "S"(sizeof *args) : "rcx", "r11", "memory");
     return pid;
 #else
-    long pid = syscall(SYS_clone3, args, sizeof *args); /* with memory of its own: 0.1 ms more */
+    args->flags &= ~(uint64_t)CLONE_VM; /* memory of its own takes 0.1 ms more */
+    long pid = syscall(SYS_clone3, args, sizeof *args);
     return pid < 0 ? -errno : pid;
 #endif
 }
 
 /*
- * Like vfork: returns when the child of process 1 has executed, or failed to. Until then the child has this memory, of
- * which it changes what lies below this frame (so become() is no part of it) and what the next read_call() sets anew.
- * No process of another run is alive that could look into it.
+ * Like vfork: returns when the child of process 1 has executed, or failed to. With CLONE_VM the child has this memory
+ * until then, of which it changes what lies below this frame (so become() is no part of it) and what the next
+ * read_call() sets anew. No process of another run is alive that could look into it. Not where this process is the
+ * child's parent: the kernel kills no such child for want of memory in its group, and so lets it wait for ever.
  */
 static pid_t start(uint64_t flags, uint64_t exit_signal) {
     struct clone_args args = {.flags = flags | CLONE_VFORK, .exit_signal = exit_signal};
@@ -485,7 +486,8 @@ static void serve_parent(const struct cgroup *cgroup, const struct parent *self)
         signal_event(self->done);
         wait_event(self->go);
         read_call(shared->size, shared->fds);
-        shared->pid = start(CLONE_PARENT, 0); /* with CLONE_PARENT the signal is this process's own: none, until exec */
+        /* with CLONE_PARENT the signal is this process's own: none, until exec */
+        shared->pid = start(CLONE_PARENT | CLONE_VM, 0);
         if (shared->pid < 0) not_started(errno);
     }
 }
@@ -506,7 +508,7 @@ static int hear_parent(const struct parent *parent) {
     struct pollfd sources[2] = {{parent->done, POLLIN, 0}, {parent->pidfd, POLLIN, 0}};
     while (poll(sources, 2, -1) < 0)
         if (errno != EINTR) die("poll");
-    if (sources[0].revents == 0) return 0;
+    if (sources[1].revents) return 0; /* whatever its last word was */
     wait_event(parent->done);
     return 1;
 }
@@ -547,24 +549,10 @@ static void kill_runs(void) {
     protect(); /* a change of user undoes it */
 }
 
-/*
- * Has the parent start the run; -1 when that failed, or killed the parent. The kernel does that for want of memory in
- * the group: what the run before had was freed too late. The slot sees in the group whether it was so.
- */
-static pid_t start_by(struct parent *parent, ssize_t size, const int *fds) {
+/* Kills a dead parent's child too, whatever user that is by now: so all helpers are made again. */
+static void make_parents_again(void) {
     struct answer ignored = {.kind = EXITED};
-    int alive = hear_parent(parent); /* its start, or its last word of the run before */
-    if (alive) {
-        shared->size = (int32_t)size;
-        memcpy(shared->fds, fds, sizeof shared->fds);
-        signal_event(parent->go);
-        alive = hear_parent(parent);
-    }
-    if (alive) {
-        signal_event(parent->done);
-        return shared->pid;
-    }
-    kill(-1, SIGKILL); /* its child too, whatever user that is by now; so all helpers are made again */
+    kill(-1, SIGKILL);
     reap(0, &ignored, __WALL);
     rewind_pids(PROCESS_1);
     struct parent *const both[] = {&build_parent, &run_parent};
@@ -574,6 +562,30 @@ static pid_t start_by(struct parent *parent, ssize_t size, const int *fds) {
         close(both[i]->pidfd);
         make_parent(i ? &run_cgroup : &build_cgroup, both[i]);
     }
+    rewind_pids(LAST_HELPER);
+}
+
+/*
+ * Has the parent start the run; -1 when that failed, or killed the parent. The kernel does that for want of memory in
+ * the group: what the run before had was freed too late. The slot sees in the group whether it was so. A parent that
+ * the end of the run before has killed is no matter of this one.
+ */
+static pid_t start_by(struct parent *parent, ssize_t size, const int *fds) {
+    for (int tries = 0; !hear_parent(parent); tries++) { /* its start, or its last word of the run before */
+        make_parents_again();
+        if (tries == 2) {
+            not_started(ENOMEM);
+            return -1;
+        }
+    }
+    shared->size = (int32_t)size;
+    memcpy(shared->fds, fds, sizeof shared->fds);
+    signal_event(parent->go);
+    if (hear_parent(parent)) {
+        signal_event(parent->done);
+        return shared->pid;
+    }
+    make_parents_again();
     not_started(ENOMEM);
     return -1;
 }
