@@ -383,7 +383,6 @@ static __attribute__((noinline)) _Noreturn void become(void) {
     limit(RLIMIT_CPU, request->cpu, "RLIMIT_CPU");
     limit(RLIMIT_FSIZE, request->fsize, "RLIMIT_FSIZE");
     limit(RLIMIT_STACK, request->stack, "RLIMIT_STACK");
-    limit(RLIMIT_NOFILE, request->nofile, "RLIMIT_NOFILE");
     limit(RLIMIT_SIGPENDING, MAX_PENDING, "RLIMIT_SIGPENDING");
     limit(RLIMIT_MEMLOCK, MAX_LOCKED, "RLIMIT_MEMLOCK");
     limit(RLIMIT_NICE, 0, "RLIMIT_NICE");
@@ -400,6 +399,7 @@ static __attribute__((noinline)) _Noreturn void become(void) {
         if (dup2(call.stdio[i], i) < 0) fail("dup2");
     pass_pipes();
     if (close_range(3 + request->pipes, ~0U, 0) < 0) fail("close_range");
+    limit(RLIMIT_NOFILE, request->nofile, "RLIMIT_NOFILE"); /* now: process 1's descriptors may be more */
     drop_privileges();
     if (chdir(call.cwd) < 0) fail("chdir");
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program) < 0) fail("seccomp");

@@ -236,6 +236,20 @@ def test_open_files_limit_and_core_size(sandbox):
         assert outcome.read_stdout() == b"77\n0\n8192\n"
 
 
+def test_fewer_open_files_than_process_1_has_are_a_limit_of_the_program_only(sandbox):
+    few = Limits(cpu=60, files=8)
+    with shell(sandbox, "ulimit -n; read line; ls /proc/self/fd", few) as outcome:
+        assert outcome.read_stdout() == b"8\n0\n1\n2\n3\n", outcome
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as got:
+        try:
+            outcome = shell(sandbox, "echo here >&9", Limits(cpu=60, files=16), pipes=(writer,) * 7)
+        finally:
+            os.close(writer)
+        with outcome:
+            assert got.read() == b"here\n", outcome
+
+
 def test_inode_limit(sandbox):
     script = "python3 -c 'for i in range(40000): open(str(i), \"w\")'"
     with shell(sandbox, script, Limits(cpu=60)) as outcome:
