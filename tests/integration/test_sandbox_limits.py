@@ -141,7 +141,7 @@ def test_memory_over_the_limit_is_mle_wherever_it_is(sandbox, how):
         assert outcome.memory >= 47 * MIB and outcome.read_stdout() == b""
 
 
-@pytest.mark.parametrize("kibibytes", range(64, 209, 24))
+@pytest.mark.parametrize("kibibytes", range(88, 209, 24))
 def test_no_room_to_start_is_mle_and_the_next_run_starts(sandbox, kibibytes):
     """The kernel may kill the agent's own process in the group, too, at any moment until it waits for the next run."""
     few = Limits().model_copy(update={"memory": kibibytes << 10})  # as little as earlier runs may have left
