@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from judge.model.messages import Limits
 from judge.sandbox import Command, Outcome, Sandbox, SandboxPool, drivers
 from tests.support.machine import program
+from tests.support.servers import wait_for
 
 MIB = 1024**2
 CGROUP = f"judge-test-{os.getpid()}"  # suites may run side by side
@@ -62,6 +64,20 @@ def pool(name: str = "t", **options: object) -> Iterator[SandboxPool]:
     finally:
         os.sched_setaffinity(0, cores)
         os.setpriority(os.PRIO_PROCESS, 0, nice)
+
+
+def kill_and_wait(pids: Iterable[int]) -> None:
+    """SIGKILL, until each of them is gone, or is waited for by nobody yet."""
+
+    def dead(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+
+    for pid in (each := list(pids)):
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: all(map(dead, each)), what="killed processes to end")
 
 
 def cgroup_roots() -> list[Path]:
