@@ -89,9 +89,7 @@ def power_on(record: Record, host: str) -> None:
         record.base, host, netns, *options,
     ]  # fmt: skip
     with (directory / "console.log").open("ab") as log:
-        subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True, cwd="/", env=environment
-        )
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True, cwd="/", env=environment)
 
 
 def plain_environment() -> dict[str, str]:
