@@ -75,7 +75,7 @@ def power_on(record: Record, host: str) -> None:
     options: list[str] = []
     directory, environment = record.host_directory(host), plain_environment()
     if own_kernel(host):
-        environment["LAB_PRELOAD"] = str(uml.registers(directory))
+        environment["LAB_UML_LIBRARY"] = str(uml.registers(directory))
         kind, netns = "uml", network.namespace(record.name)
         options += [f"--bind-ro=/:{uml.MACHINE}", "--", *uml.arguments(record, host, memory)]
         memory += uml.OVERHEAD
