@@ -84,7 +84,7 @@ def test_the_walk_is_true() -> None:
     for _, file, owner, name in steps:
         text = (ROOT / file).read_text()
         begin = text.index(f"\nclass {owner}") if owner else 0
-        pattern = rf"^ *(?:async )?def {name}\(|^static void {name}\("
+        pattern = rf"^ *(?:async )?def {name}\(|^static .*\bvoid {name}\("
         assert re.search(pattern, text[begin:], re.MULTILINE), f"{file} has no {owner}.{name}"
 
 
