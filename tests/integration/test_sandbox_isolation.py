@@ -18,9 +18,8 @@ import pytest
 from judge.errors import SandboxError, UsageError
 from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox
-from judge.sandbox.cgroup_v1 import GroupV1
 from tests.support.machine import fork_cost, no_32_bit_calls, program
-from tests.support.sandbox import MIB, kill_and_wait, need_sandbox, pool, run_c, shell, text
+from tests.support.sandbox import MIB, helpers, kill_and_wait, need_sandbox, pool, run_c, shell, text
 
 pytestmark = pytest.mark.root
 ROOT = Path(__file__).resolve().parents[2]
@@ -222,15 +221,6 @@ print(open('/proc/self/net/dev').read().count(':'), len(open('/proc/self/net/rou
     )  # the loopback device; no route, maybe a headline
 
 
-def _helpers(box: Sandbox) -> list[int]:
-    """The processes of version 1 that wait in the groups of a sandbox and clone its runs."""
-    found = []
-    for group in (box._container.build, box._container.runs):
-        if isinstance(group, GroupV1):
-            found += [int(pid) for pid in (group._dirs["memory"] / "cgroup.procs").read_text().split()]
-    return found
-
-
 # Every kind of socket that a run can make, each left in another state.
 SOCKETS = """
 import array, os, socket
@@ -294,7 +284,7 @@ def test_no_run_meets_a_socket_of_another(cycles):
         for writable in (False, True, False):
             assert box.run(python(f"CYCLES = {cycles}\n{SOCKETS}", writable=writable)).exit_code == 0
             assert text(box.run(python(NETWORK))) == before
-        kill_and_wait(_helpers(box))  # as the kernel does for want of memory; they are made again, all of them
+        kill_and_wait(helpers(box))  # as the kernel does for want of memory; they are made again, all of them
         assert text(box.run(python(NETWORK))) == before
         assert text(box.run(python(NETWORK, writable=True))) == before
     assert "net:[" in before and str(Path("/proc/self/ns/net").readlink()) not in before

@@ -27,6 +27,7 @@ from tests.support.sandbox import (
     cgroups,
     containers,
     descriptors,
+    helpers,
     kill_and_wait,
     mounts,
     need_sandbox,
@@ -242,9 +243,7 @@ def test_who_starts_the_runs_is_made_again(made):
     with made.take() as box:
         for _ in range(3):
             assert text(shell(box, "echo $$")) == "10\n"
-            (group,) = [Path(top) for top in cgroups() if "/memory/" in top]
-            leaves = [leaf / "cgroup.procs" for leaf in group.iterdir() if leaf.is_dir()]
-            waiting = [int(pid) for leaf in leaves for pid in leaf.read_text().split()]
+            waiting = helpers(box)
             assert waiting
             kill_and_wait(waiting)
 

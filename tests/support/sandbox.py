@@ -12,6 +12,7 @@ import pytest
 
 from judge.model.messages import Limits
 from judge.sandbox import Command, Outcome, Sandbox, SandboxPool, drivers
+from judge.sandbox.cgroup_v1 import GroupV1
 from tests.support.machine import program
 from tests.support.servers import wait_for
 
@@ -64,6 +65,15 @@ def pool(name: str = "t", **options: object) -> Iterator[SandboxPool]:
     finally:
         os.sched_setaffinity(0, cores)
         os.setpriority(os.PRIO_PROCESS, 0, nice)
+
+
+def helpers(box: Sandbox) -> list[int]:
+    """The processes of version 1 that wait in the groups of a sandbox and clone its runs."""
+    found = []
+    for group in (box._container.build, box._container.runs):
+        if isinstance(group, GroupV1):
+            found += [int(pid) for pid in (group._dirs["memory"] / "cgroup.procs").read_text().split()]
+    return found
 
 
 def kill_and_wait(pids: Iterable[int]) -> None:
