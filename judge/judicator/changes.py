@@ -87,10 +87,13 @@ class Follower:
         fields = update.get("updatedFields", {})
         if fields.get("freed"):
             self._hub.called(fields["freed"])
+        ready, freed = "waits" in fields, "seat" in update.get("removedFields", [])
         if self._hub.idle:
-            await self._room(task, ready="waits" in fields, freed="seat" in update.get("removedFields", []))
+            await self._room(task, ready=ready, freed=freed)
+        elif ready or freed:
+            self._hub.told += 1
         if "version" in fields:
-            self._hub.changed(task)
+            self._hub.changed(task, fields["version"])
 
     async def _room(self, task: ObjectId, *, ready: bool, freed: bool) -> None:
         """Wake an executor when a task may be handed out now, or one of its user's in the slot that it has left."""

@@ -14,9 +14,14 @@ from dataclasses import dataclass, field
 from bson import ObjectId
 from prometheus_client import Gauge
 
+from judge import clock
+
 PARKED = Gauge("judge_waiters", "Calls that wait in this judicator", ["kind"])
 
 _REMEMBER = 4096
+# Seconds for which the queue need not be looked at again when nothing was told since; well below a report's interval,
+# so that an executor's regular reports always look.
+_LOOKED = 0.5
 
 # Names a report: its incarnation and sequence number.
 Report = tuple[str, int]
@@ -32,6 +37,24 @@ class _Parked:
     event: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+@dataclass(frozen=True)
+class Look:
+    """An executor's report found the queue without anything for it, when so much had been told, at this time."""
+
+    report: Report
+    needs: frozenset[str]
+    told: int
+    at: float
+
+
+@dataclass(eq=False)
+class Watch:
+    """Somebody who waits for a task to change, and the version that was read last."""
+
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    version: int = -1
+
+
 class Hub:
     """Wakes as many parked executors as there are new tasks, and everybody who watches a task that changed."""
 
@@ -39,11 +62,14 @@ class Hub:
         """An empty hub; used from one event loop only."""
         self._parked: dict[str, _Parked] = {}
         self._called: set[str] = set()
-        self._watched: dict[ObjectId, set[asyncio.Event]] = {}
+        self._watched: dict[ObjectId, set[Watch]] = {}
         self._seen: OrderedDict[tuple[ObjectId, int], None] = OrderedDict()
         self._closed = False
         # How many tasks each executor could take after its last report to this judicator.
         self._free: dict[str, tuple[Report, int]] = {}
+        # How often a task may have come that somebody could take.
+        self.told = 0
+        self._looks: dict[str, Look] = {}
 
     def queued(self, task: ObjectId, attempt: int, needs: str) -> None:
         """A task waits: wake one executor that can take it, the one with the most free slots.
@@ -58,8 +84,22 @@ class Hub:
             self._seen.popitem(last=False)
         self.room([needs])
 
+    def looked(self, executor: str, report: Report, needs: frozenset[str], told: int, at: float | None = None) -> None:
+        """An executor that has these languages was given all that there is for it; `told` was read before.
+
+        `at` is when the queue was asked, where that was for an earlier report.
+        """
+        self._looks[executor] = Look(report, needs, told, clock.monotonic() if at is None else at)
+
+    def nothing(self, executor: str, incarnation: str) -> Look | None:
+        """The look by which there is still nothing for an executor; None when the database has to be asked."""
+        look = self._looks.get(executor)
+        fresh = look is not None and look.told == self.told and clock.monotonic() - look.at < _LOOKED
+        return look if look is not None and fresh and look.report[0] == incarnation else None
+
     def room(self, needs: Iterable[str]) -> None:
         """Work for one of these languages may be handed out now: wake one executor that can take it."""
+        self.told += 1
         wanted = frozenset(needs)
         able = [
             parked
@@ -88,10 +128,14 @@ class Hub:
         known = self._free.get(executor)
         return known[1] if known is not None and known[0] == report else None
 
-    def changed(self, task: ObjectId) -> None:
-        """A task changed visibly: wake those who watch it."""
-        for event in self._watched.get(task, ()):
-            event.set()
+    def changed(self, task: ObjectId, version: int | None = None) -> None:
+        """A task changed visibly: wake those who watch it and have not read this version (None: not known) yet.
+
+        Told of a change twice, by this judicator and by the change stream, they read it once.
+        """
+        for watch in self._watched.get(task, ()):
+            if version is None or version > watch.version:
+                watch.changed.set()
 
     def called(self, executor: str) -> None:
         """An executor should report now (a cancelled task, a drain); remembered until it does."""
@@ -101,11 +145,12 @@ class Hub:
 
     def everyone(self) -> None:
         """Wake all: nobody can tell who is meant while the change stream is away, or when this judicator stops."""
+        self.told += 1
         for parked in self._parked.values():
             parked.event.set()
-        for events in self._watched.values():
-            for event in events:
-                event.set()
+        for watches in self._watched.values():
+            for watch in watches:
+                watch.changed.set()
 
     def close(self) -> None:
         """Let everyone go, and nobody wait any more."""
@@ -145,15 +190,15 @@ class Hub:
                 del self._parked[name]
 
     @contextlib.contextmanager
-    def watching(self, task: ObjectId) -> Iterator[asyncio.Event]:
-        """An event that is set at every change of the task; whoever waits on it clears it."""
-        event = asyncio.Event()
-        self._watched.setdefault(task, set()).add(event)
+    def watching(self, task: ObjectId) -> Iterator[Watch]:
+        """A watch whose event is set at every change of the task; whoever waits clears it, and says what was read."""
+        watch = Watch()
+        self._watched.setdefault(task, set()).add(watch)
         try:
             with PARKED.labels("people").track_inprogress():
-                yield event
+                yield watch
         finally:
-            self._watched[task].discard(event)
+            self._watched[task].discard(watch)
             if not self._watched[task]:
                 del self._watched[task]
 

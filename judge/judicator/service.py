@@ -15,12 +15,12 @@ from bson import ObjectId
 import judge
 from judge import clock, failpoint
 from judge.config import JudicatorConfig
-from judge.errors import FieldError, JudgeError, NotFoundError, UnavailableError
+from judge.errors import FieldError, JudgeError, UnavailableError
 from judge.hooks.addresses import networks
 from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, problem_import, rejudge_start
 from judge.judicator.blobs import Blobs
 from judge.judicator.deleting import Deleting
-from judge.judicator.documents import ProblemDocument
+from judge.judicator.documents import ExecutorDocument, ProblemDocument
 from judge.judicator.executors import Executors, abilities, languages, to_state
 from judge.judicator.figures.machines import Machines
 from judge.judicator.hub import Hub
@@ -44,7 +44,6 @@ from judge.model.deleting import ProblemName
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, ProblemType
 from judge.model.rate import Rate
-from judge.model.several import TasksReply, TasksRequest
 from judge.model.verification import Verification, VerificationReply
 from judge.rpc.methods import METHODS
 from judge.rpc.server import Handler, Peer, unhurried
@@ -55,8 +54,6 @@ R = TypeVar("R", bound=m.Message)
 _NO_SOURCE_LIMIT = 2**63
 # While the change stream is away a waiting Get looks by itself this often; else this rarely. Seconds.
 _LOOK_OFTEN, _LOOK = 1.0, 5.0
-# Seconds for which several tasks are read in one call; below what a gateway waits for an answer.
-_SEVERAL = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +112,7 @@ class Service:
             "report": self.report,
             "wait": self.wait,
             "get": self.get,
-            "tasks": self.several,
+            "tasks": self.tasks.reader.several,
             "add": self.add,
             "cancel": self.cancel,
             "search": self.search,
@@ -281,33 +278,19 @@ class Service:
         task = ObjectId(request.id)
         deadline = clock.Deadline(request.wait)
         least = request.version or 0
-        with self._hub.watching(task) as changed:
+        with self._hub.watching(task) as watch:
             while request.wait:
-                changed.clear()
-                version, done = await self.tasks.reader.version(task, least)
-                passed = request.version is not None and version > request.version
+                watch.changed.clear()
+                watch.version, done = await self.tasks.reader.version(task, least)
+                passed = request.version is not None and watch.version > request.version
                 if done or passed or deadline.over or self._hub.closed:
-                    least = version
+                    least = watch.version
                     break
                 look = _LOOK if self._status.following() else _LOOK_OFTEN
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(deadline.left(), look)):
-                        await changed.wait()
+                        await watch.changed.wait()
         return forms.to_task(await self.tasks.reader.get(task, least))
-
-    async def several(self, request: TasksRequest) -> TasksReply:
-        """Several tasks in the order of the question, as far as room and time go."""
-        reply, room, deadline = TasksReply(tasks=[]), request.room, clock.Deadline(_SEVERAL)
-        for place, one in enumerate(request.ids):
-            if (room <= 0 or deadline.over) and place:
-                reply.left = request.ids[place:]
-                break
-            with contextlib.suppress(NotFoundError):
-                task = forms.to_task(await self.tasks.reader.get(ObjectId(one)))
-                if request.user is None or (task.submission.user == request.user and task.rerun_of is None):
-                    room -= len(task.model_dump_json())
-                    reply.tasks.append(task)
-        return reply
 
     async def search(self, request: m.SearchRequest) -> m.SearchReply:
         """Tasks, newest first."""
@@ -371,11 +354,11 @@ class Service:
 
     async def report(self, request: m.ReportRequest) -> m.ReportReply:
         """A report (seed: Report): completions, heartbeats, give-backs, hand-outs, in this order (rule 4)."""
-        doc = await self.executors.report(request)
+        # What it holds is read beside that: hand-outs of an older report may come at any time, also after it is noted.
+        doc, held = await asyncio.gather(self.executors.report(request), self.tasks.held_by(request.executor))
         self._hub.reported(request.executor)
         if request.info is not None:
             await self._machines.note(request.executor, request.incarnation, request.info)
-        held = await self.tasks.held_by(request.executor)
         reply = m.ReportReply(drain=doc["drain"])
         await asyncio.gather(*(self._complete(request, done, held, reply) for done in request.complete))
         await asyncio.gather(*(self._heartbeat(executing, held, reply) for executing in request.executing))
@@ -383,14 +366,24 @@ class Service:
         reply.add += await self.tasks.assigner.again(again)
         room = request.vacant - len(reply.add)
         if room > 0 and not doc["drain"]:
-            executor = RequestingExecutor(
-                request.executor, request.incarnation, request.sequence, languages(doc), abilities(doc)
-            )
-            capacity = await self.executors.capacity()
-            reply.add += await self.tasks.assigner.hand_out(executor, room, capacity, min(request.ahead, room))
+            reply.add += await self._hand_out(request, doc, room)
         free = 0 if doc["drain"] else max(0, request.vacant - len(reply.add))
         self._hub.vacant(request.executor, (request.incarnation, request.sequence), free)
         return reply
+
+    async def _hand_out(self, request: m.ReportRequest, doc: ExecutorDocument, room: int) -> list[m.Assignment]:
+        """Up to `room` tasks for the executor; the queue is not asked again right after it had nothing more for it."""
+        has = languages(doc)
+        look = self._hub.nothing(request.executor, request.incarnation)
+        if look is not None and look.needs == has:
+            self._hub.looked(request.executor, (request.incarnation, request.sequence), has, look.told, look.at)
+            return []
+        executor = RequestingExecutor(request.executor, request.incarnation, request.sequence, has, abilities(doc))
+        capacity, told = await self.executors.capacity(), self._hub.told
+        handed, whole = await self.tasks.assigner.hand_out(executor, room, capacity, min(request.ahead, room))
+        if whole:
+            self._hub.looked(request.executor, (request.incarnation, request.sequence), has, told)
+        return handed
 
     async def _complete(
         self, request: m.ReportRequest, done: m.Completed, held: dict[str, HandOut], reply: m.ReportReply
@@ -451,6 +444,11 @@ class Service:
     async def wait(self, request: m.WaitRequest) -> m.WaitReply:
         """Park a free executor until a report is likely to be answered with work (rule 5)."""
         name = request.executor
+        timeout = min(request.timeout, self._config.wait_timeout)
+        look = self._hub.nothing(name, request.incarnation)
+        if look is not None and (free := self._hub.free(name, look.report)) is not None:
+            # Its report has just been answered here, and nothing has come since.
+            return m.WaitReply(wake=await self._hub.park(name, look.needs | {""}, free, timeout, _nothing))
         doc = await self.executors.known(name, request.incarnation)
         if doc is None or doc["incarnation"] != request.incarnation:
             return m.WaitReply(wake=True)  # it should introduce itself
@@ -461,7 +459,6 @@ class Service:
             executor = RequestingExecutor(name, request.incarnation, doc["sequence"], has, abilities(doc))
             return await self.tasks.assigner.has_work(executor, await self.executors.capacity())
 
-        timeout = min(request.timeout, self._config.wait_timeout)
         return m.WaitReply(wake=await self._hub.park(name, has | {""}, free, timeout, check))
 
     def _free(self, doc: Any) -> int:
@@ -469,6 +466,10 @@ class Service:
         # Its last report may have gone to another judicator; then what it said there is as near as we get.
         free = self._hub.free(doc["_id"], (doc["incarnation"], doc["sequence"]))
         return int(doc["vacant"]) if free is None else free
+
+
+async def _nothing() -> bool:
+    return False
 
 
 def _for_anybody(method: Callable[[Any], Awaitable[m.Message]]) -> Handler:

@@ -271,24 +271,31 @@ def load_table(path: Path | None = None) -> dict[str, Language]:
     """The built-in table, with the rows of a site's own file added to it or put in place of its rows.
 
     Raises ConfigError with file and line. The table's order is the order in which languages are shown.
+    The built-in table alone is read and checked once in a process: every submission asks for it several times.
     """
+    if path is None:
+        return dict(_checked_builtin())
     table = dict(_builtin())
-    if path is not None:
-        for name, row in _read(path).languages.items():
-            if row is None:
-                table.pop(name, None)
-            else:
-                table[name] = row.named(name, table, str(path))
+    for name, row in _read(path).languages.items():
+        if row is None:
+            table.pop(name, None)
+        else:
+            table[name] = row.named(name, table, str(path))
+    return _checked(table, path)
+
+
+def _checked(table: dict[str, Language], path: Path) -> dict[str, Language]:
+    """The table; ConfigError where two rows have one suffix or name."""
     owners: dict[str, str] = {}
     for name, language in table.items():
         for suffix in language.suffixes:
             if suffix in owners:
                 raise ConfigError(
-                    f"{path or _BUILTIN}:1: suffix '{suffix}' belongs to both '{owners[suffix]}' and '{name}'; "
+                    f"{path}:1: suffix '{suffix}' belongs to both '{owners[suffix]}' and '{name}'; "
                     "leave it in one row, the other is then chosen by name"
                 )
             owners[suffix] = name
-    Names(table, str(path or _BUILTIN))
+    Names(table, str(path))
     return table
 
 
@@ -382,6 +389,11 @@ def _builtin() -> dict[str, Language]:
         if row is not None:
             rows[name] = row.named(name, rows, str(_BUILTIN))
     return rows
+
+
+@functools.cache
+def _checked_builtin() -> dict[str, Language]:
+    return _checked(_builtin(), _BUILTIN)
 
 
 @functools.cache

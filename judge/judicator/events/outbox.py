@@ -93,7 +93,7 @@ class Outbox:
                 event = await stream.try_next()
                 if event is not None:
                     await self.happened(event)
-                if event is not None or clock.monotonic() - saved > _SAVE:
+                if clock.monotonic() - saved > _SAVE:
                     saved = clock.monotonic()
                     await self._save(stream.resume_token)
 

@@ -77,8 +77,8 @@ class Listener(Protocol):
     def room(self, needs: Iterable[str]) -> None:
         """A user may hold one slot more, and has tasks waiting that need these languages."""
 
-    def changed(self, task: ObjectId) -> None:
-        """People see a change of this task."""
+    def changed(self, task: ObjectId, version: int | None = None) -> None:
+        """People see a change of this task; it has this version now, where that is known."""
 
     def called(self, executor: str) -> None:
         """An executor has a reason to report now."""
@@ -286,20 +286,21 @@ class Queue:
 
     # --- lanes -------------------------------------------------------------------------------------------------
 
-    async def refill(self, lane: Lane) -> None:
-        """Move the next tasks of a lane to the front, when few are left there."""
+    async def refill(self, lane: Lane) -> int:
+        """Move the next tasks of a lane to the front, when few are left there; how many."""
         behind = self._tasks.find({**_lane(lane), "waits": BEHIND}, {"attempt": 1}, hint=LANE, limit=ROOM)
         docs = await behind.sort([("order", 1), ("arrival", 1)]).to_list()
         if not docs:
-            return
+            return 0
         front = await self._in_front(lane)
         if front > _LOW:
-            return
+            return 0
         docs = docs[: ROOM - front]
         ids = [doc["_id"] for doc in docs]
         await self._tasks.update_many({"_id": {"$in": ids}, "waits": BEHIND}, {"$set": {"waits": FRONT}}, hint="_id_")
         for doc in docs:
             self._listener.queued(doc["_id"], doc["attempt"], lane[2])
+        return len(docs)
 
     def refill_later(self, lane: Lane) -> None:
         """Refill a lane, and let nobody wait for it."""

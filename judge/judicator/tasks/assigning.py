@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import uuid
 from collections.abc import Iterable
@@ -24,6 +25,15 @@ from judge.model.messages import Assignment, Status
 
 log = logging.getLogger(__name__)
 
+
+@dataclasses.dataclass(frozen=True)
+class _Choice:
+    """Tasks for an executor with their seats; `all`: nothing else waits that it could take, whoever hands it out."""
+
+    tasks: list[tuple[TaskDocument, int | None]]
+    all: bool
+
+
 HANDED = Counter("judge_tasks_handed_out_total", "Hand-outs", ["priority"])
 
 
@@ -41,53 +51,59 @@ class Assigner:
 
     async def hand_out(
         self, executor: RequestingExecutor, count: int, capacity: Capacity, ahead: int = 0
-    ) -> list[Assignment]:
-        """Claim up to `count` waiting tasks for an executor, in the order of the queue.
+    ) -> tuple[list[Assignment], bool]:
+        """Claim up to `count` waiting tasks for an executor, in the order of the queue; whether that was all for it.
 
         The last `ahead` of so many will wait there for a slot. `capacity` is the cluster's, with this executor's.
         """
         taken: list[Assignment] = []
         full: set[str] = set()
         while len(taken) < count:
-            candidates = await self._next(executor, count - len(taken), capacity, full)
-            if candidates is None:
-                break
+            choice = await self._next(executor, count - len(taken), capacity, full)
+            if choice is None:
+                return taken, True
             claims = await asyncio.gather(
                 *(
                     self._claim(executor, task, seat, waits=place >= count - ahead)
-                    for place, (task, seat) in enumerate(candidates, start=len(taken))
+                    for place, (task, seat) in enumerate(choice.tasks, start=len(taken))
                 )
             )
             mine = [task for task in claims if task is not None]
             taken += [forms.to_assignment(task, self._allowances) for task in mine]
             lanes = {lane_of(task) for task in mine if not is_rejudge(task["rank"])}
             if len(taken) < count:
-                await asyncio.gather(*map(self._queue.refill, lanes))
+                moved = sum(await asyncio.gather(*map(self._queue.refill, lanes)))
+                if choice.all and len(mine) == len(choice.tasks) and not moved:
+                    return taken, True  # what has come since wakes somebody
             else:
                 for lane in lanes:
                     self._queue.refill_later(lane)
-        return taken
+        return taken, False
 
     async def has_work(self, executor: RequestingExecutor, capacity: Capacity) -> bool:
         """Whether a report of this executor would be handed something now; the same choice as hand_out's."""
         full: set[str] = set()
-        while (candidates := await self._next(executor, 1, capacity, full)) is not None:
-            if candidates:
+        while (choice := await self._next(executor, 1, capacity, full)) is not None:
+            if choice.tasks:
                 return True
         return False
 
     async def _next(
         self, executor: RequestingExecutor, count: int, capacity: Capacity, full: set[str]
-    ) -> list[tuple[TaskDocument, int | None]] | None:
+    ) -> _Choice | None:
         """Up to `count` tasks for an executor with their seats; None when nothing waits that it could take.
 
         Users who turn out to hold all that they may are added to `full`: then there may be none in this answer, and
         others in the next.
         """
         # More than asked for, as others here may be claiming some.
-        tasks = await self._queue.candidates(executor, count + len(self._claiming), capacity, full)
-        tasks = [task for task in tasks if task["_id"] not in self._claiming][:count]
-        return await self._queue.seated(tasks, capacity, full) if tasks else None
+        most, known = count + len(self._claiming), len(full)
+        found = await self._queue.candidates(executor, most, capacity, full)
+        tasks = [task for task in found if task["_id"] not in self._claiming][:count]
+        if not tasks:
+            return None
+        seated = await self._queue.seated(tasks, capacity, full)
+        return _Choice(seated, len(tasks) == len(found) < most and len(full) == known)
 
     async def _claim(
         self, executor: RequestingExecutor, candidate: TaskDocument, seat: int | None, *, waits: bool
@@ -123,7 +139,7 @@ class Assigner:
             log.info(
                 "task %s handed to %s (attempt %d), trace %s", task, executor.name, doc["attempt"], doc.get("trace")
             )
-            self._listener.changed(task)
+            self._listener.changed(task, doc["version"])
         return doc
 
     async def again(self, hand_outs: Iterable[HandOut]) -> list[Assignment]:

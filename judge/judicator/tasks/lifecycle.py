@@ -310,7 +310,7 @@ class Tasks:
         more: int = 0,
         whole: bool = False,
     ) -> TaskDocument | None:
-        """Compare-and-set to an end; the document after it (its id, unless `whole`), None when nothing matched.
+        """Compare-and-set to an end; the document after it (its version, unless `whole`), None when nothing matched.
 
         `more` are the bytes that its result takes; what was reserved for it is given back.
         """
@@ -332,10 +332,10 @@ class Tasks:
             **({} if entry is None else _remember(entry)),
             **({} if blob is None else {"$addToSet": {"blobs": blob}}),
         }
-        projection = None if whole else {"_id": 1}
+        projection = None if whole else {"version": 1}
         after = await self._tasks.find_one_and_update(same, update, projection, return_document=ReturnDocument.AFTER)
         if after is not None:
-            self._listener.changed(after["_id"])
+            self._listener.changed(after["_id"], after["version"])
             if "verdict" in end:
                 self.counts.ended(str(end["verdict"]), fields["latency"] or 0.0, rerun=is_rejudge(RANKS[held.priority]))
             spans.ended(held, end)
