@@ -35,6 +35,7 @@ _PIPELINE: list[Bson] = [
             "fullDocument.needs": 1,
             "fullDocument.waits": 1,
             "updateDescription.updatedFields.status": 1,
+            "updateDescription.updatedFields.done": 1,
             "updateDescription.updatedFields.version": 1,
             "updateDescription.updatedFields.freed": 1,
             "updateDescription.updatedFields.waits": 1,
@@ -93,7 +94,7 @@ class Follower:
         elif ready or freed:
             self._hub.told += 1
         if "version" in fields:
-            self._hub.changed(task, fields["version"])
+            self._hub.changed(task, fields["version"], done=fields.get("done") is True)
 
     async def _room(self, task: ObjectId, *, ready: bool, freed: bool) -> None:
         """Wake an executor when a task may be handed out now, or one of its user's in the slot that it has left."""

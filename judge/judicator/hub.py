@@ -49,10 +49,11 @@ class Look:
 
 @dataclass(eq=False)
 class Watch:
-    """Somebody who waits for a task to change, and the version that was read last."""
+    """Somebody who waits for a task to change: the version that was read last, and the one that is known to end it."""
 
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     version: int = -1
+    done: int | None = None
 
 
 class Hub:
@@ -128,12 +129,14 @@ class Hub:
         known = self._free.get(executor)
         return known[1] if known is not None and known[0] == report else None
 
-    def changed(self, task: ObjectId, version: int | None = None) -> None:
+    def changed(self, task: ObjectId, version: int | None = None, *, done: bool = False) -> None:
         """A task changed visibly: wake those who watch it and have not read this version (None: not known) yet.
 
         Told of a change twice, by this judicator and by the change stream, they read it once.
         """
         for watch in self._watched.get(task, ()):
+            if done:
+                watch.done = version
             if version is None or version > watch.version:
                 watch.changed.set()
 

@@ -281,6 +281,9 @@ class Service:
         with self._hub.watching(task) as watch:
             while request.wait:
                 watch.changed.clear()
+                if watch.done is not None:  # it need not be read twice
+                    least = max(least, watch.done)
+                    break
                 watch.version, done = await self.tasks.reader.version(task, least)
                 passed = request.version is not None and watch.version > request.version
                 if done or passed or deadline.over or self._hub.closed:

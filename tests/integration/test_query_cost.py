@@ -222,6 +222,33 @@ def test_handing_out_reporting_and_ending(big: World) -> None:
     check(found)
 
 
+def test_the_queue_is_asked_once_when_nothing_more_waits(
+    tmp_path: Path, etcd_endpoint: str, mongod_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One task for an executor with room for more: neither that report, its Wait nor the next report asks again."""
+    monkeypatch.setattr("judge.judicator.hub._LOOKED", 60.0)  # however busy this machine is
+    world = World(tmp_path, etcd_endpoint, mongod_address)
+    try:
+        world.judicator()
+        people, executor = world.client(), world.executor(slots=4)
+        executor.report(vacant=0)
+        task = people.call("add", source(), m.AddReply).task
+        world.db.command("profile", 2)
+        with recorded(world) as sent:
+            reply = executor.report(vacant=4)
+            assert [one.id for one in reply.add] == [task.id]
+            assert not executor.wait(timeout=0.05)
+            executor.report(vacant=3)
+        asked = [one for one in sent if "tried" in str(one["command"].get("pipeline", ""))]
+        assert len(asked) == 1, [str(one["command"]) for one in asked]
+        people.call("add", source(), m.AddReply)
+        assert executor.wait(timeout=5.0)
+        assert len(executor.report(vacant=3).add) == 1
+        world.db.command("profile", 0)
+    finally:
+        world.close()
+
+
 def test_the_runs_of_a_rejudging_are_handed_out(big: World) -> None:
     """Judged, given back, handed out again, cancelled, in one of thousands."""
     alone = big.executor("e3", slots=2, languages=("pascal",))

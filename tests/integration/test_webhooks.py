@@ -260,3 +260,22 @@ def test_a_log_that_does_not_reach_back(tmp_path, etcd_endpoint, mongod_address,
         assert {one.told["data"]["id"] for one in receiver.taken()} == done
     finally:
         world.close()
+
+
+def test_one_that_is_added_later_is_told_of_what_ends_from_then_on(shared, people, executor, receiver):
+    """While there is no webhook the place in the log moves on by itself; nothing after the adding is lost."""
+    assert people.call("webhooks", m.Empty(), WebhooksReply).webhooks == []
+
+    def place():
+        return shared.db.meta.find_one({"_id": POSITION})
+
+    (before,) = judge(people, executor, "AC")
+    was = wait_for(place, what="a leader's place")
+    wait_for(lambda: place()["at"] > was["at"], what="a place that moves on")
+    people.call("webhook_add", WebhookAdd(name="late", url=receiver.url), WebhookAdded)
+    try:
+        (task,) = judge(people, executor, "AC")
+        wait_for(receiver.taken, what="a call")
+        assert [one.told["data"]["id"] for one in receiver.got] == [task] and task != before
+    finally:
+        people.call("webhook_remove", WebhookRef(name="late"), m.Empty)

@@ -44,6 +44,19 @@ def site(tmp_path: Path, text: str) -> Path:
 NAMES = list(load_table())
 
 
+def test_the_built_in_table_is_checked_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    load_table()
+
+    def again(*_: object) -> None:
+        raise AssertionError("every submission asks for the table several times")
+
+    monkeypatch.setattr("judge.languages.table.Names", again)
+    monkeypatch.setattr("judge.languages.table._read", again)
+    mine = load_table()
+    mine.clear()
+    assert list(load_table()) == NAMES, "whoever has one may change it"
+
+
 def test_built_in_rows():
     table = load_table()
     assert len(table) >= 60 and list(table)[:2] == ["c", "cpp"]

@@ -77,8 +77,8 @@ class Listener(Protocol):
     def room(self, needs: Iterable[str]) -> None:
         """A user may hold one slot more, and has tasks waiting that need these languages."""
 
-    def changed(self, task: ObjectId, version: int | None = None) -> None:
-        """People see a change of this task; it has this version now, where that is known."""
+    def changed(self, task: ObjectId, version: int | None = None, *, done: bool = False) -> None:
+        """People see a change of this task; it has this version now, where that is known, and perhaps is done."""
 
     def called(self, executor: str) -> None:
         """An executor has a reason to report now."""

@@ -335,7 +335,7 @@ class Tasks:
         projection = None if whole else {"version": 1}
         after = await self._tasks.find_one_and_update(same, update, projection, return_document=ReturnDocument.AFTER)
         if after is not None:
-            self._listener.changed(after["_id"], after["version"])
+            self._listener.changed(after["_id"], after["version"], done=True)
             if "verdict" in end:
                 self.counts.ended(str(end["verdict"]), fields["latency"] or 0.0, rerun=is_rejudge(RANKS[held.priority]))
             spans.ended(held, end)
