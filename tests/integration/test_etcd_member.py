@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import threading
 from pathlib import Path
 
@@ -31,7 +30,7 @@ from judge.etcd.member import leave
 from judge.etcd.proxy import ProxyDaemon
 from tests.support.cutting import cutting
 from tests.support.etcd_daemon import cluster, hosts
-from tests.support.servers import etcd_server, free_port, wait_for
+from tests.support.servers import etcd_server, free_port, port_open, wait_for
 
 
 def alone(host, **more):
@@ -268,8 +267,7 @@ def _id(host, name):
 
 
 def _listening(host):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", int(host.client.rpartition(":")[2]))) == 0
+    return port_open(int(host.client.rpartition(":")[2]))
 
 
 def test_one_member_down_then_another_host_takes_its_place(work):
