@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, f
 
 from judge.errors import PackageError
 from judge.languages.table import Language, find, guess
+from judge.model.base import first_fault
 from judge.model.messages import Result, TestResult, Verdict
 from judge.model.problem import ProblemType
 from judge.problems import metadata
@@ -182,20 +183,14 @@ def _parse(data: bytes, where: str) -> dict[str, _Entry]:
     try:
         return _File.model_validate(metadata.read(data, where).value).root
     except ValidationError as exc:
-        raise PackageError(f"{where}: {_first(exc)}") from None
+        raise PackageError(f"{where}: {clean(str(first_fault(exc)), 300)}") from None
 
 
 def _inner(value: Any, where: str, tests: str) -> _Demand:
     try:
         return _Demand.model_validate(value)
     except ValidationError as exc:
-        raise PackageError(f"{where}: {clean(tests, 80)}: {_first(exc)}") from None
-
-
-def _first(exc: ValidationError) -> str:
-    error = exc.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in error["loc"])
-    return clean(f"{place}: {error['msg'].removeprefix('Value error, ')}".removeprefix(": "), 300)
+        raise PackageError(f"{where}: {clean(tests, 80)}: {clean(str(first_fault(exc)), 300)}") from None
 
 
 def _demand(base: Rule, demand: _Demand) -> Rule:

@@ -18,6 +18,7 @@ from judge.errors import PackageError, UnavailableError
 from judge.executor.channel import Data, Job
 from judge.executor.machine import for_want_of_space
 from judge.executor.storage.blobs import BlobCache
+from judge.model.base import first_fault
 from judge.model.messages import Assignment
 from judge.model.problem import ProblemManifest
 from judge.rpc.client import RpcClient
@@ -96,6 +97,4 @@ def read_manifest(path: Path) -> ProblemManifest:
     try:
         return ProblemManifest.model_validate_json(path.read_bytes())
     except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise PackageError(f"problem data {path.name[:12]} is not a manifest: {where}: {first['msg']}") from None
+        raise PackageError(f"problem data {path.name[:12]} is not a manifest: {first_fault(exc)}") from None

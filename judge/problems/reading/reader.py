@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from judge import yamltext
 from judge.errors import PackageError
 from judge.languages.table import find, load_table
+from judge.model.base import first_fault
 from judge.model.messages import Limits
 from judge.model.problem import (
     FileIndex,
@@ -123,9 +124,7 @@ class Reader:
         try:
             manifest = ProblemManifest(name=self.name, package=self._index(), **fields)
         except ValidationError as exc:
-            error = exc.errors(include_url=False)[0]
-            place = ".".join(map(str, error["loc"]))
-            raise PackageError(f"{self.tree.label}: {clean(place, 80)}: {clean(str(error['msg']), 200)}") from None
+            raise PackageError(f"{self.tree.label}: {clean(str(first_fault(exc)), 300)}") from None
         return Package(
             manifest=manifest,
             blobs=self._blobs.held,
