@@ -187,9 +187,8 @@ def field_error(exc: ValidationError, what: str) -> UsageError:
     if fault.kind == "json_invalid":
         return UsageError(f"{what} is not JSON: {text.removeprefix('Invalid JSON: ')}")
     if not fault.field:
-        return UsageError(
-            f"{what}: {text}" if fault.kind in {"value_error", "too_many"} else f"{what} must be a JSON object"
-        )
+        sentences = {"value_error": f"{what}: {text}", "too_many": f"{what} {text}"}
+        return UsageError(sentences.get(fault.kind, f"{what} must be a JSON object"))
     if fault.kind == "missing":
         return FieldError(fault.field, text)
     if fault.kind == "extra_forbidden":
