@@ -1,10 +1,12 @@
 """Two programs in two sandboxes that talk to each other over pipes: a submission and an interactive validator.
 
-Each writes straight into the other's input, the kernel carries the bytes; what is decided here is who is ended when.
-An agent keeps its ends of the pipes until it has noted that its program ended, so whoever notices the other's end does
-so after it was noted: `Outcome.ended` says truly who ended first. The reading ends stay open here until both have
-ended, and what nobody reads any more is thrown away: nobody is killed, or not, by the chance of writing to a program
-that is just ending.
+Each program writes straight into the other's input, and the kernel carries the bytes. This module decides who is
+ended when.
+
+- An agent keeps its ends of the pipes until it has noted that its program ended. So a program can notice the other's
+  end only after that end was noted, and `Outcome.ended` says truly who ended first.
+- This process keeps the reading ends open until both programs have ended, and drops what the living one still writes.
+  So no program dies of SIGPIPE by the chance of writing to one that is just ending.
 """
 
 from __future__ import annotations
@@ -46,9 +48,9 @@ def run_pair(
 ) -> tuple[Outcome, Outcome]:
     """Run a submission and its validator against each other; returns both accounts, the submission's first.
 
-    `over` is asked when the validator ended first: whether that settles the matter, so that the submission is killed.
-    The submission's wall limit is extended by the CPU time that the validator uses. Both are ended after
-    `most` seconds, whatever their limits. SandboxError as `Sandbox.run`.
+    When the validator ends first, `over` says whether that settles the matter; if so, the submission is killed. The
+    CPU time that the validator uses is added to the submission's wall limit. Both are ended after `most` seconds,
+    whatever their limits. SandboxError as `Sandbox.run`.
     """
     runs: list[Run] = []
     outcomes: list[Outcome | None] = [None, None]
@@ -76,7 +78,7 @@ def run_pair(
 def _start(
     sandboxes: Sequence[Starter], commands: Sequence[Command], most: float, runs: list[Run], inputs: list[int]
 ) -> None:
-    """Start both with a pipe each way; this process keeps no end but what the two read from, as `inputs`."""
+    """Start both with a pipe each way. This process keeps the reading ends only, as `inputs`."""
     to_validator, to_submission = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
     inputs += [to_submission[0], to_validator[0]]
     try:
@@ -104,7 +106,7 @@ class _Interaction:
         over: Callable[[Outcome], bool],
         extra: float,
     ) -> None:
-        """`extra`: by how many seconds at most the validator's CPU time extends the submission's wall limit."""
+        """`extra`: the most seconds of the validator's CPU time that are added to the submission's wall limit."""
         self._runs = runs
         self._extra = extra
         self._outcomes = outcomes
@@ -137,7 +139,7 @@ class _Interaction:
                 self._kill(1, Killed.CANCELLED)
 
     def _look(self) -> float:
-        """Kill what has passed a limit; returns how long nothing can pass one."""
+        """Kill the programs that have passed a limit; returns the seconds for which none can pass one."""
         pause = 1.0
         for index, run in enumerate(self._runs):
             if self._alive(index):
@@ -170,7 +172,7 @@ class _Interaction:
             self._poll.register(self._inputs[index], select.POLLIN)
 
     def _throw_away(self, index: int, ready: set[int]) -> None:
-        """Note an event of a program that has ended."""
+        """Read and drop what the other program wrote to one that has ended."""
         fd = self._inputs[index]
         if fd in ready and self._outcomes[index] is not None:
             with contextlib.suppress(BlockingIOError):
@@ -178,7 +180,7 @@ class _Interaction:
                     self._poll.unregister(fd)  # the other one has closed its end
 
     def _forget_event(self, index: int) -> None:
-        """Ignore the event of a memory limit from now on: once passed it never becomes quiet."""
+        """Ignore the event of a memory limit from now on: once the limit is passed, its descriptor stays readable."""
         event = self._runs[index].event_fd
         if event is not None:
             with contextlib.suppress(KeyError):

@@ -25,7 +25,7 @@ _ENTRY = re.compile(r"^[A-Za-z0-9._-]{1,128}\.json$")
 
 
 class Spooled(Message):
-    """What one file holds: the completion, and the file of its whole output when that still has to be uploaded."""
+    """The content of one file: the completion, and the path of its whole output while that is not uploaded yet."""
 
     completed: Completed
     upload: str | None = None
