@@ -1,4 +1,4 @@
-"""What happens to submissions, as deliveries in the database. The leader follows the change stream on the tasks.
+"""Changes of submissions become deliveries in the database. The leader follows the change stream on the tasks.
 
 How far it has come is kept in the database with the stream's own token: whoever leads next goes on from there. What is
 read twice makes nothing twice, since a delivery's key says which webhook, submission and change it is about.
@@ -62,7 +62,7 @@ class Outbox:
         self._wake = wake
 
     async def run(self, leading: Callable[[], bool]) -> None:
-        """While leading, follow; ends never."""
+        """While leading, follow the stream; never returns."""
         while True:
             await asyncio.sleep(_RETRY)
             if not leading():
@@ -82,7 +82,7 @@ class Outbox:
                 log.warning("webhooks are put off, the database does not answer: %s", str(exc)[:200])
 
     async def follow(self, leading: Callable[[], bool]) -> None:
-        """Follow the stream from where the last leader was, while leading."""
+        """Follow the stream from the last leader's position, while leading."""
         known = await begin(self._db)
         token = known.get("token")
         resume: dict[str, Any] = {"resume_after": token} if token else {"start_at_operation_time": known["since"]}
@@ -107,7 +107,7 @@ class Outbox:
     async def catch_up(self) -> None:
         """Write deliveries of all that has finished since the position that is lost, then begin anew from now."""
         known = await self._db.meta.find_one({"_id": POSITION}) or {}
-        # From here on the log is read; what ends until then is looked for, or told twice.
+        # The log is read from this moment on; submissions that ended before are searched for. Some are met twice.
         await self._db.meta.update_one(
             {"_id": POSITION}, {"$set": {"token": None, "since": await _now(self._db), "at": clock.wall()}}, upsert=True
         )
@@ -157,7 +157,7 @@ class Outbox:
 
 
 async def begin(database: Database) -> MetaDocument:
-    """Where the stream is read from: where it was left, or from now on. A webhook is told of all that ends after this.
+    """The position from which the stream is read: the last one, or now. Webhooks are told of all that ends after it.
 
     Called by the leader, and before a webhook is added: there may be no leader yet.
     """
@@ -182,7 +182,7 @@ def concerns(hook: WebhookDocument, doc: TaskDocument) -> bool:
 
 
 def told(doc: TaskDocument) -> Told:
-    """What a receiver is told of a submission, as it is now. Pure."""
+    """The news of a submission for a receiver, as it is now. Pure."""
     result, problem, past = doc.get("result") or {}, doc.get("problem"), doc.get("past") or []
     return Told(
         id=str(doc["_id"]),

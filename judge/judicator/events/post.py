@@ -36,7 +36,7 @@ UNDER_WAY: Final = Gauge("judge_webhook_calls_open", "Calls to receivers that ar
 
 _LOOK: Final = 1.0
 _EACH, _ALL = 8, 64
-# A try takes less; whoever leads then may try again.
+# Longer than a try takes. After it, the judicator that leads then may try again.
 _LEASE: Final = datetime.timedelta(seconds=30)
 _AGAIN: Final = datetime.timedelta(seconds=1)
 
@@ -52,11 +52,11 @@ class Post:
         self._busy: dict[tuple[str, ObjectId | None], asyncio.Task[None]] = {}
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Look for deliveries now: there is something to send."""
         self._news.set()
 
     async def run(self, leading: Callable[[], bool]) -> None:
-        """While leading, send what is due; ends never."""
+        """While leading, send the deliveries that are due; never returns."""
         async with self._sender:
             try:
                 while True:
@@ -75,7 +75,7 @@ class Post:
             pass
 
     async def _round(self) -> bool:
-        """Begin what is due and has room; whether anything was begun."""
+        """Begin the deliveries that are due and have room; returns whether any was begun."""
         begun = False
         try:
             under_way = Counter(hook for hook, _ in self._busy)

@@ -1,4 +1,4 @@
-"""How people come in: by password, or vouched for by an OpenID Connect provider; and the RPC methods about people."""
+"""The ways in: by password, or by an OpenID Connect provider that vouches. And the RPC methods about people."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class People:
 
 
 def to_person(doc: UserDocument) -> Person:
-    """Somebody who has come in, as a gateway is told of them."""
+    """A person who has come in, as gateways are told."""
     return Person(user=doc["_id"], role=doc["role"], groups=doc["groups"])
 
 

@@ -1,4 +1,4 @@
-"""The commands of a description as functions that are called one after the other: a million numbers take seconds."""
+"""Turns the commands of a description into Python functions, so that a million numbers take seconds only."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Parser:
     """The functions of a description; DescriptionError."""
 
     def __init__(self, source: str) -> None:
-        """Cut it into words."""
+        """Cut the description into words."""
         self._tokens = list(tokens(source))
         self._next = 0
 
     def program(self) -> Act:
-        """All of it; whatever is left of the input at its end is one thing too many."""
+        """Parse all of it. The input must end where the description ends."""
         acts = self._commands(())
         if self._peek() != ("", ""):
             raise DescriptionError(f"'{self._peek()[1]}' closes nothing")
@@ -69,7 +69,7 @@ class Parser:
             raise DescriptionError(f"expected '{sign}', found '{text or 'the end'}'")
 
     def _and(self, sign: str = ",") -> bool:
-        """Whether this sign comes next, which is taken."""
+        """Take this sign if it comes next; returns whether it did."""
         if not self._is(sign):
             return False
         self._next += 1
