@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from bson import ObjectId
 from prometheus_client import Counter as Metric
-from pymongo.errors import PyMongoError
 
 from judge import clock
 from judge.errors import JudgeError, NotFoundError
@@ -27,7 +26,7 @@ from judge.judge0 import callbacks
 from judge.judicator.blobs import Blobs
 from judge.judicator.database import Database
 from judge.judicator.documents import TaskDocument
-from judge.judicator.loops import away
+from judge.judicator.loops import put_off
 from judge.judicator.tasks import forms
 from judge.model import messages as m
 from judge.mongodb.store import DRIVER_ERRORS, Bson
@@ -74,7 +73,7 @@ class Callbacks:
         """Begin the callbacks that are due and have room."""
         due: Bson = {"done": True, "callback": {"$lte": clock.wall()}}
         later = []
-        try:
+        with put_off("callbacks"):
             if len(self._busy) >= _ALL:
                 return
             async for doc in self._db.tasks.find(due, _BRIEF, sort=[("callback", 1)], hint="callback", limit=_SEEN):
@@ -88,12 +87,8 @@ class Callbacks:
                     self._busy[sending] = host, doc["user"]
                     sending.add_done_callback(self._busy.pop)
             if later:
-                put_off: Bson = {"$set": {"callback": clock.wall() + _LATER}}
-                await self._db.tasks.update_many({**due, "_id": {"$in": later}}, put_off)
-        except PyMongoError as exc:
-            if not away(exc):
-                raise
-            log.warning("callbacks are put off, the database does not answer: %s", str(exc)[:200])
+                moved: Bson = {"$set": {"callback": clock.wall() + _LATER}}
+                await self._db.tasks.update_many({**due, "_id": {"$in": later}}, moved)
 
     def _full(self, host: str, user: str) -> bool:
         """Whether a host, or a user, has as many calls under way as they may."""

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from bson import ObjectId, Timestamp
-from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError
+from pymongo.errors import BulkWriteError, OperationFailure
 
 from judge import clock
 from judge.errors import NotFoundError
 from judge.judicator.database import Database
 from judge.judicator.documents import DeliveryDocument, MetaDocument, TaskDocument, WebhookDocument, iso, iso_or_none
-from judge.judicator.loops import away
+from judge.judicator.loops import put_off
 from judge.judicator.tasks.reading import TaskReader
 from judge.model.webhooks import Event, Payload, Told
 from judge.mongodb.store import Bson
@@ -67,19 +67,14 @@ class Outbox:
             await asyncio.sleep(_RETRY)
             if not leading():
                 continue
-            try:
-                await self.follow(leading)
-            except OperationFailure as exc:
-                if exc.code not in _LOST:
-                    if not away(exc):
+            with put_off("webhooks"):
+                try:
+                    await self.follow(leading)
+                except OperationFailure as exc:
+                    if exc.code not in _LOST:
                         raise
-                    continue
-                log.warning("the database's log does not reach back to the last event; finished submissions are read")
-                await self.catch_up()
-            except PyMongoError as exc:
-                if not away(exc):
-                    raise
-                log.warning("webhooks are put off, the database does not answer: %s", str(exc)[:200])
+                    log.warning("the database's log does not reach back to the last event; ended submissions are read")
+                    await self.catch_up()
 
     async def follow(self, leading: Callable[[], bool]) -> None:
         """Follow the stream from the last leader's position, while leading."""

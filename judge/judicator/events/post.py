@@ -18,14 +18,13 @@ from typing import Final
 from bson import ObjectId
 from prometheus_client import Counter as Metric
 from prometheus_client import Gauge
-from pymongo.errors import PyMongoError
 
 from judge import clock, failpoint
 from judge.hooks import signing, tries
 from judge.hooks.sender import Outcome, Sender
 from judge.judicator.database import Database
 from judge.judicator.documents import DeliveryDocument, WebhookDocument
-from judge.judicator.loops import away
+from judge.judicator.loops import put_off
 from judge.mongodb.store import DRIVER_ERRORS, Bson
 
 log = logging.getLogger(__name__)
@@ -77,18 +76,14 @@ class Post:
     async def _round(self) -> bool:
         """Begin the deliveries that are due and have room; returns whether any was begun."""
         begun = False
-        try:
+        with put_off("webhooks"):
             under_way = Counter(hook for hook, _ in self._busy)
             async for hook in self._db.webhooks.find({}):
                 room = min(_EACH - under_way[hook["_id"]], _ALL - len(self._busy))
                 if room > 0:
                     begun |= await self._begin(hook, room)
-        except PyMongoError as exc:
-            if not away(exc):
-                raise
-            log.warning("webhooks are put off, the database does not answer: %s", str(exc)[:200])
-            return False
-        return begun
+            return begun
+        return False
 
     async def _begin(self, hook: WebhookDocument, room: int) -> bool:
         begun = False
