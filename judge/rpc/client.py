@@ -155,11 +155,9 @@ class RpcClient:
         self._http.close()
 
     def __enter__(self) -> RpcClient:
-        """Use as a context manager to have the connections closed."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close all connections."""
         self.close()
 
     def order(self, *, refresh: bool, patience: float) -> list[str]:

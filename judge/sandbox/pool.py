@@ -126,9 +126,7 @@ class SandboxPool:
         self._tree.close()
 
     def __enter__(self) -> SandboxPool:
-        """Begin a block that closes the pool at its end."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()

@@ -89,11 +89,9 @@ class Outcome:
                 os.close(fd)
 
     def __enter__(self) -> Outcome:
-        """Use as a context manager to have the descriptors closed."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the output descriptors."""
         self.close()
 
     def read_stdout(self, limit: int | None = None) -> bytes:
