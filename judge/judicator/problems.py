@@ -56,7 +56,7 @@ class Problems:
             raise NotFoundError(f"problem '{told.problem}' has another content by now; verify it again")
 
     async def verification(self, name: str) -> VerificationReply:
-        """What came of verifying a problem, if its present content was; NotFoundError when there is no such problem."""
+        """The verification of a problem's present content, if there was one; NotFoundError: no such problem."""
         kept = (await self.get(name)).get("verification")
         return VerificationReply(verification=None if kept is None else Verification.stored(kept))
 

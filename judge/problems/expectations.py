@@ -1,4 +1,4 @@
-"""What a package says of its own submissions: by their folders, and by submissions.yaml (docs/problems.md).
+"""Expectations of a package about its own submissions: by folders, and by submissions.yaml (docs/problems.md).
 
 The format knows four verdicts for a test, WORDS; the table of verdicts says which of them each of ours satisfies, and
 some folders ask for one of ours. Nothing here talks to a cluster: `judgectl problem verify` and `judgectl examples`
@@ -311,7 +311,7 @@ class Candidate:
 
     @property
     def says(self) -> str:
-        """What is expected, in a few words for people."""
+        """The expectation in a few words for people."""
         words = [rule.says or _spell(rule) for rule in self.rules if not rule.tests]
         return ", ".join(dict.fromkeys(word for word in words if word)) or "anything"
 
@@ -372,7 +372,7 @@ def _candidate(
 
 
 def _annotated(name: str, files: Mapping[str, bytes]) -> list[Rule]:
-    """What DOMjudge's annotation in its sources asks for: one of some verdicts for the whole."""
+    """The rule by DOMjudge's annotation in its sources: one of some verdicts for the whole."""
     whole = expected(files.values())
     return [Rule(name, whole=whole, says=" or ".join(sorted(whole)))] if whole else []
 

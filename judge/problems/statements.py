@@ -57,7 +57,7 @@ class FoundStatement:
 
 @dataclass
 class Found:
-    """What a package has for people, as paths into it.
+    """The parts of a package for people, as paths into it.
 
     `samples` has what replaces a sample's input and answer on the page: the sample's name, one of SHOWN, a path.
     `statements` are ordered by language and, in one language, by preference.

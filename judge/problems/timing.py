@@ -21,7 +21,7 @@ MOST: Final = 600.0
 
 @dataclass(frozen=True)
 class Margins:
-    """What a package asks for: `to_limit` times the slowest accepted time, `to_slow` times the limit.
+    """The factors that a package asks for: `to_limit` times the slowest accepted time, `to_slow` times the limit.
 
     `resolution` is in seconds: the limit is a multiple of it.
     """

@@ -1,4 +1,4 @@
-"""What is looked at before a message is read: whether it would take too much memory."""
+"""A look at a message before it is read: whether it would take too much memory."""
 
 from __future__ import annotations
 

@@ -29,14 +29,14 @@ TRIES = 3
 
 @dataclass
 class Prepared:
-    """What a slot needs beside the assignment; `pins` keeps the files from being evicted until it is closed."""
+    """The data that a slot needs beside the assignment; `pins` keeps the files from eviction until it is closed."""
 
     data: Data | None = None
     blobs: dict[str, str] = field(default_factory=dict)
     pins: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def job(self, assignment: Assignment, languages: Mapping[str, str]) -> Job:
-        """What a slot is told; `languages` are this machine's, with their versions."""
+        """The job for a slot; `languages` are this machine's, with their versions."""
         version = languages.get(assignment.submission.language or "", "")
         return Job(assignment=assignment, data=self.data, blobs=self.blobs, language_version=version)
 

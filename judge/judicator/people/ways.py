@@ -51,7 +51,7 @@ async def _all(collection: AsyncCollection[D], names: Iterable[str], by: str = "
 
 @dataclass(frozen=True)
 class Found:
-    """What the database has of them: by their ids, and the ids of all tokens that there are among those and makers."""
+    """The ways that the database has, by their ids; and the ids of all tokens among them and their makers."""
 
     tokens: Mapping[str, TokenDocument]
     sessions: Mapping[str, SessionDocument]

@@ -57,7 +57,7 @@ _DEFAULT_PROGRAMS = frozenset({"", "compare", "default", "run"})
 
 @dataclass(frozen=True)
 class Given:
-    """What whoever reads a package says beside it: see `read_package`; `origin` is the format that it was made from."""
+    """The caller's words beside a package: see `read_package`; `origin` is the format that it was made from."""
 
     name: str | None = None
     time_limit: float | None = None
@@ -277,7 +277,7 @@ class Reader:
         return found
 
     def _programs_in(self, folder: str) -> list[Found]:
-        """What a folder of output validators holds: one program, or in the legacy format also several."""
+        """The programs in a folder of output validators: one, or in the legacy format also several."""
         found: list[Found] = []
         with self.findings.caught():
             if not self.yaml.settings.legacy:
@@ -341,7 +341,7 @@ class Reader:
         )
 
     def _interpreter(self, found: Found) -> dict[str, str]:
-        """What runs a description of inputs, as blobs; nothing for a program."""
+        """The interpreter for a description of inputs, as blobs; none for a program."""
         if found.main in found.files:
             return {}
         return {name: self._blobs.made(data) for name, data in checktestdata.program().items()}

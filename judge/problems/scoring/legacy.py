@@ -81,7 +81,7 @@ class Legacy(Evaluation):
         return verdict, score, failed
 
     def _default(self, name: str, grader: LegacyGroup, results: list[_Result]) -> _Result:
-        """What the default grader makes of a folder."""
+        """The default grader's result for a folder."""
         if grader.ignore_sample and name == ROOT and len(results) > 1:
             results = results[1:2]
         verdict, failed = _verdict(results, grader)
@@ -91,7 +91,7 @@ class Legacy(Evaluation):
         return verdict, score, failed
 
     def _asked(self, name: str, grader: LegacyGroup, results: Sequence[_Result], complete: bool) -> _Result:
-        """What the package's own grader says of a folder; as long as tests are missing, it is taken to accept."""
+        """The own grader's result for a folder; as long as tests are missing, it is taken to accept."""
         if not complete or not results:
             return Verdict.AC, 0.0, None
         if self._grade is None:

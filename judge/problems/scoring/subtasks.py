@@ -51,7 +51,7 @@ class Subtasks(Evaluation):
 
 
 def _outcome(name: str, judged: Judged | None, subtask: Subtask) -> float:
-    """What a test is worth in a subtask; one that has not been run counts as one that passed."""
+    """The worth of a test in a subtask; one that has not been run counts as passed."""
     if judged is None:
         return 1.0
     if judged.verdict is not Verdict.AC:
