@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation, getcontext
 from typing import Any
 
-from .values import DescriptionError, RejectedError, Run, Value, calculated, number, tokens, unquoted
+from .values import DescriptionError, MismatchError, Run, Value, calculated, number, tokens, unquoted
 
 _INT = re.compile(r"-?[0-9]+")
 _PLAIN_INT = re.compile(r"0|-?[1-9][0-9]*")
@@ -454,7 +454,7 @@ def check(source: str, text: str) -> str:
     getcontext().prec = 60
     try:
         Parser(source).program()(Run(text))
-    except RejectedError as exc:
+    except MismatchError as exc:
         return str(exc)
     except (InvalidOperation, OverflowError) as exc:
         raise DescriptionError(f"a number is too large: {type(exc).__name__}") from None

@@ -23,7 +23,7 @@ class DescriptionError(Exception):
     """The description makes no sense."""
 
 
-class RejectedError(Exception):
+class MismatchError(Exception):
     """The input is not as described."""
 
 
@@ -37,12 +37,12 @@ class Run:
         # A variable's values by its indices; a plain one has none of them.
         self.values: dict[str, dict[tuple[Value, ...], Value]] = {}
 
-    def reject(self, expected: str) -> RejectedError:
+    def reject(self, expected: str) -> MismatchError:
         """Raise that something else is expected here; the sentence says where."""
         line = self.text.count("\n", 0, self.at) + 1
         column = self.at - (self.text.rfind("\n", 0, self.at) + 1) + 1
         found = repr(self.text[self.at : self.at + 20]) if self.at < len(self.text) else "the end"
-        return RejectedError(f"line {line}, character {column}: expected {expected}, found {found}")
+        return MismatchError(f"line {line}, character {column}: expected {expected}, found {found}")
 
     def literal(self, text: str) -> None:
         """Read exactly this."""

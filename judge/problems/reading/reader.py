@@ -23,7 +23,7 @@ from judge.model.problem import (
 )
 from judge.problems import checktestdata, metadata, testdata
 from judge.problems.metadata import ProblemYaml
-from judge.problems.programs import Finder, Found, substitute
+from judge.problems.programs import Finder, FoundProgram, substitute
 from judge.problems.reading import extras, formats
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import DOMJUDGE, Dialect
@@ -241,7 +241,7 @@ class Reader:
 
     # --- programs --------------------------------------------------------------------------------------------------
 
-    def _validators(self) -> list[Found]:
+    def _validators(self) -> list[FoundProgram]:
         """The custom output validators; none: the default one."""
         said = self.yaml.settings
         own, other = said.format.validators
@@ -276,9 +276,9 @@ class Reader:
                 self.findings.error(f"{where}: type: {kind} problems need a custom output validator; there is none")
         return found
 
-    def _programs_in(self, folder: str) -> list[Found]:
+    def _programs_in(self, folder: str) -> list[FoundProgram]:
         """The programs in a folder of output validators: one, or in the legacy format also several."""
-        found: list[Found] = []
+        found: list[FoundProgram] = []
         with self.findings.caught():
             if not self.yaml.settings.legacy:
                 one = self._finder.one(folder, together=True)
@@ -332,7 +332,7 @@ class Reader:
         found = self._finder.one(MANAGER, together=True)
         return None if found is None else self._described(found)
 
-    def _described(self, found: Found) -> ProblemProgram:
+    def _described(self, found: FoundProgram) -> ProblemProgram:
         return ProblemProgram(
             name=found.name[:255],
             language=found.language,
@@ -340,7 +340,7 @@ class Reader:
             files={**self._program_files(found.files), **self._interpreter(found)},
         )
 
-    def _interpreter(self, found: Found) -> dict[str, str]:
+    def _interpreter(self, found: FoundProgram) -> dict[str, str]:
         """The interpreter for a description of inputs, as blobs; none for a program."""
         if found.main in found.files:
             return {}

@@ -42,7 +42,7 @@ class Standing:
     error: str = ""
 
 
-class Fault(Exception):  # noqa: N818 - the problem's, and caught where the scoring begins
+class ScoringError(Exception):
     """The problem's scoring is at fault in this test or group."""
 
     def __init__(self, where: str, sentence: str) -> None:
@@ -108,5 +108,5 @@ class Evaluation:
             self.found.missing.append(name)
         elif judged.verdict is Verdict.JE:
             self.found.failed = name
-            raise Fault(name, "the judge's error in this test leaves the submission without a verdict")
+            raise ScoringError(name, "the judge's error in this test leaves the submission without a verdict")
         return judged
