@@ -1,4 +1,4 @@
-"""What one person may take of the cluster, by role: the limits that judicators and executors hold submissions to.
+"""The share of the cluster that one person may take, by role: the limits that judicators and executors keep.
 
 The judicators read them from `allowances` of judicator.yml and send them along with every assignment, so that
 executors know nothing about roles. None means without a limit. docs/judging.md explains each.
@@ -59,7 +59,7 @@ UNLIMITED = Allowance(
 
 
 class Quota(BaseModel):
-    """What one user may take in place of the role's figure. None: what the role may; 0: without a limit."""
+    """One user's own limits, in place of the role's. None: the role's; 0: no limit."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -12,7 +12,7 @@ C = TypeVar("C")
 
 @functools.lru_cache(4096)
 def group(address: str) -> str:
-    """What counts as one stranger: an IPv4 address, or the /64 of an IPv6 one."""
+    """The name of one stranger: an IPv4 address, or the /64 of an IPv6 address."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

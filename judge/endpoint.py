@@ -32,7 +32,7 @@ def listen(address: str, backlog: int | None = None) -> socket.socket:
 
 
 def host_port(text: str) -> str | None:
-    """What is wrong with `HOST:PORT`, None when nothing is."""
+    """The fault of `HOST:PORT`, as the end of a sentence; None when it has none."""
     host, _, port = text.rpartition(":")
     if _six(host) or _six(text):
         return f"{_HOST_PORT}; {_SIX}"
@@ -40,18 +40,18 @@ def host_port(text: str) -> str | None:
 
 
 def url(text: str) -> str | None:
-    """What is wrong with the URL of a server, None when nothing is; an IPv6 address in brackets is a host, too."""
+    """The fault of the URL of a server; None when it has none. An IPv6 address in brackets is a host, too."""
     return _url(text, _BARE)
 
 
 def member_url(text: str) -> str | None:
-    """What is wrong with the URL of a member of etcd, None when nothing is."""
+    """The fault of the URL of a member of etcd; None when it has none."""
     parts = _split(text)
     return f"{_BARE}; {_SIX}" if parts is not None and _six(parts.hostname or "") else _url(text, _BARE)
 
 
 def page_url(text: str) -> str | None:
-    """What is wrong with the URL of a page, None when nothing is."""
+    """The fault of the URL of a page; None when it has none."""
     return _url(text, _PAGE)
 
 

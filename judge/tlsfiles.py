@@ -37,7 +37,7 @@ _lock = threading.Lock()
 
 
 def current(tls: Tls) -> Files:
-    """What the files hold now, or what they held when they were last whole and belonged together.
+    """The content of the files now, or when they were last whole and belonged together.
 
     ConfigError when this process has not seen them so yet. Any thread may call it.
     """

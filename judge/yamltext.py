@@ -117,7 +117,7 @@ def compose(loader: yaml.SafeLoader, source: str) -> yaml.Node | None:
 
 
 def refusal(exc: yaml.YAMLError, text: str, source: str) -> ConfigError:
-    """What the library refuses, as a sentence with file and line."""
+    """The library's refusal, as a sentence with file and line."""
     mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
     line = mark.line + 1 if mark else text.count("\n", 0, getattr(exc, "position", 0)) + 1
     if isinstance(exc, yaml.reader.ReaderError):

@@ -1,7 +1,7 @@
 """The two keys of a backup: the operator's, which opens it, and the one that hosts have, which can only add to it.
 
-A host that is broken into cannot read what was backed up before, the cluster's secrets least of all; nor can whoever
-stores the backups, or forge one (docs/decisions/036-backups.md).
+An attacker on a host cannot read earlier backups, nor the cluster's secrets in them. The place that stores the backups
+can neither read nor forge one (docs/decisions/036-backups.md).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _decoded(text: str, prefix: str, size: int, what: str) -> bytes:
 
 @dataclass(frozen=True)
 class HostKey:
-    """What a host has: the public key that all is encrypted to, and the key that its manifests are sealed with."""
+    """A host's key: the public key for which all is encrypted, and the key that seals its manifests."""
 
     recipient: bytes
     seal: bytes
@@ -72,7 +72,7 @@ class HostKey:
 
 @dataclass(frozen=True)
 class OperatorKey:
-    """What the operator has, and no host: 32 bytes that everything is derived from."""
+    """The operator's key, which no host has: 32 bytes from which all others are derived."""
 
     master: bytes
 
@@ -94,7 +94,7 @@ class OperatorKey:
         return X25519PrivateKey.from_private_bytes(derived(self.master, b"judge backup 1", b"recipient"))
 
     def host_key(self) -> HostKey:
-        """What hosts get of it."""
+        """The key for hosts, derived from this one."""
         public = self._private().public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         return HostKey(public, derived(self.master, b"judge backup 1", b"seal"))
 

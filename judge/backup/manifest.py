@@ -1,4 +1,4 @@
-"""What one backup is: figures that anybody may read, sealed so that nobody can change them, and where its tree is.
+"""The manifest of one backup: figures that anybody may read and nobody can change, and where its tree is.
 
 Standard library only, as controllers read manifests.
 """
@@ -19,7 +19,7 @@ from judge.errors import JudgeError, RefusedError
 from judge.mongodb.backup_age import is_id
 
 FORMAT: Final = 1
-# What a fresh replica set writes beside its data while it takes them.
+# Bytes that a fresh replica set writes beside the data while it takes them.
 _BESIDE: Final = 256 * 1024**2
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -33,7 +33,7 @@ def _of(kind: type) -> Callable[[Any], bool]:
 class Manifest:
     """One backup. Moments are ISO 8601 in UTC.
 
-    `snapshot`: what was acknowledged before is in it. `versions` are those of Judge and MongoDB that it was made with.
+    `snapshot`: all that was acknowledged before is in it. `versions` are those of Judge and MongoDB that made it.
     `counts` are documents by collection, `digests` the SHA-256 of all of them in the order of their ids, `_bytes` what
     documents and blobs take as they are in the database. `packs` are the bytes that it uses of each, `added` those of
     the new ones. `damaged` names blobs that were damaged in the database itself. `tree` is the piece that names all
@@ -66,7 +66,7 @@ class Manifest:
         return datetime.datetime.fromisoformat(self.begun)
 
     def sealed_text(self) -> bytes:
-        """What its seal is of."""
+        """The text that is sealed."""
         return json.dumps(dataclasses.asdict(dataclasses.replace(self, seal="")), sort_keys=True).encode()
 
     def signed(self, key: HostKey) -> Self:
@@ -114,11 +114,11 @@ class Manifest:
 
     @property
     def room(self) -> int:
-        """Bytes that each judicator's disk needs for it: indexes and journals come to what is there, copies before."""
+        """Bytes that each judicator's disk needs to restore it: the data, their indexes and journals, the packs."""
         return (self.document_bytes + self.blob_bytes) * 5 // 4 + sum(self.packs.values()) + _BESIDE
 
     def needs(self, release: str) -> None:
-        """RefusedError unless this release of Judge, or one before it, has made the backup: later data are unknown."""
+        """RefusedError when a later release of Judge has made the backup: this one does not know all of its data."""
         mine, made = (tuple(map(int, re.findall(r"\d+", text)[:3])) for text in (release, self.versions["judge"]))
         if made > mine:
             raise RefusedError(

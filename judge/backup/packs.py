@@ -1,4 +1,4 @@
-"""Packs: files of encrypted pieces. Whoever has a pack can check that it is whole; only the operator's key opens it.
+"""Packs: files of encrypted pieces. Everybody can check that a pack is whole; only the operator's key opens it.
 
     magic, a public key (32 bytes), the pack's key under the secret that both keys share (48)
     the pieces, each AES-256-GCM with its number as nonce
@@ -39,7 +39,7 @@ def name_of(content: bytes) -> bytes:
 
 
 def digest_of(path: Path) -> str:
-    """What a file's name is to be, if it is whole."""
+    """The SHA-256 of a file, which is its name if it is whole."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while data := file.read(_READ):
@@ -51,7 +51,7 @@ class PackWriter:
     """Writes one pack into an open file; `finish` ends it."""
 
     def __init__(self, key: HostKey, file: IO[bytes]) -> None:
-        """The head is written at once. OSError, here and in all others, when the disk does not take it."""
+        """Write the head. This and all other methods raise OSError when the disk takes no more."""
         self._file = file
         self._digest = hashlib.sha256()
         self._table: list[tuple[str, int, int]] = []
@@ -59,7 +59,7 @@ class PackWriter:
         public, secret = key.shared()
         pack_key = AESGCM.generate_key(256)
         self._cipher = AESGCM(pack_key)
-        # The secret is this pack's only, so the nonce may be nothing.
+        # The secret is used for this pack only, so the nonce may be all zeros.
         self._write(MAGIC + public + AESGCM(secret).encrypt(bytes(12), pack_key, MAGIC + public))
 
     def _write(self, data: bytes) -> None:
@@ -68,7 +68,7 @@ class PackWriter:
         self.size += len(data)
 
     def add(self, name: bytes, content: bytes) -> int:
-        """Add a piece; how many bytes it takes."""
+        """Add a piece; returns the bytes that it takes."""
         squeezed = zlib.compress(content, _LEVEL)
         data = _DEFLATED + squeezed if len(squeezed) < len(content) else _PLAIN + content
         sealed = self._cipher.encrypt(len(self._table).to_bytes(12, "big"), data, name)
@@ -77,7 +77,7 @@ class PackWriter:
         return len(sealed)
 
     def finish(self) -> str:
-        """Write the table; the name that the file must get."""
+        """Write the table; returns the name that the file must get."""
         table = self._cipher.encrypt(_TABLE, zlib.compress(json.dumps(self._table).encode()), MAGIC)
         self._write(table)
         self._write(len(table).to_bytes(_TAIL, "big"))
@@ -97,7 +97,7 @@ class PackReader:
     """Reads one pack."""
 
     def __init__(self, key: OperatorKey, path: Path) -> None:
-        """Opens it with its table; JudgeError when it is no pack, is damaged, or another key's."""
+        """Open the file and read its table; JudgeError when it is no pack, is damaged, or is for another key."""
         self.path = path
         self._file = path.open("rb")
         try:
@@ -137,7 +137,7 @@ class PackReader:
         return cipher, places
 
     def read(self, name: bytes) -> bytes:
-        """The content of a piece, which is what its name says; JudgeError when it is damaged. KeyError: not here."""
+        """The content of a piece, checked by its name. JudgeError: it is damaged. KeyError: it is not in this pack."""
         place = self.places[name]
         self._file.seek(place.start)
         try:

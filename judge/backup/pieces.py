@@ -1,4 +1,4 @@
-"""How documents and blobs are cut into pieces, so that what has not changed is cut alike the next time. Pure."""
+"""Cuts documents and blobs into pieces. What has not changed is cut alike the next time. Pure."""
 
 from __future__ import annotations
 

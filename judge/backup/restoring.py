@@ -151,7 +151,7 @@ class _Restore:
                 yield {**RawBSONDocument(raw)}
 
     def _pieces(self, file: Bson) -> list[str]:
-        """What a blob is put together from; nothing for one that is empty, or was damaged in the database."""
+        """The pieces of a blob; none for one that is empty, or was damaged in the database."""
         sha = file["filename"]
         if not file["length"] or sha in self._manifest.damaged:
             return []
@@ -164,7 +164,7 @@ class _Restore:
         self._db[RESTORING].update_one({"_id": "restore"}, {"$set": fields})
 
     def _clear(self) -> None:
-        """What a cluster without anything has: the probes of verify.yml, its own notes."""
+        """Remove what even an empty cluster has: the probes of verify.yml, its own notes."""
         if self._noted()["cleared"]:
             return
         for name in {*collections_of(self._client, self._db.name), *LEFT_OUT} - {RESTORING}:
@@ -268,7 +268,7 @@ class _Restore:
 
 
 def describe(client: Client, database: str, manifest: Manifest) -> str:
-    """What a restore would do, in one line for a person; NotEmptyError when it would refuse."""
+    """One line for a person about what a restore would do; NotEmptyError when it would refuse."""
     try:
         with pymongo.timeout(15):
             found = state(client, target(client, database), manifest.id)

@@ -1,6 +1,6 @@
-"""The controller's secrets as one encrypted file beside the packs: what a cluster is rebuilt with on other hosts.
+"""The controller's secrets as one encrypted file beside the packs, to rebuild the cluster on other hosts.
 
-They are encrypted where they are, on the controller, so that no host ever has them.
+The controller encrypts them, so that no host ever has them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One backup from its beginning to its end: what the timer and playbooks/backup.yml run on a host."""
+"""Makes one backup, from beginning to end. The timer and playbooks/backup.yml run this on a host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def host_key(config: BackupConfig) -> HostKey:
 
 
 def back_up(config: BackupConfig, *, pack_bytes: int = PACK) -> Manifest:
-    """Store the cluster as it is now, then remove what need not be kept; the manifest of the new backup."""
+    """Store the cluster as it is now, then remove old backups; returns the manifest of the new one."""
     key = host_key(config)
     mongodb = load(JudicatorConfig, config.judicator).mongodb
     client = store.connect(mongodb.model_copy(update={"timeout": _CURSOR}), asynchronous=False)

@@ -1,4 +1,4 @@
-"""What boot asks of whatever runs its services: child processes on one machine, systemd's units on real hosts."""
+"""The interface between boot and what runs its services: child processes on one machine, systemd's units on hosts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a backend sees of one service.
+    """A service as its backend sees it.
 
     `detail` is the last log line of one that ended, or who stands in the way of one that is ALIEN. `outdated`: it
     was found running with another command or config. `found`: it was started by an earlier boot. `ready` and `status`
@@ -70,7 +70,7 @@ class Backend(Protocol):
         """Start it; a start that fails is seen by `poll` as EXITED with the reason."""
 
     def poll(self, unit: Unit) -> Seen:
-        """What it does now."""
+        """The service as it is now."""
 
     def stop(self, unit: Unit, *, force: bool) -> None:
         """Ask it to end, or with `force` end it and everything that came from it."""

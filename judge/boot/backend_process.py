@@ -41,7 +41,7 @@ def daemon_command(unit: Unit) -> list[str]:
 
 
 def minimal_environment() -> dict[str, str]:
-    """What services get of boot's environment: nothing that could be a secret."""
+    """The part of boot's environment that services get: nothing that could be a secret."""
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return {"PATH": os.defpath, "LANG": "C.UTF-8"} | kept
 
@@ -118,7 +118,7 @@ class ProcessBackend:
             self._ended[unit.name] = Seen(Process.EXITED, code=EXIT_FAILED, detail=reason)
 
     def poll(self, unit: Unit) -> Seen:
-        """What the service does; an end is noticed here, joined, and followed by ending whatever it left behind."""
+        """The service as it is now. When it has ended, join it, and end all that it left behind."""
         running = self._running.get(unit.name)
         if running is None:
             return self._not_running(unit)

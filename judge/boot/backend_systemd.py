@@ -143,7 +143,7 @@ class SystemdBackend:
         self._refused[unit.name] = Seen(Process.EXITED, code=code, detail=f"systemd does not start it: {done}")
 
     def poll(self, unit: Unit) -> Seen:
-        """What the last look says of the unit."""
+        """The service by the last look at its unit."""
         name = unit.name
         shown = self._shown.get(name)
         if name in self._asked:

@@ -51,7 +51,7 @@ class Hold(BaseModel):
 
     @property
     def sentence(self) -> str:
-        """What the log and `judgectl status` say."""
+        """The sentence for the log and `judgectl status`."""
         return f"held by {self.by} until {self.ends}: {self.reason}"
 
 

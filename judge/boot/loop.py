@@ -35,7 +35,7 @@ Prepare = Callable[[Unit], None]
 
 @dataclass
 class _Service:
-    """What boot keeps per service beside the planned state."""
+    """One service, with what boot keeps of it beside the planned state."""
 
     unit: Unit
     source: BootService
@@ -52,7 +52,7 @@ class _Service:
 
 
 def signature(path: Path) -> tuple[int, ...]:
-    """What changes when a config's source is edited; empty when it cannot be looked at."""
+    """A text that changes when a config's source is edited; empty when the source cannot be looked at."""
     try:
         found = path.stat()
     except OSError:
@@ -236,7 +236,7 @@ class Loop:
         return (None if service.seen.pid is None else trouble == ""), trouble
 
     def _own_word(self, service: _Service, now: float) -> tuple[bool | None, str]:
-        """What a service without an address says of itself, to boot or to the backend."""
+        """The word of a service without an address about itself, to boot or to the backend."""
         seen, state = service.seen, service.state
         if now < service.next_probe:
             return None, ""

@@ -25,7 +25,7 @@ _TAKEOVER = 2.0  # seconds: a killed boot's descriptors may live on in a child t
 
 @dataclass(frozen=True)
 class Record:
-    """What NAME.pid says. `start` is in clock ticks since the machine's start; `pid` -1 means not started (yet)."""
+    """The content of NAME.pid. `start` is in clock ticks since the machine's start; `pid` -1: not started (yet)."""
 
     pid: int = _NOBODY
     start: int = 0
@@ -98,7 +98,7 @@ def locked(path: Path) -> Iterator[bool]:
 
 
 def read(path: Path) -> Record:
-    """What a pid file says; a missing, empty or damaged one says that nobody runs."""
+    """The content of a pid file; a missing, empty or damaged one says that no process runs."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""What boot does next with one service: a pure function of its state, the facts and the monotonic time.
+"""The next step of boot for one service: a pure function of its state, the facts and the monotonic time.
 
 Seeds: the body of the loop of Boot (`IF NOT s.process.running: s.process = subprocess.run(s)`), with what the seeds
 leave open: explicit states after supervisor's, back-off, giving up with a reason, holds, and checks that it serves.
@@ -32,7 +32,7 @@ class Phase(enum.StrEnum):
 
 
 class Process(enum.StrEnum):
-    """What the backend sees of a service. ALIEN: somebody has its lock who is not the recorded process."""
+    """The process of a service. ALIEN: another process than the recorded one has the service's lock."""
 
     ABSENT = "absent"
     RUNNING = "running"
@@ -41,7 +41,7 @@ class Process(enum.StrEnum):
 
 
 class Action(enum.StrEnum):
-    """What the backend is asked to do. CLEAR: kill what carries the service's marks, so that it can be started."""
+    """The backend's next act. CLEAR: kill processes with the service's marks, so that it can be started."""
 
     NONE = "none"
     START = "start"
@@ -52,7 +52,7 @@ class Action(enum.StrEnum):
 
 @dataclass(frozen=True)
 class State:
-    """What boot remembers of a service. Times are monotonic seconds.
+    """The memory that boot has of a service. Times are monotonic seconds.
 
     `failures` counts ends in a row for the back-off, `crashes` those that count towards giving up: a service that
     runs but does not serve often waits for another host, so it is restarted for ever. `kills` counts SIGKILLs since
@@ -78,7 +78,7 @@ class State:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is true of a service now.
+    """The facts about a service now.
 
     `serving` is the result of a check that ended since the last decision, None when none did. `turn` says that an
     orderly stop (`ending`) has come to this service. `renewed`: released by a person, or its config has changed.

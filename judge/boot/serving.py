@@ -62,7 +62,7 @@ async def _page(url: str) -> str:
 
 @dataclass
 class Word:
-    """What a process last said of itself; times are monotonic seconds."""
+    """The last word of a process about itself. Times are monotonic seconds."""
 
     ready: bool = False
     status: str = ""
@@ -124,7 +124,7 @@ class Listener:
         return word.ready and not before
 
     def word(self, pid: int) -> Word:
-        """What the process said; a blank one when it said nothing."""
+        """The last word of this process; a blank one when it said nothing."""
         return self._words.get(pid, Word())
 
     def forget_others(self, pids: set[int]) -> None:

@@ -53,7 +53,7 @@ def write(run_dir: Path, status: BootStatus) -> None:
 
 
 def read(run_dir: Path) -> BootStatus:
-    """What boot last wrote, corrected to `dead` when it runs no more; UnavailableError when there is nothing."""
+    """The last status that boot wrote, as `dead` when boot runs no more; UnavailableError when there is none."""
     path = run_dir / "boot.json"
     try:
         status = BootStatus.model_validate_json(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What `systemctl show` says of a unit, and what that means to boot. Pure functions; nothing is run here."""
+"""Reads the answers of `systemctl show` about units, as boot understands them. Pure functions."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _number(text: str) -> int:
 
 
 def living(shown: Shown, *, outdated: bool, found: bool) -> Seen:
-    """What boot sees of a unit that lives. It is ready when it said so: all units are Type=notify."""
+    """A living unit as boot sees it. It is ready when it said so: all units are Type=notify."""
     ready = {"active": True, "reloading": True, "refreshing": True, "activating": False}.get(shown.active)
     if shown.job and ready is None:
         ready = False
@@ -119,7 +119,7 @@ def exit_code(shown: Shown) -> int | None:
 
 
 def reason(shown: Shown) -> str:
-    """What systemd knows of an end beside the exit code; empty when only the service's own last line can tell."""
+    """The reason that systemd knows for an end beside the exit code; empty when the service's last line must tell."""
     if shown.result in _RESULTS:
         return _RESULTS[shown.result]
     if shown.result == "exit-code" and shown.code == _EXITED and shown.status in _OWN_CODES:

@@ -105,7 +105,7 @@ def read_manifest(root: Path) -> tuple[dict[str, Any], str]:
 
 
 def fault_of(root: Path, path: str, entry: dict[str, Any]) -> str:
-    """What is wrong with one file of a bundle, as the end of a sentence; empty when it is as the manifest says."""
+    """The fault of one file of a bundle, as the end of a sentence; empty when the file is as the manifest says."""
     file = root / path
     if file.is_symlink() or (file.exists() and not file.is_file()):
         return "is not a plain file"

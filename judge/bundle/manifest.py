@@ -11,7 +11,7 @@ from judge.bundle.files import FORMAT, MANIFEST, describe, listing, mode_of, wri
 
 
 class Written(NamedTuple):
-    """What a manifest says in short: whether it or a mode is new, its own SHA-256, number and bytes of the files."""
+    """A manifest in short: whether it or a mode is new, its own SHA-256, the number of files and their bytes."""
 
     changed: bool
     sha256: str

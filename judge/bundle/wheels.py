@@ -62,7 +62,7 @@ def wheel_name(file: str) -> tuple[str, str]:
 
 
 def source_files(project: Path) -> list[Path]:
-    """What the project's own wheel is built from: its package and its build files, nothing that a build leaves."""
+    """The sources of the project's own wheel: its package and its build files, nothing that a build leaves."""
     package = [
         path
         for path in sorted((project / "judge").rglob("*"))

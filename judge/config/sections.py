@@ -1,4 +1,4 @@
-"""What the configs of daemons are made of: kinds of fields, and the sections that several daemons have."""
+"""Parts of configs: kinds of fields, and the sections that several daemons have."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Check(Model):
 
 
 class Daemon(Model):
-    """What every daemon's config has."""
+    """The settings that every daemon has."""
 
     name: Name
     log_level: LogLevel = "info"

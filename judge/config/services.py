@@ -139,7 +139,7 @@ OUTPUTS_BYTES: Final = 4 * 1024**2
 
 
 class SubmissionLimits(Model):
-    """What a person may hand in."""
+    """The largest submissions that a person may hand in."""
 
     source_bytes: int = Field(default=128 * 1024, ge=1)
     files: int = Field(default=100, ge=1, le=1000, description="of one submission")

@@ -1,4 +1,4 @@
-"""What no config shows alone: one port for two services, and timings of two daemons that contradict each other."""
+"""Checks of several configs together: one port for two services, timings of two daemons that contradict each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Rendered:
 
 
 def check_together(rendered: Sequence[Rendered]) -> None:
-    """What no file shows alone: one port for two services, and timings that contradict each other. ConfigError."""
+    """Check what no file shows alone: one port for two services, timings that contradict each other. ConfigError."""
     taken: dict[str, Rendered] = {}
     for one in rendered:
         for address in one.config.listening():

@@ -18,6 +18,7 @@ from judge.ctl import context as contexts
 from judge.ctl.context import Context
 from judge.errors import ConfigError, JudgeError, NotFoundError, UnavailableError, all_errors
 from judge.model import messages as m
+from judge.model.base import first_fault
 from judge.model.blobs import BLOBS, BlobsMissing, BlobsWanted
 from judge.model.overview import ExecutorsReply, ExecutorState
 
@@ -230,7 +231,7 @@ def _parse(reply: type[M], response: httpx.Response) -> M:
     try:
         return reply.received(response.content)
     except ValidationError as exc:
-        msg = f"{response.request.url} answered something this judgectl does not understand: {exc.errors()[0]['msg']}"
+        msg = f"{response.request.url} answered something this judgectl does not understand: {first_fault(exc)}"
         raise JudgeError(msg) from None
 
 

@@ -19,6 +19,7 @@ from judge.ctl.options import Output
 from judge.ctl.text import UNITS
 from judge.errors import EmptyError, FieldError, UsageError
 from judge.model import messages as m
+from judge.model.base import first_fault
 from judge.model.rejudging import (
     RejudgeDiff,
     RejudgeFilter,
@@ -71,9 +72,9 @@ def filter_of(now: datetime.datetime, **conditions: Any) -> RejudgeFilter:
     try:
         return RejudgeFilter.model_validate({name: value for name, value in conditions.items() if value})
     except ValidationError as exc:
-        fault = exc.errors(include_url=False)[0]
-        place = str(fault["loc"][0])
-        raise FieldError("ID" if place == "ids" else f"--{place}", f"{fault['msg']}, not '{fault['input']}'") from None
+        fault = first_fault(exc, given=True)
+        option = fault.field.partition(".")[0]
+        raise FieldError("ID" if option == "ids" else f"--{option}", f"{fault.text}, not '{fault.given}'") from None
 
 
 def follow(api: Api, number: int, until: Callable[[Rejudging], bool], *, quiet: bool) -> Rejudging:

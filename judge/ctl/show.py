@@ -33,7 +33,7 @@ class Screen(Console):
             self.width = _PIPE_WIDTH
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What everything that is printed passes through: see `one_line`."""
+        """Make text fit for a terminal, by `one_line`. All that is printed passes through here."""
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment
@@ -109,7 +109,7 @@ def verdict_text(task: Task) -> Text:
 
 
 def what(task: Task) -> str:
-    """What was handed in, in a few words."""
+    """A few words about the program that was handed in."""
     sub = task.submission
     if sub.problem:
         return sub.problem
@@ -212,7 +212,7 @@ def _quoted(title: str, text: str) -> None:
 
 
 def _print_excerpts(result: Result) -> None:
-    """What a test printed and what the validator said, where there is something to show."""
+    """Print a test's output and the validator's words, where there are any."""
     for test in result.tests:
         message = test.message if "\n" in test.message or test.reason else ""
         if not (test.output or test.error or message):
@@ -403,7 +403,7 @@ def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> Non
 
 
 def services_table(services: Sequence[dict[str, Any]]) -> Table:
-    """What boot says of this host's services."""
+    """The table of this host's services, by boot's word."""
     table = grid("service", "state", "pid>", "restarts>", "reason")
     for service in services:
         state = str(service.get("state", ""))

@@ -119,7 +119,7 @@ class _Conversion:
             return None
 
     def _output(self, handed: m.Submission, most: int, tool: Tool) -> bytes:
-        """What a run printed; ConversionError when it failed, or no executor that takes work has the program."""
+        """The output of a run; ConversionError when it failed, or no executor that takes work has the program."""
         program = f"{tool} (package poppler-utils)" if tool == CAIRO else tool
         if not any(tool in one.info.abilities for one in self._api.working() if one.info):
             raise ConversionError(f"no executor has {program}; install it on one of them and import again")

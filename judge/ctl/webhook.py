@@ -12,6 +12,7 @@ from judge.ctl import show
 from judge.ctl.api import connect
 from judge.ctl.options import Output
 from judge.errors import FieldError, UsageError
+from judge.model.base import first_fault
 from judge.model.messages import Empty
 from judge.model.webhooks import (
     EVENTS,
@@ -46,8 +47,8 @@ def add(
     try:
         wanted = WebhookAdd.model_validate({key: value for key, value in fields.items() if value is not None})
     except ValidationError as exc:
-        fault = exc.errors(include_url=False)[0]
-        raise FieldError(".".join(str(part) for part in fault["loc"]) or "webhook", fault["msg"]) from None
+        fault = first_fault(exc)
+        raise FieldError(fault.field or "webhook", fault.text) from None
     with connect() as api:
         added = api.call(WebhookAdded, "POST", "/webhooks", body=wanted)
     show.tell(output, added, lambda: show.out.say(f"secret: {added.secret}"))

@@ -87,14 +87,14 @@ class Output(io.TextIOBase):
         return self._file.fileno()
 
     def _give_up(self) -> None:
-        """What is still to be written goes nowhere: else it would fail again at the end of the process."""
+        """Drop what is still to be written: else it would fail again at the end of the process."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._file.fileno())
         os.close(nowhere)
 
 
 class Screen:
-    """What `judge up` shows: a status line on a terminal, plain lines elsewhere. boot calls it at each change."""
+    """The screen of `judge up`: a status line on a terminal, plain lines elsewhere. boot calls it at each change."""
 
     def __init__(self, options: Options, address: str, ready: Callable[[], None], console: Console) -> None:
         """`address` is the web page's; `ready` is called once, when every service serves for the first time."""

@@ -99,7 +99,6 @@ class Etcd:
         self._transport.close()
 
     def __enter__(self) -> Self:
-        """The client itself."""
         return self
 
     def __exit__(

@@ -99,7 +99,7 @@ class DataDir:
         self.record_file = path / "membership.json"
 
     def read(self) -> Disk:
-        """What is there now; RefusedError when the record or the layout cannot be understood."""
+        """Look at the directory; RefusedError when the record or the layout cannot be understood."""
         if (self.path / "member").exists():
             msg = f"{self.path}: holds the data of an etcd that judge did not start; set data_dir to another directory"
             raise RefusedError(msg)

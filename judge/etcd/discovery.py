@@ -17,7 +17,7 @@ _LIFETIME = 3.0  # seconds for one DNS question
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Discovered:
     """Client addresses `host:port` of the others; `failed` is the reason when discovery could not tell."""
 
     others: tuple[str, ...] = ()
@@ -36,7 +36,9 @@ def _addresses(host: str) -> set[str]:
     return set()
 
 
-def find_by_dns(name: str, port: int, *, tls: bool = False, resolver: dns.resolver.Resolver | None = None) -> Found:
+def find_by_dns(
+    name: str, port: int, *, tls: bool = False, resolver: dns.resolver.Resolver | None = None
+) -> Discovered:
     """The members behind a DNS name: its SRV records, else its A records with `port`, else the system's hosts file.
 
     A name that does not exist is "nobody"; a name server that fails or is silent is "could not tell".
@@ -48,19 +50,19 @@ def find_by_dns(name: str, port: int, *, tls: bool = False, resolver: dns.resolv
         ask = resolver or dns.resolver.Resolver()
         try:
             answer = ask.resolve(with_srv, "SRV", lifetime=_LIFETIME)
-            return Found(tuple(sorted(f"{rr.target.to_text(omit_final_dot=True)}:{rr.port}" for rr in answer)))
+            return Discovered(tuple(sorted(f"{rr.target.to_text(omit_final_dot=True)}:{rr.port}" for rr in answer)))
         except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
             answer = ask.resolve(name, "A", lifetime=_LIFETIME)
-            return Found(tuple(sorted(f"{rr.address}:{port}" for rr in answer)))
+            return Discovered(tuple(sorted(f"{rr.address}:{port}" for rr in answer)))
     except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
         pass
     except dns.exception.DNSException as exc:
         failed = f"DNS cannot resolve {name}: {exc}"
     addresses = tuple(sorted(f"{address}:{port}" for address in _addresses(name)))
-    return Found(addresses, "" if addresses else failed)
+    return Discovered(addresses, "" if addresses else failed)
 
 
-def find_others(config: EtcdConfig, resolver: dns.resolver.Resolver | None = None) -> Found:
+def find_others(config: EtcdConfig, resolver: dns.resolver.Resolver | None = None) -> Discovered:
     """All members but this one, from the list and from DNS."""
     mine = host_port(config.client)
     host, port = endpoint.split(mine)
@@ -75,4 +77,4 @@ def find_others(config: EtcdConfig, resolver: dns.resolver.Resolver | None = Non
         )
         listed += found.others
         failed = found.failed
-    return Found(tuple(dict.fromkeys(address for address in listed if address not in own)), failed)
+    return Discovered(tuple(dict.fromkeys(address for address in listed if address not in own)), failed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from judge.config import EtcdClient, EtcdConfig
 from judge.errors import UnavailableError
 from judge.etcd.client import Etcd, EtcdMember, Membership
-from judge.etcd.discovery import Found, find_others, host_port
+from judge.etcd.discovery import Discovered, find_others, host_port
 from judge.etcd.planner import ClusterView, Disk, Listed, NoQuorum, Peer, Quorum, Silent, Situation
 
 _SECONDS_EACH = 1.0  # how long one member may take to answer a question
@@ -21,7 +21,7 @@ def _client(config: EtcdConfig, endpoints: list[str] | tuple[str, ...], timeout:
     return Etcd(EtcdClient(endpoints=list(endpoints), tls=config.tls, timeout=timeout))
 
 
-def endpoints(config: EtcdConfig, *, running: bool) -> tuple[tuple[str, ...], Found]:
+def endpoints(config: EtcdConfig, *, running: bool) -> tuple[tuple[str, ...], Discovered]:
     """The servers to ask: the others, and this host's own while it runs."""
     found = find_others(config)
     own = (host_port(config.client),) if running else ()
@@ -45,7 +45,7 @@ def observe(config: EtcdConfig, disk: Disk, *, running: bool) -> Situation:
     )
 
 
-def _look(config: EtcdConfig, addresses: tuple[str, ...], found: Found, *, running: bool) -> ClusterView:
+def _look(config: EtcdConfig, addresses: tuple[str, ...], found: Discovered, *, running: bool) -> ClusterView:
     maybe_others = bool(found.others or found.failed)
     if not addresses:
         return Silent(maybe_others, found.failed or "no other member is known")

@@ -115,7 +115,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing can be done safely now; observe again later."""
+    """Do nothing, as nothing is safe now; observe again later."""
 
     why: str
 
@@ -337,7 +337,7 @@ def _empty_with_quorum(now: Situation, seen: Quorum) -> Step:
 
 
 def _clash(now: Situation, seen: Quorum) -> Refuse | None:
-    """Somebody else's identity must never be taken for a stale one of mine."""
+    """Refuse when another member has my name or address: it must never be taken for a stale one of mine."""
     for member in seen.members:
         here = now.peer in member.peer_urls
         if member.name == now.name and not here:

@@ -1,4 +1,4 @@
-"""Who may ask etcd for what: the role in a certificate's subject against each request. Pure.
+"""Rules for requests to etcd, by the role in the certificate's subject. Pure.
 
 etcd's own access control is not used, as it can be got round (docs/decisions/020-a-gate-before-etcd.md). What is not
 allowed here is refused.
@@ -22,7 +22,7 @@ _NOBODY = b"\0"  # a key that nobody has: what a linearizable question about not
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one role may do. `reads` and `writes` are prefixes of keys below the cluster's own prefix."""
+    """The rights of one role. `reads` and `writes` are prefixes of keys below the cluster's own prefix."""
 
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class RefusedCallError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose certificate it is, its role, and since when it is valid; empty for one that does not say."""
+    """The holder of a certificate: name, role, and since when it is valid; empty where it does not say."""
 
     name: str = ""
     role: str = ""
@@ -58,7 +58,7 @@ class Caller:
 
 @lru_cache(maxsize=1024)
 def caller(pem: bytes) -> Caller:
-    """Who a verified certificate (PEM) is; a subject with several names or roles is nobody's."""
+    """The holder of a verified certificate (PEM); a subject with several names or roles is nobody's."""
     certificate = x509.load_pem_x509_certificate(pem)
     subject = certificate.subject
     names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)

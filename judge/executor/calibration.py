@@ -31,7 +31,7 @@ _MEMORY = 8 * 1024**2
 
 @dataclass(frozen=True)
 class Reference:
-    """What the cores took when they were first measured, and on which machine that was. Seconds of CPU time."""
+    """The first measurement: CPU seconds of each core, and the machine."""
 
     machine: str
     seconds: Mapping[int, float]
@@ -39,7 +39,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What `calibrate` found: for people, and of each core for the executor's history."""
+    """The result of `calibrate`: a text for people, and each core's figures for the executor's history."""
 
     findings: list[Finding]
     cores: list[CoreSpeed]
@@ -86,7 +86,7 @@ def _start(core: int) -> tuple[int, int]:
 
 
 def machine(base: Path = Path("/")) -> str:
-    """What the speed may depend on: processor, kernel and Python. `base` is where /proc is looked for, for tests."""
+    """The machine, by all that its speed may depend on: processor, kernel, Python. `base` stands for / in tests."""
     try:
         model = re.search(r"^model name\s*:\s*(.+)$", (base / "proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:

@@ -24,7 +24,7 @@ MAX_FRAME = 256 * 1024**2
 
 
 class Settings(Message):
-    """What a slot process is told at its start.
+    """The settings that a slot process gets at its start.
 
     `outputs` is where it puts outputs too big for a result, `builds` where the slots keep built validators, `run_lock`
     where they take turns, `sharing` where they share tests; sandboxes are made on the cores `makers`, without slots.

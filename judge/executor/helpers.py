@@ -30,7 +30,7 @@ class _Offer:
 
 
 class HelperScheduler:
-    """Who helps whom."""
+    """Decides which idle slots help which others."""
 
     def __init__(self, slots: Slots, sharing: Sharing | None) -> None:
         """`sharing` None: nobody helps."""

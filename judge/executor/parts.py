@@ -1,4 +1,4 @@
-"""What the objects of the executor's main loop share; made by `main.make`, real in the tests too."""
+"""The parts that the objects of the executor's main loop share. `main.make` makes them; tests use the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What main knows of one slot, and how that changes with what happens to the slot. Pure; slots.py acts on it.
+"""The state of one slot as main knows it, and how events change it. Pure; slots.py acts on it.
 
 Every event replaces the whole state, so that no branch forgets a field: a slot that became idle has neither job, nor
 deadline, nor failures.
@@ -30,7 +30,7 @@ PACKAGE_COMPILATIONS = 4
 
 
 class SlotState(enum.Enum):
-    """What a slot is doing."""
+    """The activity of a slot."""
 
     DOWN = "down"
     STARTING = "starting"

@@ -1,4 +1,4 @@
-"""What an executor tells a receiver of traces of an attempt: its steps, down to those in the sandbox."""
+"""The spans of an attempt for a receiver of traces: its steps, down to those in the sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an executor counts (docs/executor.md lists them)."""
+"""The metrics of an executor (docs/executor.md lists them)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaves by threads: outputs to the blobs, and results that no judicator takes to the spool."""
+"""Work for threads: outputs go to the blobs, and results that no judicator takes to the spool."""
 
 from __future__ import annotations
 

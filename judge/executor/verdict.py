@@ -17,7 +17,7 @@ from judge.sandbox.types import Killed
 
 
 class Facts(Protocol):
-    """What the verdict needs to know of a run; `judge.sandbox.types.Outcome` has it all."""
+    """The facts of a run that decide the verdict; `judge.sandbox.types.Outcome` has them all."""
 
     @property
     def exit_code(self) -> int | None:
@@ -46,7 +46,7 @@ class Facts(Protocol):
 
 @dataclass(frozen=True)
 class Checked:
-    """What a validator found. `fault`: why it could not say anything; `message`: what is wrong with the output.
+    """A validator's finding. `fault`: why it could not find any; `message`: what is wrong with the output.
 
     `first`: the validator ended before the program that it talked to, so its rejection counts whatever followed.
     """
@@ -193,7 +193,7 @@ def _first(rows: Sequence[_Row], run: _Run) -> Ruling | None:
 
 
 def run_fault(facts: Facts, limits: Limits, *, heap_full: bool = False) -> Ruling | None:
-    """What is wrong with a run by itself, or None when it ended well.
+    """The ruling on a run by itself; None when it ended well.
 
     `heap_full`: its runtime says that its heap is full (`judge.languages.table.HeapSign`). A cancelled run has no
     verdict: ValueError.

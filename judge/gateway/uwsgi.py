@@ -8,7 +8,6 @@ import re
 from judge.config import GatewayConfig
 
 CONFIG_ENV = "JUDGE_GATEWAY_CONFIG"
-MAX_WAIT = 30.0
 
 # A request that outlives this is stuck: far above the longest poll plus its RPC, enough for a blob on a slow line.
 HARAKIRI = 900

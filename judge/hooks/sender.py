@@ -1,4 +1,4 @@
-"""One call to an address that somebody has named. It reaches no private address, whatever a name stands for by then."""
+"""One call to an address that somebody has named. The call reaches no private address, even if a name has changed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from judge.hooks.addresses import Network, may_go_to, url_fault
 from judge.text import one_line
 
 SECONDS: Final = 10.0
-# Of an answer so much is kept, for people.
+# Characters of an answer that are kept for people.
 _KEPT: Final = 500
 _AGENT: Final = f"judge/{judge.__version__}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one call: the answer's status, or 0 and why there was none. `text` is the answer's beginning."""
+    """The end of one call: the answer's status, or 0 and why there was none. `text` is the answer's beginning."""
 
     status: int
     text: str
@@ -38,7 +38,7 @@ class ForbiddenAddressError(OSError):
 
 
 class Sender:
-    """Makes calls, of which so many may be under way as `limit` says. Of one event loop; `async with` it."""
+    """Makes calls, at most `limit` at once. One event loop uses it, by `async with`."""
 
     def __init__(self, allowed: Iterable[Network] = (), *, seconds: float = SECONDS, limit: int = 64) -> None:
         """`allowed` are private networks that may be reached; a call takes `seconds` at most."""

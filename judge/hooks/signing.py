@@ -38,7 +38,7 @@ def key_of(secret: str) -> bytes:
 
 
 def signature(secret: str, identifier: str, moment: int, body: bytes) -> str:
-    """What `webhook-signature` says of a body; `moment` is when it is sent, in seconds since 1970."""
+    """The value of `webhook-signature` for a body that is sent at `moment`, in seconds since 1970."""
     said = b".".join((identifier.encode(), str(moment).encode(), body))
     return "v1," + base64.b64encode(hmac.new(key_of(secret), said, hashlib.sha256).digest()).decode()
 
@@ -53,7 +53,7 @@ def headers(secret: str, identifier: str, moment: int, body: bytes) -> dict[str,
 
 
 def is_genuine(secret: str, given: Mapping[str, str], body: bytes, now: float) -> bool:
-    """What a receiver does: whether headers (lower-case) fit a body, and are not older than five minutes."""
+    """Whether headers (lower-case) fit a body and are at most five minutes old, as a receiver checks it."""
     try:
         identifier, moment = given["webhook-id"], int(given["webhook-timestamp"])
         wanted = signature(secret, identifier, moment, body)

@@ -1,4 +1,4 @@
-"""When a call that came to nothing is tried again; pure functions."""
+"""When a failed call is tried again; pure functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def delivered(status: int) -> bool:
 
 
 def hopeless(status: int) -> bool:
-    """Whether an answer says that no other try is worth it: what was there is gone for good (RFC 9110)."""
+    """Whether an answer says that the receiver is gone for good, so that no other try is worth it (RFC 9110)."""
     return status == _GONE
 
 

@@ -1,1 +1,1 @@
-"""What Judge0's API says of submissions: its fields, languages, statuses and sentences (docs/judge0.md)."""
+"""Submissions as Judge0's API has them: fields, languages, statuses and sentences (docs/judge0.md)."""

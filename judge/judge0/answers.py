@@ -76,7 +76,7 @@ class Seen:
 
     @property
     def told(self) -> dict[str, str | int | float | bool]:
-        """What the caller said that is not in the rest of the submission."""
+        """The caller's own words that are not in the rest of the submission."""
         return self.task.submission.told
 
 
@@ -214,7 +214,7 @@ def _archive(seen: Seen) -> bytes | None:
 
 
 def _left(seen: Seen) -> bytes | None:
-    """What was handed in, as the archive that Judge0 makes of the directory after the last run."""
+    """The files that were handed in, as the archive that Judge0 makes of the directory after the last run."""
     files = handed.contents(seen.task.submission)
     return handed.pack(files) if files and seen.task.done else None
 

@@ -1,4 +1,4 @@
-"""What a callback sends, and when it is over. Pure functions."""
+"""The body of a callback, and when the callback is over. Pure functions."""
 
 from __future__ import annotations
 

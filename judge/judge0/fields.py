@@ -210,7 +210,7 @@ def _allowed(asked: Asked, *, callbacks: bool) -> None:
 
 
 def _additions(asked: Asked, given: Mapping[str, Any], *, base64: bool) -> None:
-    """What Judge0 does not have: a problem of this cluster, several tests."""
+    """The fields that Judge0 does not have: a problem of this cluster, several tests."""
     asked.problem = _text(given.get("problem")) or None
     tests = given.get("tests")
     if tests is None:

@@ -194,7 +194,7 @@ class MachineDocument(TypedDict):
 
 
 class MinuteDocument(TypedDict, total=False):
-    """What happened within one minute, by its beginning (collection `minutes`). `busy`: the sum of its `looks`."""
+    """The figures of one minute, by its beginning (collection `minutes`). `busy`: the sum of its `looks`."""
 
     _id: datetime.datetime
     begun: datetime.datetime  # the same, for the index that removes it
@@ -431,7 +431,7 @@ def first_id(moment: datetime.datetime, later: int = 0) -> ObjectId:
 
 
 def allowance_of(doc: TaskDocument, allowances: Allowances) -> Allowance:
-    """What the user of a task may take: what the role may, with what was their own when it was handed in."""
+    """The allowance of a task's user: the role's, with the user's own figures at the time of handing in."""
     own = doc.get("quota")
     role = doc["submission"].get("role", "user")
     return allowances.of(role, Quota.model_validate(own) if own else None)

@@ -172,7 +172,7 @@ def languages(doc: ExecutorDocument) -> frozenset[str]:
 
 
 def abilities(doc: ExecutorDocument) -> frozenset[str]:
-    """What an executor can do beside judging its languages, of `messages.ABILITIES` and what came later."""
+    """The abilities of an executor beside its languages, of `messages.ABILITIES` and later ones."""
     return frozenset((doc.get("info") or {}).get("abilities", []))
 
 

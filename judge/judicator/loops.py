@@ -8,9 +8,10 @@ themselves.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,6 +43,17 @@ def pause(tries: int) -> float:
 def away(exc: PyMongoError) -> bool:
     """Whether the database does not answer now. A call that it refuses is a fault: it will be refused again."""
     return isinstance(translate(exc), UnavailableError)
+
+
+@contextlib.contextmanager
+def put_off(what: str) -> Iterator[None]:
+    """Leave `what` to the next round of the loop, and say so, while the database is away. Other errors pass."""
+    try:
+        yield
+    except PyMongoError as exc:
+        if not away(exc):
+            raise
+        log.warning("put off: %s; the database does not answer: %s", what, str(exc)[:200])
 
 
 @dataclass

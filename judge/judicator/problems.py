@@ -14,6 +14,7 @@ from judge.errors import FieldError, NotFoundError, PackageError, TooLargeError
 from judge.judicator.blobs import Blobs, unmark
 from judge.judicator.database import Database
 from judge.judicator.documents import ManifestDocument, ProblemDocument, iso
+from judge.model.base import first_fault
 from judge.model.messages import Limits
 from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest
 from judge.model.verification import Verification, VerificationReply
@@ -55,7 +56,7 @@ class Problems:
             raise NotFoundError(f"problem '{told.problem}' has another content by now; verify it again")
 
     async def verification(self, name: str) -> VerificationReply:
-        """What came of verifying a problem, if its present content was; NotFoundError when there is no such problem."""
+        """The verification of a problem's present content, if there was one; NotFoundError: no such problem."""
         kept = (await self.get(name)).get("verification")
         return VerificationReply(verification=None if kept is None else Verification.stored(kept))
 
@@ -162,10 +163,9 @@ def _parse(data: bytes) -> ProblemManifest:
     try:
         manifest = ProblemManifest.model_validate_json(data)
     except ValidationError as exc:
-        error = exc.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in error["loc"]) or "the manifest"
+        fault = first_fault(exc)
         raise PackageError(
-            f"{where}: {error['msg']}; import the package again with `judgectl problem import`"
+            f"{fault.field or 'the manifest'}: {fault.text}; import the package again with `judgectl problem import`"
         ) from None
     names = [test.name for test in manifest.tests]
     if not names:

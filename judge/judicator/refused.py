@@ -1,4 +1,4 @@
-"""Whose certificates this judicator refuses: those of hosts that were removed (judge/pki/refused.py).
+"""The hosts whose certificates this judicator refuses: those that were removed (judge/pki/refused.py).
 
 The list is in the database and not only in etcd because judicators serve without etcd, and not without a database.
 """

@@ -41,7 +41,7 @@ _FACADE: Final = re.compile(r'@file\s*:\s*JvmName\s*\(\s*"([A-Za-z_$][\w$]{0,199
 
 @dataclass
 class _Scan:
-    """What a source declares at its top level: types with whether they are public, those that have a main."""
+    """The declarations at the top level of a source: types, whether they are public, those that have a main."""
 
     package: str = ""
     types: list[tuple[str, bool]] = field(default_factory=list)

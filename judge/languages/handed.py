@@ -297,7 +297,7 @@ def _entry_name(label: str, entry: zipfile.ZipInfo) -> str | None:
 
 
 def _below(directory: Path) -> list[Path]:
-    """What lies below a directory and is no directory, in name order; links to directories are not followed."""
+    """All files below a directory, in name order; links to directories are not followed."""
     found: list[Path] = []
     for folder, folders, names in os.walk(directory, onerror=_unreadable):
         folders[:] = [name for name in folders if not left_out(name)]

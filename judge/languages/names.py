@@ -1,4 +1,4 @@
-"""What languages are called: the rows' names, titles, suffixes and the names that other judges have for them.
+"""Names of languages: the rows' names, titles, suffixes, and the names that other judges have for them.
 
 A name is looked up without regard to case and spaces. An alias may hold a version: `*` stands for letters, digits and
 `. _ -`, and `(*)` for anything in parentheses; `GNU G++17 * (*)` is also `GNU G++17 9.2.0 (64 bit, msys 2)`. What is
@@ -17,7 +17,7 @@ _ESCAPED_ANY, _ESCAPED_VERSION = re.escape("(*)"), re.escape("*")
 
 
 class Named(Protocol):
-    """What this module needs of a row (`judge.languages.table.Language`)."""
+    """The part of a row that this module needs (`judge.languages.table.Language`)."""
 
     @property
     def title(self) -> str:

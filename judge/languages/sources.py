@@ -30,15 +30,15 @@ class Row(Protocol):
 
     @property
     def entry(self) -> Literal["file", "class", "kotlin"]:
-        """What is started."""
+        """The file that is started."""
 
     @property
     def entry_files(self) -> Sequence[str]:
-        """What the file is usually called that is started."""
+        """The usual names of the file that is started."""
 
     @property
     def entry_pattern(self) -> str:
-        """What is found in the file that is started; empty: not told by that."""
+        """A pattern that is found in the file that is started; empty: content does not tell."""
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ class Language(config.Model):
         return self.plan_files({self.own_name(source, filename): source.encode("utf-8", "replace")}, memory)
 
     def own_name(self, source: str, filename: str | None) -> str:
-        """What the file of a program of one file is called in `/box`."""
+        """The name in `/box` of the file of a program that has only one."""
         stem = find_entry(source, filename)[0] if self.entry == "class" else ""
         return self.source_name.replace("{entry}", stem)
 
@@ -224,7 +224,7 @@ class Language(config.Model):
         return [head for head in dict.fromkeys([*heads, *self.requires]) if not head.startswith(BOX + "/")]
 
     def heap_sign(self, memory: int) -> HeapSign | None:
-        """What to look for in runs whose problem allows `memory` bytes, without `memory_extra`."""
+        """The sign of a full heap in runs whose problem allows `memory` bytes, without `memory_extra`."""
         full = self.memory_full
         if full is None:
             return None
@@ -328,7 +328,7 @@ def allows(allowed: Iterable[str], name: str | None, table: Mapping[str, Languag
 
 @dataclass(frozen=True)
 class Survey:
-    """What a machine can judge: languages to versions, and why it cannot judge the others, one sentence each."""
+    """The languages that a machine can judge, with versions; and why it cannot judge the others, a sentence each."""
 
     found: dict[str, str]
     missing: dict[str, str]
@@ -373,7 +373,7 @@ def guess(filename: str, table: Mapping[str, Language]) -> str | None:
 
 
 def extra_paths(table: Iterable[Language]) -> list[str]:
-    """What these rows need to see beside /usr and /bin, globs resolved; the sandbox mounts them read-only."""
+    """The paths that these rows need beside /usr and /bin, globs resolved; the sandbox mounts them read-only."""
     paths: dict[str, None] = {}
     for language in table:
         for pattern in language.paths:

@@ -1,1 +1,1 @@
-"""What the cluster speaks of: submissions, results, problems, rejudgings, the audit trail. No transport."""
+"""The vocabulary of the cluster: submissions, results, problems, rejudgings, the audit trail. No transport."""

@@ -1,11 +1,16 @@
-"""What all messages have in common, and kinds of fields that several have."""
+"""What all messages have in common, kinds of fields that several have, and what is wrong with one, in a sentence."""
 
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+# More than anybody makes by mistake. A list of all faults takes a thousand times the memory of what was sent.
+_MANY: Final = 1000
+_NAME: Final = 100
 
 
 def _within_ids(moment: datetime.datetime) -> datetime.datetime:
@@ -36,6 +41,30 @@ class Message(BaseModel):
     def stored(cls, document: dict[str, Any]) -> Self:
         """The same for what is in the database, which judicators of two releases write while a cluster is upgraded."""
         return cls.model_validate(document, extra="ignore")
+
+
+@dataclass(frozen=True)
+class FieldFault:
+    """One fault that a model finds; its text is a sentence. `field` is dotted, and empty when all of it is at fault."""
+
+    field: str
+    kind: str
+    text: str
+    given: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.text}" if self.field else self.text
+
+
+def first_fault(exc: ValidationError, *, given: bool = False) -> FieldFault:
+    """The first fault that a model found, with what was given on demand. Very many faults are counted, not listed."""
+    if exc.error_count() > _MANY:
+        return FieldFault("", "too_many", f"has {exc.error_count()} faults, too many to list")
+    error = exc.errors(include_url=False, include_context=False, include_input=given)[0]
+    # A name may be the sender's own, of any length.
+    field = ".".join(str(part)[:_NAME] for part in error["loc"])
+    text = "is missing" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")
+    return FieldFault(field, error["type"], text, error.get("input"))
 
 
 class CoreSpeed(Message):

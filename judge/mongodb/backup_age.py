@@ -44,7 +44,7 @@ def measure(directory: Path | None) -> None:
 
 
 def warnings(name: str, directory: Path | None, hours: float, now: datetime.datetime) -> list[str]:
-    """What a person should know about the backups of the host `name`: one sentence, or none."""
+    """A warning about the backups of the host `name`: one sentence, or none."""
     if directory is None:
         return []
     moment = newest(directory)

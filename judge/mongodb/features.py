@@ -39,7 +39,7 @@ class Features:
 
     @property
     def sentence(self) -> str:
-        """What a person should know; empty when it is as it should be."""
+        """A sentence for a person; empty when all is as it should be."""
         if self.may_be_raised:
             return (
                 f"MongoDB is {self.wanted} and keeps its data as {self.now} does; once nobody wants to go back, raise "

@@ -34,7 +34,7 @@ class CaError(JudgeError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a certificate has to say."""
+    """The content that a certificate must have."""
 
     name: str
     role: str
@@ -65,7 +65,7 @@ def general_names(sans: tuple[str, ...]) -> list[x509.GeneralName]:
 
 
 def subject(name: str, role: str) -> x509.Name:
-    """Who: the host, in its role."""
+    """The subject: the host, in its role."""
     return x509.Name(
         [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role), x509.NameAttribute(NameOID.COMMON_NAME, name)]
     )
@@ -166,7 +166,7 @@ class Authority:
             raise CaError(msg) from None
 
     def text(self) -> str:
-        """What hosts are given to trust, as PEM."""
+        """The certificates that hosts are to trust, as PEM."""
         return self.read(self.cert_file).decode("ascii")
 
     def key(self) -> ec.EllipticCurvePrivateKey:
@@ -177,7 +177,7 @@ class Authority:
         return key
 
     def passphrase(self) -> bytes:
-        """What the key is encrypted with; CaError when it cannot be read, or others could read it."""
+        """The passphrase of the key; CaError when it cannot be read, or others could read it."""
         for path in (self.key_file, self.passphrase_file):
             if not path.is_file():
                 raise CaError(f"{path} is missing; restore it from a backup of the secrets directory")

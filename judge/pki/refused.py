@@ -24,7 +24,7 @@ def reason(refused: Mapping[str, float], name: str, issued: float) -> str:
 
 
 def value(before: float) -> str:
-    """What stands in etcd for a name; `before` in seconds since 1970."""
+    """The value in etcd for a name; `before` in seconds since 1970."""
     return json.dumps({"before": before})
 
 

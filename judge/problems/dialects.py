@@ -1,4 +1,4 @@
-"""What the two big judges of the format read differently, beyond scores: one table (docs/judging.md).
+"""Differences between the two big judges of the format, beyond scores: one table (docs/judging.md).
 
 `judge.problems.scoring` has the readings of scores. An executor of a release before the table refuses manifests that
 say `dialect` or `format`, so it judges none of these otherwise.

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 from judge import config
 from judge.errors import PackageError, UsageError
 from judge.languages.table import Language, load_table
+from judge.model.base import first_fault
 from judge.model.messages import Result, SourceFile, Submission, Verdict
 from judge.model.problem import ProblemManifest
 from judge.problems import expectations
@@ -109,8 +110,8 @@ def example_of(package: Package, candidate: Candidate) -> Example:
     except UnicodeDecodeError:
         program["files"] = [SourceFile.of(name, candidate.source)]  # comments in some older encoding
     except ValidationError as exc:
-        why = exc.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise PackageError(f"{problem}/submissions/{candidate.path}: the name of a file {clean(why, 200)}") from None
+        why = clean(first_fault(exc).text, 200)
+        raise PackageError(f"{problem}/submissions/{candidate.path}: the name of a file {why}") from None
     submission = Submission(language=candidate.language or None, problem=problem, mode="full", **program)
     return Example(problem, candidate, submission, _most(package.manifest))
 

@@ -1,4 +1,4 @@
-"""What a package says of its own submissions: by their folders, and by submissions.yaml (docs/problems.md).
+"""Expectations of a package about its own submissions: by folders, and by submissions.yaml (docs/problems.md).
 
 The format knows four verdicts for a test, WORDS; the table of verdicts says which of them each of ours satisfies, and
 some folders ask for one of ours. Nothing here talks to a cluster: `judgectl problem verify` and `judgectl examples`
@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, f
 
 from judge.errors import PackageError
 from judge.languages.table import Language, find, guess
+from judge.model.base import first_fault
 from judge.model.messages import Result, TestResult, Verdict
 from judge.model.problem import ProblemType
 from judge.problems import metadata
@@ -182,20 +183,14 @@ def _parse(data: bytes, where: str) -> dict[str, _Entry]:
     try:
         return _File.model_validate(metadata.read(data, where).value).root
     except ValidationError as exc:
-        raise PackageError(f"{where}: {_first(exc)}") from None
+        raise PackageError(f"{where}: {clean(str(first_fault(exc)), 300)}") from None
 
 
 def _inner(value: Any, where: str, tests: str) -> _Demand:
     try:
         return _Demand.model_validate(value)
     except ValidationError as exc:
-        raise PackageError(f"{where}: {clean(tests, 80)}: {_first(exc)}") from None
-
-
-def _first(exc: ValidationError) -> str:
-    error = exc.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in error["loc"])
-    return clean(f"{place}: {error['msg'].removeprefix('Value error, ')}".removeprefix(": "), 300)
+        raise PackageError(f"{where}: {clean(tests, 80)}: {clean(str(first_fault(exc)), 300)}") from None
 
 
 def _demand(base: Rule, demand: _Demand) -> Rule:
@@ -316,7 +311,7 @@ class Candidate:
 
     @property
     def says(self) -> str:
-        """What is expected, in a few words for people."""
+        """The expectation in a few words for people."""
         words = [rule.says or _spell(rule) for rule in self.rules if not rule.tests]
         return ", ".join(dict.fromkeys(word for word in words if word)) or "anything"
 
@@ -377,7 +372,7 @@ def _candidate(
 
 
 def _annotated(name: str, files: Mapping[str, bytes]) -> list[Rule]:
-    """What DOMjudge's annotation in its sources asks for: one of some verdicts for the whole."""
+    """The rule by DOMjudge's annotation in its sources: one of some verdicts for the whole."""
     whole = expected(files.values())
     return [Rule(name, whole=whole, says=" or ".join(sorted(whole)))] if whole else []
 

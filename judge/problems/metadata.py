@@ -1,4 +1,4 @@
-"""What a package's problem.yaml and domjudge-problem.ini say, in any version of the format (docs/problems.md).
+"""Reads a package's problem.yaml and domjudge-problem.ini, in any version of the format (docs/problems.md).
 
 A key that decides no verdict is left alone whatever it says; one that does, and that means nothing here, is an error:
 a package must be judged as its author meant or not at all. Keys of another version are read as that version reads them.
@@ -310,7 +310,7 @@ class ProblemYaml(Section):
 
     @property
     def types(self) -> list[ProblemType]:
-        """What `type` and the legacy `validation` say together, in the order of the table."""
+        """The types by `type` and the legacy `validation` together, in the order of the table."""
         said = {*self.type, *(one for one in ProblemType if one.legacy and one.legacy in self.validation.split())}
         said.add(ProblemType.SCORING if self.scoring else ProblemType.PASS_FAIL)
         return [one for one in ProblemType if one in said]

@@ -54,7 +54,7 @@ def read_package(
 def open_reader(
     stack: contextlib.ExitStack, path: Path, given: Given, asked: Asked | None = None, look: Look | None = None
 ) -> Reader:
-    """What reads the package at `path`, opened for as long as the stack is; `look` sees every file. PackageError."""
+    """The reader of the package at `path`, open for as long as the stack is; `look` sees every file. PackageError."""
     opened = open_package_tree(path, asked)
     tree: Tree = stack.enter_context(contextlib.closing(opened.tree))
     found = given.name or opened.name or opened.folder or (path.resolve().name if path.is_dir() else stem(path))

@@ -37,7 +37,7 @@ _STARTS = re.compile(
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundProgram:
     """A program in the package: its name, what starts it, and its files (name below its folder to path).
 
     One that is started by what is not among them is a description, which checktestdata.program() goes with.
@@ -68,7 +68,7 @@ class Finder:
         self._table = table
         self._findings = findings
 
-    def one(self, folder: str, *, together: bool) -> Found | None:
+    def one(self, folder: str, *, together: bool) -> FoundProgram | None:
         """The program that a folder is, or that its only folder is; None when it has no files.
 
         `together`: sources beside each other are one program. PackageError when there are several, or none at all.
@@ -84,7 +84,7 @@ class Finder:
             raise PackageError(f"{self._tree.where(first)}: {_NO_LANGUAGE}")
         return found[0] if found else None
 
-    def all(self, folder: str, *, together: bool) -> list[Found]:
+    def all(self, folder: str, *, together: bool) -> list[FoundProgram]:
         """The programs in a folder, in name order: its folders, and the sources that lie directly in it.
 
         `together`: sources that lie beside each other are one program, with all that is below. PackageError for a
@@ -110,13 +110,13 @@ class Finder:
             self._findings.warning(f"{where}: has no source in a language of the table, and no 'run'; it is no program")
         return sorted(programs, key=lambda one: one.name)
 
-    def checkers(self, folder: str) -> list[Found]:
+    def checkers(self, folder: str) -> list[FoundProgram]:
         """The input or answer validators that can be run; what cannot is a warning, as no verdict depends on it."""
-        found: list[Found] = []
+        found: list[FoundProgram] = []
         for path in self._tree.below(folder):
             name = PurePosixPath(path).name
             if name.endswith(checktestdata.SUFFIX) and _NAME.fullmatch(name):
-                found.append(Found(name, checktestdata.LANGUAGE, checktestdata.MAIN, {name: path}))
+                found.append(FoundProgram(name, checktestdata.LANGUAGE, checktestdata.MAIN, {name: path}))
             kind = _GRAMMARS.get(PurePosixPath(path).suffix)
             if kind is not None:
                 self._findings.warning(
@@ -140,7 +140,7 @@ class Finder:
         """Whether a file is the source of a program, or starts one itself."""
         return PurePosixPath(path).name in _OWN or guess(path, self._table) is not None
 
-    def _program(self, name: str, folder: str, paths: Sequence[str]) -> Found:
+    def _program(self, name: str, folder: str, paths: Sequence[str]) -> FoundProgram:
         """One program from the files of one folder."""
         files = self._named(folder, paths)
         for file, path in files.items():
@@ -149,18 +149,18 @@ class Finder:
                 raise PackageError(f"{self._tree.where(path)}: {msg}")
         for own in _OWN:
             if own in files:
-                return Found(name, None, own, files)
+                return FoundProgram(name, None, own, files)
         languages = {file: found for file in files if (found := guess(file, self._table)) is not None}
         kinds = set(languages.values())
         if not languages:
             raise PackageError(f"{self._tree.where(paths[0])}: {_NO_LANGUAGE}")
         if kinds <= set(C_LANGUAGES):
-            return Found(name, "cpp" if "cpp" in kinds else "c", min(languages), files)
+            return FoundProgram(name, "cpp" if "cpp" in kinds else "c", min(languages), files)
         if len(kinds) > 1:
             where = self._tree.where(folder)
             raise PackageError(f"{where}: is in several languages; a program without 'run' must be in one")
         kind = kinds.pop()
-        return Found(name, kind, self._main(name, folder, files, sorted(languages), kind), files)
+        return FoundProgram(name, kind, self._main(name, folder, files, sorted(languages), kind), files)
 
     def _main(self, name: str, folder: str, files: Mapping[str, str], sources: Sequence[str], kind: str) -> str:
         """Which of several sources is started: by its name, else the only one that has what a start looks like."""

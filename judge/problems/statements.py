@@ -56,8 +56,8 @@ class FoundStatement:
 
 
 @dataclass
-class Found:
-    """What a package has for people, as paths into it.
+class PublicParts:
+    """The parts of a package for people, as paths into it.
 
     `samples` has what replaces a sample's input and answer on the page: the sample's name, one of SHOWN, a path.
     `statements` are ordered by language and, in one language, by preference.
@@ -69,14 +69,14 @@ class Found:
     notes: list[str] = field(default_factory=list)
 
 
-def find(paths: Iterable[str], *, legacy: bool, only: str | None = None) -> Found:
+def find(paths: Iterable[str], *, legacy: bool, only: str | None = None) -> PublicParts:
     """Statements, attachments and shown samples among a package's files, given as relative POSIX paths.
 
     `legacy` says which of two names the statements' folder should have; `only` is the language of a package whose
     problem.yaml names one alone, for files that name none (else English). The package reader calls this.
     """
     files = sorted(paths)
-    found = Found()
+    found = PublicParts()
     _statements(files, found, legacy=legacy, language=only or DEFAULT_LANGUAGE)
     _attachments(files, found)
     _samples(files, found)
@@ -111,7 +111,7 @@ def with_constants(data: bytes, constants: Mapping[str, str | int | float] | Non
 
 
 def fields(
-    found: Found, names: Mapping[str, str], blob: Callable[[str], str], text: Callable[[str], tuple[bytes, str]]
+    found: PublicParts, names: Mapping[str, str], blob: Callable[[str], str], text: Callable[[str], tuple[bytes, str]]
 ) -> dict[str, Any]:
     """The manifest's fields about what people see. `names` are the problem's names by language.
 
@@ -152,7 +152,7 @@ def title_in(data: bytes) -> str:
     return clean(title) if not set(title) & set("\\${}~") else ""
 
 
-def _statements(files: list[str], found: Found, *, legacy: bool, language: str) -> None:
+def _statements(files: list[str], found: PublicParts, *, legacy: bool, language: str) -> None:
     wanted, other = (_LEGACY, _CURRENT) if legacy else (_CURRENT, _LEGACY)
     folder = next((one for one in (wanted, other) if _mains(files, one)), None)
     if folder == other:
@@ -182,7 +182,7 @@ def _mains(files: list[str], folder: str) -> dict[str, str | None]:
     return mains
 
 
-def _beside(files: list[str], folder: str, found: Found) -> dict[str, str]:
+def _beside(files: list[str], folder: str, found: PublicParts) -> dict[str, str]:
     """All files of a statements' folder but the main ones."""
     beside: dict[str, str] = {}
     mains = _mains(files, folder)
@@ -200,7 +200,7 @@ def _beside(files: list[str], folder: str, found: Found) -> dict[str, str]:
     return beside
 
 
-def _attachments(files: list[str], found: Found) -> None:
+def _attachments(files: list[str], found: PublicParts) -> None:
     for path in files:
         name = path.removeprefix(_ATTACHMENTS + "/")
         if name == path:
@@ -211,7 +211,7 @@ def _attachments(files: list[str], found: Found) -> None:
             found.notes.append(f"{path[:200]}: its name has more than letters, digits and _ . + -; it is not offered")
 
 
-def _samples(files: list[str], found: Found) -> None:
+def _samples(files: list[str], found: PublicParts) -> None:
     for path in files:
         if not path.startswith(_SAMPLES + "/"):
             continue

@@ -84,7 +84,7 @@ def read_task(
     table: Mapping[str, Language],
     manager: Callable[[], ProblemProgram | None],
 ) -> IoiTask | None:
-    """What judge.yaml says, None when there is none. PackageError with one sentence.
+    """Read judge.yaml; None when there is none. PackageError with one sentence.
 
     `fields` are those of the manifest that have been read, `manager` reads the program of the folder of that name.
     """
@@ -121,7 +121,7 @@ def read_task(
 
 
 def _check_types(said: JudgeYaml, types: Collection[ProblemType], where: str, *, validated: bool) -> None:
-    """What a task cannot be beside what problem.yaml says."""
+    """PackageError when a task's type contradicts problem.yaml."""
     other = [one for one in types if one not in {ProblemType.PASS_FAIL, ProblemType.SCORING}]
     if other and (said.kind != "batch" or said.input_file or said.output_file):
         key = "kind" if said.kind != "batch" else ("input_file" if said.input_file else "output_file")

@@ -30,7 +30,7 @@ _GENERATORS = re.compile(r"^(?:generators/.+|data/(?:.*/)?gen[^/]*\.(?:sh|py|cpp
 
 @dataclass(frozen=True)
 class Rules:
-    """What decides how data/ is read: problem.yaml, the dialect, and whether a validator speaks with the program.
+    """The rules by which data/ is read: problem.yaml, the dialect, and whether a validator speaks with the program.
 
     `names` are what flags may call input validators, by what these are called; `blob` notes a file: its hash.
     """
@@ -44,7 +44,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class _Inherited:
-    """What a test gets from the folders above it. `place` is the file that set the flags, for people."""
+    """The settings that a test gets from the folders above it. `place` is the file that set the flags, for people."""
 
     flags: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class _Reader:
         return other
 
     def _enter(self, folder: str, above: _Inherited) -> _Inherited:
-        """What a folder's own settings file makes of what it inherits; the folder's group is noted."""
+        """Apply a folder's own settings file to what it inherits, and note the folder's group."""
         path = self._group_file(folder)
         given = None if path is None else self._raw(path)
         if self._legacy:
@@ -318,7 +318,7 @@ class _Reader:
         )
 
     def _inputs(self, inherited: _Inherited) -> list[str] | dict[str, list[str]]:
-        """What input validators get: their flags and, in the newer formats, the arguments of the submission."""
+        """The arguments of input validators: their flags and, in the newer formats, the submission's arguments."""
         args = () if self._yaml.legacy else inherited.args
         if isinstance(inherited.inputs, tuple):
             return [*inherited.inputs, *args]

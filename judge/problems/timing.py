@@ -21,7 +21,7 @@ MOST: Final = 600.0
 
 @dataclass(frozen=True)
 class Margins:
-    """What a package asks for: `to_limit` times the slowest accepted time, `to_slow` times the limit.
+    """The factors that a package asks for: `to_limit` times the slowest accepted time, `to_slow` times the limit.
 
     `resolution` is in seconds: the limit is a multiple of it.
     """
@@ -58,8 +58,3 @@ def margins(yaml: ProblemYaml) -> Margins:
 def slowest(times: Mapping[str, float]) -> tuple[str, float]:
     """The submission with the largest CPU time, the first by name of several; ValueError when there is none."""
     return max(sorted(times.items()), key=lambda item: item[1])
-
-
-def too_fast(times: Mapping[str, float], margin: float) -> dict[str, float]:
-    """Those of the submissions that must be too slow which did not take `margin` seconds on any test."""
-    return {name: cpu for name, cpu in sorted(times.items()) if cpu < margin}

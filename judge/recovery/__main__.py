@@ -33,7 +33,7 @@ def _decided(survivor: str) -> str:
 
 
 def _done(options: argparse.Namespace) -> str:
-    """What a host is asked to do, and what it says then."""
+    """Do on this host what the arguments ask for, and return the answer."""
     from judge import config as configs  # noqa: PLC0415 - a controller that decides needs none of these
     from judge.config import EtcdConfig, MongodbConfig  # noqa: PLC0415
     from judge.recovery import alone, looking  # noqa: PLC0415

@@ -74,7 +74,7 @@ def _copy_aside(directory: DataDir) -> None:
 
 
 def _wait_alone(child: ChildProcess, config: EtcdConfig, directory: DataDir) -> int:
-    """Until it serves a linearizable read as the only member; how many there are then, which is one."""
+    """Wait until it serves a linearizable read as the only member; returns the number of members, which is one."""
     path = f"unix:{directory.path.absolute()}/{SOCKET}"
     target = path if config.tls is not None else host_port(listens(config)[0][0])
     deadline = clock.Deadline(_START)

@@ -1,4 +1,4 @@
-"""What is left on one judicator: whether etcd and MongoDB decide anything still, and how far its data reach."""
+"""A look at one judicator: whether its etcd and MongoDB still decide anything, and how far its data reach."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _decides(config: EtcdConfig) -> bool:
 
 
 def _of_mongod(config: MongodbConfig) -> dict[str, Any]:
-    """What this host's mongod says; nothing when it does not run."""
+    """The answers of this host's mongod; none when it does not run."""
     replica = Replica(config, _SECONDS)
     try:
         hello = replica.hello(_SECONDS)

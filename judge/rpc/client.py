@@ -33,6 +33,7 @@ from judge.errors import (
     all_errors,
 )
 from judge.model.audit import HEADER, By
+from judge.model.base import first_fault
 from judge.model.messages import ErrorBody, Message, Submission
 from judge.rpc.methods import JUDICATOR, METHODS
 from judge.rpc.pki import client_context, peer_identity
@@ -154,11 +155,9 @@ class RpcClient:
         self._http.close()
 
     def __enter__(self) -> RpcClient:
-        """Use as a context manager to have the connections closed."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close all connections."""
         self.close()
 
     def order(self, *, refresh: bool, patience: float) -> list[str]:
@@ -203,7 +202,9 @@ class RpcClient:
                 try:
                     return reply.received(answer)
                 except ValidationError as exc:
-                    msg = f"{endpoint} answered '{method}' with something that is no {reply.__name__}: {exc}"
+                    msg = (
+                        f"{endpoint} answered '{method}' with something that is no {reply.__name__}: {first_fault(exc)}"
+                    )
                     raise JudgeError(msg) from None
         raise tries.over()
 

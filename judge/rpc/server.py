@@ -35,9 +35,10 @@ from judge.errors import (
 )
 from judge.hangup import hang_up
 from judge.model.audit import HEADER, By
+from judge.model.base import first_fault
 from judge.model.messages import ErrorBody, Message
 from judge.rpc import packs
-from judge.rpc.faults import check_values, first_fault, place
+from judge.rpc.faults import check_values
 from judge.rpc.listener import TlsListener
 from judge.rpc.methods import BLOB_ROLES, GATEWAY, METHODS
 from judge.rpc.pki import peer_identity
@@ -122,17 +123,15 @@ def error_response(exc: JudgeError) -> web.Response:
 
 def bad_request(exc: ValidationError) -> UsageError:
     """The first fault of a body as one sentence; FieldError when it lies in a field."""
-    error = first_fault(exc, "the body")
-    if error["type"] == "json_invalid":
-        return UsageError(f"the body is not JSON: {error['msg'].removeprefix('Invalid JSON: ')}; send one JSON object")
-    field = place(error)
-    if not field:
-        return UsageError(f"the body is not what this method takes: {error['msg']}")
-    if error["type"] == "extra_forbidden":
-        return FieldError(field, "is not a field of this message; remove it")
-    if error["type"] == "missing":
-        return FieldError(field, "is missing")
-    return FieldError(field, error["msg"].removeprefix("Value error, "))
+    fault = first_fault(exc)
+    if fault.kind == "json_invalid":
+        return UsageError(f"the body is not JSON: {fault.text.removeprefix('Invalid JSON: ')}; send one JSON object")
+    if not fault.field:
+        wrong = "" if fault.kind == "too_many" else "is not what this method takes: "
+        return UsageError(f"the body {wrong}{fault.text}")
+    if fault.kind == "extra_forbidden":
+        return FieldError(fault.field, "is not a field of this message; remove it")
+    return FieldError(fault.field, fault.text)
 
 
 def _peer(request: web.Request) -> Peer:

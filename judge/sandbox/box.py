@@ -118,11 +118,9 @@ class Sandbox:
         self._container.close()
 
     def __enter__(self) -> Sandbox:
-        """Use as a context manager to have it closed."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()
 
     @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """Control groups: what a run may use and what it used. One interface over version 1, version 2, and none at all.
 
-A pool of sandboxes owns one Tree, named after its process: `<root>/<pool>.<pid>.<start time>`. The agents live in the
-tree; the programs of each sandbox in two Groups under it, one for writable runs (compilers: their files in /box stay
-charged to it) and one for the others, so that a program's memory is counted from nothing.
+A pool of sandboxes owns one Tree, named after its process: `<root>/<pool>.<pid>.<start time>`. The agents live in it.
+Each sandbox has two Groups under it: one for writable runs, that is compilers, whose files in /box stay charged to the
+group, and one for all other runs, so that a program's memory is counted from nothing.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ log = logging.getLogger(__name__)
 
 _OWNED = re.compile(r"^.+\.(\d+)\.(\d+)$")
 _CLEAN_SECONDS = 5.0
-# The same for the tree of a dead pool: its processes may take long to end, and nothing waits for that.
+# The same for the tree of a dead pool. Its processes may take long to end; a start does not wait for them.
 _STALE_SECONDS = 0.5
 # Seconds to wait for kernel memory that may also be the kernel's cache of names, which stays.
 _FREE_SECONDS = 0.25
-# Bytes of it that are not waited for: short runs, one right after the other, always have some that is being freed,
-# 0.1 MiB each for some 30 ms.
+# Bytes of it that no run waits for: after a short run the kernel frees some 0.1 MiB about 30 ms later, so a row of
+# short runs always has some left.
 _LAG = 2 * 1024**2
 # The kernel's counters lag behind by some pages per processor.
 _DUST = 1024**2
-# The most that the kernel charges at once, a huge page and some more: it makes room when so much is missing.
+# The most that the kernel charges at once: a huge page and some more. It frees page cache once less is left.
 _STEP = 2560 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """What a run used: CPU seconds, bytes, the highest number of processes; `oom` when the memory limit killed."""
+    """The account of a run: CPU seconds, bytes, the most processes at once; `oom`: the kernel killed for the limit."""
 
     cpu: float
     memory: int
@@ -51,7 +51,7 @@ class Usage:
 class Group(Protocol):
     """Limits and counters of the runs of one kind in one sandbox.
 
-    `exact`: the counters miss nothing; else the agent's own sums have to be added to them.
+    `exact`: the counters miss nothing. Where they do, the caller adds the agent's own sums.
     """
 
     exact: bool
@@ -65,7 +65,7 @@ class Group(Protocol):
 
     @property
     def run_fd(self) -> int | None:
-        """A descriptor that goes with the next run, which is cloned into it (version 2); asked for after `begin`."""
+        """The descriptor of the group into which the agent clones the next run (version 2); asked for after `begin`."""
 
     @property
     def event_fd(self) -> int | None:
@@ -118,7 +118,7 @@ class Driver(Protocol):
 
 
 def start_time(pid: int) -> int | None:
-    """The kernel's start time of a process (clock ticks since boot), which with the pid names it for ever."""
+    """The kernel's start time of a process, in clock ticks since boot. With the pid it names the process for ever."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -132,7 +132,7 @@ def owned_name(name: str) -> str:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Kill what is left of dead pools below `root` and remove their trees; the next pool tries again what stays."""
+    """Kill the processes of dead pools below `root` and remove their trees. The next pool tries again what stays."""
     for stale in abandoned(root):
         try:
             remove(stale, _STALE_SECONDS)
@@ -181,7 +181,7 @@ def _members(group: Path) -> list[int]:
 
 
 def make(path: Path) -> None:
-    """Make a directory and its parents; survives a neighbour's tidy rmdir of the common parent."""
+    """Make a directory and its parents, also while a neighbour removes the common parent."""
     for _ in range(10):
         with contextlib.suppress(FileNotFoundError):
             path.mkdir(parents=True, exist_ok=True)
@@ -210,10 +210,11 @@ def field(text: bytes, key: bytes) -> int:
 
 
 def kept(stat: int, *, keeps: bool) -> tuple[int, int]:
-    """Bytes of tmpfs that come on top of the next run's limit (what earlier runs left in /box), and of page cache.
+    """(bytes of tmpfs that come on top of the next run's limit, bytes of page cache).
 
-    Where no files are kept, only what dead runs left behind is still charged: the kernel frees their IPC namespaces
-    a little later. That is waited for, never added to a limit, or a run could raise the next one's.
+    The former are files that earlier runs left in /box. Where none are kept, dead runs may still be charged: the kernel
+    frees their IPC namespaces a little later. This function waits for that, and never adds it to a limit: else a run
+    could raise the limit of the next one.
     """
     text = read(stat)
     if keeps:
@@ -230,9 +231,9 @@ def kept(stat: int, *, keeps: bool) -> tuple[int, int]:
 def freed(kernel: Callable[[], int], stays: int, limit: int) -> int:
     """Wait until the kernel's own memory for dead runs (messages, stacks, sockets) is given back.
 
-    That happens a little later, and would count for the next run, which may use `limit` bytes. `kernel` says how many
-    there are, `stays` is what was there before, and what this returns for the next call: names of files, too, are kept
-    for a group.
+    The kernel does that a little later; until then they count for the next run, which may use `limit` bytes. `kernel`
+    says how many there are. Some stay for good, as the names of files: `stays` is how many did at the last call, and
+    this returns how many do now.
     """
     most = stays + max(min(_LAG, limit // 32), limit // 64)
     deadline = clock.Deadline(_FREE_SECONDS)
@@ -242,15 +243,15 @@ def freed(kernel: Callable[[], int], stays: int, limit: int) -> int:
 
 
 def programs(peak: int, limit: int, files: int, cached: tuple[int, int]) -> int:
-    """Of the peak of a group, the bytes that were the program's own: never less than that, whatever it read.
+    """Of the peak of a group, the bytes that were the program's own: an upper bound, whatever the program read.
 
-    `limit` is the group's and includes `files`, which were there before. Of page cache, `cached` is what was charged at
-    the run's start and at its end: so much as there was at both ends was there at the peak, too, unless the kernel took
-    pages back for room, which it does at the limit: then nobody knows. What the run pulled in counts for it, since it
-    may have come after the peak.
+    `limit` is the group's and includes `files`, which were there before. `cached` is the page cache that was charged at
+    the run's start and at its end. The smaller of the two was there at the peak, too, and is taken off, unless the
+    kernel may have taken pages back, which it does near the limit. Page cache that the run pulled in counts as the
+    program's, since it may have come after the peak.
 
-    Where page cache filled the group, that is less than the limit, by a byte if nothing else is known: all of it would
-    say to the verdict that the program had used it up, and it had not, or it would have been killed for that.
+    Where page cache filled the group, the result stays one byte below the limit. The whole limit would tell the verdict
+    that the program had used it up; but then the kernel would have killed it.
     """
     reclaimed = peak > limit - _STEP
     used = max(0, peak - files - (0 if reclaimed else min(cached)))

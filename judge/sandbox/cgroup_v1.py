@@ -23,8 +23,8 @@ from judge.sandbox.cgroup import (
 )
 
 CONTROLLERS = ("memory", "pids", "cpuacct")
-# Used where it is mounted: the processes of a group share the core as one. Else the kernel gives each session its share
-# (sched_autogroup), and a program of many sessions would leave the slot too little to end it in time.
+# Used where it is mounted: then all processes of a group share the core as one. Else the kernel gives each session its
+# share (sched_autogroup), and a program with many sessions leaves the slot too little time to end it.
 SHARES = "cpu"
 _UNLIMITED = 1 << 62
 # The agent's process that waits in the group and clones the runs (agent.c, struct parent).
@@ -85,7 +85,7 @@ class TreeV1:
 
 
 class GroupV1:
-    """Descriptors stay open over the runs, so that a run costs a few reads and no path look-up."""
+    """The runs of one kind. Descriptors stay open from run to run: a run costs a few reads and no path look-up."""
 
     exact = True
     run_fd = None
@@ -136,7 +136,7 @@ class GroupV1:
         return "procs:" + ",".join(map(str, self.fds))
 
     def _set(self, memory: int, processes: int) -> None:
-        """Raise with memsw first, lower with it last: it must never be below the other."""
+        """Set the limits. A rise begins with memsw and a fall ends with it: it must never be below the other."""
         directory, pids = self._dirs["memory"], self._dirs["pids"]
         names = ["memory.memsw.limit_in_bytes", "memory.limit_in_bytes"] if self._swap else ["memory.limit_in_bytes"]
         for name in names if memory > self._limits[0] else reversed(names):
@@ -146,9 +146,9 @@ class GroupV1:
         self._limits = (memory, processes)
 
     def begin(self, memory: int, processes: int) -> None:
-        """Files that earlier runs left in /box come on top of the limit.
+        """Set the limits and start counting. Files that earlier runs left in /box come on top of the limit.
 
-        Page cache does not: the kernel gives it up before the limit strikes.
+        Page cache does not: the kernel gives it up before it kills for the limit.
         """
         if (kernel := self._kernel) is not None:
             self._stays = freed(lambda: int(read(kernel)), self._stays, memory)

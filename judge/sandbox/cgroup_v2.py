@@ -79,9 +79,10 @@ def _control(directory: Path) -> None:
 class TreeV2:
     """A pool's directory, with a leaf for the agents.
 
-    A run is cloned into its group (moving a process costs a grace period of the kernel, milliseconds). For that the
-    agent, an unprivileged user of the host, needs write access to both `cgroup.procs` on the way, which is worth
-    nothing to anybody outside of the tree; and its own cgroup namespace must not begin below them.
+    The agent clones a run into its group, since moving a process costs a grace period of the kernel, milliseconds. For
+    that the agent, an unprivileged user of the host, needs write access to `cgroup.procs` of the pool and of the group.
+    That access is worth nothing to processes outside of the tree. The agent's own cgroup namespace must not begin below
+    the pool.
     """
 
     namespace = False
@@ -114,7 +115,7 @@ class TreeV2:
 
 
 class GroupV2:
-    """The runs of one kind: one leaf for all where the kernel can reset its peaks (6.12), else one leaf each."""
+    """The runs of one kind. They share one leaf where the kernel can reset its peaks (6.12); else each gets its own."""
 
     exact = True
     event_fd = None
@@ -178,7 +179,7 @@ class GroupV2:
 
 
 class Leaf:
-    """memory.max without swap, killed as a whole; descriptors stay open over the runs."""
+    """A group without swap that the kernel kills as a whole. Descriptors stay open from run to run."""
 
     def __init__(self, directory: Path, *, keeps: bool) -> None:
         """Make the directory and open its files."""
@@ -243,7 +244,7 @@ class Leaf:
         self._cpu0 = field(read(self._cpu), b"usage_usec")
 
     def cpu(self) -> float:
-        """Seconds; every look also tracks the memory in use, for kernels without memory.peak (before 5.19)."""
+        """CPU seconds. Each call also notes the memory in use, for kernels without memory.peak (before 5.19)."""
         if self._peak is None:
             self._high = max(self._high, int(read(self._current)))
         return (field(read(self._cpu), b"usage_usec") - self._cpu0) / 1e6

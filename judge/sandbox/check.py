@@ -1,4 +1,4 @@
-"""What this machine can do for a sandbox, and what makes its timing unsteady (isolate-check-environment's list)."""
+"""Checks of this machine: whether it can sandbox, and what makes timing unsteady (isolate-check-environment's list)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check_machine(root: str = "judge", name: str = "check", base: Path = Path("/
 
 
 def _sandbox(root: str, name: str) -> Iterable[Finding]:
-    """What a full sandbox needs; stops at the first thing without which the rest cannot be tried."""
+    """Check what a full sandbox needs; stop at the first thing without which the rest cannot be tried."""
     release = platform.release()
     version = tuple(int(part) for part in re.findall(r"\d+", release)[:2])
     if version < _OLDEST_KERNEL:
@@ -123,7 +123,7 @@ def _probe(root: str, name: str) -> list[Finding]:
 
 # Long, since it is a list: one finding after the other, none of which uses another.
 def _timing(base: Path) -> Iterable[Finding]:
-    """What makes two runs of one program differ."""
+    """Check what makes two runs of one program differ."""
 
     def text(path: str) -> str | None:
         try:

@@ -19,9 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from judge.errors import SandboxError
-from judge.sandbox.box import SHORTEST, Run
-from judge.sandbox.pair import Starter
+from judge.sandbox.box import SHORTEST
+from judge.sandbox.together import Starter, Together, side_by_side
 from judge.sandbox.types import Command, Killed, Outcome
 
 # How often those who have ended are stood in for, in seconds.
@@ -72,29 +71,15 @@ def run_meeting(
     that all others are killed (Killed.CANCELLED). `extra` is by how many
     seconds at most the wall limits of counted actors grow. They are started in order.
     """
-    runs: list[Run] = []
-    outcomes: list[Outcome | None] = [None] * len(actors)
-    pipes: list[_Pipe] = []
-    try:
-        pipes += [_Pipe(link) for link in links]
+    with contextlib.ExitStack() as pipes_end, side_by_side([actor.sandbox for actor in actors]) as (runs, outcomes):
+        pipes: list[_Pipe] = []
+        for link in links:
+            pipes.append(_Pipe(link))
+            pipes_end.callback(pipes[-1].close)
         for number, actor in enumerate(actors):
             mine = [pipe.fd for pipe in pipes if number in {pipe.link.writer, pipe.link.reader}]
             runs.append(actor.sandbox.start(replace(actor.command, pipes=mine)))
-        return _Meeting(actors, runs, outcomes, pipes, over, extra).attend(cancel_fd)
-    except BaseException as exc:
-        for outcome in outcomes:
-            if outcome is not None:
-                outcome.close()
-        for actor in actors:
-            actor.sandbox.broken()
-        if isinstance(exc, OSError):
-            raise SandboxError(f"the sandbox failed: {exc.strerror}") from exc
-        raise
-    finally:
-        for run in runs:
-            run.close()
-        for pipe in pipes:
-            pipe.close()
+        return _Meeting(actors, Together(runs, outcomes), pipes, over, extra).attend(cancel_fd)
 
 
 class _Pipe:
@@ -156,99 +141,69 @@ class _Meeting:
     def __init__(
         self,
         actors: Sequence[Actor],
-        runs: Sequence[Run],
-        outcomes: list[Outcome | None],
+        together: Together,
         pipes: Sequence[_Pipe],
         over: Callable[[int, Outcome, bool], bool],
         extra: float,
     ) -> None:
         self._actors = actors
-        self._runs = runs
-        self._outcomes = outcomes
+        self._together = together
         self._pipes = pipes
         self._over = over
         self._extra = extra
-        self._killed = [Killed.NONE] * len(runs)
-        self._poll = select.poll()
-        for run in runs:
-            for fd in (run.channel, run.event_fd):
-                if fd is not None:
-                    self._poll.register(fd, select.POLLIN)
         for pipe in pipes:
-            self._poll.register(pipe.reading, 0)  # tells when all who wrote have gone
+            together.poll.register(pipe.reading, 0)  # tells when all who wrote have gone
 
     def attend(self, cancel_fd: int | None) -> list[Outcome]:
         """Enforce limits, note ends, and kill all when one of those settles the matter."""
+        together, poll = self._together, self._together.poll
         if cancel_fd is not None:
-            self._poll.register(cancel_fd, select.POLLIN)
+            poll.register(cancel_fd, select.POLLIN)
         busy = False
         while True:
             pause = self._look()
-            ready = {fd for fd, _ in self._poll.poll((min(pause, _STAND_IN) if busy else pause) * 1000)}
+            ready = {fd for fd, _ in poll.poll((min(pause, _STAND_IN) if busy else pause) * 1000)}
             self._note_gone(ready)
-            for number in range(len(self._runs)):
+            for number in range(len(together.runs)):
                 self._note_end(number, ready)
-            ended = [outcome for outcome in self._outcomes if outcome is not None]
-            if len(ended) == len(self._runs):
+            ended = [outcome for outcome in together.outcomes if outcome is not None]
+            if len(ended) == len(together.runs):
                 return ended
-            busy = sum(pipe.stand_in(self._outcomes) for pipe in self._pipes) > 0
+            busy = sum(pipe.stand_in(together.outcomes) for pipe in self._pipes) > 0
             if cancel_fd is not None and cancel_fd in ready:
-                self._poll.unregister(cancel_fd)
-                self._kill_all(Killed.CANCELLED)
+                poll.unregister(cancel_fd)
+                together.kill_all(Killed.CANCELLED)
 
     def _note_gone(self, ready: set[int]) -> None:
         for pipe in self._pipes:
             if pipe.reading in ready and not pipe.left:
-                self._poll.unregister(pipe.reading)
+                self._together.poll.unregister(pipe.reading)
                 pipe.left = True
 
     def _look(self) -> float:
-        """Kill what has passed a limit; returns how long nothing can pass one."""
-        used = [run.cpu() if end is None else end.cpu for run, end in zip(self._runs, self._outcomes, strict=True)]
+        """Kill the programs that have passed a limit; returns the seconds for which none can pass one."""
+        runs = self._together
+        used = [runs.cpu(number) for number in range(len(runs.runs))]
         pause = 1.0
-        for number, run in enumerate(self._runs):
-            if self._alive(number):
+        for number, run in enumerate(runs.runs):
+            if runs.alive(number):
                 counted = self._actors[number].counted
                 reason, least = run.look(min(self._extra, sum(used) - used[number]) if counted else 0.0)
                 pause = min(pause, least)
-                self._kill(number, reason)
-        together = [number for number, actor in enumerate(self._actors) if actor.counted]
-        alive = [number for number in together if self._alive(number)]
+                runs.kill(number, reason)
+        counted_ones = [number for number, actor in enumerate(self._actors) if actor.counted]
+        alive = [number for number in counted_ones if runs.alive(number)]
         if alive:
-            left = self._actors[alive[0]].command.enforced.cpu - sum(used[number] for number in together)
+            left = self._actors[alive[0]].command.enforced.cpu - sum(used[number] for number in counted_ones)
             if left < 0:
                 for number in alive:
-                    self._kill(number, Killed.CPU)
+                    runs.kill(number, Killed.CPU)
             pause = min(pause, max(SHORTEST, left / len(alive)))
         return pause
 
-    def _alive(self, number: int) -> bool:
-        return self._outcomes[number] is None and self._killed[number] is Killed.NONE
-
-    def _kill(self, number: int, reason: Killed) -> None:
-        if reason is Killed.NONE or not self._alive(number):
-            return
-        self._killed[number] = reason
-        self._runs[number].kill()
-        self._forget_event(number)
-
-    def _kill_all(self, reason: Killed) -> None:
-        for number in range(len(self._runs)):
-            self._kill(number, reason)
-
     def _note_end(self, number: int, ready: set[int]) -> None:
-        run = self._runs[number]
-        if self._outcomes[number] is None and run.channel in ready:
-            self._forget_event(number)
-            self._poll.unregister(run.channel)
-            outcome = self._outcomes[number] = run.finish(self._killed[number])
+        outcome = self._together.ended(number, ready)
+        if outcome is not None:
             forsaken = any(pipe.left for pipe in self._pipes if pipe.link.reader == number)
             if self._over(number, outcome, forsaken):
-                self._kill_all(Killed.CANCELLED)
-
-    def _forget_event(self, number: int) -> None:
-        """A memory limit that was passed keeps ringing, and is of no interest any more."""
-        event = self._runs[number].event_fd
-        if event is not None:
-            with contextlib.suppress(KeyError):
-                self._poll.unregister(event)
+                self._together.kill_all(Killed.CANCELLED)

@@ -38,10 +38,12 @@ class SandboxPool:
     ) -> None:
         """Raises SandboxError when a full sandbox is impossible and `weak` is not set; the text says why.
 
-        `name`: executor and slot; `cgroup`: the root of all pools (`config.cgroup`); `core`: pin this process and its
-        containers there, ahead of others; `makers`: cores without a slot, on which the containers are made while this
-        one judges; `paths`: what to show read-only beside /usr (globs); `weak`: do without
-        cgroups. Trees of pools whose process is dead are removed, with what still runs in them.
+        - `name`: executor and slot. `cgroup`: the root of all pools (`config.cgroup`).
+        - `core`: this process and its containers are pinned to it, ahead of other processes.
+        - `makers`: cores without a slot. The pool makes containers on them while this core judges.
+        - `paths`: globs of what the containers see, read-only, beside /usr. `weak`: work without cgroups.
+
+        The trees of dead pools are removed, with the processes in them.
         """
         self._core = core
         self._makers = frozenset(makers if core is not None else ())
@@ -64,9 +66,9 @@ class SandboxPool:
         self._left: list[Closes] = []
 
     def prepare(self) -> None:
-        """Start the next container without waiting for it, and end the old ones; the slot calls it while it is idle.
+        """Start the next container without waiting for it, and end the old ones.
 
-        That is while a compiler runs, as well: all this goes on on the makers' cores.
+        The slot calls it while it is idle or a compiler runs, since the work is done on the makers' cores.
         """
         with self._elsewhere():
             if self._next is None:
@@ -87,10 +89,10 @@ class SandboxPool:
 
     @contextlib.contextmanager
     def _elsewhere(self) -> Iterator[None]:
-        """Move this thread to the cores of the makers, if there are any; processes that it starts there stay there."""
+        """Move this thread to the makers' cores, if there are any. Processes that it starts there stay there."""
         own = os.sched_getaffinity(0)
         if self._makers:
-            with contextlib.suppress(OSError):  # a wish: making a container beside what is judged costs that some time
+            with contextlib.suppress(OSError):  # without them the containers are made on this core
                 os.sched_setaffinity(0, self._makers)
         try:
             yield
@@ -99,7 +101,7 @@ class SandboxPool:
                 os.sched_setaffinity(0, own)
 
     def take(self) -> Sandbox:
-        """A sandbox for one submission, usually prepared before; the caller closes it. SandboxError says why not."""
+        """A sandbox for one submission, usually a prepared one; the caller closes it. SandboxError."""
         if self._next is None:
             with self._elsewhere():
                 self._next = self._start()
@@ -112,11 +114,11 @@ class SandboxPool:
         return Sandbox(container, self._cores)
 
     def leave(self, sandbox: Closes) -> None:
-        """Leave a sandbox to be closed by `prepare`: nothing runs in it any more, and its result is waited for."""
+        """Let `prepare` close a sandbox in which nothing runs: closing takes time, and a result waits."""
         self._left.append(sandbox)
 
     def close(self) -> None:
-        """End the prepared container and the old ones, and remove the cgroups; callers of `take` close theirs."""
+        """End the prepared container and the old ones, and remove the cgroups. Sandboxes in use are closed before."""
         self._end_left()
         if self._next is not None:
             self._next.close()
@@ -124,9 +126,7 @@ class SandboxPool:
         self._tree.close()
 
     def __enter__(self) -> SandboxPool:
-        """Use as a context manager to have it closed."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()

@@ -1,4 +1,4 @@
-"""What a sandbox is asked and what it answers. No behaviour here; shared with the pure verdict function."""
+"""Commands and outcomes of a sandbox. No behaviour here; shared with the pure verdict function."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run did and used. Times in seconds, memory in bytes (peak of all processes, tmpfs included).
+    """The outcome of one run. Times in seconds, memory in bytes (peak of all processes, tmpfs included).
 
     `stdout` and `stderr` are descriptors of memory files that hold at most `limits.output` bytes each; whoever got
     the outcome closes it (`with outcome:`). They are safe to read: everything that could write to them is dead.
@@ -89,11 +89,9 @@ class Outcome:
                 os.close(fd)
 
     def __enter__(self) -> Outcome:
-        """Use as a context manager to have the descriptors closed."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the output descriptors."""
         self.close()
 
     def read_stdout(self, limit: int | None = None) -> bytes:

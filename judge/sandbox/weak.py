@@ -17,12 +17,12 @@ class WeakDriver:
     version = "none"
 
     def tree(self, root: str, name: str) -> WeakTree:  # noqa: ARG002 - the interface of the real drivers
-        """Nothing to make."""
+        """A tree without directories: a process needs none to be counted."""
         return WeakTree()
 
 
 class WeakTree:
-    """No directories."""
+    """The counters of one pool."""
 
     namespace = True
 
@@ -34,11 +34,11 @@ class WeakTree:
         return WeakGroup()
 
     def close(self) -> None:
-        """Nothing to remove."""
+        """Do nothing: there is no directory to remove."""
 
 
 class WeakGroup:
-    """Adds up what the processes below the container's bwrap use, whenever asked."""
+    """The runs of one sandbox: each look adds up what the processes below the container's bwrap use."""
 
     exact = False
     fds: tuple[int, ...] = ()
@@ -51,15 +51,15 @@ class WeakGroup:
         self._cpu: dict[int, float] = {}
 
     def watch(self, pid: int) -> None:
-        """Whose descendants count."""
+        """Count the descendants of this process, bwrap."""
         self._root = pid
 
     def spec(self) -> str:
-        """No group."""
+        """The agent's word for no group."""
         return "-"
 
     def begin(self, memory: int, processes: int) -> None:  # noqa: ARG002 - cannot be limited without cgroups
-        """Start counting."""
+        """Start counting; only the memory limit is looked at."""
         self._memory = memory
         self._high = self._most = 0
         self._cpu = {}
@@ -94,15 +94,15 @@ class WeakGroup:
         return found
 
     def over_memory(self) -> bool:
-        """As far as looking showed."""
+        """Whether any look has shown more memory than the limit."""
         return self._high > self._memory
 
     def finish(self) -> Usage:
-        """What was seen; the sandbox adds what the agent reaped."""
+        """The sums of all looks; the sandbox adds what the agent reaped."""
         return Usage(sum(self._cpu.values()), self._high, self._most, self.over_memory())
 
     def close(self) -> None:
-        """Nothing to remove."""
+        """Do nothing: there is no directory to remove."""
 
 
 def _children(pid: int) -> list[int]:

@@ -56,7 +56,7 @@ def setup(service: str, instance: str, address: str | None) -> None:
 
 
 def close() -> None:
-    """Send what waits, for a moment, and make no spans any more."""
+    """Send the waiting spans, for a moment, and make no more."""
     global _exporter
     exporter, _exporter = _exporter, None
     if exporter is not None:
@@ -64,7 +64,7 @@ def close() -> None:
 
 
 def enabled() -> bool:
-    """Whether anybody wants spans; what is only needed for them is left undone otherwise."""
+    """Whether spans are made. Where they are not, callers leave out the work for them."""
     return _exporter is not None
 
 
@@ -92,7 +92,7 @@ def fresh() -> int:
 
 
 def caller_span(trace: str, traceparent: str) -> int | None:
-    """The span of who makes a request, by its header; None when that is not about this trace."""
+    """The caller's span by the header of the request; None when the header is not about this trace."""
     found = _PARENT.fullmatch(traceparent)
     return int(found[2], 16) or None if found and found[1] == trace else None
 

@@ -68,7 +68,7 @@ class Exporter:
         )
 
     def close(self) -> None:
-        """Send what waits, for a moment at most: a receiver that is away must not hold up the end of a daemon."""
+        """Send the waiting spans, for a moment at most: a receiver that is away must not hold up a daemon's end."""
         last = threading.Thread(target=self._send_and_end, name="last spans", daemon=True)
         last.start()
         last.join(_LAST)

@@ -28,7 +28,7 @@ from judge import files
 from judge.pki.authority import Authority, CaError
 from judge.pki.rotation import Successor
 from plugins.action.judge_cluster import SECRETS, encrypted_like
-from plugins.action.pki_ca import reader
+from plugins.action.judge_pki_ca import reader
 
 DIRECTORY = "rotation"
 RECORD = "rotation.yml"

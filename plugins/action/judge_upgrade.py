@@ -15,7 +15,7 @@ from ansible.plugins.action import ActionBase
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge import files
 from plugins.action.judge_cluster import encrypted_like
-from plugins.action.pki_ca import reader
+from plugins.action.judge_pki_ca import reader
 
 RECORD = "upgrade.yml"
 

@@ -20,7 +20,7 @@ _OPTIONS = {"APT::Install-Recommends": "false", "DPkg::Lock::Timeout": "120"}
 _KEEP = ["--force-confdef", "--force-confold"]  # dpkg's: nobody is asked, a host's own configuration stays
 
 
-class PackageError(Exception):
+class AptError(Exception):
     """Packages that cannot be installed; the text is one sentence for the person who runs the playbook."""
 
 
@@ -89,7 +89,7 @@ class Apt:
             if self.bundle:
                 whence, what = (str(self.bundle), "make a newer bundle")
             msg = f"{program} could not install from {whence}: {why}; {what}, or see /var/log/apt/term.log"
-            raise PackageError(msg)
+            raise AptError(msg)
         return done.stdout
 
     def update(self) -> None:
@@ -103,7 +103,7 @@ class Apt:
         self._run("apt-get", "update")
 
     def chosen(self, names: list[str]) -> list[str]:
-        """Of each `a|b` the first that apt knows; PackageError when it knows neither."""
+        """Of each `a|b` the first that apt knows; AptError when it knows neither."""
         return [self._known(name.split("|")) if "|" in name else name for name in names]
 
     def knows(self, name: str) -> bool:
@@ -115,7 +115,7 @@ class Apt:
             if self.knows(name):
                 return name
         msg = f"apt knows no package {' or '.join(names)}; add it to the bundle, or check the host's package sources"
-        raise PackageError(msg)
+        raise AptError(msg)
 
     def plan(self, names: list[str], *, upgrade: bool) -> list[str]:
         """The packages that an install would bring or change."""

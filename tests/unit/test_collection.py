@@ -80,9 +80,11 @@ def test_ansible_finds_its_playbooks_roles_and_modules(artefact: Path, tmp_path:
     subprocess.run(install, check=True, capture_output=True)
     environment = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(tmp_path)}
     environment.pop("ANSIBLE_CONFIG", None)
+    playbooks = [f"judge.cluster.{path.stem}" for path in sorted((ROOT / "playbooks").glob("*.yml"))]
+    roles = [f"judge.cluster.{path.name}" for path in sorted((ROOT / "roles").iterdir())]
     for command in (
-        ["ansible-playbook", "judge.cluster.site", "--syntax-check", "-i", ROOT / "inventory/example/hosts.yml"],
-        ["ansible-doc", "--type", "role", "judge.cluster.executor"],
+        ["ansible-playbook", *playbooks, "--syntax-check", "-i", ROOT / "inventory/example/hosts.yml"],
+        ["ansible-doc", "--type", "role", *roles],
         ["ansible-doc", "judge.cluster.judge_place"],
     ):
         done = subprocess.run(
@@ -94,5 +96,7 @@ def test_ansible_finds_its_playbooks_roles_and_modules(artefact: Path, tmp_path:
             check=False,
         )
         assert done.returncode == 0, done.stderr
+        assert "not found" not in done.stdout + done.stderr, "a role that is not there is no error to ansible-doc"
+        assert [name for name in command[1:] if name in roles and name not in done.stdout] == []
     meta = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())
     assert meta["requires_ansible"].startswith(">=")

@@ -17,6 +17,7 @@ from judge import daemon, kinds
 from judge.config import MODELS, BootService, Daemon, rendering
 from judge.embedded import cluster as embedded
 from judge.errors import RefusedError
+from plugins.modules import judge_service
 
 ROOT = Path(__file__).parents[2]
 SIGNALLED = """
@@ -119,6 +120,12 @@ def test_units_that_are_installed_are_those_of_the_table():
     installed = {path.stem.removeprefix("judge-") for path in (ROOT / "systemd").glob("judge-*.service")}
     # A backup is no daemon: its timer starts it, and it ends.
     assert installed == {*kinds.services(), "backup"}
+
+
+def test_the_module_that_restarts_services_knows_each_kind():
+    assert list(judge_service.FILES) == list(kinds.KINDS)
+    said = yaml.safe_load(judge_service.DOCUMENTATION)["options"]["names"]["choices"]
+    assert said == judge_service.NAMES == kinds.services()
 
 
 def test_the_playbook_puts_each_kind_on_the_hosts_of_its_group():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,29 @@ def test_what_a_table_sends_a_newcomer_to_is_there(page: str, rows: int) -> None
                 pattern = rf"^ *(?:async def|def|class) {name}\b|^{name}\b.*="
                 assert re.search(pattern, (ROOT / path).read_text(), re.MULTILINE), f"{page}: {path}:{name}"
     assert found >= rows
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The rooms of judge/ from which a module imports, at its head or later."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "judge":
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            yield from (name.split(".")[1] for name in names if name.startswith("judge."))
+
+
+def test_each_room_imports_only_what_stands_below_it() -> None:
+    table, _, _ = (ROOT / "docs/contributing.md").read_text().partition("\n## ")
+    rooms = [
+        re.findall(r"\[judge/(\w+)", row.split("|")[1]) for row in re.findall(r"^\| \[judge/.*", table, re.MULTILINE)
+    ]
+    place = {room: number for number, row in enumerate(rooms) for room in row}
+    assert {path.parent.name for path in (ROOT / "judge").glob("*/__init__.py")} <= set(place)
+    for room, number in place.items():
+        for path in [ROOT / f"judge/{room}.py", *(ROOT / "judge" / room).rglob("*.py")]:
+            found = imported(path) if path.is_file() else ()
+            assert [above for above in found if place.get(above, number) < number] == [], path
 
 
 def test_the_glossary_is_a_page() -> None:

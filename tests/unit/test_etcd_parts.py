@@ -571,14 +571,14 @@ def test_discovery_by_addresses_leaves_this_host_out(name_server, work):
     zone["tasks.etcd", "A"] = ["127.0.0.1", "127.0.0.9"]
     cluster = {"token": "token-one", "dns": "tasks.etcd", "dns_client_port": 23790}
     found = find_others(config(work, cluster=cluster), resolver)
-    assert found == discovery.Found(("127.0.0.9:23790",))
+    assert found == discovery.Discovered(("127.0.0.9:23790",))
     proxy = config(work, cluster=cluster, mode="proxy")
     assert find_others(proxy, resolver).others == ("127.0.0.1:23790", "127.0.0.9:23790")
 
 
 def test_discovery_finds_nobody_or_cannot_tell(name_server, work):
     zone, resolver = name_server
-    assert find_by_dns("nobody.invalid", 2379, resolver=resolver) == discovery.Found()
+    assert find_by_dns("nobody.invalid", 2379, resolver=resolver) == discovery.Discovered()
     assert find_by_dns("localhost", 2379, resolver=resolver).others == ("127.0.0.1:2379",)
     zone["*", "fail"] = []
     found = find_by_dns("nobody.invalid", 2379, resolver=resolver)

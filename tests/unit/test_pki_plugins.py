@@ -16,7 +16,7 @@ from judge.pki.authority import MEMBER
 from judge.rpc.pki import peer_identity
 from tests.support.ansible_plugins import module_utils, plugin, run_module
 
-pki_ca = plugin("action", "pki_ca")
+judge_pki_ca = plugin("action", "judge_pki_ca")
 keys = module_utils("judge_keys")
 
 SANS = ("j1", "10.77.0.11", "localhost", "127.0.0.1")
@@ -28,7 +28,9 @@ def wanted(**other: Any) -> Any:
 
 
 def bring_about(path: Path, *, make: bool = True, write: bool = True) -> dict[str, Any]:
-    made: dict[str, Any] = pki_ca.brought_about(pki_ca.Authority(path), "test", 3650, make=make, write=write)
+    made: dict[str, Any] = judge_pki_ca.brought_about(
+        judge_pki_ca.Authority(path), "test", 3650, make=make, write=write
+    )
     return made
 
 
@@ -41,7 +43,9 @@ def authority(tmp_path: Path) -> Any:
 
 def on_host(tls: Path, authority: Any, *, check: bool = False, **more: Any) -> dict[str, Any]:
     trusted = authority.cert_file.read_text()
-    return run_module("pki_certificates", {"path": str(tls), "ca": trusted, "certificates": FILES, **more}, check=check)
+    return run_module(
+        "judge_pki_certificates", {"path": str(tls), "ca": trusted, "certificates": FILES, **more}, check=check
+    )
 
 
 def issue(tls: Path, authority: Any, want: Any, **more: Any) -> str:
@@ -49,7 +53,7 @@ def issue(tls: Path, authority: Any, want: Any, **more: Any) -> str:
     held = on_host(tls, authority, **more)["held"]
     ((pem, reason),) = ca.sign_all(authority, held, [want], force=False)
     if pem:
-        run_module("pki_certificates", {"path": str(tls), "certificates": [{**FILES[0], "certificate": pem}]})
+        run_module("judge_pki_certificates", {"path": str(tls), "certificates": [{**FILES[0], "certificate": pem}]})
     return reason
 
 
@@ -229,7 +233,7 @@ def test_what_is_wrong_with_an_authority_is_said(authority: Any) -> None:
 def test_a_host_without_the_user_says_who_makes_it(authority: Any, tmp_path: Path) -> None:
     trusted = authority.cert_file.read_text()
     done = run_module(
-        "pki_certificates",
+        "judge_pki_certificates",
         {"path": str(tmp_path / "tls"), "ca": trusted, "certificates": [{"name": "x", "owner": "no-such-user"}]},
     )
     assert done["failed"] and "the role judge_common makes them" in done["msg"]

@@ -257,7 +257,7 @@ def test_the_module_sees_this_machine_and_changes_nothing(tmp_path: Path) -> Non
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         seen = run_module(
-            "precheck_host",
+            "judge_precheck_host",
             {
                 "address": "127.0.0.1",
                 "ports": [port],

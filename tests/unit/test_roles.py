@@ -47,6 +47,34 @@ def test_defaults_are_the_documented_ones(role):
     assert all(one.get("description") and one.get("type") for one in documented.values())
 
 
+class Names(yaml.SafeLoader):
+    """Takes Ansible's own tags, such as !unsafe, whose values hold no names."""
+
+
+Names.add_multi_constructor("!", lambda *_: None)
+
+
+def made(node) -> set[str]:
+    """The variables that tasks register, set as facts, or have as their own."""
+    if isinstance(node, list):
+        return set().union(*map(made, node))
+    if not isinstance(node, dict):
+        return set()
+    sets = [node.get(key) or {} for key in ("vars", "ansible.builtin.set_fact")]
+    own = {name for one in sets if isinstance(one, dict) for name in one}
+    return own | ({node["register"]} if "register" in node else set()).union(*map(made, node.values()))
+
+
+def test_all_names_of_ours_begin_alike():
+    """Variables of tasks, modules and filters: none clashes with an inventory's own or another collection's."""
+    pages = [*ROLES.rglob("tasks/*.yml"), *ROLES.rglob("vars/*.yml"), *(ROOT / "playbooks").rglob("*.yml")]
+    names = set().union(*(made(yaml.load(page.read_text(), Names)) for page in pages))
+    names |= {path.stem for kind in ("action", "modules", "filter") for path in (ROOT / "plugins" / kind).glob("*.py")}
+    names |= set().union(*(load(path).FilterModule().filters() for path in (ROOT / "plugins/filter").glob("*.py")))
+    assert len(names) > 100
+    assert [name for name in sorted(names) if not name.startswith(("judge_", "ansible_"))] == []
+
+
 def test_a_variable_means_the_same_in_every_role():
     """Roles that repeat a cluster-wide variable agree on its default."""
     seen: dict = {}

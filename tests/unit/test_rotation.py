@@ -176,7 +176,7 @@ STAGED = """
   tasks:
     - judge_cluster:
         {{directory: "{directory}", name: test, judicators: [j1], targeted: [j1], formed: "{{{{ formed }}}}"}}
-    - pki_ca: {{path: "{directory}/pki", name: test}}
+    - judge_pki_ca: {{path: "{directory}/pki", name: test}}
     - judge_rotation:
         directory: "{directory}"
         authority: "{directory}/pki"

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import annotated_types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError
 
-from judge.errors import TooLargeError, UsageError
+from judge.errors import TooLargeError
 from judge.gateway.api.handlers import ROUTES
+from judge.gateway.api.routes import field_error
+from judge.model.base import Message, first_fault
 from judge.model.messages import ReportRequest, Submission
 from judge.rpc import faults
-from judge.rpc.faults import check_values, first_fault
+from judge.rpc.faults import check_values
 from judge.rpc.methods import METHODS
+from judge.rpc.server import bad_request
 
 _TEXTS = st.text(alphabet=',[]{}"\\:a\n', max_size=200)
 _JSON = st.recursive(
@@ -94,8 +97,40 @@ def test_the_faults_of_a_long_list_are_not_collected(model: type[BaseModel], bod
 def test_many_faults_are_not_listed() -> None:
     with pytest.raises(ValidationError) as caught:
         Submission.model_validate({f"no{one}": 1 for one in range(5000)})
-    with pytest.raises(UsageError, match="the body has 5000 faults"):
-        first_fault(caught.value, "the body")
+    for refusal in (bad_request(caught.value), field_error(caught.value, "the body")):
+        assert str(refusal) == "the body has 5000 faults, too many to list"
+
+
+def refuse(_: str) -> str:
+    raise ValueError("must not be so")
+
+
+class Inner(Message):
+    """Has one field with a rule of its own."""
+
+    name: Annotated[str, AfterValidator(refuse)]
+
+
+class Outer(Message):
+    """Has one in a list."""
+
+    parts: list[Inner]
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"parts": [{"name": "y" * 9}]}, "parts.0.name: must not be so"),
+        ({"parts": [{}]}, "parts.0.name: is missing"),
+        ({"parts": [], "x" * 5000: 1}, f"{'x' * 100}: Extra inputs are not permitted"),
+        ([], "Input should be a valid dictionary or instance of Outer"),
+    ],
+)
+def test_a_fault_is_one_sentence(body: Any, sentence: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Outer.model_validate(body)
+    fault = first_fault(caught.value)
+    assert str(fault) == sentence and fault.given is None
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ ON_CONTROLLER = """
     - judge_cluster:
         {{directory: "{directory}", name: test, judicators: [j1], targeted: [j1], formed: "{{{{ formed }}}}"}}
       register: made
-    - pki_ca: {{path: "{directory}/pki", name: test, state: "{{{{ 'read' if formed | bool else 'present' }}}}"}}
+    - judge_pki_ca: {{path: "{directory}/pki", name: test, state: "{{{{ 'read' if formed | bool else 'present' }}}}"}}
       register: authority
     - debug:
         msg: "{{{{ made.made }}}} problem={{{{ authority.problem }}}} left={{{{ authority.days_left | default(0) }}}}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.support.deployment import ROOT
 
 MODULES = [path for room in ("judge", "plugins", "lab") for path in (ROOT / room).rglob("*.py")]
+SCRIPTS = [path for path in (ROOT / "scripts").iterdir() if path.read_text().partition("\n")[0].endswith("python3")]
 
 
 def long_functions(source: str) -> list[str]:
@@ -27,7 +28,8 @@ def long_functions(source: str) -> list[str]:
 
 def test_no_module_has_more_than_500_lines() -> None:
     assert len(MODULES) > 250
-    assert [str(path) for path in MODULES if len(path.read_text().splitlines()) > 500] == []
+    assert len(SCRIPTS) >= 4
+    assert [str(path) for path in [*MODULES, *SCRIPTS] if len(path.read_text().splitlines()) > 500] == []
 
 
 def test_no_package_has_more_than_18_modules_of_its_own() -> None:
@@ -36,7 +38,7 @@ def test_no_package_has_more_than_18_modules_of_its_own() -> None:
 
 
 def test_a_long_function_says_why() -> None:
-    found = {str(path): names for path in MODULES if (names := long_functions(path.read_text()))}
+    found = {str(path): names for path in [*MODULES, *SCRIPTS] if (names := long_functions(path.read_text()))}
     assert found == {}, "more than 60 lines: make it shorter, or say why in a comment at its head"
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.problems.metadata import ProblemYaml
-from judge.problems.timing import Margins, margins, slowest, too_fast
+from judge.problems.timing import Margins, margins, slowest
 
 times = st.decimals(min_value=0, max_value=120, places=3).map(float)
 multipliers = st.decimals(min_value=1, max_value=20, places=2).map(float)
@@ -73,5 +73,4 @@ def test_margins_by_format(yaml: dict[str, Any], wanted: Margins) -> None:
 
 def test_what_is_slow_and_what_is_not() -> None:
     assert slowest({"b": 1.0, "a": 1.0, "c": 0.5}) == ("a", 1.0)
-    assert too_fast({"x": 1.4, "y": 1.5, "z": 9.0}, 1.5) == {"x": 1.4}
     assert Margins(2, 1.5, 1).slow(3) == 4.5

@@ -684,9 +684,9 @@ class Purged:
 
 @dataclass(kw_only=True)
 class Quota:
-    """What one user may take in place of the role's figure.
+    """One user's own limits, in place of the role's.
 
-    None: what the role may; 0: without a limit.
+    None: the role's; 0: no limit.
     """
 
     # submissions handed in within a minute

@@ -151,7 +151,7 @@ def _encrypted(what: str, said: str) -> str:
 
 
 def _answers(text: str) -> dict[str, Any]:
-    """What `ansible` printed: by host, the filled values, or a sentence why there are none."""
+    """The output of `ansible` by host: the filled values, or a sentence why there are none."""
     answers: dict[str, Any] = {}
     for match in re.finditer(r"^(\S+) \| [A-Z]+!? => (?=\{)", text, re.MULTILINE):
         try:
@@ -215,7 +215,7 @@ def _inventory_dir(sources: Sources) -> str:
 
 
 def _failure(source: str, stderr: str) -> str:
-    """What ansible-inventory printed when it failed, as one sentence with its cause."""
+    """The cause why ansible-inventory failed, as one sentence from its output."""
     if _NO_KEY in stderr or _WRONG_KEY in stderr:
         return _encrypted(f"{source}: a part of it", stderr)
     errors = re.findall(r"^(?:\[ERROR\]|ERROR!?): *(.*)", stderr, re.MULTILINE)

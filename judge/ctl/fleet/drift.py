@@ -57,7 +57,7 @@ class Difference:
 
 
 def of_kernel(member: FleetHost, reply: Reply) -> list[Difference]:
-    """What a host's answer to SCRIPT says; UnavailableError when it did not answer."""
+    """Read a host's answer to SCRIPT; UnavailableError when there is none."""
     if isinstance(reply, JudgeError):
         raise UnavailableError(f"{member.name}: {reply}")
     if reply.code != 0:
@@ -84,7 +84,7 @@ def same(wanted: str, found: str) -> bool:
 
 
 def of_playbook(sources: Sources, hosts: Sequence[str] = ()) -> list[Difference]:
-    """What site.yml would change; UsageError without a checkout, UnavailableError when it could not look everywhere."""
+    """Ask site.yml what it would change; UsageError without a checkout, UnavailableError when a host did not answer."""
     checkout = next((place for place in (Path.cwd(), ansible.CHECKOUT) if (place / "site.yml").is_file()), None)
     if checkout is None:
         raise UsageError("there is no site.yml here, with which hosts are compared; run it in a checkout of Judge")
@@ -110,7 +110,7 @@ def of_playbook(sources: Sources, hosts: Sequence[str] = ()) -> list[Difference]
 
 
 def differences(entry: dict[str, Any]) -> list[Difference]:
-    """What one task would change on one host: its files and services where it names them."""
+    """The changes that one task would make on one host, by file and service where it names them."""
     host, task = entry["host"], entry["task"]
     diff = {part.get("after_header") or part.get("before_header"): part for part in entry.get("diff", [])}
     named = [("file", path) for path in entry.get("paths", [])]

@@ -65,7 +65,7 @@ class Machine:
 
 
 def machine(member: FleetHost, reply: Reply) -> Machine:
-    """What a host's answer to SCRIPT says."""
+    """Read a host's answer to SCRIPT."""
     address = member.login.address if isinstance(member.login, Target) else member.host.address
     base = (member.name, member.host.groups, address)
     if isinstance(reply, JudgeError):

@@ -53,7 +53,7 @@ class Journal:
         threading.Thread(target=self._read, name=f"journal {member.name}", daemon=True).start()
 
     def past(self, notices: list[HostNotice]) -> Iterator[JournalEntry]:
-        """What the journal has, oldest first; what went wrong is added to `notices`."""
+        """The lines of the journal, oldest first. Faults go to `notices`."""
         while (item := self._past.get()) is not None:
             if isinstance(item, JournalEntry):
                 yield item
@@ -133,13 +133,13 @@ def _last_line(text: str) -> str:
 
 
 def history(journals: Sequence[Journal], lines: int | None, notices: list[HostNotice]) -> Iterator[JournalEntry]:
-    """What the hosts' journals have, in order of time; only the last `lines` of all together if that is given."""
+    """The lines of the hosts' journals in order of time; if `lines` is given, only the last ones of all together."""
     merged = merge([journal.past(notices) for journal in journals])
     return iter(deque(merged, maxlen=lines)) if lines is not None else merged
 
 
 def news(live: queue.Queue[Item]) -> Iterator[Item]:
-    """What comes in, for ever: lines that arrive together in order of time, then what there is to say of hosts."""
+    """New lines, for ever: those that arrive together in order of time, then notices about hosts."""
     while True:
         items = [live.get()]
         clock.sleep(_TOGETHER)

@@ -76,7 +76,7 @@ class JournalQuery:
 def query(
     units: Sequence[str], since: str | None, lines: int | None, grep: str | None, priority: str | None
 ) -> JournalQuery:
-    """What the command's options ask for; UsageError says which one is wrong and what is expected."""
+    """The query that the command's options ask for; UsageError says which one is wrong and what is expected."""
     if grep is not None and ("\0" in grep or "\n" in grep or not grep):
         raise UsageError("--grep: expected a regular expression of one line, such as 'claim|lease'")
     if priority is not None:
@@ -189,7 +189,7 @@ def merge(streams: Sequence[Iterable[JournalEntry]]) -> Iterator[JournalEntry]:
 
 
 def batch(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
-    """What came in together from many hosts, in order of time, each host's own order kept."""
+    """Lines that came in together from many hosts, in order of time; each host's own order is kept."""
     by_host: dict[str, list[JournalEntry]] = {}
     for entry in entries:
         by_host.setdefault(entry.host, []).append(entry)

@@ -40,7 +40,7 @@ logging.getLogger("paramiko").propagate = False
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command said and how it ended (-1: the host did not tell)."""
+    """The output of a command and its exit code (-1: the host did not tell)."""
 
     code: int
     out: str
@@ -321,7 +321,7 @@ class Stream:
         return self._channel.exit_status
 
     def errors(self) -> str:
-        """What it said on standard error."""
+        """The command's standard error."""
         return self._errors.decode(errors="replace")
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ class Target:
 
     @property
     def command(self) -> str:
-        """What a person types to log in there."""
+        """The command that a person types to log in there."""
         words = ["ssh"]
         if self.jump:
             words += ["-J", ",".join(hop.place for hop in self.jump.way)]
@@ -100,7 +100,7 @@ def _words(host: Host, name: str, variable: str, key: str) -> list[str]:
 def _resolved(
     name: str, words: Sequence[str], destination: str, above: tuple[Target, ...] = (), key: str | None = None
 ) -> Target:
-    """What ssh would do with these words; `above` are the hosts that are reached through this one, farthest first.
+    """The target as ssh would resolve these words; `above`: hosts that are reached through this one, farthest first.
 
     `key`: the file that the inventory names; ssh's usual ones are not offered beside it.
     """
@@ -205,7 +205,7 @@ def _expanded(text: str, tokens: Mapping[str, str]) -> str:
 
 
 def _asked(name: str, words: Sequence[str]) -> dict[str, list[str]]:
-    """What `ssh -G` says with these words: options in small letters with their values; ConfigError if ssh refuses."""
+    """The output of `ssh -G` for these words: options in small letters with values; ConfigError if ssh refuses."""
     try:
         done = subprocess.run(
             ["ssh", "-G", "-T", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",

@@ -50,14 +50,14 @@ json.dump(found, sys.stdout)
 
 @dataclass(frozen=True)
 class Case:
-    """What is in the archive, by its name there, and which hosts said nothing."""
+    """The archive's content by its names there, and the hosts that said nothing."""
 
     texts: dict[str, str]
     silent: dict[str, str]
 
 
 def script() -> str:
-    """What is run on each host as root: asks, and cleans the answers of the host's own secrets before they leave it."""
+    """The script for each host, run as root: it asks, and removes the host's own secrets from the answers."""
     source = Path(redaction.__file__).read_text(encoding="utf-8")
     program = f"{source}\nCOMMANDS = {json.dumps(dict(COMMANDS))!r}\nMOST = {MOST}\n{_RUN}"
     return f"LC_ALL=C.UTF-8 exec /usr/bin/python3 -c {shlex.quote(program)}"

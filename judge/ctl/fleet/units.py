@@ -47,13 +47,13 @@ def expected(host: Host) -> list[str]:
 
 
 def script(host: Host) -> str:
-    """What is run there: systemd is asked for the expected units and for all others that it knows. Needs no root."""
+    """The script for a host: it asks systemd for the expected units and for all others that it knows. Needs no root."""
     command = ["systemctl", "show", f"--property={','.join(PROPERTIES)}", *expected(host), "judge-*"]
     return f"LC_ALL=C; export LC_ALL; printf 'uptime='; cat /proc/uptime; echo; exec {shlex.join(command)}"
 
 
 def units(member: FleetHost, reply: Reply) -> list[UnitRow]:
-    """What a host's answer says, faults first; one row with the reason when there is none."""
+    """Read a host's answer, faults first; one row with the reason when there is none."""
     if isinstance(reply, JudgeError):
         return [UnitRow(member.name, "", fault="unreachable", status=one_line(str(reply)))]
     if reply.code != 0:

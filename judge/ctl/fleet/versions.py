@@ -59,7 +59,7 @@ class VersionRow:
 
 
 def rows(member: FleetHost, reply: Reply) -> list[VersionRow]:
-    """What a host's answer to SCRIPT says; one row with the reason when there is none."""
+    """Read a host's answer to SCRIPT; one row with the reason when there is none."""
     if isinstance(reply, JudgeError):
         return [VersionRow(member.name, "", reason=one_line(str(reply)))]
     if reply.code != 0:

@@ -1,4 +1,4 @@
-"""What one submission has taken of its allowance: its total time, and its repeated tests (docs/judging.md). Pure.
+"""The account of one submission: its total time and its repeated tests (docs/judging.md). Pure.
 
 Kept by the slot that judges, in the order in which one slot would have run the tests: so it says the same whoever ran
 them. Slots that help only see to it that no run of theirs takes longer than everything may.

@@ -48,7 +48,7 @@ WAITING_EVERY = 5.0
 
 @dataclass(frozen=True)
 class Means:
-    """What a slot has to judge with, one job after another.
+    """The means of a slot, with which it judges one job after another.
 
     `take` hands out sandboxes, `leave` ends them, at once or later, `prepare` makes the next one; `tell` carries
     progress to main; `outputs` is where outputs go that are too big for a result, `builds` where built validators are
@@ -161,7 +161,7 @@ class Attempt:
         return plan(submission, limits.run, self.means.table, extra, task)
 
     def workshop(self, limits: JobLimits) -> Workshop:
-        """What it takes to build and run programs of the package."""
+        """The means to build and run programs of the package."""
         builds = Builds(self.means.builds or self.means.outputs)
         return Workshop(self.means.take, self.runner.run, builds, limits.compile, self.runner.wait)
 
@@ -209,7 +209,7 @@ class Attempt:
         return None if program is None else Grader(self.packaged(program, limits), self.workshop(limits))
 
     def rounds(self, limits: JobLimits, box: Box, program: Program) -> Rounds | None:
-        """What runs a submission to an IOI task, as far as it is not run as others are. `box` has the program in it."""
+        """The rounds of a submission to an IOI task; None when it runs as others do. `box` has the program in it."""
         task = self.manifest.task if self.manifest is not None else None
         if self.manifest is None or task is None:
             return None
@@ -245,7 +245,7 @@ class Attempt:
         keep: Callable[[Outcome], None] | None = None,
         rounds: Rounds | None = None,
     ) -> Tester:
-        """What runs tests in this box; `keep` is given the whole output of each."""
+        """The tester for programs in this box; it gives the whole output of each test to `keep`."""
         manifest = self.manifest
         return Tester(
             program=program,
@@ -264,7 +264,7 @@ class Attempt:
         return self.bound - self.runner.busy()
 
     def answer_tester(self, judges: Judges) -> AnswerTester:
-        """What judges files that were handed in as outputs."""
+        """The tester for files that were handed in as outputs."""
         return AnswerTester(judges, left=self.left)
 
     def test(self, tester: Tester | AnswerTester, case: Case) -> JudgedTest:

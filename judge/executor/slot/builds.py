@@ -37,7 +37,7 @@ _PACK = ["--format=posix", "--pax-option=delete=atime,delete=ctime", "--sparse",
 
 
 def key_of(program: Program, versions: Mapping[str, str] | None = None) -> str:
-    """What a build depends on: the files and the commands."""
+    """The key of a build, by all that it depends on: the files and the commands."""
     digest = hashlib.sha256()
     for part in (*(program.compile or ()), "--", *program.run, "--", *sorted((versions or {}).values())):
         digest.update(part.encode() + b"\0")
@@ -62,7 +62,7 @@ class Builds:
 
     @contextlib.contextmanager
     def building(self, key: str, wait: Wait) -> Iterator[None]:
-        """Nobody else builds this meanwhile: two slots that start with one problem compile its validator once.
+        """Keep others from building the same: two slots that start with one problem compile its validator once.
 
         `wait` lets some seconds pass, and raises when the task is not wanted any more.
         """

@@ -93,7 +93,7 @@ def _case(manifest: ProblemManifest, test: ProblemTest, files: Mapping[str, str]
 
 
 def files_of(submission: Submission) -> dict[str, bytes]:
-    """What was handed in, by name; a single source without a name is called `source`."""
+    """The files that were handed in, by name; a single source without a name is called `source`."""
     if submission.files:
         return {one.name: one.data for one in submission.files}
     if submission.source is None:

@@ -1,4 +1,4 @@
-"""What a slot gives: limits that fit into its share of the memory, so that all slots together never want too much.
+"""The memory that a slot gives: limits that fit into its share, so that all slots together never want too much.
 
 A limit that nobody asked for shrinks to what there is; one that was asked for is kept or the task given back, since
 another executor may have it. Pure; called by the pipeline and by slots that help.
@@ -32,7 +32,7 @@ class JobLimits:
 
 @dataclass(frozen=True)
 class _Demand:
-    """What something wants: `given` when a person has asked for it, `extra` what its language needs beside it."""
+    """The memory that a kind of run wants. `given`: a person asked for it; `extra`: the language needs it beside."""
 
     who: str
     limits: Limits
@@ -40,7 +40,7 @@ class _Demand:
     extra: int = 0
 
     def least(self, kept: int) -> int:
-        """What must be left for this; `kept`: what is kept for a default, if that is so much."""
+        """The bytes that must be left for this demand. One that nobody has asked for gets `kept` at most."""
         return self.extra + (self.limits.memory if self.given else min(self.limits.memory, kept))
 
     def within(self, share: int, beside: str = "", taken: int = 0) -> Limits:
@@ -95,7 +95,7 @@ def _several(run: _Demand, compiling: _Demand, validation: _Demand, share: int, 
 
 
 def _demands(job: Job, table: Mapping[str, Language]) -> tuple[_Demand, _Demand, _Demand]:
-    """What the submission's runs want, compilers, and the problem's validator."""
+    """The demands of the submission's runs, of compilers, and of the problem's validator."""
     submission, limits = job.assignment.submission, limits_of(job)
     extra = _extra(submission.language, table)
     if job.data is None:
@@ -117,6 +117,6 @@ def _demands(job: Job, table: Mapping[str, Language]) -> tuple[_Demand, _Demand,
 
 
 def _extra(language: str | None, table: Mapping[str, Language]) -> int:
-    """What a language's runtime needs beside the limit, in bytes."""
+    """The bytes that a language's runtime needs beside the limit."""
     row = table.get(language or "")
     return row.memory_extra * MIB if row is not None else 0

@@ -1,4 +1,4 @@
-"""Whose turn it is to compute: many runs side by side, or one alone (docs/decisions/009).
+"""Turns to compute: many runs side by side, or one alone (docs/decisions/009).
 
 The slots of an executor share a directory with two lock files. A run like any other holds `runs` shared. A slot that
 repeats a test closes the gate (`turn`), so that no new run starts, and waits for those on their way. The kernel lets go

@@ -43,7 +43,7 @@ class Runner:
 
     @property
     def _interrupt_fd(self) -> int | None:
-        """What ends a run."""
+        """The descriptor that ends a run when it becomes readable."""
         return self._cancel_fd if self.bell is None or self._deaf else self.bell
 
     def _interrupted(self) -> NoReturn:

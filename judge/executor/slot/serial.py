@@ -71,7 +71,7 @@ class SerialJudge:
                 self._reason = attempt.account.sentence
 
     def _settled(self, case: Case, found: JudgedTest) -> JudgedTest:
-        """What a test comes to whose turn it is to count: repeated when it is near a limit, and paid for."""
+        """The final result of a test: put on the account, and repeated when it is near a limit."""
         account = self._attempt.account
         account.spend(found.seconds)
         if found.near and not account.over:

@@ -40,7 +40,7 @@ _BLANKS = b" \t\n\v\f\r\0"
 
 @dataclass
 class Pass:
-    """What one run of the program on one test came to; `message` is for judges, unless the validator has one."""
+    """The result of one run of the program on one test; `message` is for judges, unless the validator has one."""
 
     outcome: Outcome
     ruling: Ruling
@@ -71,7 +71,7 @@ class Judges:
 
 
 def compare(case: Case, output: bytes) -> tuple[Checked, str]:
-    """What the default validator finds in an output, and its message; the test has an answer."""
+    """(the default validator's finding in an output, its message); the test has an answer."""
     answer = case.answer or b""
     expected = answer if isinstance(answer, bytes) else answer.read_bytes()
     if output == expected:
@@ -218,7 +218,7 @@ class Tester:
             raise
 
     def _question(self, case: Case, source: int | None) -> Question:
-        """What the validator is asked in one pass; `source` is what a later pass reads."""
+        """The question to the validator in one pass; `source` is the input of a later pass."""
         question = Question(case.input, case.answer or b"", case.flags)
         if source is None or not self.judges.next_input:
             return question

@@ -1,4 +1,4 @@
-"""What of the programs' output goes into a result: short, readable, and bounded however many tests there are."""
+"""The part of the programs' output that goes into a result: short, readable, and bounded for any number of tests."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def shown(outcome: Outcome) -> tuple[str, str]:
 
 
 def build_log(outcome: Outcome) -> str:
-    """What a compiler printed, errors first, at most LOG characters."""
+    """The compiler's output, errors first, at most LOG characters."""
     parts = (outcome.read_stderr(4 * LOG), outcome.read_stdout(4 * LOG))
     joined = "\n".join(text(data) for data in parts if data)
     if len(joined) <= LOG:

@@ -75,7 +75,7 @@ class CustomValidator:
             return self.result(outcome)
 
     def result(self, outcome: Outcome) -> ValidatorResult:
-        """What the validator found, by its end and by what it left in its feedback directory."""
+        """The finding, by the validator's end and by its feedback directory."""
         return self._feedback.result(outcome, _REJECTION)
 
 
@@ -114,7 +114,7 @@ class SeveralValidators(CustomValidator):
 
 
 def _both(earlier: ValidatorResult, later: ValidatorResult) -> ValidatorResult:
-    """What two validators found, of which the earlier one accepts."""
+    """The finding of two validators together, of which the earlier one accepts."""
     if earlier.next_input is not None and (later.next_input is not None or not later.accepted):
         earlier.close()
         earlier = replace(earlier, next_input=None)

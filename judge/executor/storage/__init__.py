@@ -1,1 +1,1 @@
-"""What an executor keeps on its disk: the test data of problems, and results that no judicator has taken yet."""
+"""An executor's disk: the test data of problems, and results that no judicator has taken yet."""

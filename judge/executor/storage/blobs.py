@@ -2,14 +2,14 @@
 
 Layout: `ab/<sha>` the blobs, `process/<id>/` what one user process has in hand (half-written files, pins), `lock`.
 
-- A blob is verified whenever it is used: hashed, unless this process has hashed it before and inode, size and mtime are
-  still the same. What is damaged is fetched again; no verdict ever rests on it.
-- Files appear by rename and are complete when they have their name. Nothing is synced: what a power cut leaves behind
-  does not match its name and is fetched again.
-- The least recently used leave first when the directory outgrows its limit, pinned ones never. Each process looks at
-  the real size after adding a sixteenth of the limit, so n processes may together overshoot by n/16 of it.
-- Directories are 0700 and files 0444: nobody else's path leads in, but a descriptor handed into a sandbox can be opened
-  again there as /dev/stdin, which many programs do.
+- A process verifies a blob whenever it uses it. It hashes the blob, unless it has hashed it before and inode, size and
+  mtime are still the same. A damaged blob is fetched again; no verdict ever rests on one.
+- A file gets its name by rename, when it is complete. Files are not synced: one that a power cut has damaged does not
+  match its name and is fetched again.
+- When the directory outgrows its limit, the least recently used blobs are removed first, pinned ones never. Each
+  process counts the real size after it has added a sixteenth of the limit, so n processes may overshoot by n/16 of it.
+- Directories have mode 0700, so other users cannot reach the files by path. A program in a sandbox gets a descriptor of
+  one as its stdin, and may open /dev/stdin again.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ log = logging.getLogger("blobs")
 _SHA = re.compile(r"[0-9a-f]{64}")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _OPEN_TRIES = 5
-# A blob counts as used again when its last use is this long ago; saves a write for every test of every submission.
+# A use is noted on disk only when the last noted one is this long ago: else every test of a submission costs a write.
 _TOUCH_NS = 1_000_000_000
 
 
 class BlobCache:
-    """Blobs by hash, fetched when missing. One per process (make it after the fork); its methods are thread-safe."""
+    """Blobs by hash, fetched when missing. Each process makes its own, after the fork; its methods are thread-safe."""
 
     def __init__(self, directory: Path, max_bytes: int, fetch: Callable[[str, Path], None]) -> None:
         """Use (and create) `directory`, keep it under `max_bytes`; `fetch(sha, path)` writes a missing blob to `path`.
 
-        `fetch` raises a JudgeError when it cannot; what it wrote is checked here. Raises UnavailableError when the
+        `fetch` raises a JudgeError when it cannot; the cache checks the content. Raises UnavailableError when the
         directory cannot be used.
         """
         self._root = directory
@@ -77,9 +77,9 @@ class BlobCache:
         os.close(self._owner)
 
     def get(self, sha: str) -> Path:
-        """The path of a blob, verified just now; fetched when missing or damaged.
+        """The path of a blob, verified just now. A missing or damaged one is fetched first.
 
-        Another process may evict it at any time unless it is `pinned`; to read it once, `open` is safe without a pin.
+        Another process may evict it at any time, unless it is `pinned`. To read it once, use `open`: that needs no pin.
         Raises UnavailableError when the disk is full or what was fetched does not match, and whatever `fetch` raises.
         """
         path = self._path(sha)
@@ -131,7 +131,7 @@ class BlobCache:
     def _locked(self) -> Iterator[None]:
         """Hold the lock of the directory: no other process evicts, pins, starts or ends meanwhile.
 
-        It is never held during a fetch or a hash.
+        No caller fetches or hashes while it has the lock.
         """
         with self._mutex:
             handle = os.open(self._root / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -168,7 +168,7 @@ class BlobCache:
         return True
 
     def _damaged(self, sha: str, path: Path, inode: int | None, why: str) -> bool:
-        """Remove the file at `path`, unless another process has replaced it. None: it cannot be opened."""
+        """Remove the file at `path`, unless another process has replaced it. None: the file cannot be opened."""
         log.warning("blob %s is damaged (%s) and is fetched again", sha[:12], why)
         self._verified.pop(sha, None)
         with self._locked(), contextlib.suppress(FileNotFoundError):
@@ -224,9 +224,9 @@ class BlobCache:
                 return
 
     def _evict(self, limit: int | None, keep: frozenset[str], *, locked: bool = False) -> None:
-        """Remove the least recently used until at most `limit` bytes are left (None: half of what is here).
+        """Remove the least recently used blobs until at most `limit` bytes are left; None stands for half of them.
 
-        A limit that is exceeded is undercut by a tenth, so that not every new blob evicts another.
+        A directory beyond its limit shrinks to nine tenths of it, so that not every new blob evicts another.
         """
         with contextlib.nullcontext() if locked else self._locked():
             blobs = list(self._scan())

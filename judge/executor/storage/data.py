@@ -18,6 +18,7 @@ from judge.errors import PackageError, UnavailableError
 from judge.executor.channel import Data, Job
 from judge.executor.machine import for_want_of_space
 from judge.executor.storage.blobs import BlobCache
+from judge.model.base import first_fault
 from judge.model.messages import Assignment
 from judge.model.problem import ProblemManifest
 from judge.rpc.client import RpcClient
@@ -28,14 +29,14 @@ TRIES = 3
 
 @dataclass
 class Prepared:
-    """What a slot needs beside the assignment; `pins` keeps the files from being evicted until it is closed."""
+    """The data that a slot needs beside the assignment; `pins` keeps the files from eviction until it is closed."""
 
     data: Data | None = None
     blobs: dict[str, str] = field(default_factory=dict)
     pins: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def job(self, assignment: Assignment, languages: Mapping[str, str]) -> Job:
-        """What a slot is told; `languages` are this machine's, with their versions."""
+        """The job for a slot; `languages` are this machine's, with their versions."""
         version = languages.get(assignment.submission.language or "", "")
         return Job(assignment=assignment, data=self.data, blobs=self.blobs, language_version=version)
 
@@ -96,6 +97,4 @@ def read_manifest(path: Path) -> ProblemManifest:
     try:
         return ProblemManifest.model_validate_json(path.read_bytes())
     except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise PackageError(f"problem data {path.name[:12]} is not a manifest: {where}: {first['msg']}") from None
+        raise PackageError(f"problem data {path.name[:12]} is not a manifest: {first_fault(exc)}") from None

@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from judge import files
+from judge.model.base import first_fault
 from judge.model.messages import Completed, Message
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ _ENTRY = re.compile(r"^[A-Za-z0-9._-]{1,128}\.json$")
 
 
 class Spooled(Message):
-    """What one file holds: the completion, and the file of its whole output when that still has to be uploaded."""
+    """The content of one file: the completion, and the path of its whole output while that is not uploaded yet."""
 
     completed: Completed
     upload: str | None = None
@@ -63,8 +64,8 @@ class Spool:
             try:
                 entry = Spooled.received(path.read_bytes())
             except (ValidationError, OSError) as exc:
-                first = str(exc).partition("\n")[0]
-                log.warning("spooled result %s cannot be read (%s); it is set aside as .bad", path, first)
+                why = first_fault(exc) if isinstance(exc, ValidationError) else exc
+                log.warning("spooled result %s cannot be read (%s); it is set aside as .bad", path, why)
                 with contextlib.suppress(OSError):
                     path.rename(path.with_suffix(".bad"))
                 continue

@@ -28,7 +28,8 @@ from judge.gateway.providers import Providers
 from judge.gateway.sessions import LiveSessions
 from judge.gateway.statements.shown import Shown
 from judge.model import messages as m
-from judge.rpc.faults import check_values, first_fault, place
+from judge.model.base import first_fault
+from judge.rpc.faults import check_values
 from judge.rpc.methods import METHODS
 
 log = logging.getLogger(__name__)
@@ -181,22 +182,23 @@ class Route:
 
 def field_error(exc: ValidationError, what: str) -> UsageError:
     """The first fault that a model found, as one sentence; `what` names the place when no field is to blame."""
-    error = first_fault(exc, what, given=True)
-    name = place(error)
-    text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    if error["type"] == "json_invalid":
+    fault = first_fault(exc, given=True)
+    text = fault.text.removeprefix("Input ")
+    if fault.kind == "json_invalid":
         return UsageError(f"{what} is not JSON: {text.removeprefix('Invalid JSON: ')}")
-    if not name:
-        return UsageError(f"{what}: {text}" if error["type"] == "value_error" else f"{what} must be a JSON object")
-    if error["type"] == "missing":
-        return FieldError(name, "is missing")
-    if error["type"] == "extra_forbidden":
-        return FieldError(name, "is not a known field")
-    if name.rpartition(".")[2] in _SECRET:
-        return FieldError(name, f"{text[:1].lower()}{text[1:]}")
-    given = repr(error["input"])
+    if not fault.field:
+        sentences = {"value_error": f"{what}: {text}", "too_many": f"{what} {text}"}
+        return UsageError(sentences.get(fault.kind, f"{what} must be a JSON object"))
+    if fault.kind == "missing":
+        return FieldError(fault.field, text)
+    if fault.kind == "extra_forbidden":
+        return FieldError(fault.field, "is not a known field")
+    text = f"{text[:1].lower()}{text[1:]}"
+    if fault.field.rpartition(".")[2] in _SECRET:
+        return FieldError(fault.field, text)
+    given = repr(fault.given)
     given = given if len(given) <= 60 else f"{given[:57]}..."
-    return FieldError(name, f"{text[:1].lower()}{text[1:]}, not {given}")
+    return FieldError(fault.field, f"{text}, not {given}")
 
 
 def with_hint(error: UsageError, model: type[BaseModel]) -> UsageError:

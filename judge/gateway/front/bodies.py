@@ -1,4 +1,4 @@
-"""Bodies of requests, as they come: of a length that was said, or in chunks (RFC 9112, 7.1) that become a whole one."""
+"""Bodies of requests: with a length that the client said, or in chunks (RFC 9112, 7.1), which are joined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from judge.gateway.front.turns import Pace
 _READ: Final = 64 * 1024
 # A chunk's size with what may follow it, and all that may follow the last chunk.
 _LINE, _TRAILER = 1024, 8 * 1024
-# Chunks of less than so many bytes on the whole, beyond so many of them, cost more than they bring.
+# A body of more than so many chunks is refused when they have fewer bytes than this on average: small ones cost a lot.
 _LEAST, _FREE = 64, 4096
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;[^\r\n]*)?")
 
@@ -29,18 +29,18 @@ class SlowError(UsageError):
 
 
 class Framing(Protocol):
-    """How bytes of a connection are bytes of a body."""
+    """Turns the bytes of a connection into the bytes of a body."""
 
     @property
     def wants(self) -> int:
-        """So many bytes of the connection may be read now; 0 when the body is whole."""
+        """The number of bytes that may be read from the connection now; 0 when the body is whole."""
 
     def feed(self, data: bytes) -> bytes:
-        """What of these is the body's; UsageError for what is none."""
+        """The part of these bytes that belongs to the body; UsageError when they cannot be understood."""
 
 
 class Whole:
-    """A body of a length that was said."""
+    """A body whose length the client said."""
 
     def __init__(self, length: int) -> None:
         self.wants = length
@@ -52,7 +52,7 @@ class Whole:
 
 
 class Chunks:
-    """A body in chunks. Strict, as whoever reads it otherwise would see another request behind it."""
+    """A body in chunks. Strict: a server that read it in another way would see another request behind it."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -62,7 +62,7 @@ class Chunks:
 
     @property
     def wants(self) -> int:
-        """So many bytes may be read now; 0 when the body is whole."""
+        """The number of bytes that may be read now; 0 when the body is whole."""
         return 0 if self._done else _READ
 
     def feed(self, data: bytes) -> bytes:

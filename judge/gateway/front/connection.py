@@ -1,4 +1,4 @@
-"""One connection of a client at the gateway's front: a head, as much of a body as is asked for, an answer, an end."""
+"""One connection of a client: the head of a request, the body piece by piece on demand, the answer, the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from judge.hangup import hang_up
 PIECE = 8 * 1024
 
 
-class ClientGone(Exception):  # noqa: N818 - no error: there is nobody left to tell one
+class ClientGone(Exception):  # noqa: N818 - no error: nobody is left who could be told
     """The client has hung up, or takes too long."""
 
 
@@ -45,12 +45,12 @@ class _State(enum.Enum):
 
 
 class Client(asyncio.BufferedProtocol):
-    """One connection. It is read from only while somebody waits for what comes, so it never holds more than a piece."""
+    """One connection. It reads only while a task waits for bytes, so it never holds more than a piece."""
 
     def __init__(self, keeper: Keeper, head: float, linger: float, linger_bytes: int) -> None:
-        """The head may take `head` seconds; after an answer so many seconds and bytes are read and forgotten."""
+        """A head may take `head` seconds. After an answer it reads and drops `linger_bytes`, for `linger` seconds."""
         self.peer = ""
-        # Bytes that are read at once: with a place among the large transfers it may be more.
+        # Bytes that are read at once; more while the client has a place among the large transfers.
         self.piece = PIECE
         self._keeper, self._linger, self._left, self._patience = keeper, linger, linger_bytes, head
         self._loop = asyncio.get_running_loop()
@@ -97,7 +97,7 @@ class Client(asyncio.BufferedProtocol):
         if self._state is _State.REQUEST:
             transport.pause_reading()
             self._wake()
-        elif not transport.is_closing():  # it may have had to make room for itself
+        elif not transport.is_closing():  # `weigh` may have ended this very connection to make room
             self._look(transport, seen)
 
     def _look(self, transport: asyncio.Transport, seen: int) -> None:
@@ -110,7 +110,7 @@ class Client(asyncio.BufferedProtocol):
         self._keeper.asks(self, self._take(end) if 4 <= end <= HEAD_BYTES else None)
 
     def eof_received(self) -> bool:
-        """The client sends no more; it may still want its answer."""
+        """The client sends no more, but may still want its answer."""
         self._ended = True
         self._wake()
         return self._state is _State.REQUEST
@@ -135,7 +135,7 @@ class Client(asyncio.BufferedProtocol):
     # --- called by the front -------------------------------------------------------------------------------------
 
     async def read(self, most: int, until: float) -> bytes:
-        """The next bytes of the body; TimeoutError when none have come until then (the loop's time); ClientGone."""
+        """The next bytes of the body. TimeoutError when none come by `until`, in the loop's time; ClientGone."""
         while not self._pending:
             if self._ended or self._lost or self._transport is None:
                 raise ClientGone
@@ -144,19 +144,19 @@ class Client(asyncio.BufferedProtocol):
         return self._take(most)
 
     def write(self, data: bytes) -> None:
-        """Send; `sent` says when that is done."""
+        """Begin to send; `sent` waits for the end."""
         if self._transport is not None and not self._lost:
             self._transport.write(data)
 
     async def sent(self, until: float) -> None:
-        """Return once all has been taken; TimeoutError when it has not until then; ClientGone."""
+        """Wait until the client has taken all. TimeoutError when it has not by `until`; ClientGone."""
         while self._blocked and not self._lost:
             await self._wait(until)
         if self._lost:
             raise ClientGone
 
     def finish(self) -> None:
-        """End after the answer. The client's bytes are read for a while, else it might lose the answer."""
+        """End after the answer. Go on reading for a while: a close with bytes unread could destroy the answer."""
         if self._transport is None or self._transport.is_closing():
             return
         if self._ended:
@@ -171,17 +171,17 @@ class Client(asyncio.BufferedProtocol):
 
     @property
     def weight(self) -> int:
-        """Bytes in memory that would be free without this connection."""
+        """The bytes in memory that this connection takes."""
         return self._weight
 
     def weigh(self, more: int) -> None:
-        """Account for this number of bytes more (or less) in memory for this connection, until it ends."""
+        """Add a number of bytes, which may be negative, to those that this connection takes until it ends."""
         if not self._lost:
             self._weight += more
             self._keeper.holds(more)
 
     def interrupt(self, reason: Exception | None) -> None:
-        """Raise `reason` in the task that waits for the client, now or next; None takes it back."""
+        """Raise `reason` in the task that waits for the client, or will wait next; None takes it back."""
         self._interruption = reason
         self._wake()
 

@@ -1,4 +1,4 @@
-"""One request to uWSGI, by its own protocol: the whole of it goes there, the whole answer comes back."""
+"""One request to uWSGI, by uWSGI's own protocol: a whole request goes there, a whole answer comes back."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PIECE = 64 * 1024
 
 
 async def exchange(path: str, packet: bytes, body: Held | None, answer: Held, seconds: float) -> bytes:
-    """Ask the uWSGI behind this socket; returns how its answer starts, once its thread is free again.
+    """Ask the uWSGI behind this socket; returns the start of its answer once its thread is free again.
 
-    UnavailableError: it was not asked. OutcomeUnknownError: it was, and gave no answer within these seconds.
+    UnavailableError: uWSGI was not asked. OutcomeUnknownError: it was asked, and gave no answer within these seconds.
     """
     loop, start = asyncio.get_running_loop(), b""
     with socket.socket(socket.AF_UNIX) as sock:
@@ -52,25 +52,25 @@ async def exchange(path: str, packet: bytes, body: Held | None, answer: Held, se
 
 
 def _begin(sock: socket.socket, packet: bytes, body: Held | None) -> tuple[bytes, Held | None] | None:
-    """Send what can be sent at once, which for most requests is all; returns what is left."""
+    """Send as much as the socket takes at once, for most requests all; returns the rest."""
     small = body.whole if body is not None else b""
     data = packet if small is None else packet + small
     try:
         sent = sock.send(data)
         if small is None or sent < len(data):
             return data[sent:], body if small is None else None
-        # No more comes: who reads a body that was announced and withheld must not wait for it.
+        # So the app does not wait for a body that the head announces and that is withheld from it.
         sock.shutdown(socket.SHUT_WR)
     except BlockingIOError:
         return data, body if small is None else None
-    except OSError:  # it has hung up; reading says so
+    except OSError:  # uWSGI has hung up; the next read says so
         pass
     return None
 
 
 async def _feed(sock: socket.socket, data: bytes, body: Held | None) -> None:
     loop = asyncio.get_running_loop()
-    with contextlib.suppress(OSError):  # it has answered without reading all
+    with contextlib.suppress(OSError):  # uWSGI has answered without reading all
         await loop.sock_sendall(sock, data)
         if body is not None:
             file = body.pieces()
@@ -80,7 +80,7 @@ async def _feed(sock: socket.socket, data: bytes, body: Held | None) -> None:
 
 
 async def _first(sock: socket.socket) -> tuple[bytes, bool]:
-    """(the first piece of the answer, whether that is all of it): a small one costs one change of tasks."""
+    """(the first piece of the answer, whether that is all). A small answer costs one switch of tasks only."""
     loop, pieces = asyncio.get_running_loop(), bytearray()
     ended: asyncio.Future[bool] = loop.create_future()
 

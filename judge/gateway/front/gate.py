@@ -1,4 +1,4 @@
-"""Decisions by the head of a request alone: who it is from, how large its body may be, whether it comes too often."""
+"""Decisions that need only the head of a request: its maker, the largest body, whether it comes too often."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ SMALL_BODY = 64 * 1024
 _LOGIN = "/login"
 _BLOBS = "/api/v1/blobs/"
 _FREE_FAILURES, _SECONDS_EACH = 20, 3.0
-# The front asks the app here about a cookie's session, or the token of an account: 204, or 404 when it is not in force.
+# Here the front asks the app about a session or an account's token: 204 when it is in force, 404 when it is not.
 SESSION = "/session"
-# With these headers a 204 says whose it is, and in which role they act.
+# The headers of a 204: whose session or token it is, and the role.
 USER, ROLE = "Judge-User", "Judge-Role"
-# Seconds for which a yes and a no are believed, and the pause before the app is asked again that could not tell.
+# Seconds for which the front believes a yes and a no, and the pause after an answer that was neither.
 _YES, _NO, _UNKNOWN = 10.0, 60.0, 10.0
 _SESSIONS = 10_000
 _BEARER = "token "
@@ -53,11 +53,13 @@ def cookie_name(config: GatewayConfig) -> str:
 
 @dataclass(frozen=True)
 class HttpCaller:
-    """The maker of a request. `address` is the client's, `key` whose share of the gateway it takes.
+    """The maker of a request.
 
-    `retry_after`: seconds, when it comes too often; else 0. `known` is None for a stranger, and for who has a session
-    or token that nobody has vouched for lately: `claim` names it. `tries`: a token or a log-in comes with it, which may
-    be wrong.
+    - `address`: the client's. `key`: the person or address whose share of the gateway the request takes.
+    - `known`: None for a stranger. It is also None while the app has not lately vouched for the request's session or
+      token; then `claim` names that.
+    - `retry_after`: seconds to wait, when requests come too often; else 0.
+    - `tries`: whether the request carries a token or a log-in that may be wrong.
     """
 
     address: str
@@ -71,7 +73,7 @@ class HttpCaller:
 
 @dataclass(frozen=True)
 class _Said:
-    """The app's word on a session or token: whose it is while in force, and until when (by the clock) that counts."""
+    """The app's word on a session or token: its owner while it is in force, and until when the word counts."""
 
     known: Principal | None
     until: float
@@ -79,7 +81,7 @@ class _Said:
 
 @dataclass(frozen=True)
 class _Cookie:
-    """A session by its cookie: whose, its name at the cluster, and the fingerprint of who is in tokens.yml."""
+    """A session by its cookie: its owner, its name at the cluster, the fingerprint of an owner in tokens.yml."""
 
     user: str
     digest: str
@@ -87,7 +89,7 @@ class _Cookie:
 
 
 class Gate:
-    """The gate of one gateway, for one thread."""
+    """The gate of one gateway; one thread uses it."""
 
     def __init__(self, config: GatewayConfig, tokens: Tokens, session_key: bytes) -> None:
         """`session_key` signs the cookies of the pages."""
@@ -102,11 +104,11 @@ class Gate:
         self._signed = SecureCookieSessionInterface().get_signing_serializer(app)
 
     def proxied(self, peer: str) -> bool:
-        """Whether this peer is the proxy in front, which speaks for others."""
+        """Whether this peer is the proxy in front, which says for whom it speaks."""
         return self._config.proxied and (group(peer).startswith("127.") or peer == "::1")
 
     def address(self, head: Head, peer: str) -> str:
-        """The client's address: the proxy's word for it, where there is a proxy; nobody else's."""
+        """The client's address: the peer's, or what the proxy in front says. Nobody else is believed."""
         if not self.proxied(peer):
             return peer
         # The last entry is what the proxy itself saw; those before it are the client's claims.
@@ -117,7 +119,7 @@ class Gate:
         return "https" if self.proxied(peer) and head.fields.get("x-forwarded-proto") == "https" else "http"
 
     def token(self, head: Head) -> str | None:
-        """The token by which the app will serve this request; None when it looks at none."""
+        """The token by which the app will serve this request; None when the app looks at none."""
         return token_with(head.path, self._judge0, head.field, head.argument)
 
     def speaks_judge0(self, head: Head) -> bool:
@@ -153,7 +155,7 @@ class Gate:
         retry = 0.0
         login = head.method == "POST" and head.path == _LOGIN
         tries = bearer is not None or login
-        # A session says who somebody is, not whose token they try at the log-in.
+        # A session proves its owner, but not the token that somebody tries at the log-in.
         sure = known and not login and (bearer is None or self._throttle.knows(stranger, known.fingerprint))
         if tries and not sure:
             retry = self._throttle.wait(stranger, clock.monotonic())
@@ -170,7 +172,7 @@ class Gate:
         )
 
     def said(self, claim: str, status: int, told: Mapping[str, str]) -> None:
-        """Note what the app answers about a session or token: 204 it is in force, 404 it is not, else it cannot tell.
+        """Note the app's answer about a session or token: 204 in force, 404 not in force, else the app cannot tell.
 
         `told` are the headers of the answer, by their names in lower case.
         """
@@ -185,7 +187,7 @@ class Gate:
             said = _Said(known, now + _YES)
         elif status == 404:
             said = _Said(None, now + (_YES if claim.startswith(_BEARER) else _NO))
-        else:  # nobody can log out either, so who was known still is
+        else:  # nobody can log out either, so a known person still is
             said = _Said(before.known if before is not None else None, now + _UNKNOWN)
         self._said[claim] = said
         self._said.move_to_end(claim)
@@ -193,12 +195,12 @@ class Gate:
             self._said.popitem(last=False)
 
     def begins(self, caller: HttpCaller) -> None:
-        """Count a try as failed until it is `answered`: else a hundred guesses at once were as free as the first."""
+        """Count a try as failed until it is `answered`: else a hundred guesses at once would be as free as one."""
         if caller.tries:
             self._throttle.failed(group(caller.address), clock.monotonic())
 
     def answered(self, caller: HttpCaller, status: int) -> None:
-        """Note what came of what has begun: 401 is a failed log-in, when there was a try; 0 is no answer."""
+        """Note the answer to a request that `begins`: 401 is a failed log-in, if it was a try; 0 is no answer."""
         if caller.tries and status != 401:
             self._throttle.forgive(group(caller.address), clock.monotonic())
 
@@ -208,7 +210,7 @@ class Gate:
         return max(limits.blob_bytes, limits.body_bytes) if blob else limits.body_bytes
 
     def way(self, head: Head) -> Way | None:
-        """By which way the maker of this request has come in; None for who has none that could be in force."""
+        """The way by which the maker of this request has come in; None without one that could be in force."""
         token = self.token(head)
         if token is None:
             found = self._cookie_of(head)
@@ -219,17 +221,17 @@ class Gate:
         return Way("tokens", token_digest(token)) if of_account(token) else None
 
     def listed(self, fingerprint: str) -> Principal | None:
-        """Who is in tokens.yml with this fingerprint now."""
+        """The person with this fingerprint in tokens.yml, as it is now."""
         return self._tokens.by_fingerprint(fingerprint)
 
     def _session(self, head: Head) -> tuple[Principal | None, str | None]:
-        """(whose session cookie this is, the session to ask the app about). A copied cookie outlives its session."""
+        """(the owner of the session cookie, the session to ask the app about, as a copied cookie outlives it)."""
         found = self._cookie_of(head)
-        # With the person, so that a session says nothing about anybody else.
+        # The claim names the person, too, so that a session vouches for nobody else.
         return (None, None) if found is None else self._believed(f"{found.user} {found.digest}")
 
     def _cookie_of(self, head: Head) -> _Cookie | None:
-        """The session of a cookie that is signed, and of somebody who may have one."""
+        """The session in a cookie that is signed rightly and whose owner may have one."""
         cookie = parse_cookie(head.fields.get("cookie", "")).get(self._cookie)
         if not cookie or self._signed is None:
             return None
@@ -247,9 +249,9 @@ class Gate:
         return _Cookie(user, digest(secret), listed.fingerprint if listed is not None else "")
 
     def _account(self, token: str, stranger: str) -> tuple[Principal | None, str | None]:
-        """(whose token of an account this is, the token to ask the app about).
+        """(the owner of an account's token, the token to ask the app about).
 
-        The app is asked about a guess only where a log-in could be tried: else guessing would cost it more than us.
+        An address that has to wait with log-ins has to wait with unknown tokens, too: a guess costs the app a question.
         """
         sha = token_digest(token)
         known, claim = self._believed(f"{_BEARER}{sha}")
@@ -259,7 +261,7 @@ class Gate:
         return known, claim
 
     def _believed(self, claim: str) -> tuple[Principal | None, str | None]:
-        """(who it is by what the app has said, the claim if that is not fresh)."""
+        """(the person by the app's last word, the claim if that word is not fresh)."""
         said = self._said.get(claim)
         if said is None:
             return None, claim

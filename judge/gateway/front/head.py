@@ -39,7 +39,7 @@ class Head:
 
     @property
     def path(self) -> str:
-        """The path as the app compares it: not percent-encoded, one slash in front; a character for each byte."""
+        """The path as the app compares it: percent signs decoded, one slash in front, a character for each byte."""
         return "/" + unquote_to_bytes(self.target.partition("?")[0].encode("latin-1")).decode("latin-1").lstrip("/")
 
     @property
@@ -68,7 +68,7 @@ class Head:
 
 
 def parse(head: bytes) -> Head:
-    """A head up to and with its empty line. UsageError says what is wrong; ambiguous lengths are."""
+    """Parse a head up to and with its empty line. UsageError says what is wrong, such as two lengths."""
     if head.count(b"\n") > _LINES:
         raise HeadTooLargeError(f"the request has more than {_LINES} header lines")
     if head.count(b"\n") != head.count(b"\r\n") or b"\n " in head or b"\n\t" in head:
@@ -77,7 +77,7 @@ def parse(head: bytes) -> Head:
 
 
 def _usual(head: bytes) -> Head | None:
-    """A head without anything unusual; None leaves it to h11, whose word counts, and which takes ten times as long."""
+    """A head without anything unusual, parsed fast. None: h11 decides, which takes ten times as long."""
     found = _USUAL.fullmatch(head)
     if found is None:
         return None
@@ -106,7 +106,7 @@ def _whole(head: bytes) -> Head:
     if not isinstance(event, h11.Request) or event.http_version not in {b"1.0", b"1.1"}:
         raise UsageError("the request is not HTTP/1.1")
     method = event.method.decode("ascii")
-    if method != method.upper():  # the app would take it for the same in capitals, the gate for another
+    if method != method.upper():  # the app takes `get` for GET, the gate would not
         raise UsageError(f"'{method[:20]}' is not a method of HTTP; send it in capital letters")
     fields = _fields(event)
     target = event.target.decode("latin-1")

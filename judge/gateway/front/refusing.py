@@ -1,4 +1,4 @@
-"""What the front says to those whom it refuses before the app has seen them, as the app would have said it."""
+"""Refusals by the front of requests that the app has not seen, in the form that the app gives its own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from judge.gateway.front.head import Head
 
 
 def refusal(gate: Gate, head: Head | None, error: JudgeError, retry: float) -> tuple[str, str, str]:
-    """One sentence, its media type, and lines of further headers; programs get it as JSON of the API that they speak.
+    """(one sentence, its media type, lines of further headers). Programs get JSON as the API has it that they call.
 
-    `retry`: seconds; counts where trying again helps. `head`: None where there is none that can be understood.
+    `retry`: seconds, told where trying again helps. `head`: None when it cannot be understood.
     """
     headers = {"Retry-After": str(whole(retry))} if error.http_status in {429, 503} else {}
     if head is None or head.path.startswith("/api/"):
@@ -28,5 +28,5 @@ def refusal(gate: Gate, head: Head | None, error: JudgeError, retry: float) -> t
 
 
 def whole(seconds: float) -> int:
-    """Seconds as headers and sentences have them: upwards, and never none."""
+    """Whole seconds for headers and sentences: rounded up, at least 1."""
     return max(1, round(seconds + 0.5))

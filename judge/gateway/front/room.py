@@ -19,12 +19,12 @@ _PIECE = 256 * 1024
 
 
 class Room:
-    """Bytes in use. For one event loop; none of its methods is thread-safe."""
+    """Bytes in use. One event loop uses it; no method is thread-safe."""
 
     def __init__(self, memory: int, disk: int) -> None:
-        """At most so many bytes in memory and on disk. Contents may fill half of the memory.
+        """Bound the bytes in memory and on disk. Contents may fill half of the memory.
 
-        The other half is for what cannot be put elsewhere: heads that have begun to come.
+        The other half is for heads that have begun to come, which cannot go to the disk.
         """
         self._memory, self._disk = memory, disk
         self.memory = 0
@@ -36,11 +36,11 @@ class Room:
         return self.memory > self._memory
 
     def fits(self, count: int) -> bool:
-        """Whether a content of so many bytes more may be kept in memory."""
+        """Whether so many bytes more of contents may be kept in memory."""
         return self.memory + count <= self._memory // 2
 
     def take(self, key: str, count: int, most: int) -> None:
-        """So many bytes more on disk for this key, `most` in all; LimitError, UnavailableError: no room."""
+        """Take bytes on disk for this key, which has at most `most`. LimitError; UnavailableError: no room."""
         if self._held[key] + count > most:
             raise LimitError(f"at most {size(most)} are taken at once from one person; try again when that is done")
         if self._held.total() + count > self._disk:
@@ -56,7 +56,7 @@ class Room:
 
 
 class Held:
-    """A body or an answer, as it comes: in memory while that is small, else in a file without a name."""
+    """A body or an answer as it comes: in memory while it is small, else in a file without a name."""
 
     def __init__(self, room: Room, directory: Path, key: str, share: int, small: int) -> None:
         """Up to `small` bytes may be kept in memory; `key` has at most `share` bytes on disk, in `directory`."""

@@ -1,7 +1,7 @@
 """The gateway's front: takes connections, has patience with slow ones, and hands whole requests to uWSGI.
 
-One event loop in a thread of the daemon. A thread of uWSGI is taken only by a request that is here as a whole, and is
-free again as soon as it has answered, however slowly the client sends or reads. Each connection carries one request.
+It is one event loop in a thread of the daemon. A request takes a thread of uWSGI when all of it is here. The thread is
+free again when it has answered, however slowly the client sends or reads. Each connection carries one request.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _START_WAIT = 5.0
 class Bounds:
     """The bounds of a client. Times in seconds, rates in bytes per second, room in bytes.
 
-    A body or an answer of N bytes may take `body` or `answer` seconds plus N divided by the rate; one that is not small
-    comes or goes at half of the rate at least, in every `window`.
+    A body of N bytes may take `body` seconds and N / `rate`, an answer `answer` seconds and N / `rate`. One that is not
+    small must move at half of `rate` at least in every `window`.
     """
 
     connections: int = 12_000
@@ -90,7 +90,7 @@ class Bounds:
 
 
 class Front:
-    """The front of one gateway. `serving` is whether uWSGI answers, which its checker says."""
+    """The front of one gateway. `serving`: whether uWSGI answers; its checker sets it."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Front:
     ) -> None:
         """`listener` is a listening socket, which the front closes at its end.
 
-        `changes` asks the cluster for them, `ways` whether those who listen still may.
+        `changes` asks the cluster for changes, `ways` whether listeners still may listen.
         """
         self.serving = False
         self.beat = clock.monotonic()
@@ -225,7 +225,7 @@ class Front:
         self._turn_away("for a slow head")
 
     def holds(self, more: int) -> None:
-        """A connection holds more in memory, or less. When there is too much, those who wait the longest go."""
+        """A connection holds more in memory, or less. When it is too much for all, the longest waiting are ended."""
         self._room.memory += more
         if more > 0 and self._room.full:
             for client in self._crowd.those_who_wait():
@@ -253,7 +253,7 @@ class Front:
                 if head.path == ALIVE and head.method in {"GET", "HEAD"}:
                     await self._alive(client, head)
                     return
-                if head.path == SESSION:  # whoever asked it from outside could try tokens there, which counts nowhere
+                if head.path == SESSION:  # from outside it would be a place to try tokens, where no failure counts
                     raise NotFoundError(f"there is nothing at {SESSION}")
                 caller = self._gate.caller(head, client.peer)
                 if caller.claim is not None:
@@ -272,7 +272,7 @@ class Front:
             client.abort()
 
     async def _proved(self, client: Client, head: Head, caller: HttpCaller) -> HttpCaller:
-        """The caller, once the app has said whether session or token is in force; equal questions are asked once."""
+        """The caller, once the app knows whether the session or token is in force. Equal questions are asked once."""
         claim = caller.claim or ""
         task = self._asked.get(claim)
         if task is None:
@@ -294,7 +294,7 @@ class Front:
         self._gate.said(caller.claim or "", _status(start), heads.fields_of(start))
 
     def _turn(self, caller: HttpCaller) -> contextlib.AbstractAsyncContextManager[None]:
-        """A turn of uWSGI; each kind of request has only so many at once."""
+        """A turn of uWSGI. One person has at most three quarters of all, one stranger a quarter."""
         known = caller.known is not None
         most = max(1, self._slots * 3 // 4 if known else self._slots // 4)
         return self._turns.turn(caller.key, most, self._bounds.turn, known=known)
@@ -305,7 +305,7 @@ class Front:
         return self._heavy.turn(caller.key, max(1, bounds.large_each // 2), bounds.turn, known=caller.known is not None)
 
     def _held(self, caller: HttpCaller, small: int) -> Held:
-        """A place for the body or the answer of this caller, during its transfer."""
+        """Room for a body or an answer of this caller."""
         share = self._shares[caller.known is not None and caller.known.judges]
         return Held(self._room, self._config.spool_dir, caller.key, share, small)
 
@@ -335,7 +335,7 @@ class Front:
             await self._deliver(client, answer)
 
     async def _listen(self, client: Client, head: Head, caller: HttpCaller, first: bytes, wish: Wish) -> None:
-        """Send events; now and then the app is asked again whether it still allows that."""
+        """Send events. Now and then the front asks the app again whether it still allows that."""
 
         async def still() -> Wish | None:
             with (
@@ -348,7 +348,7 @@ class Front:
                     found = streams.wish_of(start)
                     if found is not None or not _away(_status(start)):
                         return found[1] if found is not None else None
-            return wish  # nobody can tell now; the next look will
+            return wish  # the app cannot tell now; the next look may
 
         way = self._gate.way(head)
         if way is None:  # tokens.yml has changed since the app looked
@@ -376,8 +376,8 @@ class Front:
     ) -> tuple[Head, Held | None]:
         """The head as uWSGI gets it, and the whole body.
 
-        None for a body that this caller may not send: the app then says so without reading it. What comes in chunks is
-        handed on as a whole; of a stranger it is not taken.
+        None for a body that this caller may not send: the app then says so without reading it. A body in chunks is
+        joined first; no stranger may send one.
         """
         chunked = head.chunked and (caller.known is not None or self._gate.lets_guests_in(head))
         if not chunked and (head.chunked or head.length > caller.body_bytes or not head.length):
@@ -443,7 +443,7 @@ class Front:
         try:
             await client.sent(until)
         except LimitError:
-            raise ClientGone from None  # its answer has begun, so there is no way to say why it ends
+            raise ClientGone from None  # the answer has begun, so the reason cannot be told
 
     async def _alive(self, client: Client, head: Head) -> None:
         if not self.serving:
@@ -471,7 +471,7 @@ class Front:
 
 
 def _away(status: int) -> bool:
-    """Whether an answer says nothing of the question: the cluster is away, or too much is asked."""
+    """Whether the app could not answer the question: the cluster is away, or too much is asked."""
     return status == http.HTTPStatus.TOO_MANY_REQUESTS or status >= http.HTTPStatus.INTERNAL_SERVER_ERROR
 
 

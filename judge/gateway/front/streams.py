@@ -1,7 +1,7 @@
-"""Listeners: answers that do not end, of server-sent events. The app says what a listener may hear; no thread waits.
+"""Listeners: answers of server-sent events, which do not end. The app says what a listener may hear; no thread waits.
 
-One thread asks the cluster for changes while anybody listens, in long calls; all listeners of this gateway share what
-it brings. A listener is a connection and a task of the front's event loop, and costs some kilobytes.
+While anybody listens, one thread asks the cluster for changes, in long calls. All listeners of this gateway share its
+answers. A listener is a connection and a task of the front's event loop, and costs some kilobytes.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ LISTENERS: Final = Gauge("judge_gateway_listeners", "Connections that are sent e
 EVENTS: Final = Metric("judge_gateway_events_total", "Events sent to listeners")
 
 HEADER: Final = "X-Judge-Listen"
-# Seconds: between two signs of life, for a reader to take what was sent, between two looks at whether it still may.
+# Seconds: between two signs of life; for a reader to take what was sent; between two looks whether it still may.
 _BEAT, _PATIENCE, _ALLOWED = 15.0, 20.0, 60.0
 _EACH, _QUEUE = 50, 2000
 _WAIT, _RETRY, _OPENING, _IDLE = 20.0, 1.0, 5.0, 60.0
-# No empty line after these: clients make an event of nothing at one.
+# Without an empty line after these: clients would make an empty event of it.
 _BEGIN: Final = b"retry: 2000\n"
 _ALIVE: Final = b":\n"
 
@@ -44,7 +44,7 @@ Ask = Callable[[ChangesRequest], ChangesReply]
 
 
 def wish_of(start: bytes) -> tuple[bytes, Wish] | None:
-    """The head of an answer as the client gets it, and what it is to hear; None for every other answer. Pure."""
+    """(the head of an answer as the client gets it, what the listener may hear); None for other answers. Pure."""
     head, end, _ = start.partition(b"\r\n\r\n")
     if not end or f"\r\n{HEADER}: ".encode() not in head:
         return None
@@ -60,12 +60,12 @@ def wish_of(start: bytes) -> tuple[bytes, Wish] | None:
 
 
 def event(one: Change, number: str) -> bytes:
-    """One event as it is sent; `number` is what a listener says that it has (Last-Event-ID)."""
+    """One event as it is sent. A listener that comes again sends the last `number` (Last-Event-ID)."""
     return _numbered(_data(one), number)
 
 
 def _data(one: Change) -> bytes:
-    """What an event says, the same for all who hear it."""
+    """The data of an event, the same for all listeners."""
     return disclosure.change(one).model_dump_json(exclude={"id"}).encode()
 
 
@@ -74,27 +74,27 @@ def _numbered(data: bytes, number: str) -> bytes:
 
 
 def _look_again() -> float:
-    """When to look whether a listener still may hear; those who came together do not ask together."""
+    """When to look whether a listener still may. Random, so that listeners who came together do not ask together."""
     return clock.monotonic() + _ALLOWED * random.uniform(0.5, 1.0)  # noqa: S311 - it spreads questions
 
 
 def _said(what: str, place: str) -> bytes:
-    """An event about the stream itself, and the place from which it goes on."""
+    """An event about the stream itself, with the place from which the stream goes on."""
     return f"id: {place}\nevent: {what}\ndata: {{}}\n\n".encode()
 
 
 def order(place: str) -> tuple[int, ...]:
-    """Places in the order of the log."""
+    """A key that sorts places as the log has them."""
     return tuple(int(part) for part in place.split("-"))
 
 
 def nobody_says(_: ChangesRequest) -> ChangesReply:
-    """In place of `ask` where there is no cluster; UnavailableError."""
+    """Stands in for `ask` where there is no cluster; UnavailableError."""
     raise UnavailableError("this gateway has no cluster to listen to")
 
 
 class _Listener:
-    """One listener: what waits to be sent to it. `over`: it is sent nothing more."""
+    """One listener, and the changes that wait to be sent to it. `over`: the stream is to end."""
 
     def __init__(self, wish: Wish, way: Way) -> None:
         self.wish, self.way, self.role = wish, way, str(wish.role)
@@ -105,7 +105,7 @@ class _Listener:
         self.over = False
 
     def end(self) -> None:
-        """Let it come again."""
+        """End the stream; the client comes again."""
         self.over = True
         self.waiting.clear()
         self.news.set()
@@ -121,10 +121,10 @@ class _Listener:
 
 
 class Streams:
-    """The listeners of one gateway, for its event loop. `ask` is called in threads."""
+    """The listeners of one gateway, in its event loop. It calls `ask` in threads."""
 
     def __init__(self, ask: Ask, most: int, watch: Watch) -> None:
-        """`most` listeners at once; `watch` looks whether they still may."""
+        """Take at most `most` listeners at once; `watch` looks whether they still may listen."""
         self._ask, self._most, self._watch = ask, most, watch
         self._watching: asyncio.Task[None] | None = None
         self._all: set[_Listener] = set()
@@ -138,15 +138,15 @@ class Streams:
         self._history = asyncio.Semaphore(4)
 
     def close(self) -> None:
-        """No more is asked."""
+        """Ask the cluster nothing more."""
         self._closed = True
 
     async def listen(
         self, client: Client, head: bytes, wish: Wish, way: Way, still: Callable[[], Awaitable[Wish | None]]
     ) -> None:
-        """Send events until the client goes, or may hear no more (`still` is asked), or all is said. ClientGone.
+        """Send events until the client goes (ClientGone), `still` says that it may hear no more, or all is said.
 
-        `way` is the one by which the listener came in.
+        `way` is the listener's way in.
         """
         with self._one(wish, way) as mine:
             await self._follows()
@@ -187,7 +187,7 @@ class Streams:
                     return
 
     async def _follows(self) -> None:
-        """Wait until what happens is heard; UnavailableError."""
+        """Wait for the thread's first answer; UnavailableError."""
         try:
             async with asyncio.timeout(_OPENING):
                 await self._known.wait()
@@ -195,7 +195,7 @@ class Streams:
             raise UnavailableError("no judicator tells of changes at the moment; try again in a few seconds") from None
 
     async def _begins(self, client: Client, mine: _Listener, now: Wish) -> bool:
-        """Send the one submission as it is, when that is news; whether it is done."""
+        """Send the wished submission as it is, when that is news; returns whether it is done."""
         if now.begin is None or now.begin.version <= mine.version:
             return False
         mine.version = now.begin.version
@@ -203,14 +203,14 @@ class Streams:
         return now.begin.done
 
     def _from(self, mine: _Listener) -> bytes:
-        """The place from which changes are told to one who was not here before, to go on from after a break."""
+        """For a new listener, an event with the place where its stream begins: a break may come before a change."""
         if mine.wish.submission is not None or mine.wish.after is not None:
             return b""
         mine.waiting.clear()
         return _said("begin", self._place or "")
 
     def _take(self, mine: _Listener) -> tuple[bytes, bool]:
-        """What waits as bytes, and whether nothing more can come."""
+        """(the waiting events as bytes, whether nothing more can come)."""
         pieces, over = [], False
         while mine.waiting and not over:
             one, data = mine.waiting.popleft()
@@ -223,7 +223,7 @@ class Streams:
         return b"".join(pieces), over
 
     async def _catch_up(self, client: Client, mine: _Listener, after: str) -> None:
-        """Send what happened since a listener was here last, then drop what it has heard by then."""
+        """Send the changes since a listener was here last, and drop those of them that also wait."""
         end = self._place or after
         while order(after) < order(end) and not mine.over:
             request = ChangesRequest(after=after, user=mine.wish.user)
@@ -290,7 +290,7 @@ class Streams:
         threading.Thread(target=self._follow, args=(loop,), name="changes", daemon=True).start()
 
     def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Ask for changes while anybody listens; a thread's work."""
+        """Ask for changes while anybody listens. A thread runs it."""
         place: str | None = None
         told = ""
         with contextlib.suppress(RuntimeError):  # the loop has ended
@@ -308,7 +308,7 @@ class Streams:
                 loop.call_soon_threadsafe(self._happened, reply)
 
     def _goes_on(self) -> bool:
-        """Whether anybody listens, or did a moment ago; called in the thread."""
+        """Whether anybody listens, or did a moment ago. The thread calls it."""
         with self._lock:
             now = clock.monotonic()
             if self._all:
@@ -324,5 +324,5 @@ class Streams:
             for mine in (*self._by.get(one.user, ()), *self._by.get("", ())):
                 mine.hears(one, data)
         if reply.lost:
-            for mine in self._all:  # they come again, and are told from where they were
+            for mine in self._all:  # they come again, and go on from their last place
                 mine.end()

@@ -1,4 +1,4 @@
-"""Turns: the threads of uWSGI, and the few large transfers, are shared out among those who ask."""
+"""Turns: the threads of uWSGI and the few large transfers are shared out among people and addresses."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from judge.errors import LimitError, UnavailableError
 
 
 class Turns:
-    """A number of slots for keys (people, addresses). Who waits is served in rotation by key, not by arrival.
+    """A number of slots for keys (people, addresses). Waiting keys are served in rotation, not by arrival.
 
-    For one event loop; none of its methods is thread-safe.
+    One event loop uses it; no method is thread-safe.
     """
 
     def __init__(self, slots: int, queue: int, queue_each: int) -> None:
@@ -34,7 +34,7 @@ class Turns:
     async def turn(self, key: str, most: int, seconds: float, *, known: bool = True) -> AsyncIterator[None]:
         """Hold a slot; one key has at most `most`. UnavailableError after `seconds`, or when too many wait.
 
-        Who is not `known` is told so when half of the places to wait are taken: the others are kept for those who are.
+        Only half of the places to wait are for keys that are not `known`.
         """
         await self._take(key, most, seconds, known=known)
         try:
@@ -104,9 +104,9 @@ class _Place:
 
 
 class Places:
-    """A number of large transfers at once, fewer of one person and of one address, for which nobody waits.
+    """A number of large transfers at once, fewer of one person and of one address. Nobody waits for a place.
 
-    One that takes long gives way to a person who has fewer, so that places cannot be kept from others by being slow.
+    A transfer that takes long gives way to a person who has fewer, so that slow ones cannot keep all places.
     """
 
     def __init__(self, most: int, each: int, each_group: int, patience: float) -> None:
@@ -118,7 +118,7 @@ class Places:
     def one(
         self, key: str, group: str, what: str, now: float, give_way: Callable[[LimitError], None]
     ) -> Iterator[None]:
-        """Have one more; LimitError names `what` when there are too many. `give_way` is told when another has it."""
+        """Have a place; LimitError names `what` when there is none. `give_way` is called when it goes to another."""
         own = sum(one.key == key for one in self._all)
         if own >= self._each:
             raise LimitError(f"at most {self._each} {what} are taken at once from one person; try again when one ends")
@@ -136,7 +136,7 @@ class Places:
                 self._all.remove(place)
 
     def _make_room(self, among: list[_Place], own: int, now: float, why: str) -> None:
-        """Of those who have more than the newcomer, whoever has the most gives up what they have held the longest."""
+        """Take the longest-held place from the person with the most, if they have more than the newcomer."""
         counts = Counter(one.key for one in among)
         slow = [one for one in among if now - one.since >= self._patience and counts[one.key] > own]
         if not slow:
@@ -149,17 +149,17 @@ class Places:
 
 
 class Pace:
-    """Whether a large transfer comes along: each window brings something, and the whole has an end. Pure."""
+    """Whether a large transfer is fast enough: in each window, and on the whole. Pure."""
 
     def __init__(self, now: float, length: int, grace: float, rate: float, window: float) -> None:
-        """All of `length` bytes within `grace` seconds and `length / rate`, half of `rate` in each `window` seconds."""
+        """Demand all of `length` bytes in `grace + length / rate` seconds, and half of `rate` in each `window`."""
         self.rate = rate
         self._end = now + grace + length / rate
         self._window, self._least = window, rate / 2 * window
         self._next, self._seen = now + window, 0
 
     def until(self, now: float, done: int) -> float | None:
-        """The time at which to look again, with `done` bytes through; None when it is too slow."""
+        """The time to look again, when `done` bytes are through; None when the transfer is too slow."""
         if now >= self._end:
             return None
         if now >= self._next:

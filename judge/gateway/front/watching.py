@@ -1,7 +1,7 @@
-"""Whether those who listen still may: asked for all of them together each second, so that no end is heard of late.
+"""Whether listeners still may listen. The gateway asks for all of them together each second, so none hears too much.
 
-A listener whose way in is not in force any more, or who acts in another role by now, is told nothing more; whoever
-comes again is looked at anew by the app.
+When a listener's way in is not in force any more, or the role has changed, the stream ends. The app looks anew at a
+listener who comes again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from judge.model.people import WAYS, WaysIn, WaysState
 log = logging.getLogger(__name__)
 
 EVERY: Final = 1.0
-# Seconds for which nobody may be able to tell; a listener hears nothing in that time, unless judicators answer in part.
+# A listener of whom no judicator has known for so many seconds is ended.
 _UNSURE: Final = 60.0
 
 Ask = Callable[[WaysIn], WaysState]
@@ -28,15 +28,15 @@ Listed = Callable[[str], Principal | None]
 
 
 def nobody_says(_: WaysIn) -> WaysState:
-    """In place of `ask` where there is no cluster; UnavailableError."""
+    """Stands in for `ask` where there is no cluster; UnavailableError."""
     raise UnavailableError("this gateway has no cluster to ask about people")
 
 
 @dataclass(frozen=True)
 class Way:
-    """How somebody has come in: the digest of a token or session, or a name of tokens.yml with its `fingerprint`.
+    """A way in: the digest of a token or session, or a name of tokens.yml with its `fingerprint`.
 
-    A session of who is in tokens.yml has both.
+    A session has a fingerprint as well when its owner is in tokens.yml.
     """
 
     kind: Literal["tokens", "sessions", "names"]
@@ -45,21 +45,21 @@ class Way:
 
 
 class Watched(Protocol):
-    """One who listens: by which way, in which role, since when that is known."""
+    """A listener: the way in, the role, and when both were last known to be in force."""
 
     way: Way
     role: str
     sure: float
 
     def end(self) -> None:
-        """Tell them nothing more."""
+        """End the stream."""
 
 
 class Watch:
-    """The looks of one gateway, for its event loop. `ask` is called in threads."""
+    """Watches the listeners of one gateway, in its event loop. It calls `ask` in threads."""
 
     def __init__(self, ask: Ask, listed: Listed) -> None:
-        """`listed` finds who is in tokens.yml by a fingerprint."""
+        """`listed` finds a person of tokens.yml by the fingerprint."""
         self._ask, self._listed = ask, listed
         self._told = ""
 
@@ -104,7 +104,7 @@ class Watch:
 
 
 def _parts(ways: Iterable[Way]) -> Iterator[frozenset[Way]]:
-    """So many at once as one question may have."""
+    """The ways in parts, each as large as one question may be."""
     waiting = list(ways)
     while waiting:
         yield frozenset(waiting[:WAYS])

@@ -182,7 +182,9 @@ class Api:
             except NotFoundError:
                 shown.append(None)
             except answers.ConversionError as exc:
-                raise wire.RefusedError(400, str(exc).replace("this submission", "one or more submissions")) from None
+                raise wire.RefusedCallError(
+                    400, str(exc).replace("this submission", "one or more submissions")
+                ) from None
         return {"submissions": shown}, 200
 
     def index(self) -> tuple[Any, int]:
@@ -193,9 +195,9 @@ class Api:
         wanted = wire.fields()
         page, each = wire.whole("page", 1), wire.whole("per_page", _PAGE)
         if page <= 0 or page > 10_000:
-            raise wire.RefusedError(400, f"invalid page: {page}")
+            raise wire.RefusedCallError(400, f"invalid page: {page}")
         if each < 0 or each > _MOST_EACH:
-            raise wire.RefusedError(400, f"invalid per_page: {each}")
+            raise wire.RefusedCallError(400, f"invalid per_page: {each}")
         query = m.SearchRequest(limit=max(each, 1), skip=min((page - 1) * each, 10_000), total=True)
         found = seen.search(self.services.cluster, who, query)
         total = found.total or 0
@@ -206,7 +208,7 @@ class Api:
                 for one in found.tasks[:each]
             ]
         except answers.ConversionError as exc:
-            raise wire.RefusedError(400, str(exc).replace("this submission", "one or more submissions")) from None
+            raise wire.RefusedCallError(400, str(exc).replace("this submission", "one or more submissions")) from None
         meta = {
             "current_page": page,
             "next_page": page + 1 if page < pages else None,
@@ -227,11 +229,11 @@ class Api:
         if not who.admin:
             raise ForbiddenError("deleting takes a token of role admin")
         if not self.services.config.judge0.delete:
-            raise wire.RefusedError(400, "delete not allowed")
+            raise wire.RefusedCallError(400, "delete not allowed")
         number = answers.status(task)
         if number in {1, 2}:
             text = f"submission cannot be deleted because its status is {number} ({answers.STATUSES[number]})"
-            raise wire.RefusedError(400, text)
+            raise wire.RefusedCallError(400, text)
         shown = self._shown(who, task, wanted, base64=True)
         deleting.delete(self.services.cluster, who, deleting.wanted("submission", task.id))
         return shown, 200

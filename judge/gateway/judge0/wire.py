@@ -20,7 +20,7 @@ JSON: Final = "application/json"
 _VALUES: Final = 300_000
 
 
-class RefusedError(JudgeError):
+class RefusedCallError(JudgeError):
     """A call that Judge0 refuses, in its own words."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -47,7 +47,7 @@ class FullError(JudgeError):
 
 
 def given() -> dict[str, Any]:
-    """The fields of the address and of the body, which counts where both have one; RefusedError for a bad body.
+    """The fields of the address and of the body, which counts where both have one; RefusedCallError for a bad body.
 
     Rails makes one thing of them, so clients write limits, or all of a submission, behind the question mark.
     """
@@ -67,11 +67,11 @@ def _body() -> dict[str, Any]:
     try:
         sent = json.loads(data or b"{}")
     except (ValueError, RecursionError):
-        raise RefusedError(400, "the body is not JSON; send an object with the fields of a submission") from None
+        raise RefusedCallError(400, "the body is not JSON; send an object with the fields of a submission") from None
     if isinstance(sent, list):  # some send the batch itself
         return {"submissions": sent}
     if not isinstance(sent, dict):
-        raise RefusedError(400, "the body is not a JSON object; send one with the fields of a submission")
+        raise RefusedCallError(400, "the body is not a JSON object; send one with the fields of a submission")
     return sent
 
 
@@ -89,20 +89,20 @@ def base64(told: Mapping[str, Any] | None = None) -> bool:
 
 
 def fields(told: Mapping[str, Any] | None = None) -> Sequence[str]:
-    """The fields that the caller wants, by the address or by what was `given`; RefusedError for unknown ones."""
+    """The fields that the caller wants, by the address or by what was `given`; RefusedCallError for unknown ones."""
     named = (request.args if told is None else told).get("fields")
     wanted, unknown = answers.fields_of(named if isinstance(named, str) else None)
     if unknown:
-        raise RefusedError(400, f"invalid fields: [{', '.join(name[:40] for name in unknown[:20])}]")
+        raise RefusedCallError(400, f"invalid fields: [{', '.join(name[:40] for name in unknown[:20])}]")
     return wanted
 
 
 def check_batch(count: int) -> None:
-    """RefusedError for a batch of none, or of too many."""
+    """RefusedCallError for a batch of none, or of too many."""
     if count > info.BATCH:
-        raise RefusedError(400, f"number of submissions in a batch should be less than or equal to {info.BATCH}")
+        raise RefusedCallError(400, f"number of submissions in a batch should be less than or equal to {info.BATCH}")
     if count == 0:
-        raise RefusedError(400, "there should be at least one submission in a batch")
+        raise RefusedCallError(400, "there should be at least one submission in a batch")
 
 
 def whole(name: str, default: int) -> int:

@@ -16,6 +16,7 @@ from judge.gateway.submit import Upload, check_source, check_whole, decode_sourc
 from judge.languages import handed
 from judge.languages.table import guess, load_table
 from judge.model import messages as m
+from judge.model.base import first_fault
 
 _MIB = 1024**2
 FIELDS = ("language", "problem", "source", "entry", "stdin", "cpu", "wall", "memory")
@@ -123,8 +124,8 @@ class SubmitForm:
                 idempotency_key=self.key,
             )
         except ValidationError as exc:
-            fault = exc.errors(include_url=False)[0]
-            self.fail(FieldError(".".join(str(part) for part in fault["loc"]), fault["msg"]))
+            fault = first_fault(exc)
+            self.fail(FieldError(fault.field, fault.text))
             return None
 
     def _language(self, filename: str | None) -> str | None:

@@ -27,7 +27,6 @@ _FILL = re.compile(rb"\xff+")
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 FILE: Final = "application/octet-stream"
-TEXT: Final = "text/plain; charset=utf-8"
 PDF: Final = "application/pdf"
 _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 # A picture needs nothing from anywhere, whoever opens it.

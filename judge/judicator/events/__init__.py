@@ -1,4 +1,4 @@
-"""What happens to submissions, told to others: calls of webhooks by the leader, changes for who listens.
+"""News of submissions for others: the leader calls webhooks, each judicator tells listeners of changes.
 
 How no call is lost, and in which order they come: docs/events.md.
 """

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from bson import ObjectId
 from prometheus_client import Counter as Metric
-from pymongo.errors import PyMongoError
 
 from judge import clock
 from judge.errors import JudgeError, NotFoundError
@@ -27,7 +26,7 @@ from judge.judge0 import callbacks
 from judge.judicator.blobs import Blobs
 from judge.judicator.database import Database
 from judge.judicator.documents import TaskDocument
-from judge.judicator.loops import away
+from judge.judicator.loops import put_off
 from judge.judicator.tasks import forms
 from judge.model import messages as m
 from judge.mongodb.store import DRIVER_ERRORS, Bson
@@ -37,14 +36,14 @@ log = logging.getLogger(__name__)
 CALLS: Final = Metric("judge_callbacks_total", "Callbacks of Judge0's API that were tried", ["outcome"])
 CALLS.labels("given up")  # an alert hears of no first one when the series begins with it
 _LOOK: Final = 0.5
-# Calls at once: to one host, of one user, in all. With many names for one slow receiver nobody keeps others waiting.
+# Calls at once: to one host, of one user, in all. A user with many names for one slow receiver is bounded, too.
 _EACH, _OF_USER, _ALL = 8, 16, 32
 # So many that are due are looked at in a round, of each no more than it takes to choose.
 _SEEN: Final = 500
 _BRIEF: Final = {"user": 1, "callback": 1, "callback_tries": 1, "submission.told.callback_url": 1}
-# A try takes less; whoever leads then may try again.
+# Longer than a try takes. After it, the judicator that leads then may try again.
 _LEASE: Final = datetime.timedelta(seconds=30)
-# A host or user that has enough calls under way does not keep the others waiting.
+# Hosts and users that have enough calls under way are passed over, so the others do not wait for them.
 _LATER: Final = datetime.timedelta(seconds=3)
 
 
@@ -59,7 +58,7 @@ class Callbacks:
         self._busy: dict[asyncio.Task[None], tuple[str, str]] = {}
 
     async def run(self, leading: Callable[[], bool]) -> None:
-        """While leading, send what is due; ends never."""
+        """While leading, send the callbacks that are due; never returns."""
         async with self._sender:
             try:
                 while True:
@@ -71,10 +70,10 @@ class Callbacks:
                     task.cancel()
 
     async def _round(self) -> None:
-        """Begin what is due and has room."""
+        """Begin the callbacks that are due and have room."""
         due: Bson = {"done": True, "callback": {"$lte": clock.wall()}}
         later = []
-        try:
+        with put_off("callbacks"):
             if len(self._busy) >= _ALL:
                 return
             async for doc in self._db.tasks.find(due, _BRIEF, sort=[("callback", 1)], hint="callback", limit=_SEEN):
@@ -88,12 +87,8 @@ class Callbacks:
                     self._busy[sending] = host, doc["user"]
                     sending.add_done_callback(self._busy.pop)
             if later:
-                put_off: Bson = {"$set": {"callback": clock.wall() + _LATER}}
-                await self._db.tasks.update_many({**due, "_id": {"$in": later}}, put_off)
-        except PyMongoError as exc:
-            if not away(exc):
-                raise
-            log.warning("callbacks are put off, the database does not answer: %s", str(exc)[:200])
+                moved: Bson = {"$set": {"callback": clock.wall() + _LATER}}
+                await self._db.tasks.update_many({**due, "_id": {"$in": later}}, moved)
 
     def _full(self, host: str, user: str) -> bool:
         """Whether a host, or a user, has as many calls under way as they may."""
@@ -102,7 +97,7 @@ class Callbacks:
         return hosts[host] >= _EACH or users[user] >= _OF_USER
 
     async def _claim(self, doc: TaskDocument) -> bool:
-        """Whether this try is ours: whoever leads then may try again once the lease is over."""
+        """Whether this try is ours. Once the lease is over, the judicator that leads then may try again."""
         mine: Bson = {"_id": doc["_id"], "callback": doc["callback"]}
         change: Bson = {"$set": {"callback": clock.wall() + _LEASE}, "$inc": {"callback_tries": 1}}
         return bool((await self._db.tasks.update_one(mine, change)).matched_count)

@@ -1,4 +1,4 @@
-"""What happens to submissions, as deliveries in the database. The leader follows the change stream on the tasks.
+"""Changes of submissions become deliveries in the database. The leader follows the change stream on the tasks.
 
 How far it has come is kept in the database with the stream's own token: whoever leads next goes on from there. What is
 read twice makes nothing twice, since a delivery's key says which webhook, submission and change it is about.
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from bson import ObjectId, Timestamp
-from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError
+from pymongo.errors import BulkWriteError, OperationFailure
 
 from judge import clock
 from judge.errors import NotFoundError
 from judge.judicator.database import Database
 from judge.judicator.documents import DeliveryDocument, MetaDocument, TaskDocument, WebhookDocument, iso, iso_or_none
-from judge.judicator.loops import away
+from judge.judicator.loops import put_off
 from judge.judicator.tasks.reading import TaskReader
 from judge.model.webhooks import Event, Payload, Told
 from judge.mongodb.store import Bson
@@ -62,25 +62,20 @@ class Outbox:
         self._wake = wake
 
     async def run(self, leading: Callable[[], bool]) -> None:
-        """While leading, follow; ends never."""
+        """While leading, follow the stream; never returns."""
         while True:
             await asyncio.sleep(_RETRY)
             if not leading():
                 continue
-            try:
-                if not await self.pass_by():
-                    await self.follow(leading)
-            except OperationFailure as exc:
-                if exc.code not in _LOST:
-                    if not away(exc):
+            with put_off("webhooks"):
+                try:
+                    if not await self.pass_by():
+                        await self.follow(leading)
+                except OperationFailure as exc:
+                    if exc.code not in _LOST:
                         raise
-                    continue
-                log.warning("the database's log does not reach back to the last event; finished submissions are read")
-                await self.catch_up()
-            except PyMongoError as exc:
-                if not away(exc):
-                    raise
-                log.warning("webhooks are put off, the database does not answer: %s", str(exc)[:200])
+                    log.warning("the database's log does not reach back to the last event; ended submissions are read")
+                    await self.catch_up()
 
     async def pass_by(self) -> bool:
         """Move the place on without reading while there is no webhook; False when there is one."""
@@ -95,7 +90,7 @@ class Outbox:
         return True
 
     async def follow(self, leading: Callable[[], bool]) -> None:
-        """Follow the stream from where the last leader was, while leading."""
+        """Follow the stream from the last leader's position, while leading."""
         known = await begin(self._db)
         token = known.get("token")
         resume: dict[str, Any] = {"resume_after": token} if token else {"start_at_operation_time": known["since"]}
@@ -120,7 +115,7 @@ class Outbox:
     async def catch_up(self) -> None:
         """Write deliveries of all that has finished since the position that is lost, then begin anew from now."""
         known = await self._db.meta.find_one({"_id": POSITION}) or {}
-        # From here on the log is read; what ends until then is looked for, or told twice.
+        # The log is read from this moment on; submissions that ended before are searched for. Some are met twice.
         await self._db.meta.update_one(
             {"_id": POSITION}, {"$set": {"token": None, "since": await _now(self._db), "at": clock.wall()}}, upsert=True
         )
@@ -170,7 +165,7 @@ class Outbox:
 
 
 async def begin(database: Database) -> MetaDocument:
-    """Where the stream is read from: where it was left, or from now on. A webhook is told of all that ends after this.
+    """The position from which the stream is read: the last one, or now. Webhooks are told of all that ends after it.
 
     Called by the leader, and before a webhook is added: there may be no leader yet.
     """
@@ -195,7 +190,7 @@ def concerns(hook: WebhookDocument, doc: TaskDocument) -> bool:
 
 
 def told(doc: TaskDocument) -> Told:
-    """What a receiver is told of a submission, as it is now. Pure."""
+    """The news of a submission for a receiver, as it is now. Pure."""
     result, problem, past = doc.get("result") or {}, doc.get("problem"), doc.get("past") or []
     return Told(
         id=str(doc["_id"]),

@@ -18,14 +18,13 @@ from typing import Final
 from bson import ObjectId
 from prometheus_client import Counter as Metric
 from prometheus_client import Gauge
-from pymongo.errors import PyMongoError
 
 from judge import clock, failpoint
 from judge.hooks import signing, tries
 from judge.hooks.sender import Outcome, Sender
 from judge.judicator.database import Database
 from judge.judicator.documents import DeliveryDocument, WebhookDocument
-from judge.judicator.loops import away
+from judge.judicator.loops import put_off
 from judge.mongodb.store import DRIVER_ERRORS, Bson
 
 log = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ UNDER_WAY: Final = Gauge("judge_webhook_calls_open", "Calls to receivers that ar
 
 _LOOK: Final = 1.0
 _EACH, _ALL = 8, 64
-# A try takes less; whoever leads then may try again.
+# Longer than a try takes. After it, the judicator that leads then may try again.
 _LEASE: Final = datetime.timedelta(seconds=30)
 _AGAIN: Final = datetime.timedelta(seconds=1)
 
@@ -52,11 +51,11 @@ class Post:
         self._busy: dict[tuple[str, ObjectId | None], asyncio.Task[None]] = {}
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Look for deliveries now: there is something to send."""
         self._news.set()
 
     async def run(self, leading: Callable[[], bool]) -> None:
-        """While leading, send what is due; ends never."""
+        """While leading, send the deliveries that are due; never returns."""
         async with self._sender:
             try:
                 while True:
@@ -75,20 +74,16 @@ class Post:
             pass
 
     async def _round(self) -> bool:
-        """Begin what is due and has room; whether anything was begun."""
+        """Begin the deliveries that are due and have room; returns whether any was begun."""
         begun = False
-        try:
+        with put_off("webhooks"):
             under_way = Counter(hook for hook, _ in self._busy)
             async for hook in self._db.webhooks.find({}):
                 room = min(_EACH - under_way[hook["_id"]], _ALL - len(self._busy))
                 if room > 0:
                     begun |= await self._begin(hook, room)
-        except PyMongoError as exc:
-            if not away(exc):
-                raise
-            log.warning("webhooks are put off, the database does not answer: %s", str(exc)[:200])
-            return False
-        return begun
+            return begun
+        return False
 
     async def _begin(self, hook: WebhookDocument, room: int) -> bool:
         begun = False

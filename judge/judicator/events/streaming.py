@@ -1,4 +1,4 @@
-"""The log of changes of submissions, for those who listen: the newest from memory, older ones from the database's log.
+"""The log of changes of submissions, for listeners: the newest from memory, older ones from the database's log.
 
 A change stream of its own is open while somebody asks, as it looks up each submission that has changed. The place of
 a change is the database's own time of it: the same at every judicator, so that a listener may go on at another one.
@@ -117,7 +117,7 @@ class Changes:
             async with asyncio.timeout(request.wait or 0.001), self._news:
                 await self._news.wait_for(lambda: self._begin is None or self._newest(begin) > after)
         if self._begin is None or self._begin > after:
-            # It broke off meanwhile; what is before it now is in the database's log.
+            # The stream broke off meanwhile; older changes are in the database's log now.
             return ChangesReply(place=request.after)
         found = [one for at, one in self._log if at > after][: request.limit]
         end = found[-1].id if found else request.after
@@ -137,7 +137,7 @@ class Changes:
         return self._begin
 
     async def _older(self, request: ChangesRequest, after: Timestamp) -> ChangesReply:
-        """What the database's log has after a place that is not in memory, as far as one answer goes."""
+        """Changes from the database's log after a place that is not in memory, as many as one answer takes."""
         mine: list[Bson] = [] if request.user is None else [{"$match": {"fullDocument.user": request.user}}]
         found: list[Change] = []
         end = after
@@ -168,7 +168,7 @@ class Changes:
         return ChangesReply(changes=found, place=place(end))
 
     async def run(self) -> None:
-        """Follow while somebody asks; ends never."""
+        """Follow the stream while somebody asks; never returns."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()

@@ -1,1 +1,1 @@
-"""What the cluster has done over time, for people to look at: minutes of its work, the starts of its executors."""
+"""The work of the cluster over time, for people: its minutes, and the starts of its executors."""

@@ -1,4 +1,4 @@
-"""What one judicator has counted and not written yet."""
+"""The counts of one judicator that are not written yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT: Final = 60
 
 
 class Counts:
-    """What this judicator has counted and not written yet, by minute."""
+    """The counts that are not written yet, by minute."""
 
     def __init__(self) -> None:
         """Nothing is counted yet."""

@@ -13,14 +13,12 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from pymongo.errors import PyMongoError
-
 from judge import clock
 from judge.judicator.database import Database
 from judge.judicator.executors import Executors
 from judge.judicator.figures.counts import Counts
 from judge.judicator.figures.series import minute, oldest, series
-from judge.judicator.loops import away
+from judge.judicator.loops import put_off
 from judge.judicator.queue.tally import Tally
 from judge.model.figures import FiguresReply, FiguresRequest, Span
 from judge.mongodb.store import Bson
@@ -47,14 +45,10 @@ class Figures:
         """Write what was counted, and while leading look how much there is; until cancelled."""
         while True:
             await asyncio.sleep(_PERIOD)
-            try:
+            with put_off("figures"):
                 if leading():
                     await self.look()
                 await self.write()
-            except PyMongoError as exc:
-                if not away(exc):
-                    raise
-                log.warning("figures are put off, the database does not answer: %s", str(exc)[:200])
 
     async def look(self) -> None:
         """Note how much waits now, and how many of the slots judge."""

@@ -25,7 +25,7 @@ from judge.judicator.database import Database
 from judge.judicator.documents import ExecutorDocument
 from judge.judicator.executors import Executors
 from judge.judicator.leader.sweep import ExecutorMark, Notes, SilenceLimits, SweepDecision, decide, observed
-from judge.judicator.loops import Loops, away
+from judge.judicator.loops import Loops, away, put_off
 from judge.judicator.queue.order import FULL_PENALTY, attempt_penalty
 from judge.judicator.tasks.lifecycle import Tasks
 
@@ -115,12 +115,8 @@ class Leader:
         """Sweep until cancelled, while leading."""
         while True:
             await asyncio.sleep(self._config.sweep_interval)
-            try:
+            with put_off("the sweep"):
                 await self.sweep_once()
-            except PyMongoError as exc:
-                if not away(exc):
-                    raise
-                log.warning("sweep put off, the database does not answer: %s", str(exc)[:200])
 
     async def sweep_once(self) -> SweepDecision | None:
         """One pass; None when this judicator does not lead (any more)."""

@@ -18,12 +18,11 @@ from typing import Any, Final
 
 from prometheus_client import Counter
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import PyMongoError
 
 from judge import clock, failpoint
 from judge.judicator.blobs import SOON, due, mark, unmark
 from judge.judicator.database import Database, aggregate
-from judge.judicator.loops import away
+from judge.judicator.loops import put_off
 from judge.judicator.tasks.lifecycle import Tasks
 from judge.mongodb.store import Bson
 
@@ -123,14 +122,10 @@ class Retention:
         """While leading, make a pass when it is time for one, or go on with one that was begun."""
         while True:
             await asyncio.sleep(_WAKE)
-            try:
+            with put_off("retention"):
                 now = clock.monotonic()
                 if leading() and now >= self._barred and (now >= self._next or await self.position() is not None):
                     await self.once(leading)
-            except PyMongoError as exc:
-                if not away(exc):
-                    raise
-                log.warning("retention is put off, the database does not answer: %s", str(exc)[:200])
 
     async def position(self) -> tuple[str, Any] | None:
         """The phase and place that an unfinished pass has come to; None when there is none."""

@@ -1,4 +1,4 @@
-"""How people come in: by password, or vouched for by an OpenID Connect provider; and the RPC methods about people."""
+"""The ways in: by password, or by an OpenID Connect provider that vouches. And the RPC methods about people."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class People:
         }
 
     async def login(self, request: Login) -> Person:
-        """Who has this password; UnauthorizedError says no more than that it is wrong, LimitError: too many tries.
+        """The person with this name and password; UnauthorizedError says only that both do not fit. LimitError.
 
         It takes as long for a name that nobody has, and for one without a password.
         """
@@ -83,7 +83,7 @@ class People:
         return to_person(doc)
 
     async def vouched(self, request: IdentityLogin, peer: Peer) -> Person:
-        """Whose identity this is; a new account where there is none and one may be made.
+        """The person with this identity, with a new account where there is none and one may be made.
 
         Only issuer and subject say who somebody is: names and addresses can be chosen. ForbiddenError: no account, or a
         disabled one; ConflictError: the name for a new one is taken, or its submissions are there already.
@@ -146,7 +146,7 @@ class People:
 
 
 def to_person(doc: UserDocument) -> Person:
-    """Somebody who has come in, as a gateway is told of them."""
+    """A person who has come in, as gateways are told."""
     return Person(user=doc["_id"], role=doc["role"], groups=doc["groups"])
 
 

@@ -1,4 +1,4 @@
-"""Digests of passwords: Argon2id, by threads of their own, so that the event loop goes on."""
+"""Digests of passwords: Argon2id, in threads of their own, so that the event loop goes on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_new(password: str, name: str) -> None:
 
 
 class Passwords:
-    """The digests of one judicator. A few at once: each takes memory and a core, and strangers ask for them."""
+    """Makes the digests of one judicator, a few at once: each takes memory and a core, and strangers ask for them."""
 
     def __init__(self) -> None:
         """No thread is started before the first call."""
@@ -51,7 +51,7 @@ class Passwords:
         return await self._run(functools.partial(_HASHER.hash, _plain(password)))
 
     async def verify(self, digest: str | None, password: str) -> bool:
-        """Whether this is the password. Without a digest it takes as long, and is false.
+        """Whether this is the password. Without a digest it is false, after as long a time.
 
         UnavailableError while too many are asked for.
         """
@@ -62,7 +62,7 @@ class Passwords:
 
     @staticmethod
     def outdated(digest: str) -> bool:
-        """Whether it was made with other parameters than a new one would be."""
+        """Whether a new digest would have other parameters than this one."""
         return _HASHER.check_needs_rehash(digest)
 
     async def _run(self, work: functools.partial[R]) -> R:

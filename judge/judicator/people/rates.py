@@ -1,6 +1,6 @@
-"""How often somebody does something, counted in the database: so it is the same at every gateway and judicator.
+"""Counts of what people do, in the database: so they are the same at every gateway and judicator.
 
-A count begins with the first time and is over after its window; the database's own clock says when.
+A count begins with the first time and ends after its window, by the database's own clock.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from judge.judicator.database import Database
 from judge.mongodb.store import Bson
 
 MINUTE: Final = 60
-# A window that is about to end is told as one second, never as nothing.
+# Seconds that are told of a window that is about to end.
 _LEAST: Final = 1
 
 
 @dataclass(frozen=True)
 class Count:
-    """A count after one more: `left` times until it starts again in `seconds`; below 0 it was once too often."""
+    """A count, of which `left` times are free until it starts again in `seconds`; below 0 it was once too often."""
 
     limit: int
     left: int
@@ -37,7 +37,7 @@ class Count:
         return self.left < 0
 
     def refusal(self, sentence: str) -> LimitError:
-        """The error for whoever did it once too often, with what clients need to wait."""
+        """The error for once too often, with the seconds to wait."""
         error = LimitError(sentence)
         error.rate = (self.limit, max(0, self.left), self.seconds)
         return error
@@ -53,7 +53,7 @@ class Rates:
     async def take(self, key: str, limit: int, window: int = MINUTE) -> Count:
         """Count one more under this key, `limit` of which are free within `window` seconds; exact at any concurrency.
 
-        What is refused counts once at most, so trying on makes nobody wait longer.
+        Further refused tries do not count, so trying on makes nobody wait longer.
         """
         over: Bson = {"$lte": [{"$ifNull": ["$until", datetime.datetime.fromtimestamp(0, datetime.UTC)]}, "$$NOW"]}
         end: Bson = {"$dateAdd": {"startDate": "$$NOW", "unit": "second", "amount": window}}
@@ -76,7 +76,7 @@ class Rates:
             return Count(limit, limit - doc["n"], seconds)
 
     async def look(self, key: str, limit: int, window: int = MINUTE) -> Count:
-        """The count as it is, to a second or so: by this host's clock."""
+        """The count as it is, by this host's clock, so a second or so may be wrong."""
         doc = await self._col.find_one({"_id": key})
         left = 0.0 if doc is None else (doc["until"] - clock.wall()).total_seconds()
         if doc is None or left <= 0:
@@ -84,6 +84,6 @@ class Rates:
         return Count(limit, limit - doc["n"], math.ceil(left))
 
     async def give_back(self, key: str, limit: int) -> None:
-        """Count one less of those that were free: it was none. The one that was refused since takes nobody's place."""
+        """Take back one of the free times, which should not have counted. A refused try since then takes no place."""
         less: Bson = {"$max": [0, {"$subtract": [{"$min": ["$n", limit]}, 1]}]}
         await self._col.update_one({"_id": key}, [{"$set": {"n": less}}])

@@ -1,7 +1,7 @@
 """Tries of passwords: some are free, for a user from an address, for a user, and from an address; then one waits.
 
-Each counts as wrong before it is looked at, and is given back when it is right: so a hundred at once are no freer than
-one after another. Counted in the database, so going to another gateway gains nothing.
+A try counts as wrong before it is looked at, and is taken back when it is right: so a hundred at once are no freer than
+one after another. The counts are in the database, so another gateway allows nothing more.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ EACH, OF_ADDRESS, OF_USER = 10, 50, 100
 
 
 @dataclass
-class Attempt:
-    """One try; `right` is said when it was."""
+class Try:
+    """One try; the caller sets `right`."""
 
     right: bool = False
 
@@ -36,8 +36,8 @@ class Throttle:
         self._rates = rates
 
     @contextlib.asynccontextmanager
-    async def trying(self, name: str, origin: str) -> AsyncIterator[Attempt]:
-        """One try to be whoever has this name; LimitError when there were too many. Unknown names count like others."""
+    async def trying(self, name: str, origin: str) -> AsyncIterator[Try]:
+        """One try to log in under this name; LimitError when there were too many. Unknown names count like others."""
         user, address = name.lower(), group(origin)
         limits = {_key(user, address): EACH, _key("", address): OF_ADDRESS, _key(user, ""): OF_USER}
         taken: dict[str, int] = {}
@@ -47,10 +47,10 @@ class Throttle:
                 await self._give_back(taken)
                 raise count.refusal(f"too many wrong passwords; try again in {count.seconds} s, or use a token")
             taken[key] = limit
-        attempt = Attempt()
+        attempt = Try()
         try:
             yield attempt
-        except UnavailableError:  # nobody has looked at it
+        except UnavailableError:  # the password was not looked at
             await self._give_back(taken)
             raise
         finally:
@@ -63,5 +63,5 @@ class Throttle:
 
 
 def _key(user: str, address: str) -> str:
-    """What people type into the field for their name may be their password, so nothing of it is stored."""
+    """The key of a count. It is a digest, since people type passwords into the field for their name."""
     return "login " + hashlib.sha256(f"{user}\0{address}".encode("utf-8", "surrogatepass")).hexdigest()

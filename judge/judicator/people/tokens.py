@@ -139,7 +139,7 @@ class Tokens:
     # --- for gateways ------------------------------------------------------------------------------------------
 
     async def check(self, request: TokenRef) -> Person:
-        """Whose token this is; UnauthorizedError: nobody's, an expired one, or of who is disabled."""
+        """The person with this token. UnauthorizedError: nobody has it, it has expired, or the account is disabled."""
         doc = await self._db.find(self._col, {"digest": request.digest})
         user = None if doc is None else await self.owner(doc)
         if doc is None or user is None:

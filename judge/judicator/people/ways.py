@@ -32,7 +32,7 @@ class Ways:
             names=["" if found.disabled(one) else "listed" for one in request.names],
         )
 
-    async def _found(self, request: WaysIn) -> Found:
+    async def _found(self, request: WaysIn) -> KnownWays:
         tokens = {one["_id"]: one for one in await _all(self._db.tokens, request.tokens, by="digest")}
         sessions = {one["_id"]: one for one in await _all(self._db.sessions, request.sessions)}
         with_tokens = {token for one in sessions.values() if (token := one.get("token")) is not None}
@@ -41,7 +41,7 @@ class Ways:
         alive = {one["_id"] for one in await _all(self._db.tokens, makers - set(tokens))} | set(tokens)
         names = {one["user"] for one in (*tokens.values(), *sessions.values())} | set(request.names)
         users = {one["_id"]: one for one in await _all(self._db.users, names)}
-        return Found(tokens, sessions, users, frozenset(alive))
+        return KnownWays(tokens, sessions, users, frozenset(alive))
 
 
 async def _all(collection: AsyncCollection[D], names: Iterable[str], by: str = "_id") -> list[D]:
@@ -50,8 +50,8 @@ async def _all(collection: AsyncCollection[D], names: Iterable[str], by: str = "
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the database has of them: by their ids, and the ids of all tokens that there are among those and makers."""
+class KnownWays:
+    """The ways that the database has, by their ids; and the ids of all tokens among them and their makers."""
 
     tokens: Mapping[str, TokenDocument]
     sessions: Mapping[str, SessionDocument]

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bson import ObjectId
-from pymongo.errors import PyMongoError
 
 from judge import clock
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import Count, MetaDocument
-from judge.judicator.loops import away
+from judge.judicator.loops import put_off
 from judge.judicator.queue.order import RANKS
 from judge.judicator.queue.waiting import BEHIND, FRONT, LANE, RUN, Queue
 from judge.mongodb.store import Bson
@@ -106,14 +105,10 @@ class Tally:
                 self._last = None  # another one counts now
                 continue
             start = clock.monotonic()
-            try:
+            with put_off("counting the queue"):
                 await self.recount()
                 took = clock.monotonic() - start
                 await self._queue.mend()
-            except PyMongoError as exc:
-                if not away(exc):
-                    raise
-                log.warning("the queue is not counted, the database does not answer: %s", str(exc)[:200])
 
     async def recount(self) -> MetaDocument:
         """Count all that waits, over an index alone, and keep it for everybody."""

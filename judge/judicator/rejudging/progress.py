@@ -19,7 +19,7 @@ from pymongo.errors import PyMongoError
 from judge import clock, failpoint
 from judge.judicator.database import Database
 from judge.judicator.documents import RejudgingDocument
-from judge.judicator.loops import Loops, away
+from judge.judicator.loops import Loops, put_off
 from judge.judicator.rejudging import verdicts
 from judge.judicator.rejudging.reruns import Reruns
 from judge.model.rejudging import RejudgeState as State
@@ -169,12 +169,8 @@ class Rejudgings:
         while True:
             await asyncio.sleep(_PERIOD)
             if leading():
-                try:
+                with put_off("rejudgings"):
                     await self.sweep()
-                except PyMongoError as exc:
-                    if not away(exc):
-                        raise
-                    log.warning("rejudgings are put off, the database does not answer: %s", str(exc)[:200])
 
     async def sweep(self) -> None:
         """One pass over the open rejudgings; now and then over what a slow judicator may have left behind."""

@@ -136,7 +136,7 @@ def digest(submission: Submission) -> str:
 
 
 def wants_of(submission: Submission) -> list[str]:
-    """What an executor must be able to beside the language, of `messages.ABILITIES` and `messages.TOOLS`."""
+    """The abilities that an executor needs beside the language, of `messages.ABILITIES` and `messages.TOOLS`."""
     # Older ones would start another class or file than the entry.
     needed = (
         ("check", submission.check),

@@ -1,4 +1,4 @@
-"""What the judicators tell a receiver of traces of a submission: that it was queued, and how it ended."""
+"""The spans of a submission for a receiver of traces: its time in the queue, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of a description as functions that are called one after the other: a million numbers take seconds."""
+"""Turns the commands of a description into Python functions, so that a million numbers take seconds only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation, getcontext
 from typing import Any
 
-from .values import DescriptionError, RejectedError, Run, Value, calculated, number, tokens, unquoted
+from .values import DescriptionError, MismatchError, Run, Value, calculated, number, tokens, unquoted
 
 _INT = re.compile(r"-?[0-9]+")
 _PLAIN_INT = re.compile(r"0|-?[1-9][0-9]*")
@@ -38,12 +38,12 @@ class Parser:
     """The functions of a description; DescriptionError."""
 
     def __init__(self, source: str) -> None:
-        """Cut it into words."""
+        """Cut the description into words."""
         self._tokens = list(tokens(source))
         self._next = 0
 
     def program(self) -> Act:
-        """All of it; whatever is left of the input at its end is one thing too many."""
+        """Parse all of it. The input must end where the description ends."""
         acts = self._commands(())
         if self._peek() != ("", ""):
             raise DescriptionError(f"'{self._peek()[1]}' closes nothing")
@@ -69,7 +69,7 @@ class Parser:
             raise DescriptionError(f"expected '{sign}', found '{text or 'the end'}'")
 
     def _and(self, sign: str = ",") -> bool:
-        """Whether this sign comes next, which is taken."""
+        """Take this sign if it comes next; returns whether it did."""
         if not self._is(sign):
             return False
         self._next += 1
@@ -454,7 +454,7 @@ def check(source: str, text: str) -> str:
     getcontext().prec = 60
     try:
         Parser(source).program()(Run(text))
-    except RejectedError as exc:
+    except MismatchError as exc:
         return str(exc)
     except (InvalidOperation, OverflowError) as exc:
         raise DescriptionError(f"a number is too large: {type(exc).__name__}") from None

@@ -1,4 +1,4 @@
-"""What runs in the sandbox: standard input is checked against a description."""
+"""The program in the sandbox: checks standard input against a description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a description of inputs works on: its words, its variables, and the input that is read on the way."""
+"""The state of a check: the description's words, its variables, and the input as far as it was read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Value = Any  # int, Decimal or str
 
 
 class DescriptionError(Exception):
-    """The description cannot be meant."""
+    """The description makes no sense."""
 
 
-class RejectedError(Exception):
+class MismatchError(Exception):
     """The input is not as described."""
 
 
@@ -37,12 +37,12 @@ class Run:
         # A variable's values by its indices; a plain one has none of them.
         self.values: dict[str, dict[tuple[Value, ...], Value]] = {}
 
-    def reject(self, expected: str) -> RejectedError:
-        """What stands here is something else; the sentence says where."""
+    def reject(self, expected: str) -> MismatchError:
+        """Raise that something else is expected here; the sentence says where."""
         line = self.text.count("\n", 0, self.at) + 1
         column = self.at - (self.text.rfind("\n", 0, self.at) + 1) + 1
         found = repr(self.text[self.at : self.at + 20]) if self.at < len(self.text) else "the end"
-        return RejectedError(f"line {line}, character {column}: expected {expected}, found {found}")
+        return MismatchError(f"line {line}, character {column}: expected {expected}, found {found}")
 
     def literal(self, text: str) -> None:
         """Read exactly this."""
@@ -79,7 +79,7 @@ def number(text: str) -> Value:
 
 
 def calculated(sign: str, left: Value, right: Value) -> Value:
-    """What an operator makes of two values; whole numbers stay whole. DescriptionError."""
+    """The result of an operator on two values; whole numbers stay whole. DescriptionError."""
     if isinstance(left, str) or isinstance(right, str):
         raise DescriptionError(f"'{sign}' is not for texts")
     if isinstance(left, Decimal) != isinstance(right, Decimal):

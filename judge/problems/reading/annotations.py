@@ -1,4 +1,4 @@
-"""What DOMjudge's annotation in a source says that it may come to: `@EXPECTED_RESULTS@: CORRECT, TIMELIMIT`.
+"""DOMjudge's annotation in a source of the verdicts that it may get: `@EXPECTED_RESULTS@: CORRECT, TIMELIMIT`.
 
 Juries put such sources into folders of any name, such as `mixed/`; in the format's own folders it means nothing.
 """

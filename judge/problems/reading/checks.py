@@ -1,4 +1,4 @@
-"""What an author wants to know of a package beside whether it can be judged (`judgectl problem check`).
+"""Checks for the author of a package, beside whether it can be judged (`judgectl problem check`).
 
 Nothing here is needed to judge; all of it is what the format asks for, or what tools of other judges warn of.
 """
@@ -60,7 +60,7 @@ _NAMED = 5
 
 @dataclass
 class Checked:
-    """What came of a check. There is a package where it can be judged; the caller closes it."""
+    """The result of a check. There is a package where it can be judged; the caller closes it."""
 
     name: str
     findings: Findings
@@ -100,7 +100,7 @@ def check_package(
 
 @dataclass
 class _Content:
-    """What the bytes of the tests' files show: file to what is unusual in it."""
+    """The unusual things in the bytes of the tests' files, by file."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     returns: set[str] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""What a package has beside its tests and validators: a title, what people see, and its own submissions."""
+"""The rest of a package beside its tests and validators: a title, what people see, its own submissions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def submissions(tree: Tree, constants: Mapping[str, str | int | float] | None, f
 
 
 def entries(tree: Tree, sources: Mapping[str, bytes], findings: Findings) -> dict[str, str]:
-    """What DOMjudge's submissions.json says is started, by the path of the submission (`submissions/FOLDER/NAME`)."""
+    """The entry points by DOMjudge's submissions.json, by the path of the submission (`submissions/FOLDER/NAME`)."""
     if ENTRIES not in tree.files:
         return {}
     try:

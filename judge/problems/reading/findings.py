@@ -1,4 +1,4 @@
-"""What is wrong with a package, and what is merely unusual: all of it, in the order in which it is found.
+"""Faults of a package, and what is merely unusual: all of it, in the order in which it is found.
 
 Reading goes on after an error, so that an author sees everything at once (`judgectl problem check`); importing then
 refuses the package.

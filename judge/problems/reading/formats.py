@@ -73,7 +73,7 @@ _SHARED_FLAGS = frozenset({"sum", "avg", "min", "max", "ignore_sample"})
 
 @dataclass(frozen=True)
 class Seen:
-    """What a legacy package shows of the judge that it was written for.
+    """Signs in a legacy package of the judge that it was written for.
 
     `paths` are its files, `yaml` its problem.yaml and `groups` its testdata.yaml files, as they are, `sources` texts of
     its submissions, `validators` the number of folders among its output validators.
@@ -105,7 +105,7 @@ class Sign:
 
 
 def _said(seen: Seen, key: str) -> list[str]:
-    """What all groups say of a key, as text."""
+    """The values of a key in all groups, as text."""
     return [str(group[key]) for group in seen.groups if group.get(key) is not None]
 
 

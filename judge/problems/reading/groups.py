@@ -94,7 +94,7 @@ _SCORES = ("accept_score", "reject_score", "range")
 
 
 def _default_grader(flags: Sequence[str], where: str, say: Callable[[str], None]) -> dict[str, object]:
-    """What the default grader makes of its flags: of several modes the last one counts; what it has not, it skips."""
+    """Read the flags of the default grader. Of several modes the last one counts; unknown flags are skipped."""
     flags = [settings.OLD_MODES.get(flag, flag) for flag in flags]
     unknown = [flag for flag in flags if flag not in settings.GRADER_FLAGS]
     if unknown:

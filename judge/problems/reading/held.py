@@ -79,11 +79,9 @@ class Package:
             self._cleanup()
 
     def __enter__(self) -> Package:
-        """Use as a context manager to have the temporary files removed."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the temporary files."""
         self.close()
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from judge import yamltext
 from judge.errors import PackageError
 from judge.languages.table import find, load_table
+from judge.model.base import first_fault
 from judge.model.messages import Limits
 from judge.model.problem import (
     FileIndex,
@@ -22,7 +23,7 @@ from judge.model.problem import (
 )
 from judge.problems import checktestdata, metadata, testdata
 from judge.problems.metadata import ProblemYaml
-from judge.problems.programs import Finder, Found, substitute
+from judge.problems.programs import Finder, FoundProgram, substitute
 from judge.problems.reading import extras, formats
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import DOMJUDGE, Dialect
@@ -56,7 +57,7 @@ _DEFAULT_PROGRAMS = frozenset({"", "compare", "default", "run"})
 
 @dataclass(frozen=True)
 class Given:
-    """What whoever reads a package says beside it: see `read_package`; `origin` is the format that it was made from."""
+    """The caller's words beside a package: see `read_package`; `origin` is the format that it was made from."""
 
     name: str | None = None
     time_limit: float | None = None
@@ -123,9 +124,7 @@ class Reader:
         try:
             manifest = ProblemManifest(name=self.name, package=self._index(), **fields)
         except ValidationError as exc:
-            error = exc.errors(include_url=False)[0]
-            place = ".".join(map(str, error["loc"]))
-            raise PackageError(f"{self.tree.label}: {clean(place, 80)}: {clean(str(error['msg']), 200)}") from None
+            raise PackageError(f"{self.tree.label}: {clean(str(first_fault(exc)), 300)}") from None
         return Package(
             manifest=manifest,
             blobs=self._blobs.held,
@@ -242,7 +241,7 @@ class Reader:
 
     # --- programs --------------------------------------------------------------------------------------------------
 
-    def _validators(self) -> list[Found]:
+    def _validators(self) -> list[FoundProgram]:
         """The custom output validators; none: the default one."""
         said = self.yaml.settings
         own, other = said.format.validators
@@ -277,9 +276,9 @@ class Reader:
                 self.findings.error(f"{where}: type: {kind} problems need a custom output validator; there is none")
         return found
 
-    def _programs_in(self, folder: str) -> list[Found]:
-        """What a folder of output validators holds: one program, or in the legacy format also several."""
-        found: list[Found] = []
+    def _programs_in(self, folder: str) -> list[FoundProgram]:
+        """The programs in a folder of output validators: one, or in the legacy format also several."""
+        found: list[FoundProgram] = []
         with self.findings.caught():
             if not self.yaml.settings.legacy:
                 one = self._finder.one(folder, together=True)
@@ -333,7 +332,7 @@ class Reader:
         found = self._finder.one(MANAGER, together=True)
         return None if found is None else self._described(found)
 
-    def _described(self, found: Found) -> ProblemProgram:
+    def _described(self, found: FoundProgram) -> ProblemProgram:
         return ProblemProgram(
             name=found.name[:255],
             language=found.language,
@@ -341,8 +340,8 @@ class Reader:
             files={**self._program_files(found.files), **self._interpreter(found)},
         )
 
-    def _interpreter(self, found: Found) -> dict[str, str]:
-        """What runs a description of inputs, as blobs; nothing for a program."""
+    def _interpreter(self, found: FoundProgram) -> dict[str, str]:
+        """The interpreter for a description of inputs, as blobs; none for a program."""
         if found.main in found.files:
             return {}
         return {name: self._blobs.made(data) for name, data in checktestdata.program().items()}

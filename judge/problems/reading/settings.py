@@ -1,4 +1,4 @@
-"""What the files of groups and tests say: test_group.yaml, testdata.yaml and NAME.yaml, in any version's words.
+"""Reads the settings of groups and tests: test_group.yaml, testdata.yaml and NAME.yaml, of any version.
 
 `current` rewrites what the draft, or an older spelling, calls otherwise, so that one model reads all of them.
 """

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from judge.model.messages import Verdict
 from judge.model.problem import ProblemManifest, ProblemType
-from judge.problems.scoring.base import Fault, Grade, Judged, Standing, judging_order
+from judge.problems.scoring.base import Grade, Judged, ScoringError, Standing, judging_order
 from judge.problems.scoring.current import Current
 from judge.problems.scoring.domjudge import Domjudge
 from judge.problems.scoring.legacy import Legacy
@@ -45,7 +45,7 @@ def standing(
             Current(problem, results, found).evaluate()
         else:
             _first_failing(judging_order(problem), results, found)
-    except Fault as fault:
+    except ScoringError as fault:
         found.verdict, found.score, found.error, found.missing = Verdict.JE, None, str(fault), []
         found.failed = found.failed or (fault.where if fault.where in results else None)
     return found

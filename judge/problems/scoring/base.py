@@ -1,4 +1,4 @@
-"""What all ways of scoring share: what is known of a test, what comes out, and looking at one test."""
+"""The parts that all ways of scoring share: a judged test, the standing, and a look at one test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Grade = Callable[[LegacyGroup, Sequence[tuple[Verdict, float]]], tuple[Verdict, 
 
 @dataclass(frozen=True)
 class Judged:
-    """What the scoring needs to know of one test that was run."""
+    """One test that was run, as the scoring needs it."""
 
     verdict: Verdict
     score: float | None = None
@@ -28,7 +28,7 @@ class Judged:
 
 @dataclass
 class Standing:
-    """What a submission is worth. `missing` are tests that must still be run, in order; final when it is empty.
+    """The worth of a submission. `missing`: tests that must still be run, in order; it is final when there are none.
 
     `used` are the tests that decide; `error` is a sentence when the problem's own scoring is at fault (verdict JE).
     """
@@ -42,7 +42,7 @@ class Standing:
     error: str = ""
 
 
-class Fault(Exception):  # noqa: N818 - the problem's, and caught where the scoring begins
+class ScoringError(Exception):
     """The problem's scoring is at fault in this test or group."""
 
     def __init__(self, where: str, sentence: str) -> None:
@@ -67,7 +67,7 @@ def judging_order(manifest: ProblemManifest) -> list[str]:
 
 
 def children_of(names: Sequence[str]) -> dict[str, list[str]]:
-    """What is in each folder, tests and folders in judging order; the root's name is empty."""
+    """The children of each folder, tests and folders, in judging order; the root's name is empty."""
     children: dict[str, list[str]] = {}
     known: set[str] = set()
     for name in names:
@@ -108,5 +108,5 @@ class Evaluation:
             self.found.missing.append(name)
         elif judged.verdict is Verdict.JE:
             self.found.failed = name
-            raise Fault(name, "the judge's error in this test leaves the submission without a verdict")
+            raise ScoringError(name, "the judge's error in this test leaves the submission without a verdict")
         return judged

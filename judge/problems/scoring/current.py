@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from judge.model.messages import GroupScore, Verdict
 from judge.model.problem import ProblemManifest, StaticTest, TestGroup
-from judge.problems.scoring.base import SAMPLE, SECRET, SLACK, Evaluation, Fault, Judged, Standing
+from judge.problems.scoring.base import SAMPLE, SECRET, SLACK, Evaluation, Judged, ScoringError, Standing
 
 
 class Current(Evaluation):
@@ -117,9 +117,9 @@ def _test_score(name: str, judged: Judged | None, most: float | None, aggregatio
     given = judged.score is not None or judged.multiplier is not None
     accepted = judged.verdict is Verdict.AC
     if given and not accepted:
-        raise Fault(name, "the output validator rejects the output and gives it a score")
+        raise ScoringError(name, "the output validator rejects the output and gives it a score")
     if given and aggregation == "pass-fail":
-        raise Fault(name, "the output validator gives a score in a group with aggregation pass-fail")
+        raise ScoringError(name, "the output validator gives a score in a group with aggregation pass-fail")
     if not accepted or aggregation == "pass-fail":
         return 0.0
     return _given_score(name, judged, most)
@@ -128,15 +128,15 @@ def _test_score(name: str, judged: Judged | None, most: float | None, aggregatio
 def _given_score(name: str, judged: Judged, most: float | None) -> float:
     """The score of a test that passed: what the validator says, else the maximum."""
     if judged.score is not None and judged.multiplier is not None:
-        raise Fault(name, "the output validator gives both score.txt and score_multiplier.txt")
+        raise ScoringError(name, "the output validator gives both score.txt and score_multiplier.txt")
     if most is None:
         if judged.score is None:
-            raise Fault(name, "the maximum score is unbounded, so the output validator must give a score.txt")
+            raise ScoringError(name, "the maximum score is unbounded, so the output validator must give a score.txt")
         return judged.score
     if judged.multiplier is not None:
         return judged.multiplier * most
     if judged.score is not None and judged.score > most + SLACK:
-        raise Fault(name, f"the output validator gives {judged.score:g} where {most:g} is the maximum")
+        raise ScoringError(name, f"the output validator gives {judged.score:g} where {most:g} is the maximum")
     return most if judged.score is None else judged.score
 
 
@@ -145,5 +145,5 @@ def _aggregate(group: TestGroup, scores: Sequence[float], *, passed: bool) -> fl
         return (group.max_score or 0.0) if passed else 0.0
     score = sum(scores) if group.aggregation == "sum" else min(scores, default=0.0)
     if group.max_score is not None and score > group.max_score + SLACK:
-        raise Fault(group.name, f"the score {score:g} is above the group's max_score {group.max_score:g}")
+        raise ScoringError(group.name, f"the score {score:g} is above the group's max_score {group.max_score:g}")
     return round(score, 9)

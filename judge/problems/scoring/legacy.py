@@ -12,9 +12,9 @@ from judge.problems.scoring.base import (
     SAMPLE,
     SLACK,
     Evaluation,
-    Fault,
     Grade,
     Judged,
+    ScoringError,
     Standing,
     aggregate,
     children_of,
@@ -81,7 +81,7 @@ class Legacy(Evaluation):
         return verdict, score, failed
 
     def _default(self, name: str, grader: LegacyGroup, results: list[_Result]) -> _Result:
-        """What the default grader makes of a folder."""
+        """The default grader's result for a folder."""
         if grader.ignore_sample and name == ROOT and len(results) > 1:
             results = results[1:2]
         verdict, failed = _verdict(results, grader)
@@ -91,17 +91,17 @@ class Legacy(Evaluation):
         return verdict, score, failed
 
     def _asked(self, name: str, grader: LegacyGroup, results: Sequence[_Result], complete: bool) -> _Result:
-        """What the package's own grader says of a folder; as long as tests are missing, it is taken to accept."""
+        """The own grader's result for a folder; as long as tests are missing, it is taken to accept."""
         if not complete or not results:
             return Verdict.AC, 0.0, None
         if self._grade is None:
-            raise Fault(name or "data", "has a grader of its own, which cannot be asked here")
+            raise ScoringError(name or "data", "has a grader of its own, which cannot be asked here")
         try:
             verdict, score = self._grade(grader, [(verdict, score) for verdict, score, _ in results])
         except PackageError as exc:
-            raise Fault(name or "data", str(exc)) from None
+            raise ScoringError(name or "data", str(exc)) from None
         if verdict is Verdict.JE:
-            raise Fault(name or "data", "the package's grader says JE")
+            raise ScoringError(name or "data", "the package's grader says JE")
         failing = [(found, failed) for found, _, failed in results if found is not Verdict.AC]
         same = (failed for found, failed in failing if found.about.package.split()[:1] == [verdict])
         failed = next(same, failing[0][1] if failing else None)
@@ -131,4 +131,4 @@ def _check_range(name: str, score: float, grader: LegacyGroup) -> None:
     low, high = grader.low, grader.high
     if (low is not None and score < low - SLACK) or (high is not None and score > high + SLACK):
         limits = f"{'-inf' if low is None else f'{low:g}'} {'inf' if high is None else f'{high:g}'}"
-        raise Fault(name or "data", f"the score {score:g} is outside the group's range {limits}")
+        raise ScoringError(name or "data", f"the score {score:g} is outside the group's range {limits}")

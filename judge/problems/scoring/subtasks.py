@@ -10,7 +10,7 @@ import math
 
 from judge.model.messages import GroupScore, Verdict
 from judge.model.problem import IoiTask, Subtask
-from judge.problems.scoring.base import SAMPLE, Evaluation, Fault, Judged
+from judge.problems.scoring.base import SAMPLE, Evaluation, Judged, ScoringError
 
 
 class Subtasks(Evaluation):
@@ -51,17 +51,17 @@ class Subtasks(Evaluation):
 
 
 def _outcome(name: str, judged: Judged | None, subtask: Subtask) -> float:
-    """What a test is worth in a subtask; one that has not been run counts as one that passed."""
+    """The worth of a test in a subtask; one that has not been run counts as passed."""
     if judged is None:
         return 1.0
     if judged.verdict is not Verdict.AC:
         return 0.0
     if judged.score is not None and judged.multiplier is not None:
-        raise Fault(name, "the output validator gives both score.txt and score_multiplier.txt")
+        raise ScoringError(name, "the output validator gives both score.txt and score_multiplier.txt")
     given = judged.score if judged.score is not None else judged.multiplier
     value = 1.0 if given is None else given
     if subtask.rule == "threshold":
         return 1.0 if 0 < value <= (subtask.threshold or 0.0) else 0.0
     if not 0 <= value <= 1:
-        raise Fault(name, f"the outcome {value:g} is not from 0 to 1, as subtask '{subtask.name}' needs it")
+        raise ScoringError(name, f"the outcome {value:g} is not from 0 to 1, as subtask '{subtask.name}' needs it")
     return value

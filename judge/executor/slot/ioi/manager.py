@@ -37,7 +37,7 @@ def spoken(data: bytes) -> str:
 
 
 def judged(stdout: bytes, stderr: bytes, *, scoring: bool) -> ValidatorResult:
-    """What a manager found that ended well. Where submissions get no score, only an outcome of 1 is right."""
+    """The finding of a manager that ended well. Where submissions get no score, only an outcome of 1 is right."""
     first = stdout[:_LINE_BYTES].strip().partition(b"\n")[0].strip()
     value = number(first)
     said = spoken(stderr)
@@ -92,7 +92,7 @@ class Manager:
         )
 
     def found(self, outcome: Outcome, *, scoring: bool) -> ValidatorResult | None:
-        """What it found; None when it was ended before it could say so."""
+        """The manager's finding; None when it was ended before it could say so."""
         if Killed.CANCELLED in outcome.killed:
             return None
         failed = run_fault(outcome, self.limits.model_copy(update={"wall": math.inf}))

@@ -31,7 +31,7 @@ Meet = Callable[[Sequence[Actor], Sequence[Link], Callable[[int, Outcome, bool],
 
 
 class UnfitError(UsageError):
-    """What was built cannot be run as several processes. It is the same on every executor: a compile error."""
+    """The built program cannot be run as several processes. Every executor would say so: a compile error."""
 
 
 class Processes:

@@ -22,7 +22,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Workshop:
-    """What it takes to build a program and to run it.
+    """The means to build a program and to run it.
 
     `take` hands out a sandbox, `run` runs a command in one and raises when the task is cancelled, as `wait` does;
     `kept` has builds, `compile_limits` are those of compilers.

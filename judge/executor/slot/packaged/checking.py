@@ -68,7 +68,7 @@ class Checking:
             self._result.tests.append(found)
 
     def _not_run(self, descriptions: list[ProblemProgram], *, ran: bool) -> str:
-        """What was not asked, for people; empty when all was."""
+        """A sentence about validators that were not asked; empty when all were."""
         if descriptions:
             names = ", ".join(Path(one.main).name for one in descriptions)
             return f"not run here, since they are no programs: {names}"

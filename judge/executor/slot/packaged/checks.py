@@ -48,13 +48,13 @@ class DataValidator:
         self._built.close()
 
     def check_input(self, test: ProblemTest, case: Case, left: Callable[[], float]) -> ValidatorResult:
-        """What it says of a test's input, which it reads; the test's own files lie in its current directory."""
+        """Let it judge a test's input, which it reads. The test's own files lie in its current directory."""
         flags = test.input_flags
         own = flags.get(self.name, []) if isinstance(flags, dict) else flags
         return self._ask(own, case.input, left, case.files)
 
     def check_answer(self, case: Case, left: Callable[[], float]) -> ValidatorResult:
-        """What it says of a test's answer, which it reads; it is given the input's path (BAPCtools)."""
+        """Let it judge a test's answer, which it reads. It gets the input's path as an argument (BAPCtools)."""
         self._built.put({"judge/input": case.input})
         return self._ask(["/box/judge/input", *case.flags], case.answer or b"", left)
 
@@ -123,7 +123,7 @@ class DataCheck:
             yield self._judged(case)
 
     def _judged(self, case: Case) -> ValidatorResult:
-        """What the output validator says of the answer as if a submission had printed it."""
+        """Let the output validator judge the answer as if a submission had printed it."""
         validator = self._judges.validator if self._judges is not None else None
         answer = case.answer if isinstance(case.answer, bytes) else (case.answer or Path("/dev/null")).read_bytes()
         if validator is None:

@@ -1,4 +1,4 @@
-"""What a validator says: its exit code, and the files of its feedback directory.
+"""Reads a validator's finding: its exit code, and the files of its feedback directory.
 
 These are read through the sandbox (`Sandbox.get`): never by a path, regular files only, and no more of them than is
 used.
@@ -32,7 +32,7 @@ class FeedbackError(Exception):
 
 @dataclass(frozen=True)
 class ValidatorResult:
-    """What a validator found in one pass. `fault`: why it found nothing (the judge's error), without quoting it.
+    """A validator's finding in one pass. `fault`: why there is none (the judge's error), without quoting it.
 
     `rejection` is the reason of a rejection. `next_input` is a sealed descriptor of what the next pass reads; the
     caller closes it.
@@ -65,7 +65,7 @@ class Feedback:
         self._built = built
 
     def result(self, outcome: Outcome, rejection: str) -> ValidatorResult:
-        """What the validator found, by its end and by what it left; `rejection` is the reason when it rejects."""
+        """The finding, by the validator's end and the files that it left; `rejection` is the reason when it rejects."""
         message = self._text("judgemessage.txt")
         feedback = self._text("teammessage.txt")
         what = self._built.what

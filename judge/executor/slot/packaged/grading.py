@@ -39,7 +39,7 @@ class Grader:
         self._built.close()
 
     def grade(self, group: LegacyGroup, results: Sequence[tuple[Verdict, float]]) -> tuple[Verdict, float]:
-        """What the grader makes of what is in a folder; PackageError when it does not say so in its format."""
+        """The grader's result for a folder; PackageError when it is not in the format."""
         lines = b"".join(b"%s %s\n" % (_code(verdict).encode(), f"{score:g}".encode()) for verdict, score in results)
         asked = (tuple(group.flags), lines)
         if asked not in self._said:

@@ -57,7 +57,7 @@ class StaticValidator:
         self._built.box()
 
     def check(self, arguments: Sequence[str], left: Callable[[], float]) -> ValidatorResult:
-        """What it says, called with these arguments, within `left()` seconds."""
+        """Run it with these arguments, for `left()` seconds at most, and read its finding."""
         if not self._put:
             self._built.put({f"{SUBMISSION}/{name}": data for name, data in self._submitted.files.items()})
             self._put = True

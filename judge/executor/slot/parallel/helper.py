@@ -1,4 +1,4 @@
-"""What a slot does that helps: it runs tests of a submission that another slot judges, and hands in what they came to.
+"""A slot that helps: it runs tests of a submission that another slot judges, and hands in their results.
 
 It starts from the coordinator's `/box`, so every test runs the very same program; the coordinator decides the verdict.
 """

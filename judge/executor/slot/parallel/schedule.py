@@ -99,7 +99,7 @@ class Schedule:
         return [name for name in left if name in possible]
 
     def _before_failure(self) -> list[str]:
-        """What comes before the first test that is known to have failed."""
+        """The tests before the first one that is known to have failed."""
         found = []
         for name in self._todo[self._at :]:
             judged = self._known.get(name)

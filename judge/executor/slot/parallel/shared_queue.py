@@ -32,7 +32,7 @@ NOBODY = -1
 
 
 class JudgedTest(Message):
-    """What a test came to. `runs` and `overhead` as in Finished; `seconds` is what counts of its time.
+    """The result of a test. `runs` and `overhead` as in Finished; `seconds` is the part of its time that counts.
 
     `near`: it is near a time limit, so that the slot that judges may run it again.
     """
@@ -59,7 +59,7 @@ class Wanted(Message):
 
 
 class _SharedQueue:
-    """What both sides do. One per process and directory: the locks are the process's."""
+    """The part that both sides have. One per process and directory, since the locks are the process's."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -148,7 +148,7 @@ class CoordinatorQueue(_SharedQueue):
         self._at(NOBODY)
 
     def collect(self) -> Iterator[JudgedTest]:
-        """What helpers have found out since the last call; answers their rings."""
+        """The results of helpers since the last call. It also answers their rings."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._bell, 1 << 16)
         for path in self.directory.glob("*.json"):
@@ -175,11 +175,11 @@ class HelperQueue(_SharedQueue):
             raise
 
     def box(self) -> bytes:
-        """What the coordinator's compiler made."""
+        """The files that the coordinator's compiler made."""
         return (self.directory / BOX).read_bytes()
 
     def wanted(self) -> Wanted:
-        """What is wanted now."""
+        """The tests that the coordinator wants now, the most urgent first."""
         return Wanted.model_validate_json((self.directory / _WANTED).read_bytes())
 
     def take(self) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml.common import DefusedXmlException
@@ -72,8 +71,3 @@ def source(draft: Draft, element: Element | None, *others: str) -> tuple[Ref, st
             return Ref(draft.tree, path), kind
     where = draft.tree.where(PROBLEM_XML)
     raise PackageError(f"{where}: {element.tag}: its source '{named[0][:80]}' is not in the package")
-
-
-def elements(root: Element, path: str) -> Iterator[Element]:
-    """All elements at a path below the root."""
-    yield from root.iterfind(path)

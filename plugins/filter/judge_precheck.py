@@ -16,4 +16,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters of this file."""
-        return {"precheck_findings": report}
+        return {"judge_precheck_findings": report}

@@ -1,4 +1,4 @@
-"""Controller's half of bundle_sync: send a host those files of the bundle that it lacks, as one archive."""
+"""Controller's half of judge_bundle_sync: send a host those files of the bundle that it lacks, as one archive."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class ActionModule(ActionBase):
         root = Path(arguments["src"]).expanduser()
         text = self._manifest(root, arguments["manifest_sha256"])
         request = {"dest": arguments["dest"], "manifest": text, "src": str(root)}
-        found = self._execute_module(module_name="bundle_sync", module_args=request, task_vars=task_vars)
+        found = self._execute_module(module_name="judge_bundle_sync", module_args=request, task_vars=task_vars)
         result.update(found)
         if found.get("failed") or not found["changed"] or self._task.check_mode:
             return result
@@ -163,7 +163,9 @@ class ActionModule(ActionBase):
                 self._transfer_file(str(local), remote)
                 self._fixup_perms2((self._connection._shell.tmpdir, remote))  # noqa: SLF001 - as above
                 request["archive"] = remote
-                result.update(self._execute_module(module_name="bundle_sync", module_args=request, task_vars=task_vars))
+                result.update(
+                    self._execute_module(module_name="judge_bundle_sync", module_args=request, task_vars=task_vars)
+                )
             finally:
                 self._remove_tmp_path(self._connection._shell.tmpdir)  # noqa: SLF001 - as above
         return result

@@ -1,4 +1,4 @@
-"""Controller's half of pki_certificates: sign what a host asks for, when it holds nothing right."""
+"""Controller's half of judge_pki_certificates: sign what a host asks for, when it holds nothing right."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ansible.plugins.action import ActionBase
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.pki.authority import Authority, CaError, Wanted, load_request, sign_all
 from judge.pki.removed import Removed
-from plugins.action.pki_ca import reader
-from plugins.modules.pki_certificates import DOCUMENTATION
+from plugins.action.judge_pki_ca import reader
+from plugins.modules.judge_pki_certificates import DOCUMENTATION
 
 
 class ActionModule(ActionBase):
@@ -37,7 +37,7 @@ class ActionModule(ActionBase):
         trusted = authority.text() if authority.cert_file.is_file() else ""
         request = {"path": given["path"], "certificates": files, "ca": trusted}
         asked = {**request, "new_keys": given["new_keys"]}
-        found = self._execute_module(module_name="pki_certificates", module_args=asked, task_vars=task_vars)
+        found = self._execute_module(module_name="judge_pki_certificates", module_args=asked, task_vars=task_vars)
         result.update(changed=found.get("changed", False), reasons={})
         if found.get("failed"):
             result.update(found)
@@ -52,7 +52,9 @@ class ActionModule(ActionBase):
                 given["new_keys"] = True
                 if not self._task.check_mode:
                     found = self._execute_module(
-                        module_name="pki_certificates", module_args={**asked, "new_keys": True}, task_vars=task_vars
+                        module_name="judge_pki_certificates",
+                        module_args={**asked, "new_keys": True},
+                        task_vars=task_vars,
                     )
                     if found.get("failed"):
                         result.update(found)
@@ -66,7 +68,7 @@ class ActionModule(ActionBase):
         if result["reasons"] and not self._task.check_mode:
             request["certificates"] = fresh
             removed.returned(given["host"])
-            done = self._execute_module(module_name="pki_certificates", module_args=request, task_vars=task_vars)
+            done = self._execute_module(module_name="judge_pki_certificates", module_args=request, task_vars=task_vars)
             if done.get("failed"):
                 result.update(done)
         return result

@@ -8,7 +8,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.judge_observe import observe
 
 DOCUMENTATION = r"""
-module: precheck_host
+module: judge_precheck_host
 short_description: Observe a host before anything is changed
 description:
   - Changes nothing. Never fails; a host that cannot be reached or looked at says so in the result.

@@ -28,7 +28,7 @@ def compared(root: Path) -> dict[str, Any]:
 
 
 class ActionModule(ActionBase):
-    """`bundle_verify: {path}`; faults are returned, not raised, so that a precheck can report them beside others."""
+    """`judge_bundle_verify: {path}`; it returns faults, so that a precheck can report them beside others."""
 
     _requires_connection = False
 

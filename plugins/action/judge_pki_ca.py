@@ -40,7 +40,7 @@ def brought_about(authority: Authority, name: str, days: int, *, make: bool, wri
 
 
 class ActionModule(ActionBase):
-    """`pki_ca: {path, name, days, state}`; once for all hosts (`run_once`), on the controller and as its user.
+    """`judge_pki_ca: {path, name, days, state}`; once for all hosts (`run_once`), on the controller and as its user.
 
     `state: present` (the default) makes it and fails when it cannot sign; `state: read` only says how it is: `problem`
     (why it cannot sign), `exists`, and where it exists `certificate` (PEM) and `days_left`.

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""A host's half of pki_certificates: make missing keys, hand out requests, put certificates into their places."""
+"""A host's half of judge_pki_certificates: make missing keys, hand out requests, put certificates into their places."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..module_utils.judge_keys import (
 )
 
 DOCUMENTATION = r"""
-module: pki_certificates
+module: judge_pki_certificates
 short_description: Key pairs made on the host, certificates signed on the controller
 description:
   - Makes each missing key on the host; only requests leave it. The controller signs those whose certificate is missing,

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""A host's half of bundle_sync: compare the bundle with the manifest, then unpack what was missing."""
+"""A host's half of judge_bundle_sync: compare the bundle with the manifest, then unpack what was missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.judge_files import MANIFEST, BundleError, blocks, faults, mode_of, parse_manifest, write_atomic
 
 DOCUMENTATION = r"""
-module: bundle_sync
+module: judge_bundle_sync
 short_description: Bring a host's copy of the bundle up to date
 description:
   - Compares every byte of the host's copy with the controller's manifest, sends only files that differ in one archive,

@@ -1,4 +1,4 @@
-"""Controller's half of precheck_host: a host that cannot be looked at is an observation, not an end of the run."""
+"""Controller's half of judge_precheck_host: a host that cannot be looked at is an observation, no end of the run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class ActionModule(ActionBase):
             return {**result, "broken": _first_line(exc)}
         clock = _clock(told.get("stdout", ""), before, after)
         try:
-            seen = self._execute_module(module_name="precheck_host", module_args=self._task.args, task_vars=task_vars)
+            seen = self._execute_module(
+                module_name="judge_precheck_host", module_args=self._task.args, task_vars=task_vars
+            )
         except AnsibleConnectionFailure as exc:
             return {**result, "unreached": _first_line(exc)}
         except AnsibleError as exc:
