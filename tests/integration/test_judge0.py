@@ -464,6 +464,9 @@ def test_an_answer_has_room_for_some_contents(http: httpx.Client, server: str) -
         answer = http.get("/submissions/batch", params=asked)
         assert answer.status_code == 413 and "more than 32 MiB" in answer.json()["error"]
         assert http.get("/submissions/batch", params={**asked, "fields": "status_id"}).status_code == 200
+    noisy = {"source_code": "print(chr(1) * 4_000_000)", "max_file_size": 4096, "stdin": "\1" * 2_000_000}
+    said = http.post("/submissions?wait=true&fields=stdout,stdin", json={"language_id": PYTHON, **noisy})
+    assert said.status_code == 201 and {*said.json()} == {"error", "token"}, "it has been handed in"
 
 
 # --- what comes of it ------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ class Api:
         self.caller()  # who was shut out while this was held sees no more of it
         try:
             return self._shown(who, task, wanted, base64=base64), 201
-        except answers.ConversionError as exc:
+        except (answers.ConversionError, TooLargeError) as exc:  # it is handed in all the same
             return {"error": str(exc), "token": token_of(task.id)}, 201
 
     def create_batch(self) -> tuple[Any, int]:
