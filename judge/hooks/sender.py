@@ -15,6 +15,7 @@ import aiohttp
 import judge
 from judge import clock
 from judge.hooks.addresses import Network, may_go_to, url_fault
+from judge.hooks.lookups import Lookups, TooManyLookupsError
 from judge.text import one_line
 
 SECONDS: Final = 10.0
@@ -50,7 +51,11 @@ class Sender:
     async def __aenter__(self) -> Self:
         # The last look is at the address that the socket is made for: no name can change between look and call.
         connector = aiohttp.TCPConnector(
-            socket_factory=self._socket, limit=self._limit, force_close=True, use_dns_cache=False
+            socket_factory=self._socket,
+            resolver=Lookups(),
+            limit=self._limit,
+            force_close=True,
+            use_dns_cache=False,
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -103,7 +108,7 @@ def _reason(exc: BaseException) -> str:
     inner = getattr(exc, "os_error", None) or exc
     found = [inner, *getattr(inner, "exceptions", ())]
     for one in found:
-        if isinstance(one, ForbiddenAddressError):
+        if isinstance(one, ForbiddenAddressError | TooManyLookupsError):
             return str(one.strerror)
     if isinstance(exc, aiohttp.ClientConnectorDNSError):
         return f"the name {exc.host} stands for no address"

@@ -341,10 +341,15 @@ def shown(seen: Seen, fields: Collection[str], *, base64: bool) -> dict[str, Any
     return {name: _shown(name, (_FIELDS.get(name) or _MORE[name])(seen), base64=base64) for name in fields}
 
 
+def encoded(*, base64: bool) -> frozenset[str]:
+    """The fields whose contents are Base64, by the caller's wish or always."""
+    return _ALWAYS_BASE64 | (_TEXTS if base64 else frozenset())
+
+
 def _shown(name: str, value: Any, *, base64: bool) -> Any:
     if not isinstance(value, bytes):
         return value
-    if base64 or name in _ALWAYS_BASE64:
+    if name in encoded(base64=base64):
         return base64s.encode(value)
     try:
         return value.decode("utf-8")

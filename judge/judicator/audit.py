@@ -22,6 +22,7 @@ from judge import clock
 from judge.errors import JudgeError
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import AuditDocument, TaskDocument, first_id, iso
+from judge.judicator.people.rates import Rates
 from judge.model import messages as m
 from judge.model.audit import Action, AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
 from judge.mongodb.store import Bson
@@ -33,6 +34,9 @@ log = logging.getLogger(__name__)
 _TEXT: Final = 300
 _LISTED: Final = 40
 _BATCH: Final = 500
+# Acts of one person of role user within an hour: more than anybody does, and few for what is kept for ever.
+HOURLY: Final = 300
+_HOUR: Final = 3600
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +71,7 @@ class Audit:
     def __init__(self, database: Database) -> None:
         """Nothing is written before the first call."""
         self._col = database.audit
+        self._rates = Rates(database)
 
     async def write(self, peer: Peer, act: Act, outcome: str, details: Mapping[str, Any] | None = None) -> bool:
         """Add one entry; False when an earlier try of this call has added it. Raises PyMongoError."""
@@ -94,7 +99,10 @@ class Audit:
         return True
 
     def around(self, method: Method, describe: Describe) -> Method:
-        """The method with its entries: none is begun that cannot be noted, none is answered before its end is."""
+        """The method with its entries: none is begun that cannot be noted, none is answered before its end is.
+
+        LimitError, which is not noted, for a person without rights who has had too much done within an hour.
+        """
 
         async def run(request: Any, peer: Peer) -> m.Message:
             if not peer.by.call:
@@ -102,6 +110,7 @@ class Audit:
             act = await describe(request, peer)
             if act is None:
                 return await method(request, peer)
+            await self._pace(peer)
             if not await self.write(peer, act, "begun"):
                 peer = dataclasses.replace(peer, again=True)
             try:
@@ -117,6 +126,17 @@ class Audit:
             return reply
 
         return run
+
+    async def _pace(self, peer: Peer) -> None:
+        """Nobody fills the trail, or buries in it what they have done."""
+        if peer.by.role != "user":
+            return
+        count = await self._rates.take(f"noted {peer.by.actor}", HOURLY, _HOUR)
+        if count.beyond:
+            raise count.refusal(
+                f"'{peer.by.actor}' has had {HOURLY} things done within an hour that are noted; "
+                f"try again in {count.seconds} s"
+            )
 
     async def _write_end(self, peer: Peer, act: Act, outcome: str, details: Mapping[str, Any]) -> None:
         """The end of what was not done: nothing is acknowledged, so its answer does not depend on this entry."""

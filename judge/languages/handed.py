@@ -25,7 +25,7 @@ from judge.errors import FieldError, TooLargeError
 from judge.languages.sources import file_named
 from judge.languages.table import Language, guess, row_of
 from judge.model.messages import FILES, SourceFile, Submission
-from judge.model.names import name_fault
+from judge.model.names import NAME_BYTES, name_fault
 
 # What an archive may have beside sources is left out, so it may be larger than they; its entries are so bounded, too.
 ARCHIVE_BYTES: Final = 1024**2
@@ -42,6 +42,9 @@ _DAMAGED: Final = (
     *(NotImplementedError, EOFError, OSError, OverflowError, ValueError, RuntimeError),
 )
 _ENCRYPTED: Final = 0x1
+# No form of a name that may be has more characters: one of Unicode is at most four in its decomposed form. What is
+# longer is refused as it is, since composing takes the square of its length.
+_COMPOSABLE: Final = 4 * NAME_BYTES
 
 
 @dataclass(frozen=True)
@@ -313,7 +316,7 @@ def _unreadable(error: OSError) -> None:
 
 
 def _composed(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
+    return name if len(name) > _COMPOSABLE else unicodedata.normalize("NFC", name)
 
 
 def _shown(name: str) -> str:

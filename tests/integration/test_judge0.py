@@ -29,6 +29,7 @@ from judge.ctl.context import from_file
 from judge.errors import LimitError
 from judge.gateway.auth import token_digest
 from judge.judge0.answers import STATUSES
+from judge.judge0.tokens import token_of
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply
 from tests.support.cluster import Cluster, processes_of, running
@@ -444,6 +445,28 @@ def test_batches(http: httpx.Client) -> None:
     assert http.post("/submissions/batch", json={"submissions": []}).json() == none
     assert http.post("/submissions/batch", json={"submissions": [good] * 21}).json() == many
     assert http.get("/submissions/batch", params={"tokens": ",".join(["x"] * 21)}).json() == many
+
+
+@row("B4")
+def test_an_answer_has_room_for_some_contents(http: httpx.Client, server: str) -> None:
+    """Twenty times an output of 64 MiB stood in the gateway's memory, five times over."""
+    own = {"Authorization": f"Bearer {ADA}"}
+    limits = {"output": 2 * 1024**2}
+    with httpx.Client(base_url=server.removesuffix("/judge0"), headers=own, trust_env=False, timeout=120) as client:
+        big = {"command": "head -c 2000000 /dev/zero | tr '\\0' 'x'", "limits": limits}
+        task = client.post("/api/v1/submissions", json=big).json()["id"]
+        wait_for(lambda: client.get(f"/api/v1/submissions/{task}").json()["done"], what="the output")
+    token = token_of(task)
+    alone = http.get(f"/submissions/{token}", params={"fields": "stdout"})
+    assert alone.status_code == 200 and alone.json() == {"stdout": "x" * 2_000_000}
+    for encoded in ("false", "true"):
+        asked = {"tokens": ",".join([token] * 20), "base64_encoded": encoded}
+        answer = http.get("/submissions/batch", params=asked)
+        assert answer.status_code == 413 and "more than 32 MiB" in answer.json()["error"]
+        assert http.get("/submissions/batch", params={**asked, "fields": "status_id"}).status_code == 200
+    noisy = {"source_code": "print(chr(1) * 4_000_000)", "max_file_size": 4096, "stdin": "\1" * 2_000_000}
+    said = http.post("/submissions?wait=true&fields=stdout,stdin", json={"language_id": PYTHON, **noisy})
+    assert said.status_code == 201 and {*said.json()} == {"error", "token"}, "it has been handed in"
 
 
 # --- what comes of it ------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from judge.errors import (
     UnauthorizedError,
     UnavailableError,
 )
+from judge.judicator import audit
 from judge.judicator.people import throttle
 from judge.model import messages as m
 from judge.model import people as p
@@ -616,6 +617,30 @@ def test_each_change_is_in_the_trail_with_who_did_it(people: RpcClient) -> None:
     assert (entry.details["user"], entry.details["scopes"], entry.details["label"]) == ("trail", ["read"], "ci")
     changed = people.call("audit", AuditQuery(object="trail", action="user.change"), AuditReply).entries[0]
     assert changed.details["role"] == "admin"
+
+
+def test_nobody_without_rights_can_fill_the_trail(people: RpcClient) -> None:
+    """Each act, and each that is refused, took two entries that are kept for ever."""
+    by, ref = By(actor="flooder", role="user"), p.TokenEnd(id="0" * 16, user="flooder")
+
+    def revoke() -> None:
+        people.call("token_revoke", ref, m.Empty, by=by)
+
+    for _ in range(audit.HOURLY):
+        with pytest.raises(NotFoundError):
+            revoke()
+    for _ in range(3):
+        with pytest.raises(LimitError, match="'flooder' has had 300 things done") as refused:
+            revoke()
+    assert refused.value.rate == (300, 0, pytest.approx(3600, abs=300))
+    found = people.call("audit", AuditQuery(actor="flooder", limit=500), AuditReply)
+    assert len(found.entries) == 500 and found.next is not None
+    rest = people.call("audit", AuditQuery(actor="flooder", limit=500, before=found.next), AuditReply)
+    assert len(found.entries) + len(rest.entries) == 2 * audit.HOURLY
+    with pytest.raises(NotFoundError):  # admins are trusted, and whoever else acts in between has their own count
+        people.call("token_revoke", ref, m.Empty, by=ROOT)
+    with pytest.raises(NotFoundError):
+        people.call("token_revoke", ref, m.Empty, by=By(actor="other", role="user"))
 
 
 def test_only_gateways_may_ask_about_people(world: World, people: RpcClient) -> None:

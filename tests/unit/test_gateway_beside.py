@@ -138,3 +138,15 @@ def test_a_message_of_long_names_costs_no_more_than_another():
 
     plain = cost("some words of a compiler, not a place " * 1700)
     assert all(cost(text * (64_000 // len(text))) < 30 * plain for text in ("a.", "a.a", "a.aaaaaaaa", "./", "aaaa"))
+
+
+def test_a_message_about_many_files_costs_no_more_than_one_about_one():
+    """Each place was held against each file anew: ten seconds for a log of 24 KiB and a hundred files."""
+    shown = [places.Shown(f"{n}/b/c/d/e/f/g/h/i/a.c", f"src-{n}", 9) for n in range(100)]
+
+    def cost(text: str, among: list[places.Shown]) -> float:
+        return min(timeit.repeat(lambda: places.linked(text, among), number=1, repeat=3))
+
+    for name in ("a.c", "b.c", "7/b/c/d/e/f/g/h/i/a.c"):
+        text = f"{name}:1 " * 1000
+        assert cost(text, shown) < 5 * cost(text, shown[7:8]), name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -48,6 +49,39 @@ async def test_a_stream_that_cannot_go_on_ends_and_has_no_second_answer_in_it():
         await streams.listen(receiver, b"head\r\n\r\n", wish, TOKEN, still)
     assert receiver.got == b"head\r\n\r\nretry: 2000\n"
     streams.close()
+
+
+async def test_who_asks_for_all_that_happened_keeps_nobody_else_from_hearing_of_it():
+    """Four questions of one person, who may have fifty streams, were all that a gateway asked at once."""
+    asked, over, loop = asyncio.Queue[str](), threading.Event(), asyncio.get_running_loop()
+
+    def ask(request: ChangesRequest) -> ChangesReply:
+        if request.user is not None:
+            loop.call_soon_threadsafe(asked.put_nowait, request.user)
+        if request.user == "eve":
+            over.wait(20)
+        return ChangesReply(place="5-1")
+
+    async def listen(user: str) -> None:
+        async def still() -> Wish | None:
+            return wish
+
+        wish = Wish(key=user, user=user, after="1-1")
+        await streams.listen(receiver, b"", wish, TOKEN, still)
+
+    receiver: Any = Receiver()
+    streams = Streams(ask, 100, Watch(watching.nobody_says, lambda _: None))
+    listeners = [asyncio.create_task(listen("eve")) for _ in range(20)]
+    try:
+        async with asyncio.timeout(10):
+            assert await asked.get() == "eve"
+            listeners.append(asyncio.create_task(listen("ada")))
+            assert await asked.get() == "ada"
+    finally:
+        over.set()
+        streams.close()
+        for one in listeners:
+            one.cancel()
 
 
 @pytest.mark.parametrize(

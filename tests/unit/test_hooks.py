@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import ipaddress
 import socket
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.hooks import addresses, signing, tries
+from judge.hooks import addresses, lookups, signing, tries
 from judge.hooks.sender import Sender
 
 LOCAL = addresses.networks(["127.0.0.0/8", "::1/128"])
@@ -209,3 +210,29 @@ async def test_a_call_without_an_answer():
         assert (done.status, done.text) == (0, "connection refused")
         done = await sender.send("http://none.invalid/", b"{}", {})
         assert (done.status, done.text) == (0, "the name none.invalid stands for no address")
+
+
+async def test_names_that_take_long_keep_nobody_else_waiting(receiver, monkeypatch):
+    """Names of one person, whose server of names says nothing, had all threads of the judicator's loop."""
+    real, over = socket.getaddrinfo, threading.Event()
+
+    def lookup(host, *arguments, **more):
+        if str(host).endswith(".test"):
+            over.wait(20)
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+        return real(host, *arguments, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    try:
+        async with Sender(LOCAL, seconds=2, limit=200) as sender:
+            slow = [asyncio.create_task(sender.send(f"http://{n}.test/", b"{}", {})) for n in range(60)]
+            await asyncio.sleep(0.2)
+            async with asyncio.timeout(1.5):
+                await asyncio.to_thread(int)
+                assert (await sender.send(url(receiver, "localhost"), b"{}", {})).status == 200
+            assert {done.text for done in await asyncio.gather(*slow)} == {"no answer within 2 s"}
+            more = [asyncio.create_task(sender.send(f"http://{n}.test/", b"{}", {})) for n in range(lookups.MOST - 59)]
+            said = {done.text for done in await asyncio.gather(*more)}
+            assert said == {"no answer within 2 s", "too many names are being looked up; it is tried again"}
+    finally:
+        over.set()

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from judge import clock
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, JudgeError, TooLargeError
 from judge.gateway.api import handing
@@ -158,6 +159,23 @@ def test_a_file_that_is_longer_than_the_archive_says() -> None:
         at = data.index(signature) + place
         data = data[:at] + struct.pack("<I", 10) + data[at + 4 :]
     assert "files: " in refusal(lambda: handed.gather([("x.zip", data)]))
+
+
+def test_a_name_of_any_length_is_refused_at_once() -> None:
+    """To compose it takes the square of its length: a name of 200 KB, some minutes in which nothing else ran."""
+    marks = "a" + "\u0316\u0300" * 50_000
+    begin = clock.monotonic()
+    for name in (f"{marks}.c", f"{marks}/a.c"):
+        assert "longer than 255 bytes" in refusal(lambda: handed.gather([(name, b"x")]))  # noqa: B023
+    assert clock.monotonic() - begin < 5
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=255))
+def test_every_form_of_a_name_is_the_same_name(text: str) -> None:
+    name = unicodedata.normalize("NFC", text)
+    if not name_fault(name):
+        longest = unicodedata.normalize("NFD", name)
+        assert [*handed.gather([(longest, b"x")])] == [name]
 
 
 @given(st.data())

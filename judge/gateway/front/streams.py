@@ -23,6 +23,7 @@ from judge import clock
 from judge.errors import JudgeError, LimitError, UnavailableError
 from judge.gateway import disclosure
 from judge.gateway.front.connection import Client, ClientGone
+from judge.gateway.front.turns import Turns
 from judge.gateway.front.watching import Watch, Way
 from judge.model.streaming import Change, ChangesReply, ChangesRequest, Wish
 
@@ -35,6 +36,8 @@ HEADER: Final = "X-Judge-Listen"
 # Seconds: between two signs of life; for a reader to take what was sent; between two looks whether it still may.
 _BEAT, _PATIENCE, _ALLOWED = 15.0, 20.0, 60.0
 _EACH, _QUEUE = 50, 2000
+# Questions at once about what happened before a listener came, and for how long one waits for its turn to ask.
+_HISTORIES, _PATIENT = 4, 60.0
 _WAIT, _RETRY, _OPENING, _IDLE = 20.0, 1.0, 5.0, 60.0
 # Without an empty line after these: clients would make an empty event of it.
 _BEGIN: Final = b"retry: 2000\n"
@@ -135,7 +138,8 @@ class Streams:
         self._heard = 0.0
         self._place: str | None = None
         self._known = asyncio.Event()
-        self._history = asyncio.Semaphore(4)
+        # Whoever asks for much of what happened keeps nobody else from hearing of it.
+        self._history = Turns(_HISTORIES, most, _EACH)
 
     def close(self) -> None:
         """Ask the cluster nothing more."""
@@ -227,7 +231,7 @@ class Streams:
         end = self._place or after
         while order(after) < order(end) and not mine.over:
             request = ChangesRequest(after=after, user=mine.wish.user)
-            async with self._history:
+            async with self._history.turn(mine.wish.key, 1, _PATIENT):
                 reply = await asyncio.to_thread(self._ask, request)
             if mine.over:
                 return

@@ -31,6 +31,7 @@ from judge.gateway.api import deleting, handlers, seen
 from judge.gateway.api.routes import Services, field_error
 from judge.gateway.auth import Principal, judge0_token
 from judge.gateway.judge0 import info, wire
+from judge.gateway.judge0.contents import contents
 from judge.judge0 import answers, fields, languages, program
 from judge.judge0.answers import Seen
 from judge.judge0.languages import Flavour, Row
@@ -135,7 +136,7 @@ class Api:
         self.caller()  # who was shut out while this was held sees no more of it
         try:
             return self._shown(who, task, wanted, base64=base64), 201
-        except answers.ConversionError as exc:
+        except (answers.ConversionError, TooLargeError) as exc:  # it is handed in all the same
             return {"error": str(exc), "token": token_of(task.id)}, 201
 
     def create_batch(self) -> tuple[Any, int]:
@@ -288,12 +289,12 @@ class Api:
         return task
 
     def _shown(self, who: Principal, task: m.Task, wanted: Sequence[str], *, base64: bool) -> dict[str, Any]:
-        def read(name: str) -> bytes:
-            with self.services.cluster.blob(name) as file:
-                return file.read()
-
-        shown = seen.show(self.services.cluster, who, task)
-        return answers.shown(Seen(shown, answers.row_of(shown, self.rows, self.flavour), read), wanted, base64=base64)
+        room, cluster = contents(), self.services.cluster
+        task = seen.show(cluster, who, task)
+        row = answers.row_of(task, self.rows, self.flavour)
+        shown = answers.shown(Seen(task, row, functools.partial(room.read, cluster)), wanted, base64=base64)
+        room.take(shown, answers.encoded(base64=base64))
+        return shown
 
     # --- what there is ---------------------------------------------------------------------------------------------
 

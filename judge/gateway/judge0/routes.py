@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from flask import Flask, Response, request
+from flask import Flask, Response, g, request
 
 from judge.config.services import Judge0
 from judge.errors import JudgeError
@@ -16,6 +16,7 @@ from judge.gateway import asking
 from judge.gateway.api.routes import Services
 from judge.gateway.auth import NOBODY, below
 from judge.gateway.judge0.calls import Api, Offered
+from judge.gateway.judge0.contents import Contents
 from judge.gateway.judge0.wire import JSON, error_answer
 from judge.judge0.languages import Flavour
 
@@ -73,11 +74,12 @@ def _answer(api: Api, call: Callable[..., tuple[Any, int]], **params: str) -> Re
     asking.begin(request, NOBODY)
     if request.method == "OPTIONS":
         return Response(status=204)
-    try:
-        body, status = call(api, **params)
-    except JudgeError as exc:
-        return error_answer(exc)
-    response = body if isinstance(body, Response) else Response(json.dumps(body, ensure_ascii=False), mimetype=JSON)
+    with Contents() as g.judge0_contents:
+        try:
+            body, status = call(api, **params)
+        except JudgeError as exc:
+            return error_answer(exc)
+        response = body if isinstance(body, Response) else Response(json.dumps(body, ensure_ascii=False), mimetype=JSON)
     response.status_code = status
     return response
 

@@ -35,26 +35,42 @@ def linked(text: str, sources: Sequence[Shown]) -> Markup:
     One source alone is meant by every name with its suffix: compilers see it under a name of their own. Of several, the
     one whose path, or else whose last part alone, is named.
     """
-    pieces, at = Markup(), 0
+    pieces, at = [], 0
+    named = _Named(sources)
     for match in _PLACE.finditer(text):
-        source = _meant(match["name"], sources)
+        source = named.meant(match["name"])
         if source is None or not 1 <= int(match["line"]) <= source.lines:
             continue
-        pieces += escape(lines(text[at : match.start()]))
-        pieces += Markup('<a href="#{}-{}">{}</a>').format(source.anchor, int(match["line"]), lines(match[0]))
+        pieces.append(escape(lines(text[at : match.start()])))
+        link = Markup('<a href="#{}-{}">{}</a>')
+        pieces.append(link.format(source.anchor, int(match["line"]), lines(match[0])))
         at = match.end()
-    return pieces + escape(lines(text[at:]))
+    return Markup("").join([*pieces, escape(lines(text[at:]))])
 
 
-def _meant(name: str, sources: Sequence[Shown]) -> Shown | None:
-    path = PurePosixPath(name)
-    if len(sources) == 1:
-        only = sources[0]
-        return only if not only.name or path.suffix == PurePosixPath(only.name).suffix else None
-    exact = [
-        one for one in sources if path.parts[-len(PurePosixPath(one.name).parts) :] == PurePosixPath(one.name).parts
-    ]
-    if exact:
-        return max(exact, key=lambda one: len(PurePosixPath(one.name).parts))
-    alike = [one for one in sources if PurePosixPath(one.name).name == path.name]
-    return alike[0] if len(alike) == 1 else None
+class _Named:
+    """The sources by their names. A log may name thousands of places, so each of its names is looked up once."""
+
+    def __init__(self, sources: Sequence[Shown]) -> None:
+        self._only = sources[0] if len(sources) == 1 else None
+        self._known: dict[str, Shown | None] = {}
+        # By the last part of the name, with all its parts.
+        self._alike: dict[str, list[tuple[tuple[str, ...], Shown]]] = {}
+        for one in sources:
+            path = PurePosixPath(one.name)
+            self._alike.setdefault(path.name, []).append((path.parts, one))
+
+    def meant(self, name: str) -> Shown | None:
+        """The source that a place with this name is in; None for another file, or when that cannot be told."""
+        if name not in self._known:
+            self._known[name] = self._found(PurePosixPath(name))
+        return self._known[name]
+
+    def _found(self, path: PurePosixPath) -> Shown | None:
+        if (only := self._only) is not None:
+            return only if not only.name or path.suffix == PurePosixPath(only.name).suffix else None
+        alike = self._alike.get(path.name, [])
+        exact = [(parts, one) for parts, one in alike if path.parts[-len(parts) :] == parts]
+        if exact:
+            return max(exact, key=lambda pair: len(pair[0]))[1]
+        return alike[0][1] if len(alike) == 1 else None

@@ -1,0 +1,83 @@
+"""Looks up the names of receivers, in threads of its own.
+
+Whoever names a receiver may have a name whose lookup takes a minute, and a thread that looks one up can be told
+nothing. In the event loop's own threads some of these would keep everything else waiting that the process does there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import threading
+from typing import Any, Final
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+# Threads: more than one person's calls can keep busy, of which each gives up after seconds and its lookup later.
+MOST: Final = 256
+
+
+class TooManyLookupsError(OSError):
+    """So many names are being looked up that this one is not."""
+
+
+class Lookups(AbstractResolver):
+    """The lookups of one event loop. None that is still under way keeps the process from ending."""
+
+    def __init__(self, most: int = MOST) -> None:
+        """`most` at once."""
+        self._most = most
+        self._under_way = 0
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The addresses of a name; OSError for none, TooManyLookupsError."""
+        if self._under_way >= self._most:
+            raise TooManyLookupsError(errno.EAGAIN, "too many names are being looked up; it is tried again")
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[list[Any]] = loop.create_future()
+
+        def ended(infos: list[Any], error: OSError | None) -> None:
+            self._under_way -= 1
+            if found.done():  # nobody waits any more
+                return
+            if error is None:
+                found.set_result(infos)
+            else:
+                found.set_exception(error)
+
+        def look() -> None:
+            infos, error = _found(host, port, family)
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(ended, infos, error)
+
+        threading.Thread(target=look, name="lookup", daemon=True).start()
+        self._under_way += 1
+        return [_result(host, info) for info in await found]
+
+    async def close(self) -> None:
+        """Nothing is waited for."""
+
+
+def _found(host: str, port: int, family: int) -> tuple[list[Any], OSError | None]:
+    try:
+        return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG), None
+    except OSError as exc:
+        return [], exc
+    except ValueError as exc:  # a name that cannot be written as one
+        return [], OSError(errno.EINVAL, str(exc))
+
+
+def _result(host: str, info: Any) -> ResolveResult:
+    family, _, proto, _, address = info
+    return ResolveResult(
+        hostname=host,
+        host=str(address[0]),
+        port=int(address[1]),
+        family=family,
+        proto=proto,
+        flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+    )
