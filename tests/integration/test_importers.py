@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from judge.ctl.problem import importing
 from judge.problems.package import read_package
 from tests.support.cluster import BIN, Cluster, processes_of, running
 
@@ -42,7 +43,8 @@ def test_examples_verify_and_are_converted(cluster: Cluster, name: str, tmp_path
     assert "all as expected" in said.stdout
     exported = tmp_path / name
     ctl(cluster, "problem", "export", name, str(exported))
-    with read_package(exported) as package, read_package(FOREIGN / name) as original:
+    how = importing.Reading()
+    with read_package(exported) as package, how.whole(cluster.api(), FOREIGN / name) as original:
         assert package.yaml.problem_format_version == "2025-09"
         assert package.blobs.keys() >= original.manifest.blobs() - {original.manifest.package}
     ctl(cluster, "problem", "verify", str(exported), "--as", f"{name}-again")
