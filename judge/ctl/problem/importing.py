@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -82,9 +81,7 @@ class Reading:
             try:
                 package = known or self.read(path)
             except UnmadeError as unmade:
-                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="judge-made-")))
-                with contextlib.closing(unmade.plan) as plan:
-                    made = making.make(api, plan, folder, quiet=quiet)
+                made = stack.enter_context(making.made(api, unmade.plan, quiet=quiet))
                 package = replace(self, asked=replace(self.asked or Asked(), made=made)).read(path)
             yield stack.enter_context(package)
 

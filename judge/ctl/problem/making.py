@@ -1,16 +1,17 @@
 """Tests that a package's own programs make, made in the sandbox of an executor: the plan of an importer, carried out.
 
 Some tests at a time are one plain command: its input is an archive of programs and inputs with a script of what to do,
-its output an archive of what was made. Those that take too much together are made again in halves, and at last alone.
+its output an archive of what was made. Those that take too much together are made again one by one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import shlex
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -34,6 +35,8 @@ _TOGETHER, _INPUT_BYTES, _AT_ONCE = 16, 32 * 1024**2, 8
 _LIMITS = m.LimitsOverride(cpu=60, wall=120, memory=2 * 1024**3, output=64 * 1024**2, processes=256)
 _COMMAND = "mkdir /tmp/make && cd /tmp/make && tar --no-same-owner -xf - && HOME=/tmp exec /bin/sh make.sh"
 _TOO_MUCH = frozenset({m.Verdict.TLE, m.Verdict.MLE, m.Verdict.OLE})
+# How a shell says that a program was ended for a file longer than the output limit.
+_FILE_TOO_LONG = 153
 _HEAD = """root=$PWD
 mkdir out
 fail() {
@@ -43,6 +46,15 @@ fail() {
 }
 """
 _TAIL = 'cd "$root/out" && exec tar -czf - .\n'
+
+
+@contextlib.contextmanager
+def made(api: Api, plan: Plan, *, quiet: bool = True) -> Iterator[Made]:
+    """All that is to be made, for as long as this is open; the plan is closed. Errors as `make`."""
+    with tempfile.TemporaryDirectory(prefix="judge-made-") as folder:
+        with contextlib.closing(plan):
+            found = make(api, plan, Path(folder), quiet=quiet)
+        yield found
 
 
 def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> Made:
@@ -67,9 +79,7 @@ def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> Made:
                 if row.task.verdict is m.Verdict.AC:
                     room = _take(api, row.task, batch, folder, found, room)
                 elif row.task.verdict in _TOO_MUCH and len(batch.tests) > 1:
-                    half = len(batch.tests) // 2
-                    again += [_Batch(batch.first, batch.tests[:half])]
-                    again += [_Batch(batch.first + half, batch.tests[half:])]
+                    again += [_Batch(batch.first + number, [one]) for number, one in enumerate(batch.tests)]
                 else:
                     raise PackageError(f"{plan.tree.label}: {_fault(row.task, batch)}")
             waiting = again + waiting
@@ -257,4 +267,6 @@ def _fault(task: m.Task, batch: _Batch) -> str:
         most = f"{_LIMITS.cpu:g} s, 2 GiB of memory and 64 MiB a file"
         return f"{clean(batch.outputs[0], 60)}: takes more than {most}; make it beforehand"
     said = " ".join((run.error if run is not None else "").split())
+    if f"exit code {_FILE_TOO_LONG}" in said:
+        said += " (a file may have 64 MiB)"
     return f"its tests are not made: {clean(said or result.reason or str(task.verdict or task.status), 400)}"

@@ -91,11 +91,13 @@ class Asked:
 class Made:
     """Files that are in a package's tree beside its own: on this disk, as bytes, or (str) one of its own again.
 
-    `notes` are told with the conversion, with whether they were carried over.
+    `notes` are told with the conversion, with whether they were carried over. `stand_ins`: nothing was made yet, and
+    the files are empty.
     """
 
     files: Mapping[str, Path | bytes | str]
     notes: tuple[tuple[bool, str], ...] = ()
+    stand_ins: bool = False
 
 
 class Draft:

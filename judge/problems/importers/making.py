@@ -9,17 +9,19 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from judge.errors import PackageError
 from judge.problems.importers import testlib
-from judge.problems.importers.draft import Content, Draft, Made
+from judge.problems.importers.draft import Content, Draft, Made, Ref
 from judge.problems.tree import CHUNK, Tree, clean
 
 # So many tests are made for one package, and so many arguments has one program.
 MOST = 5000
 _WORDS, _WORD_BYTES = 200, 4096
+# The key of the program that makes answers.
+SOLUTION = "solution"
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
 
 
@@ -84,6 +86,17 @@ class Plan:
             self.notes += [(False, line) for line in draft.report.left[before:]]
         return key
 
+    def solution(self, draft: Draft, source: testlib.Source) -> str:
+        """Have the program that makes the answers, with the graders that the draft has for it; its key."""
+        suffix = posixpath.splitext(source.ref.path)[1].lower()
+        language = {".c": "c", ".java": "java", ".py": "python3", ".pas": "pascal"}.get(suffix, "cpp")
+        beside = sorted(path for path in draft.files if path.startswith(f"include/{language}/"))
+        more = tuple(content for path in beside if isinstance(content := draft.files[path], Ref))
+        if more and language not in {"c", "cpp"}:
+            msg = "is to make answers beside a grader, which is only done in C and C++; make them first"
+            raise PackageError(f"{source.ref.where}: {msg}")
+        return self.program(draft, SOLUTION, replace(source, more=more))
+
     def add(self, *steps: Step) -> None:
         """Have one more test; PackageError when there are too many."""
         if steps:
@@ -91,12 +104,12 @@ class Plan:
         if len(self.tests) > MOST:
             raise PackageError(f"{self.tree.label}: has more than {MOST} tests to be generated; remove some")
 
-    def refuse(self, message: str, solution: str = "") -> UnmadeError:
-        """What is raised: `message` says what is missing; `solution` is the key of the program that makes answers."""
+    def refuse(self, message: str) -> UnmadeError:
+        """What is raised: `message` says what is missing."""
         steps = [step for test in self.tests for step in test]
         for what, found in (
-            ("input", [step for step in steps if step.program != solution]),
-            ("answer", [step for step in steps if step.program == solution]),
+            ("input", [step for step in steps if step.program != SOLUTION]),
+            ("answer", [step for step in steps if step.program == SOLUTION]),
         ):
             names = ", ".join(sorted({self.programs[step.program].name for step in found}))
             if found:
@@ -110,7 +123,7 @@ class Plan:
     def stand_ins(self) -> Made:
         """Empty files in place of all that is to be made: for looking at everything else in the package."""
         empty = {path: b"" for test in self.tests for step in test for path in step.made}
-        return Made({**empty, **self.texts, **self.copies}, tuple(self.notes))
+        return Made({**empty, **self.texts, **self.copies}, tuple(self.notes), stand_ins=True)
 
     def made(self, files: Mapping[str, Path]) -> Made:
         """What was made, with all that needs no program."""

@@ -14,7 +14,6 @@ from judge.problems.importers.making import Plan, Step, UnmadeError, several, wo
 from judge.problems.importers.polygon.document import PROBLEM_XML, path_of, source
 from judge.problems.tree import clean
 
-_SOLUTION = "solution"
 _INTERACTOR = "interactor"
 _FULL = "take a full package from Polygon (Packages, linux)"
 
@@ -74,8 +73,7 @@ class _Planning:
         made = f", made by '{clean(command, 60)}'" if command and what == "input" else ""
         return self._plan.refuse(
             f"{self._where}: {len(lacking)} of {several(len(tests), 'test')} have no {what} file (first: "
-            f"{getattr(first, what)[:60]}{made}): this is a standard package",
-            _SOLUTION,
+            f"{getattr(first, what)[:60]}{made}): this is a standard package"
         )
 
     def _input(self, test: Test) -> Step:
@@ -107,10 +105,7 @@ class _Planning:
         found = source(draft, main)
         if found is None:
             raise PackageError(f"{self._where}: has no answers, and no solution with tag main that makes them; {_FULL}")
-        beside = sorted(path for path in draft.files if path.startswith("include/cpp/"))
-        more = [content for path in beside if isinstance(content := draft.files[path], Ref)]
-        graded = found[0].path.endswith((".cpp", ".cc", ".cxx"))
-        key = self._plan.program(draft, _SOLUTION, testlib.Source(*found, tuple(more) if graded else ()))
+        key = self._plan.solution(draft, testlib.Source(*found))
         talks_to = ""
         element = self._root.find("assets/interactor")
         interactor = source(draft, element)
