@@ -229,6 +229,38 @@ def test_faults_of_what_is_listed(tmp_path: Path, files: Files, sentence: str) -
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
 
 
+# --- DMOJ --------------------------------------------------------------------------------------------------------
+
+
+def test_generators_of_dmoj(tmp_path: Path) -> None:
+    init = (
+        "generator: {source: [gen.cpp, gen.h], args: [0]}\npoints: 5\ntest_cases:\n- {in: 1.in, out: 1.out}\n"
+        "- {generator_args: [2, a b]}\n- batched:\n  - {in: 1.in}\n  - {generator: gen.py, out: 1.out}\n"
+    )
+    files = {"init.yml": init.encode(), "gen.py": b"", "gen.cpp": CPP, "gen.h": b"", "1.in": b"1\n", "1.out": b"2\n"}
+    where = folder(tmp_path, files, "x")
+    plan = plan_of(where)
+    folder_ = "made by generators/"
+    assert [(step.program, step.args, step.input, step.made) for test in plan.tests for step in test] == [
+        ("generator gen.cpp gen.h", ("2", "a b"), "", (f"{folder_}02.in", f"{folder_}02.out")),
+        ("generator gen.cpp gen.h", ("0",), "1.in", (f"{folder_}03_01.in", f"{folder_}03_01.out")),
+        ("generator gen.py", (), "", (f"{folder_}03_02.in", f"{folder_}03_02.out")),
+    ]
+    with made(where, plan, tmp_path) as package:
+        found = [(given.decode().strip(), answer.decode().strip()) for _, given, answer in contents(package)]
+        assert found == [
+            ("1", "2"),
+            (f"{folder_}02.in", f"{folder_}02.out"),
+            (f"{folder_}03_01.in", f"{folder_}03_01.out"),
+            (f"{folder_}03_02.in", "2"),
+        ]
+    silent = {path: b"" for test in plan.tests for step in test for path in step.made}
+    with read_package(where, asked=Asked(made=Made(silent))) as package:
+        assert [given for _, given, _ in contents(package)] == [b"1\n", b"", b"1\n", b""], (
+            "its own where nothing is said"
+        )
+
+
 @given(st.lists(st.sampled_from(["@subtask a", "@testset b", "@include a", "gen 1", "#", "", "@x", "manual 1"])))
 def test_every_listed_test_is_in_its_set(lines: list[str]) -> None:
     with contextlib.suppress(PackageError):

@@ -66,20 +66,20 @@ def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> Made:
         raise UnavailableError(f"{plan.tree.label}: its tests are to be made, and no executor takes work; start one")
     found: dict[str, Path] = {}
     room = MAX_TOTAL_BYTES
-    waiting = _batches(plan)
+    waiting = batches(plan)
     with Trial(api, "", "") as trial:
         while waiting:
             now, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
             rows = trial.follow([_hand_in(trial, plan, batch) for batch in now], _table, quiet=quiet)
             if trial.left_out:
                 raise UnavailableError(f"{plan.tree.label}: its tests were to be made, and no executor takes work now")
-            again: list[_Batch] = []
+            again: list[Batch] = []
             for row in rows:
                 batch = row.batch
                 if row.task.verdict is m.Verdict.AC:
                     room = _take(api, row.task, batch, folder, found, room)
                 elif row.task.verdict in _TOO_MUCH and len(batch.tests) > 1:
-                    again += [_Batch(batch.first + number, [one]) for number, one in enumerate(batch.tests)]
+                    again += [Batch(batch.first + number, [one]) for number, one in enumerate(batch.tests)]
                 else:
                     raise PackageError(f"{plan.tree.label}: {_fault(row.task, batch)}")
             waiting = again + waiting
@@ -87,7 +87,7 @@ def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> Made:
 
 
 @dataclass
-class _Batch:
+class Batch:
     """Some tests of a plan, from the one of this number on."""
 
     first: int
@@ -105,7 +105,7 @@ class _Batch:
 class _Row(ExampleRow):
     """A batch and its task."""
 
-    batch: _Batch
+    batch: Batch
 
     @property
     def wrong(self) -> str:
@@ -113,22 +113,23 @@ class _Row(ExampleRow):
         return ""
 
 
-def _batches(plan: Plan) -> list[_Batch]:
-    found: list[_Batch] = []
+def batches(plan: Plan) -> list[Batch]:
+    """All tests of a plan, some at a time."""
+    found: list[Batch] = []
     room = 0
     for number, steps in enumerate(plan.tests[:MOST], 1):
         size = sum(plan.tree.files.get(step.input, 0) for step in steps)
         if not found or len(found[-1].tests) >= _TOGETHER or size > room:
-            found.append(_Batch(number, []))
+            found.append(Batch(number, []))
             room = _INPUT_BYTES
         found[-1].tests = [*found[-1].tests, steps]
         room -= size
     return found
 
 
-def _hand_in(trial: Trial, plan: Plan, batch: _Batch) -> _Row:
+def _hand_in(trial: Trial, plan: Plan, batch: Batch) -> _Row:
     with tempfile.TemporaryFile() as file:
-        _pack(plan, batch, file)
+        pack(plan, batch, file)
         file.seek(0)
         sha = trial.api.put_content(file.read())
     tests = [m.Test(name="make", input_blob=sha)]
@@ -147,7 +148,7 @@ def _table(rows: Sequence[_Row]) -> Table:
 # --- what an executor gets -------------------------------------------------------------------------------------------
 
 
-def _pack(plan: Plan, batch: _Batch, into: IO[bytes]) -> None:
+def pack(plan: Plan, batch: Batch, into: IO[bytes]) -> None:
     """The archive for a batch: programs, inputs, and the script; the outputs' names are noted in the batch."""
     batch.outputs = [path for steps in batch.tests for step in steps for path in step.made]
     steps = [step for one in batch.tests for step in one]
@@ -230,7 +231,7 @@ def _call(program: Program, folder: str, args: Sequence[str]) -> str:
 # --- what comes back -------------------------------------------------------------------------------------------------
 
 
-def _take(api: Api, task: m.Task, batch: _Batch, folder: Path, found: dict[str, Path], room: int) -> int:
+def _take(api: Api, task: m.Task, batch: Batch, folder: Path, found: dict[str, Path], room: int) -> int:
     """Keep what a batch has made; returns how many bytes more may be made. PackageError."""
     blob = task.result.stdout_blob if task.result is not None else None
     if blob is None:
@@ -259,7 +260,7 @@ def _take(api: Api, task: m.Task, batch: _Batch, folder: Path, found: dict[str, 
     return room
 
 
-def _fault(task: m.Task, batch: _Batch) -> str:
+def _fault(task: m.Task, batch: Batch) -> str:
     """Why a batch was not made."""
     result = task.result or m.Result()
     run = result.tests[0] if result.tests else None
