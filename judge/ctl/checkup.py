@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +12,7 @@ import typer
 from judge.ctl import show
 from judge.ctl.api import connect
 from judge.ctl.options import Output
-from judge.ctl.problem import checking, uploading
+from judge.ctl.problem import checking, making, uploading
 from judge.ctl.problem.trial import present
 from judge.errors import EXIT_FAILED, UsageError
 from judge.problems.importers.draft import Asked
@@ -75,11 +77,20 @@ def problem_check(
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: there is no such directory or ZIP archive")
-        checked = check_package(path, time_limit=limit, dialect=chosen, asked=Asked(format=origin, memory=memory))
-        if checked.package is not None:
-            with checked.package as package:
+        asked = Asked(format=origin, memory=memory)
+        with contextlib.ExitStack() as stack:
+            checked = check_package(path, time_limit=limit, dialect=chosen, asked=asked)
+            if checked.plan is not None:
+                stack.callback(checked.plan.close)
+            quiet = output == show.Output.JSON
+            if checked.plan is not None and run and not checked.findings.errors:
+                made = stack.enter_context(making.made(stack.enter_context(connect()), checked.plan, quiet=quiet))
+                asked = replace(asked, made=made)
+                checked = check_package(path, time_limit=limit, dialect=chosen, asked=asked)
+            if checked.package is not None:
+                package = stack.enter_context(checked.package)
                 if run:
-                    _run(package, checked.findings, quiet=output == show.Output.JSON)
+                    _run(package, checked.findings, quiet=quiet)
         done.append(checked)
     rows = [
         {"package": one.name, "level": found.level, "text": found.text} for one in done for found in one.findings.all

@@ -15,7 +15,7 @@ from bson import ObjectId
 
 from judge.config import MongodbClient
 from judge.ctl.api import Api
-from judge.ctl.problem.importing import import_package, read_checked
+from judge.ctl.problem.importing import Reading, import_package
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply
 from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging
@@ -220,7 +220,7 @@ def package(api: Api, work: Path) -> float:
     for index in range(PACKAGE_TESTS):
         (secret / f"{index:03}.in").write_text(f"{index}\n")
         (secret / f"{index:03}.ans").write_text("0\n")
-    import_package(api, read_checked(root))
+    import_package(api, Reading().read(root))
     for _ in range(2):  # the first one fetches the tests
         task = judged(api, api.submit(program(PACKAGE_SOURCE, problem="hundred")))
     assert task.result is not None and len(task.result.tests) == PACKAGE_TESTS

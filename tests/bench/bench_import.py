@@ -8,7 +8,7 @@ import shutil
 import time
 from pathlib import Path
 
-from judge.ctl.problem.importing import import_package, read_checked
+from judge.ctl.problem.importing import Reading, import_package
 from tests.bench.ledger import Ledger, timed
 from tests.support.cluster import running
 
@@ -45,10 +45,10 @@ def measure(ledger: Ledger, work: Path) -> None:
     copied = timed(lambda: copy(root, work / "copied"))
     with running(work / "import", "--slots", "1") as cluster, cluster.api() as api:
         began = time.monotonic()
-        with read_checked(root) as package:
+        with Reading().read(root) as package:
             import_package(api, package)
         first = time.monotonic() - began
-        with read_checked(root) as package:
+        with Reading().read(root) as package:
             second = timed(lambda: import_package(api, package))
     ledger.note(f"cp and fsync of {_TESTS} files of 1 MB", f"{copied:.2f} s, {megabytes / copied:.0f} MB/s")
     told = f"{first:.2f} s, {megabytes / first:.0f} MB/s, {first / copied:.1f} x cp"

@@ -21,7 +21,8 @@ ENGINES = ("atheris", "hypothesis")
 # Functions of bytes; `requests` needs root.
 # fmt: off
 BYTES = (
-    "package", "check", "polygon", "dmoj", "cms", "tps", "directory", "languages",
+    "package", "check", "polygon", "dmoj", "cms", "tps", "directory",
+    "polygon-made", "dmoj-made", "cms-made", "tps-made", "languages",
     "validator", "results", "settings", "answers", "requests",
 )
 # fmt: on

@@ -28,7 +28,7 @@ _PROBLEM_XML = b"""<?xml version="1.0" encoding="utf-8"?>
 <assets><checker type="testlib"><source path="check.cpp" type="cpp.g++17"/></checker>
 <solutions><solution tag="main"><source path="main.cpp" type="cpp.g++17"/></solution></solutions></assets></problem>
 """
-# A small package of each format; the seeds replace some of its files.
+# A small package of each format, some of whose tests are still to be made; the seeds replace some of its files.
 BASES: dict[str, dict[str, bytes]] = {
     "polygon": {
         "problem.xml": _PROBLEM_XML,
@@ -70,4 +70,39 @@ BASES: dict[str, dict[str, bytes]] = {
         "testlib.h": b"\n",
         "sol.py": b"print(input())\n",
     },
+}
+# The same with tests that are still to be made. A target is called after its format, with a word behind it.
+_LACKING = {
+    "polygon": ("tests/02", "tests/01.a", "tests/02.a"),
+    "cms": ("input/input0.txt", "input/input1.txt", "output/output0.txt", "output/output1.txt"),
+    "tps": ("tests/mapping", "tests/0-01.in", "tests/0-01.out"),
+    "dmoj": (),
+}
+_MAKING: dict[str, dict[str, bytes]] = {
+    "polygon": {
+        "problem.xml": _PROBLEM_XML.replace(
+            b'<test points="5"/>', b'<test points="5" cmd="gen 1" from-file="2"/>'
+        ).replace(
+            b"<assets>",
+            b'<files><executables><executable><source path="gen.cpp" type="cpp.g++17"/></executable></executables>'
+            b"</files><assets>",
+        ),
+        "gen.cpp": b'#include "testlib.h"\nint main() {}\n',
+    },
+    "cms": {"gen/GEN": b"#ST: 50\n1 2\n#ST: 50\n#COPY: gen/a.txt\n", "gen/a.txt": b"1\n", "gen/generator.py": b"\n"},
+    "tps": {
+        "gen/data": b"@testset few\nmanual 1.in\n@subtask all\n@include few\ngen 1 2\n",
+        "gen/gen.cpp": b"int main() {}\n",
+        "gen/manual/1.in": b"1\n",
+    },
+    "dmoj": {
+        "init.yml": b"generator: {source: gen.py, args: [1]}\ntest_cases:\n- {points: 5}\n"
+        b"- {in: 1.in, generator_args: [2]}\n",
+        "gen.py": b"print(1)\n",
+        **_TESTS,
+    },
+}
+BASES |= {
+    f"{name}-made": {path: data for path, data in {**BASES[name], **more}.items() if path not in _LACKING[name]}
+    for name, more in _MAKING.items()
 }

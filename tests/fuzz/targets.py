@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -14,6 +16,7 @@ from judge import config
 from judge.config import SubmissionLimits
 from judge.ctl.context import ClientConfig
 from judge.ctl.fleet import inventory
+from judge.ctl.problem import making
 from judge.embedded.cluster import ClusterFile
 from judge.errors import ConfigError, JudgeError, PackageError, UsageError
 from judge.executor.storage.data import read_manifest
@@ -26,7 +29,8 @@ from judge.languages.table import guess, load_table
 from judge.model.messages import Completed, Result, Submission, Verdict
 from judge.model.problem import ProblemManifest
 from judge.problems import expectations
-from judge.problems.importers.draft import Asked
+from judge.problems.importers.draft import Asked, Made
+from judge.problems.importers.making import Plan, UnmadeError
 from judge.problems.package import Package, manifest_bytes, read_package
 from judge.problems.reading.checks import check_package
 from judge.problems.scoring import Judged, standing
@@ -86,9 +90,13 @@ def check(data: bytes) -> None:
             assert not checked.findings.errors
             _use(checked.package)
             checked.package.close()
+        if checked.plan is not None:
+            checked.plan.close()
         refused = False
         try:
             read_package(path).close()
+        except UnmadeError as unmade:
+            unmade.plan.close()
         except PackageError:
             refused = True
         assert checked.findings.errors or not refused
@@ -116,8 +124,14 @@ def _importer(name: str) -> Callable[[bytes], None]:
         if made is None:
             return
         with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+            path, asked = _file(directory, "x.zip", made), Asked(format=name.partition("-")[0])
             try:
-                with read_package(_file(directory, "x.zip", made), asked=Asked(format=name)) as found:
+                try:
+                    taken = read_package(path, asked=asked)
+                except UnmadeError as unmade:
+                    _sentence(unmade)
+                    taken = read_package(path, asked=replace(asked, made=_stand_ins(unmade.plan)))
+                with taken as found:
                     _use(found)
                     for note in found.notes:
                         assert note.strip() and note.isprintable() and len(note) < 4000, note
@@ -125,6 +139,15 @@ def _importer(name: str) -> Callable[[bytes], None]:
                 _sentence(exc)
 
     return read
+
+
+def _stand_ins(plan: Plan) -> Made:
+    """What import has an executor do, as far as that: the script and the files that it gets."""
+    with contextlib.closing(plan):
+        for batch in making.batches(plan):
+            with io.BytesIO() as file:
+                making.pack(plan, batch, file)
+        return plan.stand_ins()
 
 
 def _use(found: Package) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from judge.ctl.problem import importing, making
+from judge.errors import PackageError
 from judge.problems.package import read_package
 from tests.support.cluster import BIN, Cluster, processes_of, running
 
@@ -42,7 +48,8 @@ def test_examples_verify_and_are_converted(cluster: Cluster, name: str, tmp_path
     assert "all as expected" in said.stdout
     exported = tmp_path / name
     ctl(cluster, "problem", "export", name, str(exported))
-    with read_package(exported) as package, read_package(FOREIGN / name) as original:
+    how = importing.Reading()
+    with read_package(exported) as package, how.whole(cluster.api(), FOREIGN / name) as original:
         assert package.yaml.problem_format_version == "2025-09"
         assert package.blobs.keys() >= original.manifest.blobs() - {original.manifest.package}
     ctl(cluster, "problem", "verify", str(exported), "--as", f"{name}-again")
@@ -52,3 +59,40 @@ def test_what_was_carried_over_is_said(cluster: Cluster) -> None:
     said = ctl(cluster, "problem", "import", str(FOREIGN / "polygon-split")).stderr
     assert "carried over: checker files/check.cpp (testlib)" in said
     assert "not carried over: feedback-policy points" in said
+
+
+def test_programs_that_make_tests_are_taken_at_their_word(cluster: Cluster, tmp_path: Path) -> None:
+    root = tmp_path / "sums"
+    shutil.copytree(FOREIGN / "polygon-sums", root)
+    assert "has them made by an executor" in ctl(cluster, "problem", "check", str(root)).stdout
+    assert "6 inputs checked" in ctl(cluster, "problem", "check", "--run", str(root)).stdout
+    (root / "files/many.py").write_text("import sys\nsys.exit('no \\x1b[31mnumbers')\n")
+    failed = ctl(cluster, "problem", "import", str(root), code=2).stderr
+    assert "tests/05: is made by 'files/many.py 10 5 6', which ended with exit code 1 no" in failed
+    (root / "files/many.py").write_text("print()\n")
+    failed = ctl(cluster, "problem", "import", str(root), code=2).stderr
+    assert "tests/05: is made by 'files/many.py 10 5 6', which left no file 5" in failed
+    (root / "files/gen.cpp").write_text("int main() { return 0 }\n")
+    assert "files/gen.cpp: does not compile" in ctl(cluster, "problem", "import", str(root), code=2).stderr
+    (root / "files/gen.cpp").write_text('#include <cstdio>\nint main() { for (;;) puts("more and more"); }\n')
+    failed = ctl(cluster, "problem", "import", str(root), code=2).stderr
+    assert "tests/02" in failed and "64 MiB" in failed
+    names = [one["name"] for one in json.loads(ctl(cluster, "problem", "list", "--output", "json").stdout)["problems"]]
+    assert "sums" not in names
+
+
+def test_tests_that_take_too_much_together_are_made_alone(cluster: Cluster, tmp_path: Path, monkeypatch: Any) -> None:
+    """Four of five runs take a second each; three seconds are allowed together."""
+    monkeypatch.setattr(making, "_LIMITS", making._LIMITS.model_copy(update={"cpu": 3, "wall": 20}))
+    root = tmp_path / "sums"
+    shutil.copytree(FOREIGN / "polygon-sums", root)
+    slow = "import sys, time\nwhile time.process_time() < 1:\n    pass\nprint(1)\nprint(len(sys.argv))\n"
+    (root / "files/gen.py").write_text(slow)
+    text = (root / "problem.xml").read_text().replace("files/gen.cpp", "files/gen.py")
+    (root / "problem.xml").write_text(re.sub(r'many 10 5 6" from-file="."', 'gen 1"', text))
+    with importing.Reading().whole(cluster.api(), root) as package:
+        assert [package.read(test.answer) for test in package.manifest.tests] == [b"6\n", *3 * [b"4\n"], *2 * [b"2\n"]]
+    (root / "files/gen.py").write_text("while True:\n    pass\n")
+    made = importing.Reading().whole(cluster.api(), root)
+    with pytest.raises(PackageError, match=r"tests/02: takes more than 3 s"), made:
+        pass

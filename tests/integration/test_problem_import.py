@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from judge.ctl.problem.importing import import_package, read_checked, try_out
+from judge.ctl.problem.importing import Reading, import_package, try_out
 from judge.ctl.problem.trial import present
 from judge.errors import EXIT_USAGE
 from judge.languages.table import load_table
@@ -235,7 +235,7 @@ def test_the_same_content_is_uploaded_once(cluster: Cluster, tmp_path: Path) -> 
     root = package(tmp_path / "twice", data, burning(accepted__a=0.02), yaml=YAML + "limits: {time_limit: 2}\n")
     (root / "data/secret/large.in").write_bytes(os.urandom(9_000_000))
     (root / "data/secret/large.ans").write_text("x")
-    with read_checked(root) as one, cluster.api() as api:
+    with Reading().read(root) as one, cluster.api() as api:
         first = try_out(api, one).uploaded
         assert first.bytes > 9_000_000 and first.blobs > 300
         second = try_out(api, one).uploaded
@@ -265,7 +265,7 @@ def test_an_import_takes_little_memory(cluster: Cluster, tmp_path: Path) -> None
 
 def test_a_file_that_changes_on_the_way_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     root = package(tmp_path / "changes", burning(accepted__a=0.02), {"data/secret/1.in": "never seen\n"})
-    with read_checked(root) as one, cluster.api() as api:
+    with Reading().read(root) as one, cluster.api() as api:
         (root / "data/secret/1.in").write_text("8\n")
         with pytest.raises(Exception, match=r"changed while the package was imported"):
             try_out(api, one)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from judge.errors import PackageError
-from judge.problems.importers import Asked, detect, open_package_tree
+from judge.problems.importers import Asked, detect, directory, open_package_tree
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.package import Package, read_package
 from tests.support.trees import Files, archive, folder
@@ -175,9 +177,9 @@ def test_ours_takes_the_place_of_a_testlib_that_is_not_there(tmp_path: Path) -> 
 REFUSED: dict[str, tuple[Files, str]] = {
     "no answer": (files_of(["1.in", "1.out", "2.in"]), "x/2.in: has no answer, as 1 of 2 inputs"),
     "unknown checker": (files_of(["1.in", "1.out"], {"check.cpp": b"int main(){}"}), "does not use testlib.h"),
-    "a checker of SIO2": (
-        files_of(["in/abc1a.in", "out/abc1a.out"], {"prog/abcchk.cpp": b"int main(){}"}),
-        "prog/abcchk.cpp: is a checker that does not use testlib.h",
+    "a checker that is called as those of SIO2": (
+        files_of(["in/abc1a.in", "out/abc1a.out"], {"abcchk.cpp": b"int main(){}"}),
+        "abcchk.cpp: is a checker that does not use testlib.h",
     ),
     "a problem of Hydro": (
         files_of(["testdata/1.in", "testdata/1.out"], {"problem.yaml": b"pid: P1\ntitle: X\n", "problem_zh.md": b""}),
@@ -228,6 +230,39 @@ def test_refused(fault: str, tmp_path: Path) -> None:
     with pytest.raises(PackageError) as caught:
         read_package(folder(tmp_path, files, "x"))
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_checker_of_sio2(tmp_path: Path) -> None:
+    files = files_of(["in/abc1a.in", "out/abc1a.out"], {"prog/abcchk.cpp": b"int main(){}", "prog/abc.cpp": b""})
+    with read_package(folder(tmp_path, files, "abc")) as package:
+        assert set(package.manifest.validators[0].files) == {"build", "checker.cpp", "run"}
+        assert "carried over: checker prog/abcchk.cpp, asked as SIO2 does" in package.notes
+
+
+@pytest.mark.parametrize(
+    ("prints", "code", "said"),
+    [
+        ("echo OK", 42, ""),
+        ("printf 'OK\\nwell done\\n100\\n'", 42, "well done"),
+        ("printf 'OK\\nnearly\\n50'", 43, "nearly"),
+        ("printf 'WRONG\\nline 1: 3\\n'", 43, "line 1: 3"),
+        ("true", 1, ""),
+        ("exit 3", 1, ""),
+        ('test "$(cat "$1" "$2" "$3")" = "$(printf "in\\nout\\nans")" && echo OK', 42, ""),
+    ],
+)
+def test_what_checkers_of_sio2_say(tmp_path: Path, prints: str, code: int, said: str) -> None:
+    shutil.copy(Path(directory.__file__).with_name("sio2_wrapper.sh"), tmp_path / "run")
+    (tmp_path / "checker").write_text(f"#!/bin/sh\n{prints}\n")
+    (tmp_path / "checker").chmod(0o755)
+    (tmp_path / "run").chmod(0o755)
+    (tmp_path / "feedback").mkdir()
+    for name in ("in", "ans"):
+        (tmp_path / name).write_text(f"{name}\n")
+    command = [tmp_path / "run", tmp_path / "in", tmp_path / "ans", f"{tmp_path}/feedback/"]
+    assert subprocess.run(command, input=b"out\n", check=False, capture_output=True).returncode == code
+    message = tmp_path / "feedback/teammessage.txt"
+    assert (message.read_text().strip() if message.exists() else "") == said
 
 
 def test_a_forced_format(tmp_path: Path) -> None:

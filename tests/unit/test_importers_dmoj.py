@@ -473,12 +473,12 @@ REFUSED: dict[str, tuple[str, str]] = {
     "outputs of a program": (
         "output_only: true\ninteractive: {files: 1.in}\n" + CASES, "output_only: there is no program that interactive",
     ),
-    "a generator of its own": ("test_cases:\n- {generator: gen.cpp, points: 1}\n", "generator: makes the case's files"),
-    "a generator in a batch": (
-        "test_cases:\n- {points: 1, batched: [{in: 1.in, out: 1.out}, {generator: gen.cpp}]}\n",
-        "test_cases: 1: generator: makes the case's files",
+    "a generator that is not there": (
+        "generator: gen.cpp\ntest_cases:\n- {points: 1, generator_args: [1]}\n",
+        "generator: 'gen.cpp' is not in the package",
     ),
-    "a generator": ("generator: gen.cpp\ntest_cases:\n- {points: 1, generator_args: [1]}\n", "1 cases have no files"),
+    "a generator that is no file": ("test_cases:\n- {generator: 7.5e3, points: 1}\n", "'7.5e3' is not in the package"),
+    "a generator of a mapping": ("generator: [{}]\ntest_cases:\n- {points: 1}\n", "expected names of files, and a"),
     "no cases": ("checker: standard\n", "test_cases: is missing; without an archive every case must be listed"),
     "an empty list": ("test_cases: []\n", "test_cases: has no cases"),
     "an absent file": ("test_cases:\n- {in: 9.in, out: 1.out}\n", "in: '9.in' is neither beside init.yml nor"),

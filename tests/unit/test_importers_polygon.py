@@ -408,7 +408,7 @@ def without(files: Files, *names: str) -> Files:
 REFUSED: dict[str, tuple[Files, str]] = {
     "generated tests are missing": (
         without(polygon(), "tests/02"),
-        "1 of 3 tests have no input file (first: tests/02, made by 'gen 1'): this is a standard package; take a full",
+        "1 of 3 tests have no input file (first: tests/02, made by 'gen 1'): this is a standard package; 'judgectl",
     ),
     "answers are missing": (without(polygon(), "tests/01.a", "tests/02.a"), "2 of 3 tests have no answer file"),
     "no checker source": (without(polygon(), "files/check.cpp"), "checker: its source 'files/check.cpp' is not in the"),

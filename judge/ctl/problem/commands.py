@@ -55,13 +55,14 @@ def problem_import(
     A package without a time limit gets one by its accepted submissions, which are judged first.
     """
     limit, chosen, quiet = checkup.limit_of(time_limit), checkup.dialect_of(dialect), output == show.Output.JSON
-    asked = Asked(format=origin, memory=memory)
-    packages = [importing.read_checked(path, time_limit=limit, dialect=chosen, asked=asked) for path in paths]
+    how = importing.Reading(time_limit=limit, dialect=chosen, asked=Asked(format=origin, memory=memory))
+    known = [how.look(path) for path in paths]
     done = []
     with _interruptible(), connect() as api:
-        for package in packages:
-            tried = importing.try_out(api, package, check=check, page=True, quiet=quiet)
-            done.append((importing.register(api, tried.manifest), tried))
+        for path, package_known in zip(paths, known, strict=True):
+            with how.whole(api, path, package_known, quiet=quiet) as package:
+                tried = importing.try_out(api, package, check=check, page=True, quiet=quiet)
+                done.append((importing.register(api, tried.manifest), tried))
             showing.print_tried(tried)
     infos = [info for info, _ in done]
     answer = [tried.as_json(info) for info, tried in done]

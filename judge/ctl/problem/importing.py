@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from judge.ctl import statements
 from judge.ctl.api import Api
-from judge.ctl.problem import checking, inferring, uploading
+from judge.ctl.problem import checking, inferring, making, uploading
 from judge.ctl.problem.trial import Present, present
 from judge.ctl.problem.uploading import Uploaded
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest
 from judge.problems import expectations
 from judge.problems.importers.draft import Asked
+from judge.problems.importers.making import UnmadeError
 from judge.problems.package import Package, manifest_bytes, read_package
 from judge.problems.reading.formats import Dialect
 
@@ -45,17 +48,42 @@ class Tried:
         }
 
 
-def read_checked(
-    path: Path,
-    name: str | None = None,
-    time_limit: float | None = None,
-    dialect: Dialect = "",
-    asked: Asked | None = None,
-) -> Package:
-    """A package with its submissions.yaml checked as well; arguments and errors as `read_package`."""
-    package = read_package(path, name=name, time_limit=time_limit, dialect=dialect, asked=asked)
-    expectations.read_rules(package)
-    return package
+@dataclass(frozen=True)
+class Reading:
+    """How a package is read, beside where it lies; see `read_package`."""
+
+    name: str | None = None
+    time_limit: float | None = None
+    dialect: Dialect = ""
+    asked: Asked | None = None
+
+    def read(self, path: Path) -> Package:
+        """A package with its submissions.yaml checked as well; errors as `read_package`."""
+        package = read_package(path, name=self.name, time_limit=self.time_limit, dialect=self.dialect, asked=self.asked)
+        expectations.read_rules(package)
+        return package
+
+    def look(self, path: Path) -> Package | None:
+        """The package, or None where its tests are still to be made; errors as `read`."""
+        try:
+            return self.read(path)
+        except UnmadeError as unmade:
+            unmade.plan.close()
+            return None
+
+    @contextlib.contextmanager
+    def whole(self, api: Api, path: Path, known: Package | None = None, *, quiet: bool = True) -> Iterator[Package]:
+        """The package, with its tests made on the cluster where they are still to be made; it is closed behind it.
+
+        `known` is what `look` has said of it.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                package = known or self.read(path)
+            except UnmadeError as unmade:
+                made = stack.enter_context(making.made(api, unmade.plan, quiet=quiet))
+                package = replace(self, asked=replace(self.asked or Asked(), made=made)).read(path)
+            yield stack.enter_context(package)
 
 
 def try_out(

@@ -87,7 +87,8 @@ def verify(api: Api, target: str, options: Options) -> Verified:
     """
     path = Path(target)
     if path.exists():
-        with importing.read_checked(path, options.name, options.time_limit, options.dialect, options.asked) as package:
+        how = importing.Reading(options.name, options.time_limit, options.dialect, options.asked)
+        with how.whole(api, path, quiet=options.quiet) as package:
             tried = importing.try_out(api, package, check=options.check, infer=options.infer, quiet=options.quiet)
             verified = _verify(api, package, options)
             _take_over(verified, tried)
@@ -100,7 +101,7 @@ def verify(api: Api, target: str, options: Options) -> Verified:
         folder = Path(directory) / "package"
         info = exporting.find(api, target)
         exporting.export(api, target, folder)
-        with importing.read_checked(folder, target) as package:
+        with importing.Reading(target).read(folder) as package:
             package.manifest, package.infer = exporting.manifest_of(api, info), False
             if options.time_limit is not None or options.infer:
                 return _again(api, package, options)

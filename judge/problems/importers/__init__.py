@@ -15,6 +15,7 @@ from judge.errors import PackageError, UsageError
 from judge.problems.archives import open_tree
 from judge.problems.importers import cms, directory, dmoj, polygon, tps
 from judge.problems.importers.draft import Asked, Draft, Report
+from judge.problems.importers.making import MadeTree, UnmadeError
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.tree import Tree, clean
 
@@ -51,7 +52,8 @@ class Opened:
 def open_package_tree(path: Path, asked: Asked | None = None) -> Opened:
     """The package at `path`, a directory or a ZIP archive, whatever its format; the caller closes its tree.
 
-    PackageError for what cannot be read or be meant, UsageError for a `--from` that there is not.
+    PackageError for what cannot be read or be meant (UnmadeError for what is still to be made), UsageError for a
+    `--from` that there is not.
     """
     said = asked or Asked()
     if said.format is not None and said.format not in FORMATS:
@@ -59,6 +61,8 @@ def open_package_tree(path: Path, asked: Asked | None = None) -> Opened:
     tree = open_tree(path)
     try:
         return _open(tree, said)
+    except UnmadeError:
+        raise
     except BaseException:
         tree.close()
         raise
@@ -92,7 +96,10 @@ def _open(tree: Tree, asked: Asked) -> Opened:
         return Opened(tree, folder, beside=beside)
     if not IMPORTERS[chosen].matches(tree):
         raise PackageError(f"{tree.label}: has not the files of format {chosen}, which --from says it is in")
-    draft: Draft = IMPORTERS[chosen].convert(tree, asked)
+    whole = tree if asked.made is None else MadeTree(tree, asked.made)
+    draft: Draft = IMPORTERS[chosen].convert(whole, asked)
+    for carried, line in asked.made.notes if asked.made is not None else ():
+        (draft.report.took if carried else draft.report.dropped)(line)
     made = draft.finish()
     return Opened(made, folder, draft.name, draft.report, beside)
 

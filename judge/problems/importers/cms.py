@@ -1,7 +1,7 @@
 """Tasks in the Italian format of the Contest Management System: task.yaml, gen/GEN, input/ and output/.
 
-What the files mean is what that system's loader makes of them (docs/problems.md has the table). Inputs that are still
-to be made by a generator are not made here: its tools do that.
+What the files mean is what that system's loader makes of them (docs/problems.md has the table). Inputs and outputs that
+are still to be made are the matter of cms_gen.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from judge.errors import PackageError
 from judge.problems import metadata
-from judge.problems.importers import ioi
+from judge.problems.importers import cms_gen, ioi
 from judge.problems.importers.cases import Case, points
 from judge.problems.importers.draft import Asked, Draft
 from judge.problems.tree import Tree, clean
@@ -43,10 +43,18 @@ _MOST = 5000
 
 @dataclass
 class Gen:
-    """gen/GEN: the points and the number of tests of each subtask (none: no subtasks), and the number of all tests."""
+    """gen/GEN: the points and the number of tests of each subtask (none: no subtasks), and all tests.
+
+    Of each test its line's number, the arguments of the generator, and else the file that it is.
+    """
 
     subtasks: list[tuple[Fraction, int]] = field(default_factory=list)
-    tests: int = 0
+    lines: list[cms_gen.Line] = field(default_factory=list)
+
+    @property
+    def tests(self) -> int:
+        """How many there are."""
+        return len(self.lines)
 
 
 def matches(tree: Tree) -> bool:
@@ -78,7 +86,8 @@ def read_gen(text: str, where: str) -> Gen:
                 raise PackageError(f"{where}:{number}: the first subtask begins after some tests; move it before them")
             found.subtasks.append((points(comment[3:].split("#")[0], f"{where}:{number}"), 0))
         elif test.strip() or (hash_ and copies):
-            found.tests += 1
+            given = "" if test.strip() else comment[len("COPY:") :].strip()
+            found.lines.append(cms_gen.Line(number, test.strip(), given))
             if found.tests > _MOST:
                 raise PackageError(f"{where}: has more than {_MOST} tests; join some")
             if found.subtasks:
@@ -184,6 +193,12 @@ def _matching(pattern: str, names: Sequence[str], where: str) -> list[str]:
     if not found:
         raise PackageError(f"{where}: no test's name matches '{shown}'; they are called {', '.join(names[:3])} …")
     return found
+
+
+def _is_solution(path: str) -> bool:
+    """Whether it is the official solution, by its name."""
+    stem, suffix = posixpath.splitext(posixpath.basename(path))
+    return suffix in ioi.LANGUAGES and path.count("/") == 1 and _SOLUTIONS.fullmatch(stem) is not None
 
 
 class _Conversion:
@@ -316,6 +331,7 @@ class _Conversion:
     def _tests(self) -> None:
         gen = read_gen(self._draft.text(_GEN), self._tree.where(_GEN)) if _GEN in self._tree.files else Gen()
         count = self._count(gen)
+        self._check_made(gen, count)
         names = [f"{number:03d}" for number in range(count)]
         subtasks = self._subtasks(gen, names)
         first = subtasks[0] if subtasks else None
@@ -326,11 +342,31 @@ class _Conversion:
             self._draft.report.took(f"{len(shown)} tests of the first subtask as samples: it has no points")
         ioi.write_tests(self._draft, self._task, cases, [one for one in subtasks if one.tests])
 
+    def _check_made(self, gen: Gen, count: int) -> None:
+        """UnmadeError where inputs are to be made by the generator, or answers by the official solution."""
+        files, keys = self._tree.files, self._task.keys
+        inputs = [number for number in range(count) if f"input/input{number}.txt" not in files]
+        answers = [number for number in range(count) if f"output/output{number}.txt" not in files]
+        # A few answers that are missing have got lost.
+        made = inputs or len(answers) == count
+        answers = answers if made and self._kind in {"Batch", "TwoSteps"} else []
+        solution = next((path for path in self._tree.below("sol") if _is_solution(path)), "")
+        if not inputs and not (answers and solution):
+            return
+        if self._kind == "TwoSteps":
+            raise PackageError(
+                f"{self._tree.label}: has not all of its tests, and those of two steps are not made here"
+            )
+        if inputs and not gen.lines:
+            self._draft.ref(f"input/input{inputs[0]}.txt")
+        names = (keys.get("input_file", ""), keys.get("output_file", ""))
+        raise cms_gen.unmade(self._draft, {number: gen.lines[number] for number in inputs}, answers, solution, names)
+
     def _count(self, gen: Gen) -> int:
         """How many tests there are."""
         said = self._conf.get("n_input")
         there = {int(path[11:-4]) for path in self._tree.files if re.fullmatch(r"input/input\d{1,4}\.txt", path)}
-        if not there:
+        if not there and not gen.lines:
             msg = "has no input/input0.txt; tests that generators make must be there (cmsMake, task-maker)"
             raise PackageError(f"{self._tree.label}: {msg}")
         if said is not None and (isinstance(said, bool) or not str(said).isdecimal() or not 0 < int(said) <= _MOST):

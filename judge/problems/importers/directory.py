@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from judge.errors import PackageError
 from judge.problems import metadata
-from judge.problems.importers import packed, testlib
+from judge.problems.importers import ioi, packed, testlib
 from judge.problems.importers.cases import Case, write_plain
 from judge.problems.importers.draft import Asked, Draft, Ref, as_number, slug
 from judge.problems.importers.pairs import Pair, find_pairs
@@ -22,6 +22,8 @@ INI = "domjudge-problem.ini"
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
 _SOURCES = (*_CPP, ".c", ".py", ".java", ".kt", ".pas", ".rs", ".go", ".cs", ".js", ".rb", ".hs", ".d", ".nim")
 _CHECKER = re.compile(r"(?:check|checker|[a-z]{0,8}chk|spj|special_?judge|specialjudge|compare|comparator)")
+# Where SIO2 has its checkers, which are asked as it does unless they are made with testlib.
+_SIO2 = re.compile(r"prog/[A-Za-z0-9_]{1,12}chk\.(?:c|cpp|cc|py|pas)")
 _INTERACTOR = re.compile(r"(?:interactor|interactive|interact|grader_interactive)")
 _VALIDATOR = re.compile(r"(?:val|valid|validate|validator|input_validator)")
 _GENERATOR = re.compile(r"(?:gen|generator|make_?tests?|rand|testgen)[\w.-]*")
@@ -145,6 +147,12 @@ def _programs(tree: Tree) -> dict[str, str]:
 
 
 def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
+    checker = programs.get("checker", "")
+    if _SIO2.fullmatch(checker) and "interactor" not in programs and not testlib.uses_testlib(Ref(draft.tree, checker)):
+        ioi.put_asked(draft, Ref(draft.tree, checker), "sio2_wrapper.sh")
+        draft.report.took(f"checker {checker}, asked as SIO2 does")
+        draft.report.dropped("parts of points by the checker: a test is right or wrong in a directory of tests")
+        programs = {what: path for what, path in programs.items() if what != "checker"}
     for what, path in programs.items():
         ref = Ref(draft.tree, path)
         if not path.endswith(_CPP) or not testlib.uses_testlib(ref):

@@ -77,10 +77,27 @@ class Report:
 
 @dataclass(frozen=True)
 class Asked:
-    """What whoever imports says beside the package. `memory` (MiB) is for formats that keep limits elsewhere."""
+    """What whoever imports says beside the package. `memory` (MiB) is for formats that keep limits elsewhere.
+
+    `made`: what has been made of the plan that an earlier conversion of the same package gave (making.py).
+    """
 
     format: str | None = None
     memory: int | None = None
+    made: Made | None = None
+
+
+@dataclass(frozen=True)
+class Made:
+    """Files that are in a package's tree beside its own: on this disk, as bytes, or (str) one of its own again.
+
+    `notes` are told with the conversion, with whether they were carried over. `stand_ins`: nothing was made yet, and
+    the files are empty.
+    """
+
+    files: Mapping[str, Path | bytes | str]
+    notes: tuple[tuple[bool, str], ...] = ()
+    stand_ins: bool = False
 
 
 class Draft:

@@ -101,11 +101,16 @@ def put_checker(draft: Draft, source: Ref) -> None:
         testlib.put_checker(draft, testlib.Source(source), style=testlib.CMS)
         draft.report.took(f"checker: {draft.tree.where(source.path)}, made with testlib")
         return
+    put_asked(draft, source, "cms_wrapper.sh")
+    draft.report.took(f"checker: {draft.tree.where(source.path)}, asked as the Contest Management System does")
+
+
+def put_asked(draft: Draft, source: Ref, wrapper: str) -> None:
+    """Have a program as the output validator that one of our scripts asks, as `checker`."""
     folder = "output_validator"
     build = _put_program(draft, folder, "checker", source)
-    draft.put(f"{folder}/run", resources.files(__package__).joinpath("cms_wrapper.sh").read_bytes())
+    draft.put(f"{folder}/run", resources.files(__package__).joinpath(wrapper).read_bytes())
     draft.put(f"{folder}/build", f"#!/bin/sh\nset -e\n{build}\n")
-    draft.report.took(f"checker: {draft.tree.where(source.path)}, asked as the Contest Management System does")
 
 
 def put_manager(draft: Draft, source: Ref) -> None:

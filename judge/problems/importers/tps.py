@@ -1,6 +1,7 @@
 """Tasks of TPS, in which IOI tasks are prepared: problem.json, tests by name (`2-03.in`), subtasks with lists of tests.
 
-Read are a task's repository with its tests made (`tps gen`), and what TPS exports for the Contest Management System.
+Read are a task's repository, with its tests made (`tps gen`) or with what makes them (tps_gen.py), and what TPS exports
+for the Contest Management System.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any
 
 from judge.errors import PackageError
 from judge.problems import metadata
-from judge.problems.importers import ioi
+from judge.problems.importers import ioi, tps_gen
 from judge.problems.importers.cases import Case, points
 from judge.problems.importers.draft import Asked, Draft, decode
+from judge.problems.importers.making import UnmadeError
 from judge.problems.tree import Tree, clean
 
 _PROBLEM = "problem.json"
@@ -106,13 +108,16 @@ class _Conversion:
         code = clean(str(self._get("code", "name") or draft.tree.label.rpartition("/")[2]), 60)
         draft.name = code
         draft.problem["name"] = clean(str(self._get("title", "name") or code))
-        if not any(re.fullmatch(r"tests/[^/]+\.in", path) for path in self._tree.files):
+        lacking = not any(re.fullmatch(r"tests/[^/]+\.in", path) for path in self._tree.files)
+        if lacking and tps_gen.DATA not in self._tree.files:
             raise PackageError(f"{self._tree.label}: has no tests/NAME.in; make the tests first (tps gen)")
         memory = self._get("memory_limit")
         if isinstance(memory, int | float) and memory >= _BYTES:
             memory = memory / _MIB
         ioi.limits(draft, self._get("time_limit"), memory, self._where, f", or of bytes from {_BYTES} on")
         self._programs(code)
+        if lacking:
+            raise self._unmade()
         self._tests()
         self._statements()
         for folder in ("attachments", "public"):
@@ -196,6 +201,16 @@ class _Conversion:
         if way not in {"fifo_io", "std_io"}:
             raise PackageError(f"{self._where}: user_io: '{clean(way, 40)}' is neither fifo_io nor std_io")
         self._task.keys.update({"kind": "communication", "processes": count, "io": way.removesuffix("_io")})
+
+    def _unmade(self) -> UnmadeError:
+        """What is raised where only gen/data says which tests there are to be."""
+        said = self._json("solutions.json") if "solutions.json" in self._tree.files else {}
+        verdicts = {name: str(one.get("verdict")) for name, one in said.items() if isinstance(one, dict)}
+        keys = self._task.keys
+        if self._kind() == "TwoSteps":
+            raise PackageError(f"{self._tree.label}: has no tests/NAME.in, and those of two steps are not made here")
+        files = (keys.get("input_file", ""), keys.get("output_file", ""))
+        return tps_gen.unmade(self._draft, verdicts, files, answers=self._kind() == "Batch")
 
     # --- tests --------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import contextlib
 import difflib
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,6 +19,7 @@ from judge.languages.table import load_table
 from judge.model.problem import ProblemType
 from judge.problems import expectations, statements
 from judge.problems.importers.draft import Asked
+from judge.problems.importers.making import Plan, UnmadeError
 from judge.problems.metadata import YAML_BYTES, ProblemYaml, Source
 from judge.problems.package import open_reader
 from judge.problems.reading import formats
@@ -60,11 +61,15 @@ _NAMED = 5
 
 @dataclass
 class Checked:
-    """The result of a check. There is a package where it can be judged; the caller closes it."""
+    """The result of a check. There is a package where it can be judged; the caller closes it.
+
+    `plan`: in place of the package, of one whose tests are still to be made; the caller closes it as well.
+    """
 
     name: str
     findings: Findings
     package: Package | None = None
+    plan: Plan | None = None
 
 
 def check_package(
@@ -80,6 +85,14 @@ def check_package(
         content = _Content()
         try:
             reader = open_reader(stack, path, Given(name, time_limit, dialect), asked, content.look)
+        except UnmadeError as unmade:
+            # Everything else is looked at with empty files in their place.
+            there = replace(asked or Asked(), made=unmade.plan.stand_ins())
+            checked = check_package(path, name=name, time_limit=time_limit, dialect=dialect, asked=there)
+            checked.findings.note(str(unmade))
+            if checked.package is not None:
+                checked.package.close()
+            return Checked(checked.name, checked.findings, plan=unmade.plan)
         except PackageError as exc:
             findings = Findings()
             findings.error(str(exc))
@@ -89,7 +102,10 @@ def check_package(
             reader.findings.note(note)
         about = _About(reader, package, content)
         # What only describes a package is asked of those who wrote it in this format.
-        for check in _CHECKS if not reader.notes else [one for one in _CHECKS if one not in _OF_AUTHORS]:
+        left_out = _OF_AUTHORS if reader.notes else ()
+        if asked is not None and asked.made is not None and asked.made.stand_ins:
+            left_out = (*left_out, _contents)
+        for check in [one for one in _CHECKS if one not in left_out]:
             with reader.findings.caught():
                 check(about)
         if package is not None and reader.findings.errors:

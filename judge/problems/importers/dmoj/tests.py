@@ -13,6 +13,7 @@ from typing import Any
 
 from judge.errors import PackageError
 from judge.problems.importers.cases import Case, Rule, Subtask, points, write_plain, write_scored
+from judge.problems.importers.dmoj.generation import Generation
 from judge.problems.importers.draft import Content, Draft, Ref
 from judge.problems.importers.pairs import is_sample
 from judge.problems.tree import Tree, clean
@@ -30,12 +31,12 @@ has = [name for name in ("batch", "case") if name in found.groupindex]
 print(json.dumps([[name, {one: hit[one] for one in has}] for name in names if (hit := found.match(name))]))
 """
 # Keys that a case has from its batch, or from the whole file, unless it says otherwise.
-_INHERITED = ("in", "out", "points", "checker", "checker_args", "generator")
+_INHERITED = ("in", "out", "points", "checker", "checker_args", "generator", "generator_args")
 
 
 # Keys of a case or batch. Those after the first line say how a case is shown or run, not whether it is right.
 _OF_CASES = frozenset({
-    *_INHERITED, "batched", "dependencies", "requirements", "generator_args", "time_limit", "memory_limit",
+    *_INHERITED, "batched", "dependencies", "requirements", "time_limit", "memory_limit",
     "output_prefix_length", "output_limit_length", "wall_time_factor", "binary_data", "symlinks", "is_pretest",
     "feedback",
 })  # fmt: skip
@@ -49,6 +50,7 @@ class _Source:
     draft: Draft
     archive: Tree | None
     where: str
+    generation: Generation
     folder: str = ""
 
     def find(self, name: Any, what: str) -> Content:
@@ -67,7 +69,8 @@ class _Source:
 def put(draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None, *, partial: bool) -> None:
     """All tests. `partial`: a checker or interactor may give a part of a case's points."""
     name = str(said.get("archive") or "")
-    source = _Source(draft, archive, where, "" if archive else posixpath.splitext(name)[0])
+    generation = Generation(draft, where)
+    source = _Source(draft, archive, where, generation, "" if archive else posixpath.splitext(name)[0])
     listed = said.get("test_cases")
     if not isinstance(listed, list):
         listed = _matched(draft, listed, source)
@@ -87,7 +90,7 @@ def put(draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None,
         raise PackageError(f"{where}: test_cases: has no cases")
     if len(cases) > _MOST:
         raise PackageError(f"{where}: test_cases: has more than {_MOST} cases")
-    _check_generator(said, cases, where)
+    generation.check()
     batched = sum(len(one.cases) > 1 for one in subtasks)
     spoken = "points" in said or any("points" in entry for entry, _ in entries) or said.get("case_points")
     scored = spoken and sum(one.points for one in subtasks)
@@ -120,14 +123,12 @@ def _subtask(
     name = f"{number:02d}"
     batched = entry.get("batched")
     if batched is None:
-        _check_made(entry, keys, number, source)
         return Subtask(name, [_case(keys, name, source)], worth, "each" if partial else "all")
     if not isinstance(batched, list) or any(not isinstance(one, dict) or "batched" in one for one in batched):
         raise PackageError(f"{source.where}: test_cases: {number}: batched: expected a list of cases")
     batches.append(name)
     for one in batched:
         _check_keys(one, source)
-        _check_made(one, {**keys, **one}, number, source)
     cases = [_case({**keys, **one}, f"{name}_{place:02d}", source) for place, one in enumerate(batched, 1)]
     if not cases:
         raise PackageError(f"{source.where}: test_cases: {number}: batched: has no cases")
@@ -140,13 +141,6 @@ def _check_keys(entry: Mapping[str, Any], source: _Source) -> None:
     for limit in ("time_limit", "memory_limit"):
         if limit in entry:
             raise PackageError(f"{source.where}: test_cases: {limit}: a test has no limit of its own here; remove it")
-
-
-def _check_made(entry: Mapping[str, Any], keys: Mapping[str, Any], number: int, source: _Source) -> None:
-    """PackageError for a case of its own generator, whose files are made when it is judged."""
-    if entry.get("generator") and keys.get("in") is None:
-        msg = f"test_cases: {number}: generator: makes the case's files, and is not run"
-        raise PackageError(f"{source.where}: {msg}; run it, and list the files that it makes as in and out")
 
 
 def _dependencies(entry: Mapping[str, Any], number: int, source: _Source, batches: Sequence[str]) -> list[str]:
@@ -164,6 +158,9 @@ def _dependencies(entry: Mapping[str, Any], number: int, source: _Source, batche
 def _case(keys: Mapping[str, Any], name: str, source: _Source) -> Case:
     given = source.find(keys.get("in"), "in")
     answer = source.find(keys.get("out"), "out")
+    if source.generation.wanted(keys):
+        given, printed = source.generation.files(keys, name, given)
+        answer = printed if keys.get("out") is None else answer
     sample = isinstance(given, Ref) and is_sample(given.path)
     return Case(name, given, answer, sample=sample)
 
@@ -173,14 +170,6 @@ def _name_by_answers(cases: Iterable[Case]) -> None:
     for case in cases:
         if isinstance(case.answer, Ref):
             case.name = posixpath.splitext(posixpath.basename(case.answer.path))[0]
-
-
-def _check_generator(said: Mapping[str, Any], cases: Iterable[Case], where: str) -> None:
-    """Cases without files are made when they are judged, by a program that is not run here."""
-    empty = sum(case.input == b"" and case.answer == b"" for case in cases)
-    if said.get("generator") and empty:
-        msg = f"generator: {empty} cases have no files, a generator makes them"
-        raise PackageError(f"{where}: {msg}; run it, and list the files that it makes as in and out")
 
 
 def _require_nothing_failed(subtasks: Sequence[Subtask]) -> None:

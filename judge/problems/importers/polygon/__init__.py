@@ -20,11 +20,12 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     names = statements.titles(root)
     draft.problem["name"] = names or draft.name or tree.label
     programs = assets.put_programs(draft, root)
+    # Before the tests: the main solution may be compiled with some of these.
+    assets.put_files(draft, root)
     judging.put_tests(draft, root, programs)
     if asked.memory is not None:
         draft.limits["memory"] = asked.memory
     assets.put_solutions(draft, root, partial=programs.partial)
-    assets.put_files(draft, root)
     statements.put_statements(draft, root)
     for tag in ("scorer", "arbiter", "strategy"):
         if root.find(f"assets/{tag}") is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from xml.etree.ElementTree import Element
 
@@ -12,26 +11,13 @@ from judge.problems.importers.cases import Case, Rule, Subtask, points, write_pl
 from judge.problems.importers.draft import Draft, Ref, as_number
 from judge.problems.importers.polygon.assets import Programs
 from judge.problems.importers.polygon.document import PROBLEM_XML, expand, number
+from judge.problems.importers.polygon.generation import Test, check_files
 from judge.problems.tree import Tree
 
 # The set that decides on Codeforces; others are run before it, or not at all.
 _MAIN = "tests"
 _MOST_TESTS = 20_000
 _MIB = 1024**2
-
-
-@dataclass(frozen=True)
-class _Test:
-    """One test of a testset: its number, files, and what its element says."""
-
-    index: int
-    input: str
-    answer: str
-    element: Element
-
-    @property
-    def sample(self) -> bool:
-        return (self.element.get("sample") or "").lower() == "true"
 
 
 def put_tests(draft: Draft, root: Element, programs: Programs) -> None:
@@ -50,7 +36,7 @@ def put_tests(draft: Draft, root: Element, programs: Programs) -> None:
             draft.report.dropped(f"testset {name} of {len(_listed(one))} tests: only {chosen.get('name')} decides")
     _limits(draft, judging, chosen)
     tests = _tests(draft.tree, chosen)
-    _check_files(draft.tree, tests)
+    check_files(draft, root, tests)
     _check_line_ends(draft, tests[0])
     cases = {test.index: _case(draft, test) for test in tests}
     _write(draft, chosen, tests, cases, programs)
@@ -81,7 +67,7 @@ def _limits(draft: Draft, judging: Element, testset: Element) -> None:
             draft.report.took(f"{key} file {name}")
 
 
-def _tests(tree: Tree, testset: Element) -> list[_Test]:
+def _tests(tree: Tree, testset: Element) -> list[Test]:
     where = tree.where(PROBLEM_XML)
     listed = _listed(testset)
     count = number(testset.findtext("test-count"), f"{where}: test-count", most=_MOST_TESTS)
@@ -94,31 +80,16 @@ def _tests(tree: Tree, testset: Element) -> list[_Test]:
         raise PackageError(
             f"{where}: input-path-pattern: '{given[:80]}' names one file for all tests; expected %d in it"
         )
-    return [_Test(index, expand(given, index), expand(answers, index), one) for index, one in enumerate(listed, 1)]
+    return [Test(index, expand(given, index), expand(answers, index), one) for index, one in enumerate(listed, 1)]
 
 
-def _check_files(tree: Tree, tests: Sequence[_Test]) -> None:
-    """Packages of the kind "standard" have neither generated tests nor answers: they cannot be judged by."""
-    for what in ("input", "answer"):
-        lacking = [test for test in tests if getattr(test, what) not in tree.files]
-        if lacking:
-            first = lacking[0]
-            command = (first.element.get("cmd") or "").strip()
-            made = f", made by '{command[:60]}'" if command and what == "input" else ""
-            raise PackageError(
-                f"{tree.where(PROBLEM_XML)}: {len(lacking)} of {len(tests)} tests have no {what} file (first: "
-                f"{getattr(first, what)[:60]}{made}): this is a standard package; take a full one from Polygon "
-                "(Packages, linux), or run its doall.sh"
-            )
-
-
-def _check_line_ends(draft: Draft, test: _Test) -> None:
+def _check_line_ends(draft: Draft, test: Test) -> None:
     """Packages for Windows have its line ends, which some programs here do not expect."""
     if b"\r\n" in next(draft.tree.chunks(test.input), b"")[:65536]:
         draft.report.dropped("line ends: the tests have those of Windows (CR LF); the linux package has plain ones")
 
 
-def _case(draft: Draft, test: _Test) -> Case:
+def _case(draft: Draft, test: Test) -> Case:
     given = test.element.get("points")
     group = test.element.get("group")
     # A validator hears a test's group; samples are not in it here, nor are tests of groups without points.
@@ -135,7 +106,7 @@ def _case(draft: Draft, test: _Test) -> Case:
 
 
 def _write(
-    draft: Draft, testset: Element, tests: Sequence[_Test], cases: Mapping[int, Case], programs: Programs
+    draft: Draft, testset: Element, tests: Sequence[Test], cases: Mapping[int, Case], programs: Programs
 ) -> None:
     """Plain tests, or scored ones where there are points."""
     where = draft.tree.where(PROBLEM_XML)
@@ -197,7 +168,7 @@ def _subtask(draft: Draft, name: str, element: Element | None, cases: list[Case]
     return Subtask(name or "tests", cases, total, rule, [one for one in requires if one != name], settings)
 
 
-def _shown_samples(draft: Draft, tests: Sequence[_Test], *, interactive: bool) -> None:
+def _shown_samples(draft: Draft, tests: Sequence[Test], *, interactive: bool) -> None:
     """What statements show in place of a sample, where that differs from the test."""
     samples = [test for test in tests if test.sample]
     written = sorted(path for path in draft.files if path.startswith("data/sample/") and path.endswith(".in"))

@@ -1,0 +1,3 @@
+input()
+numbers = [int(word) for word in input().split()]
+print(max(after - before for before, after in zip(numbers, numbers[1:])))

@@ -1,0 +1,273 @@
+"""Tests that a package's own programs make, made in the sandbox of an executor: the plan of an importer, carried out.
+
+Some tests at a time are one plain command: its input is an archive of programs and inputs with a script of what to do,
+its output an archive of what was made. Those that take too much together are made again one by one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shlex
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from rich.table import Table
+
+from judge.ctl import show
+from judge.ctl.api import Api
+from judge.ctl.problem.rows import ExampleRow
+from judge.ctl.problem.trial import Trial, present
+from judge.errors import PackageError, UnavailableError
+from judge.model import messages as m
+from judge.problems.examples import Example
+from judge.problems.expectations import Candidate
+from judge.problems.importers.draft import Content, Made, read
+from judge.problems.importers.making import MOST, Plan, Program, Step
+from judge.problems.tree import CHUNK, MAX_FILE_BYTES, MAX_TOTAL_BYTES, clean
+
+# So many tests are made by one command, of inputs of so many bytes; and so many commands wait at once.
+_TOGETHER, _INPUT_BYTES, _AT_ONCE = 16, 32 * 1024**2, 8
+_LIMITS = m.LimitsOverride(cpu=60, wall=120, memory=2 * 1024**3, output=64 * 1024**2, processes=256)
+_COMMAND = "mkdir /tmp/make && cd /tmp/make && tar --no-same-owner -xf - && HOME=/tmp exec /bin/sh make.sh"
+_TOO_MUCH = frozenset({m.Verdict.TLE, m.Verdict.MLE, m.Verdict.OLE})
+# How a shell says that a program was ended for a file longer than the output limit.
+_FILE_TOO_LONG = 153
+_HEAD = """root=$PWD
+mkdir out
+fail() {
+  printf '%s\\n' "$1" >&2
+  [ ! -s "$root/log" ] || head -c 1500 "$root/log" >&2
+  exit 9
+}
+"""
+_TAIL = 'cd "$root/out" && exec tar -czf - .\n'
+
+
+@contextlib.contextmanager
+def made(api: Api, plan: Plan, *, quiet: bool = True) -> Iterator[Made]:
+    """All that is to be made, for as long as this is open; the plan is closed. Errors as `make`."""
+    with tempfile.TemporaryDirectory(prefix="judge-made-") as folder:
+        with contextlib.closing(plan):
+            found = make(api, plan, Path(folder), quiet=quiet)
+        yield found
+
+
+def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> Made:
+    """All that is to be made, in files of this folder.
+
+    PackageError when a program of the package does not compile, fails, or takes too much.
+    """
+    if not present(api).any:
+        raise UnavailableError(f"{plan.tree.label}: its tests are to be made, and no executor takes work; start one")
+    found: dict[str, Path] = {}
+    room = MAX_TOTAL_BYTES
+    waiting = batches(plan)
+    with Trial(api, "", "") as trial:
+        while waiting:
+            now, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
+            rows = trial.follow([_hand_in(trial, plan, batch) for batch in now], _table, quiet=quiet)
+            if trial.left_out:
+                raise UnavailableError(f"{plan.tree.label}: its tests were to be made, and no executor takes work now")
+            again: list[Batch] = []
+            for row in rows:
+                batch = row.batch
+                if row.task.verdict is m.Verdict.AC:
+                    room = _take(api, row.task, batch, folder, found, room)
+                elif row.task.verdict in _TOO_MUCH and len(batch.tests) > 1:
+                    again += [Batch(batch.first + number, [one]) for number, one in enumerate(batch.tests)]
+                else:
+                    raise PackageError(f"{plan.tree.label}: {_fault(row.task, batch)}")
+            waiting = again + waiting
+    return plan.made(found)
+
+
+@dataclass
+class Batch:
+    """Some tests of a plan, from the one of this number on."""
+
+    first: int
+    tests: Sequence[tuple[Step, ...]]
+    outputs: list[str] = field(default_factory=list)
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        last = self.first + len(self.tests) - 1
+        return f"making test {self.first}" if last == self.first else f"making tests {self.first} to {last}"
+
+
+@dataclass
+class _Row(ExampleRow):
+    """A batch and its task."""
+
+    batch: Batch
+
+    @property
+    def wrong(self) -> str:
+        """Nothing is expected of it."""
+        return ""
+
+
+def batches(plan: Plan) -> list[Batch]:
+    """All tests of a plan, some at a time."""
+    found: list[Batch] = []
+    room = 0
+    for number, steps in enumerate(plan.tests[:MOST], 1):
+        size = sum(plan.tree.files.get(step.input, 0) for step in steps)
+        if not found or len(found[-1].tests) >= _TOGETHER or size > room:
+            found.append(Batch(number, []))
+            room = _INPUT_BYTES
+        found[-1].tests = [*found[-1].tests, steps]
+        room -= size
+    return found
+
+
+def _hand_in(trial: Trial, plan: Plan, batch: Batch) -> _Row:
+    with tempfile.TemporaryFile() as file:
+        pack(plan, batch, file)
+        file.seek(0)
+        sha = trial.api.put_content(file.read())
+    tests = [m.Test(name="make", input_blob=sha)]
+    submission = m.Submission(command=_COMMAND, tests=tests, limits=_LIMITS)
+    example = Example("", Candidate(batch.words, b"", "", []), submission)
+    return _Row(example, trial.hand_in(submission, problem=None, problem_hash=None, priority="normal"), batch)
+
+
+def _table(rows: Sequence[_Row]) -> Table:
+    grid = show.grid("tests", "verdict")
+    for row in rows:
+        grid.add_row(row.batch.words, show.verdict_text(row.task))
+    return grid
+
+
+# --- what an executor gets -------------------------------------------------------------------------------------------
+
+
+def pack(plan: Plan, batch: Batch, into: IO[bytes]) -> None:
+    """The archive for a batch: programs, inputs, and the script; the outputs' names are noted in the batch."""
+    batch.outputs = [path for steps in batch.tests for step in steps for path in step.made]
+    steps = [step for one in batch.tests for step in one]
+    used = list(dict.fromkeys(key for step in steps for key in (step.program, step.talks_to) if key))
+    given = list(dict.fromkeys(step.input for step in steps if step.input and step.input not in batch.outputs))
+    places = {path: f"f/{number}" for number, path in enumerate(given)}
+    places |= {path: f"out/{number}" for number, path in enumerate(batch.outputs)}
+    folders = {key: f"p/{number}" for number, key in enumerate(used)}
+    with tarfile.open(fileobj=into, mode="w") as archive:
+        for key, folder in folders.items():
+            for name, content in plan.programs[key].files.items():
+                _put(archive, f"{folder}/{name}", content)
+        for path in given:
+            _put(archive, places[path], b"".join(plan.tree.chunks(path)))
+        _put(archive, "make.sh", script(plan.programs, steps, folders, places).encode())
+
+
+def _put(archive: tarfile.TarFile, name: str, content: Content) -> None:
+    data = read(content)
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(data), 0o644
+    archive.addfile(entry, io.BytesIO(data))
+
+
+def script(programs: dict[str, Program], steps: Sequence[Step], folders: dict[str, str], places: dict[str, str]) -> str:
+    """What builds the programs (by key, in these folders), takes the steps, and packs what was made.
+
+    `places` are where the package's files lie. Everything of the package in it is quoted.
+    """
+    lines = [_HEAD]
+    for key, folder in folders.items():
+        one = programs[key]
+        if one.build:
+            said = shlex.quote(f"{clean(one.name, 100)}: does not compile")
+            lines.append(f'cd "$root/{folder}" && {{ {one.build}; }} >"$root/log" 2>&1 </dev/null || fail {said}')
+    for step in steps:
+        lines += _step(programs, step, folders, places)
+    return "\n".join([*lines, _TAIL])
+
+
+def _step(programs: dict[str, Program], step: Step, folders: dict[str, str], places: dict[str, str]) -> list[str]:
+    output, given = f'"$root/{places[step.output]}"', f'"$root/{places[step.input]}"' if step.input else "/dev/null"
+    call = _call(programs[step.program], folders[step.program], step.args)
+    said = shlex.quote(f"{_said(programs, step)} ended with exit code ")
+    lines = ['cd "$root" && rm -rf w a b && mkdir w && cd w && : >"$root/log"']
+    if step.talks_to:
+        other = _call(programs[step.talks_to], folders[step.talks_to], ())
+        lines.append("mkfifo ../a ../b")
+        lines.append(f'{other} {given} {output} /dev/null <../a >../b 2>"$root/log" & other=$!')
+        lines.append(f"{call} >../a <../b 2>/dev/null || fail {said}$?")
+        who = shlex.quote(f"{clean(step.output, 60)}: {clean(programs[step.talks_to].name, 60)} ended with exit code ")
+        return [*lines, f"wait $other || fail {who}$?"]
+    source = given
+    if step.input_name:
+        lines.append(f"cp {given} ./{shlex.quote(step.input_name)}")
+        source = "/dev/null"
+    target = '"$root/printed"' if step.output_name else output
+    errors = f'"$root/{places[step.errors]}"' if step.errors else '"$root/log"'
+    lines.append(f"{call} <{source} >{target} 2>{errors} || fail {said}$?")
+    if step.output_name:
+        name = shlex.quote(step.output_name)
+        lacking = shlex.quote(f"{_said(programs, step)} left no file {clean(step.output_name, 60)}")
+        lines.append(f"{{ [ -f ./{name} ] && cat ./{name} >{output}; }} || fail {lacking}")
+    return lines
+
+
+def _said(programs: dict[str, Program], step: Step) -> str:
+    command = " ".join([programs[step.program].name, *step.args])
+    return f"{clean(step.output, 60)}: is made by '{clean(command, 100)}', which"
+
+
+def _call(program: Program, folder: str, args: Sequence[str]) -> str:
+    start = [
+        f'"$root/{folder}"/{shlex.quote(word.removeprefix("{}/"))}' if word.startswith("{}/") else shlex.quote(word)
+        for word in program.run
+    ]
+    return " ".join([*start, *map(shlex.quote, args)])
+
+
+# --- what comes back -------------------------------------------------------------------------------------------------
+
+
+def _take(api: Api, task: m.Task, batch: Batch, folder: Path, found: dict[str, Path], room: int) -> int:
+    """Keep what a batch has made; returns how many bytes more may be made. PackageError."""
+    blob = task.result.stdout_blob if task.result is not None else None
+    if blob is None:
+        raise PackageError(f"{batch.words}: the executor gave nothing back; import it again")
+    wanted = {f"./{number}": path for number, path in enumerate(batch.outputs)}
+    with tempfile.TemporaryFile() as file:
+        api.get_blob(blob, file)
+        try:
+            with tarfile.open(fileobj=file, mode="r|gz") as archive:
+                for entry in archive:
+                    path = wanted.pop(entry.name, None)
+                    content = archive.extractfile(entry) if path is not None and entry.isreg() else None
+                    if path is None or content is None:
+                        continue
+                    room -= entry.size
+                    if entry.size > MAX_FILE_BYTES or room < 0:
+                        raise PackageError(f"{path}: is made longer than a package may be; make it shorter")
+                    found[path] = folder / str(len(found))
+                    with found[path].open("wb") as target:
+                        while chunk := content.read(CHUNK):
+                            target.write(chunk)
+        except (tarfile.TarError, EOFError, OSError) as exc:
+            raise PackageError(f"{batch.words}: what was made cannot be read: {clean(str(exc), 100)}") from None
+    if wanted:
+        raise PackageError(f"{batch.words}: {clean(next(iter(wanted.values())), 60)} was not made")
+    return room
+
+
+def _fault(task: m.Task, batch: Batch) -> str:
+    """Why a batch was not made."""
+    result = task.result or m.Result()
+    run = result.tests[0] if result.tests else None
+    if task.verdict in _TOO_MUCH:
+        most = f"{_LIMITS.cpu:g} s, 2 GiB of memory and 64 MiB a file"
+        return f"{clean(batch.outputs[0], 60)}: takes more than {most}; make it beforehand"
+    said = " ".join((run.error if run is not None else "").split())
+    if f"exit code {_FILE_TOO_LONG}" in said:
+        said += " (a file may have 64 MiB)"
+    return f"its tests are not made: {clean(said or result.reason or str(task.verdict or task.status), 400)}"

@@ -1,0 +1,74 @@
+"""Tests that a task in the Italian format does not have: gen/GEN gives its generator's arguments for each of them."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from judge.errors import PackageError
+from judge.problems.importers import testlib
+from judge.problems.importers.draft import Draft
+from judge.problems.importers.making import Plan, Step, UnmadeError, several, words
+from judge.problems.tree import clean
+
+_GEN = "gen/GEN"
+_GENERATORS = ("generatore", "generator", "gen")
+_SUFFIXES = (".cpp", ".cc", ".c", ".py", ".pas", ".java", ".sh")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One test of gen/GEN: the number of its line, and the generator's arguments, or the file (`copy`) that it is."""
+
+    number: int
+    arguments: str
+    copy: str = ""
+
+
+def unmade(
+    draft: Draft, inputs: Mapping[int, Line], answers: Sequence[int], solution: str, names: tuple[str, str]
+) -> UnmadeError:
+    """What is raised for a task without some of its inputs (by number) and answers.
+
+    `solution` makes the answers, `names` are what it calls input and output, if they are files. PackageError where
+    something is missing that nothing makes.
+    """
+    where, label = draft.tree.where(_GEN), draft.tree.label
+    plan = Plan(draft.tree)
+    if answers and not solution:
+        raise PackageError(f"{label}: has no sol/solution.cpp or the like, which makes the answers; add it")
+    program = plan.solution(draft, testlib.Source(draft.ref(solution))) if answers else ""
+    for number in sorted({*inputs, *answers}):
+        given = f"input/input{number}.txt"
+        line = inputs.get(number)
+        steps: list[Step] = []
+        if line is not None and line.copy:
+            plan.copies[given] = _copied(draft, line.copy, f"{where}:{line.number}")
+        elif line is not None:
+            arguments = words(line.arguments, f"{where}:{line.number}")
+            steps.append(Step(_generator(draft, plan), given, tuple(arguments)))
+        if number in answers:
+            steps.append(
+                Step(program, f"output/output{number}.txt", (), plan.copies.get(given, given), names[0], names[1])
+            )
+        plan.add(*steps)
+    lacking = [several(len(one), what) for one, what in ((inputs, "input"), (answers, "answer")) if one]
+    return plan.refuse(f"{label}: still to be made: {' and '.join(lacking)}" + (f" of {_GEN}" if inputs else ""))
+
+
+def _copied(draft: Draft, given: str, where: str) -> str:
+    """A file by its path from the task's folder, or from gen/."""
+    for path in (posixpath.normpath(given), posixpath.normpath(posixpath.join("gen", given))):
+        if path in draft.tree.files:
+            return path
+    raise PackageError(f"{where}: there is no {clean(given, 80)} in the package")
+
+
+def _generator(draft: Draft, plan: Plan) -> str:
+    files = draft.tree.files
+    paths = [f"gen/{stem}{suffix}" for stem in _GENERATORS for suffix in _SUFFIXES]
+    path = next((one for one in paths if one in files), None)
+    if path is None:
+        raise PackageError(f"{draft.tree.label}: has no input/, and no gen/generator.cpp or the like that makes it")
+    return plan.program(draft, "generator", testlib.Source(draft.ref(path)))

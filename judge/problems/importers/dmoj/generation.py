@@ -1,0 +1,87 @@
+"""Cases of DMOJ whose files a generator makes: it prints the input, and the answer to its standard error.
+
+It runs for a case that lacks one of its two files, and gets the input, if that is there, as its own. Where it prints
+nothing the input stays what it was.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from judge.errors import PackageError
+from judge.problems.importers import testlib
+from judge.problems.importers.draft import Content, Draft, Ref
+from judge.problems.importers.making import Plan, Step, several
+from judge.problems.tree import clean
+
+# Where the files are that were made: no package has such a folder.
+_FOLDER = "made by generators"
+# Whether it is compiled in another way, or how long it may take, is not asked.
+_OF_GENERATOR = frozenset({
+    "source", "args", "flags", "language", "time_limit", "memory_limit", "compiler_time_limit",
+})  # fmt: skip
+
+
+class Generation:
+    """The generators of one init.yml, and what they are to make."""
+
+    def __init__(self, draft: Draft, where: str) -> None:
+        self._draft = draft
+        self._where = where
+        self._plan = Plan(draft.tree)
+
+    def wanted(self, keys: Mapping[str, Any]) -> bool:
+        """Whether a case with these keys is made by one."""
+        return bool(keys.get("generator")) and (keys.get("in") is None or keys.get("out") is None)
+
+    def files(self, keys: Mapping[str, Any], name: str, given: Content) -> tuple[Content, Content]:
+        """Input and standard error of a case, `given` being its own input; both empty while they are to be made."""
+        tree = self._draft.tree
+        paths = (f"{_FOLDER}/{name}.in", f"{_FOLDER}/{name}.out")
+        if all(path in tree.files for path in paths):
+            return (Ref(tree, paths[0]) if tree.files[paths[0]] else given), Ref(tree, paths[1])
+        if isinstance(given, Ref) and given.tree is not tree:
+            raise PackageError(
+                f"{self._where}: generator: gets an input that is in the archive; unpack it beside init.yml"
+            )
+        sources, args = self._said(keys)
+        key = self._plan.program(self._draft, f"generator {' '.join(sources)}", self._source(sources))
+        place = given.path if isinstance(given, Ref) else ""
+        self._plan.add(Step(key, paths[0], tuple(args), place, errors=paths[1]))
+        return b"", b""
+
+    def check(self) -> None:
+        """UnmadeError when something is to be made."""
+        count = len(self._plan.tests)
+        if count:
+            raise self._plan.refuse(f"{self._where}: {several(count, 'case')} are to be made by generators")
+
+    def _said(self, keys: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """The generator's sources, and its arguments."""
+        said = keys["generator"]
+        args = keys.get("generator_args")
+        if isinstance(said, dict):
+            self._draft.check_keys(said, _OF_GENERATOR, f"{self._where}: generator")
+            args = args or said.get("args")
+            said = said.get("source")
+        sources = said if isinstance(said, list) else [said]
+        found = args if isinstance(args, list) else [] if args is None else [args]
+        for what, values in (("generator", sources), ("generator_args", found)):
+            if not all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values):
+                raise PackageError(f"{self._where}: {what}: expected names of files, and a list of arguments")
+            if any("\0" in str(one) or len(str(one)) > 4096 for one in values) or len(values) > 200:
+                raise PackageError(f"{self._where}: {what}: has too many or too long words")
+        return [str(one) for one in sources], [str(one) for one in found]
+
+    def _source(self, names: list[str]) -> testlib.Source:
+        """The first that is no header is the program; others are compiled with it."""
+        refs = []
+        for name in names:
+            path = posixpath.normpath(name.replace("\\", "/"))
+            if path not in self._draft.tree.files:
+                raise PackageError(f"{self._where}: generator: '{clean(name, 80)}' is not in the package")
+            refs.append(Ref(self._draft.tree, path))
+        main = next((ref for ref in refs if not ref.path.endswith((".h", ".hpp"))), refs[0])
+        return testlib.Source(main, more=tuple(ref for ref in refs if ref != main))

@@ -1,0 +1,251 @@
+"""Files of a package that its own programs have yet to make: inputs by generators, answers by its main solution.
+
+An importer only says what is to be made, and how: a `Plan`, which UnmadeError carries. `judge/ctl/problem/making.py`
+has it done in the sandbox of an executor, and converts again with what was made in the tree (`Asked.made`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from judge.errors import PackageError
+from judge.problems.importers import testlib
+from judge.problems.importers.draft import Content, Draft, Made, Ref
+from judge.problems.tree import CHUNK, Tree, clean
+
+# So many tests are made for one package, and so many arguments has one program.
+MOST = 5000
+_WORDS, _WORD_BYTES = 200, 4096
+# The key of the program that makes answers.
+SOLUTION = "solution"
+_CPP = (".cpp", ".cc", ".cxx", ".c++")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of the package: its files, the shell command that builds it in their folder ("": nothing is built).
+
+    `run` are the words that start it; `{}/` at the beginning of one is the folder. `name` is for people.
+    """
+
+    name: str
+    files: Mapping[str, Content]
+    build: str
+    run: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run. `program` is a key of the plan's programs, `output` the file of the package that it makes.
+
+    The file `input` of the package is its standard input (`""`: nothing is), or lies in its working directory as
+    `input_name`. What it makes is its standard output, or the file `output_name` there; `errors` is made of its
+    standard error. `talks_to`: a program that it talks to in place of that, called `PROGRAM INPUT RECORD ANSWER`, whose
+    record is the output.
+    """
+
+    program: str
+    output: str
+    args: tuple[str, ...] = ()
+    input: str = ""
+    input_name: str = ""
+    output_name: str = ""
+    errors: str = ""
+    talks_to: str = ""
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The files that it makes."""
+        return (self.output, self.errors) if self.errors else (self.output,)
+
+
+@dataclass
+class Plan:
+    """What is to be made. Each of `tests` are the steps of one test, in order; others do not need what they make.
+
+    `copies` are files of the package under other names, `texts` small files that need no program. `notes` are told with
+    the conversion (True: carried over).
+    """
+
+    tree: Tree
+    programs: dict[str, Program] = field(default_factory=dict)
+    tests: list[tuple[Step, ...]] = field(default_factory=list)
+    copies: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, bytes] = field(default_factory=dict)
+    notes: list[tuple[bool, str]] = field(default_factory=list)
+
+    def program(self, draft: Draft, key: str, source: testlib.Source) -> str:
+        """Have a program, once for each key, which is returned; PackageError for a language that is not known here."""
+        if key not in self.programs:
+            before = len(draft.report.left)
+            self.programs[key] = program(draft, source)
+            self.notes += [(False, line) for line in draft.report.left[before:]]
+        return key
+
+    def solution(self, draft: Draft, source: testlib.Source) -> str:
+        """Have the program that makes the answers, with the graders that the draft has for it; its key."""
+        suffix = posixpath.splitext(source.ref.path)[1].lower()
+        language = {".c": "c", ".java": "java", ".py": "python3", ".pas": "pascal"}.get(suffix, "cpp")
+        beside = sorted(path for path in draft.files if path.startswith(f"include/{language}/"))
+        more = tuple(content for path in beside if isinstance(content := draft.files[path], Ref))
+        if more and language not in {"c", "cpp"}:
+            msg = "is to make answers beside a grader, which is only done in C and C++; make them first"
+            raise PackageError(f"{source.ref.where}: {msg}")
+        return self.program(draft, SOLUTION, replace(source, more=more))
+
+    def add(self, *steps: Step) -> None:
+        """Have one more test; PackageError when there are too many."""
+        if steps:
+            self.tests.append(steps)
+        if len(self.tests) > MOST:
+            raise PackageError(f"{self.tree.label}: has more than {MOST} tests to be generated; remove some")
+
+    def refuse(self, message: str) -> UnmadeError:
+        """What is raised: `message` says what is missing."""
+        steps = [step for test in self.tests for step in test]
+        for what, found in (
+            ("input", [step for step in steps if step.program != SOLUTION]),
+            ("answer", [step for step in steps if step.program == SOLUTION]),
+        ):
+            names = ", ".join(sorted({self.programs[step.program].name for step in found}))
+            if found:
+                self.notes.append((True, f"{several(len(found), what)} made at import by {clean(names, 200)}"))
+        return UnmadeError(message, self)
+
+    def close(self) -> None:
+        """Close the package's tree, which a plan keeps open."""
+        self.tree.close()
+
+    def stand_ins(self) -> Made:
+        """Empty files in place of all that is to be made: for looking at everything else in the package."""
+        empty = {path: b"" for test in self.tests for step in test for path in step.made}
+        return Made({**empty, **self.texts, **self.copies}, tuple(self.notes), stand_ins=True)
+
+    def made(self, files: Mapping[str, Path]) -> Made:
+        """What was made, with all that needs no program."""
+        return Made({**files, **self.texts, **self.copies}, tuple(self.notes))
+
+
+class UnmadeError(PackageError):
+    """A package whose tests are still to be made, as the plan says; who catches this closes the plan."""
+
+    def __init__(self, message: str, plan: Plan) -> None:
+        """`message` says which and by what; what can be done about it is added."""
+        super().__init__(f"{message}; 'judgectl problem import' has them made by an executor")
+        self.plan = plan
+        self.what = message
+
+
+class MadeTree(Tree):
+    """A tree with files that were made for it."""
+
+    def __init__(self, base: Tree, made: Made) -> None:
+        """Made files take the place of the tree's own; PackageError when all together pass a tree's limits."""
+        super().__init__(base.label)
+        self._base = base
+        self._made = made.files
+        self.held, self.links = base.held, base.links
+        for path, size in base.files.items():
+            if path not in made.files:
+                self._take(path, size)
+        for path, content in made.files.items():
+            self._take(path, self._size(path, content))
+
+    def _size(self, path: str, content: Path | bytes | str) -> int:
+        if isinstance(content, bytes):
+            return len(content)
+        if isinstance(content, Path):
+            return content.stat().st_size
+        if content not in self._base.files:
+            raise PackageError(f"{self._base.where(content)}: is to be {clean(path, 60)}, but is not in the package")
+        return self._base.files[content]
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """The content in pieces, wherever it is."""
+        content = self._made.get(path, path)
+        if isinstance(content, str):
+            yield from self._base.chunks(content)
+            return
+        if isinstance(content, bytes):
+            yield content
+            return
+        with content.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+
+    def local(self, path: str) -> Path | None:
+        """Where the file lies on this machine, if it does."""
+        content = self._made.get(path, path)
+        if isinstance(content, str):
+            return self._base.local(content)
+        return content if isinstance(content, Path) else None
+
+    def close(self) -> None:
+        """Close what it was made of."""
+        self._base.close()
+
+    def _enter(self, top: str) -> None:
+        raise NotImplementedError
+
+
+def words(command: str, where: str) -> list[str]:
+    """The words of a command line, as a shell has them; nothing in it is done by one. PackageError."""
+    try:
+        found = shlex.split(command)
+    except ValueError as exc:
+        raise PackageError(f"{where}: '{clean(command, 60)}' is no command: {exc}") from None
+    if not found or len(found) > _WORDS or any(len(word.encode()) > _WORD_BYTES or "\0" in word for word in found):
+        raise PackageError(f"{where}: '{clean(command, 60)}' is no command of 1 to {_WORDS} words")
+    return found
+
+
+def program(draft: Draft, source: testlib.Source) -> Program:
+    """A generator or solution that is run to make tests; PackageError for one in a language that is not known here."""
+    ref = source.ref
+    suffix = posixpath.splitext(ref.path)[1].lower()
+    plain = posixpath.basename(ref.path)
+    if suffix in (*_CPP, ".c"):
+        return _compiled(draft, source, suffix)
+    files: dict[str, Content] = {plain: ref, **{posixpath.basename(one.path): one for one in source.more}}
+    quoted, here = shlex.quote(plain), "{}/" + plain
+    if suffix == ".py":
+        return Program(ref.path, files, "", ("python3", here))
+    if suffix == ".java":
+        return Program(ref.path, files, "", ("java", "-Xmx1g", "-Xss64m", here))
+    if suffix == ".sh":
+        return Program(ref.path, files, "", ("sh", here))
+    if suffix in {".pas", ".dpr"}:
+        return Program(ref.path, files, f"fpc -l- -v0 -O2 -oprogram {quoted}", ("{}/program",))
+    raise PackageError(
+        f"{ref.where}: is to make tests, and in a language that is not used for that here; make them first"
+    )
+
+
+def _compiled(draft: Draft, source: testlib.Source, suffix: str) -> Program:
+    """A program in C or C++, with what it includes and what is compiled with it."""
+    name = "program" + suffix
+    files: dict[str, Content] = {name: testlib.flat(source.ref)}
+    units = [name]
+    for ref in source.more:
+        plain = posixpath.basename(ref.path)
+        if plain.lower().endswith((*_CPP, ".c")):
+            plain = f"with_{plain}"
+            units.append(shlex.quote(plain))
+        files.setdefault(plain, ref)
+    for one in (source.ref, *source.more):
+        for include, content in testlib.included(draft, one):
+            files.setdefault(include, content)
+    if suffix == ".c":
+        build = f"cc -std=gnu11 -O2 -w -o program {' '.join(units)} -lm"
+    else:
+        build = f"c++ -std=gnu++{source.standard} -O2 -w -fpermissive -o program {' '.join(units)}"
+    return Program(source.ref.path, files, build, ("{}/program",))
+
+
+def several(count: int, what: str) -> str:
+    """`1 test`, `2 tests`."""
+    return f"{count} {what}" + ("" if count == 1 else "s")

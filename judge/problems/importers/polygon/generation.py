@@ -1,0 +1,122 @@
+"""Tests that a package of Polygon does not have: those of kind "standard" only say what makes them."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from judge.errors import PackageError
+from judge.problems.importers import testlib
+from judge.problems.importers.draft import Draft, Ref
+from judge.problems.importers.making import Plan, Step, UnmadeError, several, words
+from judge.problems.importers.polygon.document import PROBLEM_XML, path_of, source
+from judge.problems.tree import clean
+
+_INTERACTOR = "interactor"
+_FULL = "take a full package from Polygon (Packages, linux)"
+
+
+@dataclass(frozen=True)
+class Test:
+    """One test of a testset: its number, files, and what its element says."""
+
+    __test__ = False  # not a pytest class
+
+    index: int
+    input: str
+    answer: str
+    element: Element
+
+    @property
+    def sample(self) -> bool:
+        """Whether it is shown in the statement."""
+        return (self.element.get("sample") or "").lower() == "true"
+
+
+def check_files(draft: Draft, root: Element, tests: Sequence[Test]) -> None:
+    """UnmadeError where inputs are to be made by generators, and answers by the main solution.
+
+    PackageError where something is missing that nothing makes.
+    """
+    files = draft.tree.files
+    if all(test.input in files and test.answer in files for test in tests):
+        return
+    raise _Planning(draft, root).plan(tests)
+
+
+class _Planning:
+    def __init__(self, draft: Draft, root: Element) -> None:
+        self._draft = draft
+        self._root = root
+        self._where = draft.tree.where(PROBLEM_XML)
+        self._plan = Plan(draft.tree)
+        found = (one.find("source") for one in root.iterfind("files/executables/executable"))
+        self._sources = {
+            posixpath.splitext(posixpath.basename(path_of(one)))[0]: one for one in found if one is not None
+        }
+
+    def plan(self, tests: Sequence[Test]) -> UnmadeError:
+        files = self._draft.tree.files
+        for test in tests:
+            steps = [] if test.input in files else [self._input(test)]
+            if test.answer not in files:
+                steps.append(self._answer(test))
+            self._plan.add(*steps)
+        for what in ("input", "answer"):
+            lacking = [test for test in tests if getattr(test, what) not in files]
+            if lacking:
+                break
+        first = lacking[0]
+        command = (first.element.get("cmd") or "").strip()
+        made = f", made by '{clean(command, 60)}'" if command and what == "input" else ""
+        return self._plan.refuse(
+            f"{self._where}: {len(lacking)} of {several(len(tests), 'test')} have no {what} file (first: "
+            f"{getattr(first, what)[:60]}{made}): this is a standard package"
+        )
+
+    def _input(self, test: Test) -> Step:
+        command = (test.element.get("cmd") or "").strip()
+        where = f"{self._where}: test {test.index}"
+        if not command:
+            raise PackageError(f"{where}: has no input file {clean(test.input, 60)}, and no command; {_FULL}")
+        name, *args = words(command, where)
+        stem = posixpath.splitext(posixpath.basename(name.replace("\\", "/")))[0]
+        one = self._sources.get(stem)
+        path = path_of(one)
+        if one is None or path not in self._draft.tree.files:
+            raise PackageError(f"{where}: is made by '{clean(name, 60)}', whose source is not in the package; {_FULL}")
+        key = self._plan.program(
+            self._draft, f"generator {stem}", testlib.Source(Ref(self._draft.tree, path), one.get("type") or "")
+        )
+        file = (test.element.get("from-file") or "").strip()
+        if file and ("/" in file or file.startswith(".")):
+            raise PackageError(f"{where}: from-file: '{clean(file, 60)}' is not the name of a file")
+        return Step(key, test.input, tuple(args), output_name=file)
+
+    def _answer(self, test: Test) -> Step:
+        """By the main solution, which talks to the interactor where there is one."""
+        draft = self._draft
+        judging = self._root.find("judging")
+        if judging is not None and (judging.get("run-count") or "1") != "1":
+            raise PackageError(f"{self._where}: answers of a solution that runs twice are not made here; {_FULL}")
+        main = next((one for one in self._root.iterfind("assets/solutions/solution") if one.get("tag") == "main"), None)
+        found = source(draft, main)
+        if found is None:
+            raise PackageError(f"{self._where}: has no answers, and no solution with tag main that makes them; {_FULL}")
+        key = self._plan.solution(draft, testlib.Source(*found))
+        talks_to = ""
+        element = self._root.find("assets/interactor")
+        interactor = source(draft, element)
+        if interactor is not None:
+            talks_to = self._plan.program(draft, _INTERACTOR, testlib.Source(*interactor))
+        task = draft.judge
+        return Step(
+            key,
+            test.answer,
+            input=test.input,
+            input_name=task.get("input_file", ""),
+            output_name=task.get("output_file", ""),
+            talks_to=talks_to,
+        )

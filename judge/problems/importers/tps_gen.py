@@ -1,0 +1,153 @@
+"""Tests that a repository of TPS does not have: gen/data says what makes them, and which subtasks they are in."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from judge.errors import PackageError
+from judge.problems.importers import testlib
+from judge.problems.importers.draft import Draft
+from judge.problems.importers.making import MOST, Plan, Step, UnmadeError, several, words
+from judge.problems.tree import clean
+
+DATA = "gen/data"
+_MANUAL = "manual"
+_SUFFIXES = (".cpp", ".cc", ".c", ".py", ".java", ".pas", ".sh")
+# Solutions that are right by their names, where no solutions.json says which is the model.
+_RIGHT = re.compile(r"(?:ac|correct|sol|solution|model|main|std|official)(?:[\W_\d].*)?")
+
+
+@dataclass
+class Listed:
+    """What gen/data lists: each test with its command, and which tests each subtask or other set of tests has."""
+
+    commands: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    sets: dict[str, dict[str, None]] = field(default_factory=dict)
+    subtasks: list[str] = field(default_factory=list)
+    _current: str = ""
+    _prefix: str = ""
+    _count: int = 0
+
+    def begin(self, head: str, rest: list[str]) -> None:
+        """A line `@subtask NAME` or `@testset NAME`; PackageError."""
+        if not rest:
+            raise PackageError(f"{head}: has no name")
+        self._current, self._count = rest[0], 0
+        if rest[0] in self.sets:
+            raise PackageError(f"{head}: '{clean(rest[0], 40)}' is there twice; rename one")
+        self.sets[rest[0]] = {}
+        self._prefix = str(len(self.subtasks))
+        if head == "@subtask":
+            self.subtasks.append(rest[0])
+        else:
+            self._prefix = re.sub(r"[^A-Za-z0-9_]", "_", rest[0])
+
+    def include(self, rest: list[str]) -> None:
+        """A line `@include NAME …`; PackageError."""
+        for other in rest:
+            if other not in self.sets:
+                raise PackageError(f"@include: there is no '{clean(other, 40)}' before it")
+            self.sets[self._current].update(self.sets[other])
+
+    def test(self, line: str, number: int) -> None:
+        """A line of a test; PackageError when there are too many."""
+        self._count += 1
+        name = f"{self._prefix}-{self._count:02d}"
+        self.commands[name], self.lines[name] = line, number
+        self.sets[self._current][name] = None
+
+    def read(self, line: str, number: int) -> None:
+        """Any line that says something."""
+        head, *rest = line.split()
+        if head in {"@subtask", "@testset"}:
+            self.begin(head, rest)
+        elif not self._current:
+            raise PackageError("begins no subtask; expected a line '@subtask NAME' before it")
+        elif head == "@include":
+            self.include(rest)
+        elif not head.startswith("@"):  # others name validators, which are not run here
+            self.test(line, number)
+        if len(self.commands) > MOST or sum(map(len, self.sets.values())) > 20 * MOST:
+            raise PackageError(f"there are more than {MOST} tests; remove some")
+
+
+def read_data(text: str, where: str) -> Listed:
+    """Read gen/data: `@subtask NAME` and `@testset NAME` begin a set, `@include NAME …` adds others to it.
+
+    Every other line is a test, `manual FILE` or a generator with its arguments. PackageError.
+    """
+    found = Listed()
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if line and not line.startswith("#"):
+            try:
+                found.read(line, number)
+            except PackageError as exc:
+                raise PackageError(f"{where}:{number}: {exc}") from None
+    return found
+
+
+def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], *, answers: bool) -> UnmadeError:
+    """What is raised for a repository without tests. PackageError where something is missing that nothing makes.
+
+    `solutions` are verdicts of solutions.json by file, `names` what input and output are called in a program's
+    working directory, if they are files; `answers`: tests have any.
+    """
+    where = draft.tree.where(DATA)
+    listed = read_data(draft.text(DATA), where)
+    plan = Plan(draft.tree)
+    if not listed.commands:
+        raise PackageError(f"{where}: lists no tests; expected lines of generators with their arguments")
+    model = _model(draft, plan, solutions) if answers else ""
+    for name, command in listed.commands.items():
+        target = f"tests/{name}.in"
+        steps: list[Step] = []
+        head, *args = words(command, f"{where}:{listed.lines[name]}")
+        if head == _MANUAL:
+            path = f"gen/manual/{args[0]}" if args else ""
+            if path not in draft.tree.files:
+                given = clean(path or command, 80)
+                raise PackageError(f"{where}:{listed.lines[name]}: there is no {given} in the package")
+            plan.copies[target] = path
+        else:
+            steps.append(Step(_generator(draft, plan, head, f"{where}:{listed.lines[name]}"), target, tuple(args)))
+        if model:
+            given = plan.copies.get(target, target)
+            steps.append(Step(model, f"tests/{name}.out", (), given, names[0], names[1]))
+        plan.add(*steps)
+    mapping = "".join(f"{one} {test}\n" for one in listed.subtasks for test in listed.sets[one])
+    plan.texts["tests/mapping"] = mapping.encode()
+    first = next(iter(listed.commands.values()))
+    count = several(len(listed.commands), "test")
+    return plan.refuse(
+        f"{draft.tree.label}: has no tests/NAME.in; {DATA} lists {count} to be made (first: '{clean(first, 60)}')"
+    )
+
+
+def _generator(draft: Draft, plan: Plan, head: str, where: str) -> str:
+    stem = re.sub(r"\.(?:exe|cpp|py|sh)$", "", head)
+    paths = [f"gen/{stem}{suffix}" for suffix in _SUFFIXES]
+    path = next((one for one in paths if one in draft.tree.files), None)
+    if path is None or "/" in stem:
+        raise PackageError(f"{where}: there is no gen/{clean(stem, 60)}.cpp or .py that makes this test")
+    return plan.program(draft, f"generator {stem}", testlib.Source(draft.ref(path)))
+
+
+def _model(draft: Draft, plan: Plan, solutions: Mapping[str, str]) -> str:
+    """The model solution: the one that is called so, else one that is right, by what is said or by its name."""
+    files = draft.tree.files
+    for verdict in ("model_solution", "correct"):
+        for name, said in solutions.items():
+            if said == verdict and f"solution/{name}" in files:
+                return plan.solution(draft, testlib.Source(draft.ref(f"solution/{name}")))
+    for path in draft.tree.below("solution"):
+        stem, suffix = posixpath.splitext(posixpath.basename(path))
+        if suffix in _SUFFIXES and _RIGHT.fullmatch(stem.lower()) and not solutions:
+            plan.notes.append((False, f"the model solution: no solutions.json names one; {path} is right by its name"))
+            return plan.solution(draft, testlib.Source(draft.ref(path)))
+    msg = "expected one with verdict 'model_solution' in solutions.json"
+    raise PackageError(f"{draft.tree.label}: has no model solution that makes the answers; {msg}")

@@ -1,0 +1,381 @@
+"""Packages whose tests are still to be made: what is to be run for them, and what becomes of them when it was."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.ctl.problem.making import script
+from judge.errors import PackageError
+from judge.problems.importers import draft, making, tps_gen
+from judge.problems.importers.draft import Asked, Made
+from judge.problems.importers.making import Plan, Program, Step, UnmadeError
+from judge.problems.package import Package, read_package
+from judge.problems.reading.checks import check_package
+from tests.support.trees import Files, archive, folder
+from tests.unit.test_importers_polygon import TESTS, polygon, without
+
+CPP = b"int main() {}\n"
+STANDARD = without(polygon(), "tests/02", "tests/01.a", "tests/02.a", "tests/03.a")
+CMS: Files = {
+    "task.yaml": b"name: x\ntime_limit: 1\nmemory_limit: 64\ninfile: in.txt\noutfile: out.txt\n",
+    "gen/GEN": b"#ST: 0\n#COPY: gen/small.txt\n#ST: 100\n1 'a b' # two words\n#COPY: small.txt\n",
+    "gen/small.txt": b"0\n",
+    "gen/generatore.py": b"print(1)\n",
+    "sol/soluzione.cpp": CPP,
+    "sol/grader.cpp": CPP,
+    "sol/x.h": b"",
+}
+TPS: Files = {
+    "problem.json": b'{"name": "x", "type": "Batch", "time_limit": 1, "memory_limit": 64}',
+    "subtasks.json": b'{"subtasks": {"samples": {"index": 0, "score": 0}, "all": {"index": 1, "score": 100}}}',
+    "gen/data": b"# nothing\n@subtask samples\nmanual 1.in\n@testset big\ngen 9 9\n"
+    b"@subtask all\n@validator v.cpp\n@include samples big\ngen --seed=1 '7 8'\n",
+    "gen/manual/1.in": b"1\n",
+    "gen/gen.cpp": b'#include "testlib.h"\nint main() {}\n',
+    "solution/wrong.cpp": CPP,
+    "solution/right.cpp": CPP,
+    "solutions.json": b'{"wrong.cpp": {"verdict": "incorrect"}, "right.cpp": {"verdict": "model_solution"}}',
+    "grader/cpp/grader.cpp": CPP,
+}
+
+
+def plan_of(where: Path) -> Plan:
+    with pytest.raises(UnmadeError) as caught:
+        read_package(where)
+    assert "\n" not in str(caught.value)
+    return caught.value.plan
+
+
+def made(where: Path, plan: Plan, tmp_path: Path) -> Package:
+    """The package, with each file that was to be made holding its own name."""
+    files = {}
+    for number, path in enumerate(path for test in plan.tests for step in test for path in step.made):
+        files[path] = tmp_path / f"made{number}"
+        files[path].write_text(f"{path}\n")
+    plan.close()
+    return read_package(where, asked=Asked(made=plan.made(files)))
+
+
+def contents(package: Package) -> list[tuple[str, bytes, bytes]]:
+    return [(test.name, package.read(test.input), package.read(test.answer)) for test in package.manifest.tests]
+
+
+def steps(plan: Plan) -> list[tuple[str, ...]]:
+    return [(step.program, *step.args, step.input, step.output) for test in plan.tests for step in test]
+
+
+# --- Polygon -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [folder, archive])
+def test_a_standard_package_of_polygon(tmp_path: Path, kind: Any) -> None:
+    where = kind(tmp_path, STANDARD)
+    plan = plan_of(where)
+    assert steps(plan) == [
+        ("solution", "tests/01", "tests/01.a"),
+        ("generator gen", "1", "", "tests/02"),
+        ("solution", "tests/02", "tests/02.a"),
+        ("solution", "tests/03", "tests/03.a"),
+    ]
+    assert set(plan.programs["generator gen"].files) == {"program.cpp", "testlib.h"}
+    with made(where, plan, tmp_path) as package:
+        assert contents(package) == [
+            ("sample/01", b"1 1\n", b"tests/01.a\n"),
+            ("secret/02", b"tests/02\n", b"tests/02.a\n"),
+            ("secret/03", b"3 3\n", b"tests/03.a\n"),
+        ]
+        assert "carried over: 1 input made at import by files/gen.cpp" in package.notes
+        assert "carried over: 3 answers made at import by solutions/main.cpp" in package.notes
+
+
+def test_files_graders_and_interactors_of_polygon(tmp_path: Path) -> None:
+    tests = '<test cmd="gen 5 6" from-file="6" method="generated"/><test method="manual"/>'
+    resource = '<file path="files/lib.cpp"><assets><asset name="SOLUTION"/></assets></file>'
+    files = polygon(tests, input="in.txt", output="out.txt", resources=resource, more={"files/lib.cpp": CPP})
+    plan = plan_of(folder(tmp_path, without(files, "tests/01", "tests/01.a"), "files"))
+    first, second = plan.tests[0]
+    assert (first.output_name, second.input_name, second.output_name) == ("6", "in.txt", "out.txt")
+    assert "program.cpp with_lib.cpp" in plan.programs["solution"].build
+    talk = '<interactor><source path="files/check.cpp" type="cpp.g++17"/></interactor>'
+    plan = plan_of(folder(tmp_path, without(polygon(interactor=talk), "tests/03.a"), "talk"))
+    assert plan.tests[0][0].talks_to in plan.programs
+
+
+def test_a_header_of_ours_is_said(tmp_path: Path) -> None:
+    where = folder(tmp_path, without(polygon(), "files/testlib.h", "tests/02"))
+    with made(where, plan_of(where), tmp_path) as package:
+        assert any("files/gen.cpp: includes testlib.h" in note and "random" in note for note in package.notes)
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (without(polygon(), "tests/03"), "test 3: has no input file tests/03, and no command; take a full package"),
+        (without(polygon(), "tests/02", "files/gen.cpp"), "test 2: is made by 'gen', whose source is not in the"),
+        (without(polygon(), "tests/02.a", "solutions/main.cpp"), "solution: its source 'solutions/main.cpp' is not in"),
+        (without(polygon(solutions=""), "tests/02.a"), "has no answers, and no solution with tag main"),
+        (without(polygon(TESTS.replace("gen 1", "gen '1")), "tests/02"), "test 2: 'gen '1' is no command"),
+        (without(polygon(runs=2), "tests/02.a"), "answers of a solution that runs twice are not made here"),
+        (
+            without(polygon(TESTS.replace('cmd="gen 1"', 'cmd="gen 1" from-file="../1"')), "tests/02"),
+            "from-file: '../1' is not the name of a file",
+        ),
+        (
+            without(
+                polygon(
+                    solutions='<solution tag="main"><source path="solutions/x.rs" type="rust"/></solution>',
+                    more={"solutions/x.rs": b""},
+                ),
+                "tests/02.a",
+            ),
+            "solutions/x.rs: is to make tests, and in a language that is not used for that here",
+        ),
+    ],
+)
+def test_what_nothing_makes_is_refused(tmp_path: Path, files: Files, sentence: str) -> None:
+    with pytest.raises(PackageError) as caught:
+        read_package(folder(tmp_path, files, "package"))
+    assert sentence in str(caught.value) and not isinstance(caught.value, UnmadeError)
+
+
+# --- CMS and TPS -------------------------------------------------------------------------------------------------
+
+
+def test_gen_of_cms(tmp_path: Path) -> None:
+    where = folder(tmp_path, CMS, "x")
+    plan = plan_of(where)
+    assert steps(plan) == [
+        ("solution", "gen/small.txt", "output/output0.txt"),
+        ("generator", "1", "a b", "", "input/input1.txt"),
+        ("solution", "input/input1.txt", "output/output1.txt"),
+        ("solution", "gen/small.txt", "output/output2.txt"),
+    ]
+    assert {(step.input_name, step.output_name) for test in plan.tests for step in test[-1:]} == {("in.txt", "out.txt")}
+    assert set(plan.programs["solution"].files) == {"program.cpp", "with_grader.cpp", "x.h"}
+    with made(where, plan, tmp_path) as package:
+        assert [(name.partition("/")[0], given) for name, given, _ in contents(package)] == [
+            ("sample", b"0\n"), ("secret", b"input/input1.txt\n"), ("secret", b"0\n"),
+        ]  # fmt: skip
+
+
+def test_only_answers_of_cms(tmp_path: Path) -> None:
+    there = {f"input/input{number}.txt": b"1\n" for number in range(3)}
+    plan = plan_of(folder(tmp_path, {**without(CMS, "gen/generatore.py"), **there}, "x"))
+    assert [step.output for test in plan.tests for step in test] == [
+        f"output/output{number}.txt" for number in range(3)
+    ]
+    lost = folder(tmp_path, {**CMS, **there, **{f"output/output{number}.txt": b"1\n" for number in range(2)}}, "lost")
+    with pytest.raises(PackageError, match=r"output2.txt: is named by the package, but is not in it"):
+        read_package(lost)
+
+
+def test_gen_data_of_tps(tmp_path: Path) -> None:
+    where = folder(tmp_path, TPS, "x")
+    plan = plan_of(where)
+    assert steps(plan) == [
+        ("solution", "gen/manual/1.in", "tests/0-01.out"),
+        ("generator gen", "9", "9", "", "tests/big-01.in"),
+        ("solution", "tests/big-01.in", "tests/big-01.out"),
+        ("generator gen", "--seed=1", "7 8", "", "tests/1-01.in"),
+        ("solution", "tests/1-01.in", "tests/1-01.out"),
+    ]
+    assert plan.programs["solution"].name == "solution/right.cpp"
+    assert "with_grader.cpp" in plan.programs["solution"].build
+    with made(where, plan, tmp_path) as package:
+        task = package.manifest.task
+        assert task is not None
+        assert [(one.points, one.tests) for one in task.subtasks] == [
+            (0, ["sample/0-01"]), (100, ["sample/0-01", "secret/1-01", "secret/big-01"]),
+        ]  # fmt: skip
+
+
+def test_the_model_solution_of_tps_by_its_name(tmp_path: Path) -> None:
+    files = {**without(TPS, "solutions.json", "solution/right.cpp"), "solution/ac.c": CPP}
+    where = folder(tmp_path, without(files, "grader/cpp/grader.cpp"), "x")
+    with made(where, plan_of(where), tmp_path) as package:
+        assert any("no solutions.json names one; solution/ac.c is right by its name" in one for one in package.notes)
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        ({**CMS, "gen/GEN": b"#COPY: no.txt\n"}, "gen/GEN:1: there is no no.txt in the package"),
+        (without(CMS, "gen/generatore.py"), "no gen/generator.cpp or the like that makes it"),
+        (without(CMS, "sol/soluzione.cpp"), "has no sol/solution.cpp or the like, which makes the answers"),
+        ({**TPS, "gen/data": b"gen 1\n"}, "gen/data:1: begins no subtask"),
+        ({**TPS, "gen/data": b"@subtask\n"}, "gen/data:1: @subtask: has no name"),
+        ({**TPS, "gen/data": b"@subtask a\n@subtask a\n"}, "gen/data:2: @subtask: 'a' is there twice"),
+        ({**TPS, "gen/data": b"@subtask a\n@include b\n"}, "gen/data:2: @include: there is no 'b' before it"),
+        ({**TPS, "gen/data": b"@subtask a\n"}, "gen/data: lists no tests"),
+        ({**TPS, "gen/data": b"@subtask all\nmanual 7.in\n"}, "gen/data:2: there is no gen/manual/7.in"),
+        ({**TPS, "gen/data": b"@subtask all\nother 7\n"}, "gen/data:2: there is no gen/other.cpp or .py"),
+        ({**TPS, "solutions.json": b"{}", "solution/right.cpp": b"", "gen/data": b"@subtask all\ngen\n"}, ""),
+        (without(TPS, "solution/right.cpp"), "has no model solution that makes the answers"),
+        ({**TPS, "problem.json": b'{"name": "x", "type": "TwoSteps"}', "grader/cpp/manager.cpp": CPP}, "of two steps"),
+    ],
+)
+def test_faults_of_what_is_listed(tmp_path: Path, files: Files, sentence: str) -> None:
+    with pytest.raises(PackageError) as caught:
+        read_package(folder(tmp_path, files, "x"))
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+# --- DMOJ --------------------------------------------------------------------------------------------------------
+
+
+def test_generators_of_dmoj(tmp_path: Path) -> None:
+    init = (
+        "generator: {source: [gen.cpp, gen.h], args: [0]}\npoints: 5\ntest_cases:\n- {in: 1.in, out: 1.out}\n"
+        "- {generator_args: [2, a b]}\n- batched:\n  - {in: 1.in}\n  - {generator: gen.py, out: 1.out}\n"
+    )
+    files = {"init.yml": init.encode(), "gen.py": b"", "gen.cpp": CPP, "gen.h": b"", "1.in": b"1\n", "1.out": b"2\n"}
+    where = folder(tmp_path, files, "x")
+    plan = plan_of(where)
+    folder_ = "made by generators/"
+    assert [(step.program, step.args, step.input, step.made) for test in plan.tests for step in test] == [
+        ("generator gen.cpp gen.h", ("2", "a b"), "", (f"{folder_}02.in", f"{folder_}02.out")),
+        ("generator gen.cpp gen.h", ("0",), "1.in", (f"{folder_}03_01.in", f"{folder_}03_01.out")),
+        ("generator gen.py", (), "", (f"{folder_}03_02.in", f"{folder_}03_02.out")),
+    ]
+    with made(where, plan, tmp_path) as package:
+        found = [(given.decode().strip(), answer.decode().strip()) for _, given, answer in contents(package)]
+        assert found == [
+            ("1", "2"),
+            (f"{folder_}02.in", f"{folder_}02.out"),
+            (f"{folder_}03_01.in", f"{folder_}03_01.out"),
+            (f"{folder_}03_02.in", "2"),
+        ]
+    silent = {path: b"" for test in plan.tests for step in test for path in step.made}
+    with read_package(where, asked=Asked(made=Made(silent))) as package:
+        assert [given for _, given, _ in contents(package)] == [b"1\n", b"", b"1\n", b""], (
+            "its own where nothing is said"
+        )
+
+
+@given(st.lists(st.sampled_from(["@subtask a", "@testset b", "@include a", "gen 1", "#", "", "@x", "manual 1"])))
+def test_every_listed_test_is_in_its_set(lines: list[str]) -> None:
+    with contextlib.suppress(PackageError):
+        listed(lines)
+
+
+def listed(lines: list[str]) -> None:
+    found = tps_gen.read_data("\n".join(lines), "data")
+    assert found.commands.keys() == {name for names in found.sets.values() for name in names}
+    assert all(lines[number - 1] == found.commands[name] for name, number in found.lines.items())
+
+
+# --- what all of them have in common -----------------------------------------------------------------------------
+
+
+def test_check_looks_at_everything_else(tmp_path: Path) -> None:
+    checked = check_package(folder(tmp_path, STANDARD))
+    assert checked.plan is not None and checked.package is None
+    checked.plan.close()
+    assert not checked.findings.errors
+    said = [one.text for one in checked.findings.all]
+    assert any("'judgectl problem import' has them made by an executor" in one for one in said)
+    assert not any("same input" in one for one in said)
+    broken = {**STANDARD, "problem.xml": STANDARD["problem.xml"].replace(b"complete", b"odd")}
+    broken["problem.xml"] = broken["problem.xml"].replace(b'type="testlib"', b'type="other"')
+    assert check_package(folder(tmp_path, broken, "broken")).findings.errors
+
+
+def test_made_files_take_the_place_of_the_trees(tmp_path: Path) -> None:
+    where = folder(tmp_path, polygon(), "package")
+    asked = Asked(made=Made({"tests/02": "tests/01", "tests/03": b"9\n"}, ((False, "a word"),)))
+    with read_package(where, asked=asked) as package:
+        assert [given for _, given, _ in contents(package)] == [b"1 1\n", b"1 1\n", b"9\n"]
+        assert "not carried over: a word" in package.notes
+    with pytest.raises(PackageError, match="is to be tests/02, but is not in the package"):
+        read_package(where, asked=Asked(made=Made({"tests/02": "tests/99"})))
+
+
+def test_too_many_tests_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(making, "MOST", 2)
+    with pytest.raises(PackageError, match="has more than 2 tests to be generated"):
+        read_package(folder(tmp_path, STANDARD))
+
+
+def run(root: Path, programs: dict[str, Program], wanted: list[Step], files: Files) -> dict[str, bytes] | str:
+    """What the script of these steps makes, or what it says; `root` is what an executor has unpacked."""
+    folders = {key: f"p/{number}" for number, key in enumerate(programs)}
+    outputs = [path for step in wanted for path in step.made]
+    places = {path: f"f/{number}" for number, path in enumerate(files)}
+    places |= {path: f"out/{number}" for number, path in enumerate(outputs)}
+    for path, data in files.items():
+        (root / places[path]).parent.mkdir(exist_ok=True)
+        (root / places[path]).write_bytes(data)
+    for key, one in programs.items():
+        for name, content in one.files.items():
+            (root / folders[key]).mkdir(parents=True, exist_ok=True)
+            (root / folders[key] / name).write_bytes(draft.read(content))
+    (root / "make.sh").write_text(script(programs, wanted, folders, places))
+    done = subprocess.run(["sh", "make.sh"], cwd=root, capture_output=True, check=False, timeout=60)
+    if done.returncode:
+        return done.stderr.decode()
+    (root / "made.tar.gz").write_bytes(done.stdout)
+    with tarfile.open(root / "made.tar.gz") as packed:
+        return {path: packed.extractfile(f"./{number}").read() for number, path in enumerate(outputs)}  # type: ignore[union-attr]
+
+
+SHELL = {"cat.sh": b'cat\nprintf "%s\\n" "$@"\necho "$#" >&2\n', "file.sh": b'cat in.txt "$1" >"$2" 2>/dev/null\n'}
+PROGRAMS = {name: Program(name, {name: data}, "", ("sh", "{}/" + name)) for name, data in SHELL.items()}
+
+
+@pytest.mark.parametrize("word", ["", "a b", "'", '"$HOME"', "`id`", "$(id)", "-n", "\\", "*", "é\n#"])
+def test_nothing_of_the_package_is_the_shells(tmp_path: Path, word: str) -> None:
+    step = Step("cat.sh", f"tests/{word}", (word, "x"), "given", errors="errors")
+    assert run(tmp_path, PROGRAMS, [step], {"given": b"1\n"}) == {
+        f"tests/{word}": f"1\n{word}\nx\n".encode(), "errors": b"2\n",
+    }  # fmt: skip
+
+
+def test_files_in_place_of_streams(tmp_path: Path) -> None:
+    step = Step("file.sh", "made", ("/dev/null", "a b"), "given", "in.txt", "a b")
+    assert run(tmp_path, PROGRAMS, [step], {"given": b"1\n"}) == {"made": b"1\n"}
+
+
+def test_what_one_makes_another_reads(tmp_path: Path) -> None:
+    first, second = Step("cat.sh", "one", ("3",)), Step("cat.sh", "two", ("4",), "one")
+    assert run(tmp_path, PROGRAMS, [first, second], {}) == {"one": b"3\n", "two": b"3\n4\n"}
+
+
+def test_a_solution_talks_to_the_interactor(tmp_path: Path) -> None:
+    told = b'read first <"$1"; echo "$first"; read said; echo "$said" >"$2"; exit "$first"\n'
+    programs = {
+        "sol": Program("sol.sh", {"sol.sh": b"read x; echo $((x + 1))\n"}, "", ("sh", "{}/sol.sh")),
+        "talk": Program("talk.sh", {"talk.sh": told}, "", ("sh", "{}/talk.sh")),
+    }
+    step = Step("sol", "answer", input="given", talks_to="talk")
+    (tmp_path / "0").mkdir()
+    assert run(tmp_path / "0", programs, [step], {"given": b"0\n"}) == {"answer": b"1\n"}
+    (tmp_path / "3").mkdir()
+    said = run(tmp_path / "3", programs, [step], {"given": b"3\n"})
+    assert said == "answer: talk.sh ended with exit code 3\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "output_name", "sentence"),
+    [
+        (Program("x.sh", {"x.sh": b"echo no >&2; exit 5\n"}, "", ("sh", "{}/x.sh")), "", "exit code 5\nno\n"),
+        (Program("x.sh", {"x.sh": b"ln -s /etc/passwd a\n"}, "", ("sh", "{}/x.sh")), "b", "left no file b\n"),
+        (Program("x.c", {"x.c": b""}, "echo bad; false", ("{}/x",)), "", "x.c: does not compile\nbad\n"),
+    ],
+)
+def test_what_fails_is_said(tmp_path: Path, program: Program, output_name: str, sentence: str) -> None:
+    said = run(tmp_path, {"x": program}, [Step("x", "tests/1", ("a",), output_name=output_name)], {})
+    assert isinstance(said, str) and said.endswith(sentence)
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20))
+def test_words_are_those_of_a_shell(text: str) -> None:
+    assert making.words(f"gen {shlex.quote(text)}", "x") == ["gen", text]
