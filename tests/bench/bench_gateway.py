@@ -27,7 +27,7 @@ from tests.support.servers import etcd_server, mongod_server
 RATE, USERS, SECONDS = 200, 500, 15.0
 _SLOW = 0.15  # seconds, of the slowest of a hundred
 _BATCH = 20
-OTHER_RATE, FLOOD, FLOOD_SECONDS = 5, 64, 30.0
+OTHER_RATE, FLOOD, FLOOD_SECONDS = 5, 64, 20.0
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -64,7 +64,8 @@ def _hand_in(port: int, seconds: float, *streams: Stream) -> list[Seen]:
 
 
 def _steady(ledger: Ledger, port: int, users: list[str], work: Path) -> None:
-    _hand_in(port, 2.0, Stream(users, rate=RATE / 4))  # a fresh gateway has no connections to the judicator yet
+    # A fresh gateway has no connections to the judicator yet, and knows nobody.
+    _hand_in(port, 2 * USERS / RATE, Stream(users, rate=RATE / 2))
     before = _spent(work)
     [seen] = _hand_in(port, SECONDS, Stream(users, rate=RATE))
     spent = {name: (used - before[name]) / len(seen.times) * 1000 for name, used in _spent(work).items()}
