@@ -3,6 +3,9 @@
 A gateway believes a `yes` for two seconds, so a token that is revoked and a user who is disabled are out everywhere
 within that. While no judicator answers, it believes one of up to ten seconds ago, so a fail-over shuts nobody out; what
 is asked for then has to wait for a judicator anyway.
+
+Who is known already is asked about together with all others who have come lately: so many people cost a call each
+second, and not one for each of them.
 """
 
 from __future__ import annotations
@@ -12,31 +15,40 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from judge import clock
 from judge.errors import JudgeError, UnauthorizedError, UnavailableError
 from judge.gateway.auth import Principal, Tokens, fingerprint, of_account, principal_of, token_digest
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m
-from judge.model.people import NameRef, NameState, Person, TokenRef, TokenUsed
+from judge.model.people import WAYS, NameRef, NameState, Person, TokenRef, TokenUsed, WaysIn, WaysState
 
 log = logging.getLogger(__name__)
 
 AGE: Final = 2.0
 GRACE: Final = 10.0
+# Who has come within so many seconds is asked about along with others.
+_LATELY: Final = 30.0
 # How often a token's use is noted, and how long that may take.
 _NOTED: Final = 60.0
 _PATIENCE: Final = 2.0
 _MOST: Final = 10_000
 
+# A way in, as `WaysIn` names it: the digest of an account's token, or the name of somebody of a file.
+_Key = tuple[Literal["tokens", "names"], str]
 
-@dataclass(frozen=True)
+
+@dataclass
 class _Said:
-    """The cluster's word, and when the question was asked: the answer may have been on its way for long."""
+    """The cluster's word, and when the question was asked: the answer may have been on its way for long.
 
-    principal: Principal | None
+    `seen`: when they have come last.
+    """
+
+    principal: Principal
     asked: float
+    seen: float
 
 
 class Known:
@@ -47,7 +59,9 @@ class Known:
         self._tokens = tokens
         self._cluster = cluster
         self._lock = threading.Lock()
-        self._said: OrderedDict[str, _Said] = OrderedDict()
+        self._asking = threading.Lock()
+        self._failed: tuple[float, UnavailableError] | None = None
+        self._said: OrderedDict[_Key, _Said] = OrderedDict()
         self._noted: OrderedDict[str, float] = OrderedDict()
 
     def by_token(self, token: str, origin: str = "") -> Principal | None:
@@ -60,7 +74,7 @@ class Known:
             return listed if self.lets_in(listed) else None
         if not of_account(token):
             return None
-        found = self._ask(f"token {token_digest(token)}", lambda: self._check(token))
+        found = self._ask(("tokens", token_digest(token)), lambda: self._check(token))
         if found is not None and found.token is not None:
             self._note(found.token, origin)
         return found
@@ -87,20 +101,24 @@ class Known:
             return None if named.disabled else listed
 
         try:
-            return self._ask(f"name {listed.user}", check) is not None
+            return self._ask(("names", listed.user), check) is not None
         except JudgeError as exc:
             log.debug("whether '%s' is disabled is not known: %s", listed.user, exc)
             with self._lock:  # else each request would wait for that
-                self._said[f"name {listed.user}"] = _Said(listed, clock.monotonic())
+                self._said["names", listed.user] = _Said(listed, clock.monotonic(), clock.monotonic())
             return True
 
-    def _ask(self, key: str, check: Callable[[], Principal | None]) -> Principal | None:
+    def _ask(self, key: _Key, check: Callable[[], Principal | None]) -> Principal | None:
         now = clock.monotonic()
         with self._lock:
             said = self._said.get(key)
-        if said is not None and now - said.asked < AGE:
+            if said is not None:
+                said.seen = now
+        if said is not None and now - said.asked < AGE / 2:
             return said.principal
         try:
+            if said is not None and self._still(key, said, now):
+                return said.principal
             found = check()
         except UnavailableError:
             if said is not None and now - said.asked < GRACE:
@@ -110,11 +128,59 @@ class Known:
             if found is None:  # a guess must not push out those who are known
                 self._said.pop(key, None)
             else:
-                self._said[key] = _Said(found, now)
+                self._said[key] = _Said(found, now, now)
                 self._said.move_to_end(key)
                 while len(self._said) > _MOST:
                     self._said.popitem(last=False)
         return found
+
+    def _still(self, key: _Key, said: _Said, now: float) -> bool:
+        """Whether what was said of this one holds; UnavailableError: nobody can say.
+
+        From half of its time on somebody asks, and for all whose word is half as old, so that there is one question for
+        all before long; meanwhile what was said counts for the others. Once its time is over they wait for the answer.
+        """
+        fresh = now - said.asked < AGE
+        if not self._asking.acquire(blocking=not fresh):
+            return True
+        try:
+            with self._lock:
+                again = self._said.get(key)
+                due = {
+                    one: other
+                    for one, other in self._said.items()
+                    if now - other.asked > AGE / 4 and now - other.seen < _LATELY
+                }
+            if again is not None and again.asked >= said.asked and again is not said:
+                return True
+            if self._failed is not None and self._failed[0] >= now:
+                raise self._failed[1]
+            try:
+                return self._renew({key: said, **due}, now)[key]
+            except UnavailableError as exc:
+                self._failed = clock.monotonic(), exc
+                if fresh:
+                    return True
+                raise
+        finally:
+            self._asking.release()
+
+    def _renew(self, due: dict[_Key, _Said], now: float) -> dict[_Key, bool]:
+        """Whether each of these holds, by one call; who does is known for as long again, who does not no more."""
+        tokens, names = ([one[1] for one in due if one[0] == kind][:WAYS] for kind in ("tokens", "names"))
+        state = self._cluster.call("ways", WaysIn(tokens=tokens, names=names), WaysState, timeout=_PATIENCE)
+        keys: list[_Key] = [*(("tokens", one) for one in tokens), *(("names", one) for one in names)]
+        holds = {
+            one: role == ("listed" if one[0] == "names" else due[one].principal.role)
+            for one, role in zip(keys, [*state.tokens, *state.names], strict=True)
+        }
+        with self._lock:
+            for one, still in holds.items():
+                if self._said.get(one) is due[one]:  # else somebody else has just asked
+                    del self._said[one]  # the next time it is asked what has become of them
+                    if still:
+                        self._said[one] = _Said(due[one].principal, now, due[one].seen)
+        return holds
 
     def _note(self, token: str, origin: str) -> None:
         """Note a use now and then; the answer does not depend on it."""

@@ -10,7 +10,8 @@ from pymongo.errors import PyMongoError
 
 from judge.judicator.database import Database
 from judge.judicator.hub import Hub
-from judge.judicator.queue.waiting import BEHIND, FRONT, Queue
+from judge.judicator.queue.placing import BEHIND, FRONT
+from judge.judicator.queue.waiting import Queue
 from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)

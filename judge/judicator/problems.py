@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from pydantic import ValidationError
 from pymongo.errors import DuplicateKeyError
@@ -14,6 +15,7 @@ from judge.errors import FieldError, NotFoundError, PackageError, TooLargeError
 from judge.judicator.blobs import Blobs, unmark
 from judge.judicator.database import Database
 from judge.judicator.documents import ManifestDocument, ProblemDocument, iso
+from judge.judicator.gathering import Gathering
 from judge.model.base import first_fault
 from judge.model.messages import Limits
 from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest
@@ -24,6 +26,8 @@ log = logging.getLogger(__name__)
 _MANIFEST_BYTES = 8 * 1024**2
 # Contents that are remembered while submissions name them: a package is verified with some dozens of them.
 _UPLOADED = 64
+# Problems that are read by one command.
+_READS = 100
 
 
 class Problems:
@@ -34,13 +38,17 @@ class Problems:
         self._db = database
         self._blobs = blobs
         self._uploaded: OrderedDict[str, ProblemDocument] = OrderedDict()
+        self._reads: Gathering[str, ProblemDocument | None] = Gathering(self._read, _READS)
 
     async def get(self, name: str) -> ProblemDocument:
         """The document of a problem: hash, title, source_bytes …; NotFoundError."""
-        doc = await self._db.find(self._db.problems, {"_id": name})
+        doc = await self._reads.ask(name)
         if doc is None:
             raise NotFoundError(f"there is no problem '{name}'; `judgectl problem list` lists them")
         return doc
+
+    async def _read(self, names: Sequence[str]) -> list[ProblemDocument | None]:
+        return await self._db.find_all(self._db.problems, names)
 
     async def all(self) -> list[ProblemInfo]:
         """Every problem, by name."""

@@ -6,6 +6,7 @@ hosts get theirs from the role judge_pki, of the same authority (judge/pki/autho
 
 from __future__ import annotations
 
+import functools
 import ssl
 from pathlib import Path
 
@@ -69,3 +70,9 @@ def peer_identity(cert: dict[str, object]) -> tuple[str, str]:
     subject = cert.get("subject")
     fields = {key: value for rdn in subject for key, value in rdn} if isinstance(subject, tuple) else {}
     return fields.get("commonName", ""), fields.get("organizationalUnitName", "")
+
+
+@functools.lru_cache(maxsize=1024)
+def seconds_of(moment: str) -> float:
+    """A certificate's time in seconds since 1970; it is the same at each of a host's calls."""
+    return float(ssl.cert_time_to_seconds(moment))

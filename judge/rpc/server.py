@@ -41,7 +41,7 @@ from judge.rpc import packs
 from judge.rpc.faults import check_values
 from judge.rpc.listener import TlsListener
 from judge.rpc.methods import BLOB_ROLES, GATEWAY, METHODS
-from judge.rpc.pki import peer_identity
+from judge.rpc.pki import peer_identity, seconds_of
 from judge.rpc.quotas import REPORT_BYTES, Quotas
 from judge.text import one_line
 
@@ -141,7 +141,7 @@ def _peer(request: web.Request) -> Peer:
     if not name or not role:
         raise ForbiddenError("the certificate names no host (CN) and role (OU); use one that this cluster's CA issued")
     said = request.headers.get(HEADER)
-    issued = float(ssl.cert_time_to_seconds(cert["notBefore"]))
+    issued = seconds_of(cert["notBefore"])
     if said is None or role != GATEWAY:
         return Peer(name, role, issued=issued)
     try:

@@ -8,10 +8,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import bench_channels, bench_cluster, bench_import, bench_listeners, bench_queue, bench_sandbox
+from tests.bench import (
+    bench_channels,
+    bench_cluster,
+    bench_gateway,
+    bench_import,
+    bench_listeners,
+    bench_queue,
+    bench_sandbox,
+)
 from tests.bench.ledger import Ledger
 
-PARTS = ("sandbox", "channels", "latency", "throughput", "rejudge", "queue", "import", "listeners")
+PARTS = ("sandbox", "channels", "latency", "throughput", "rejudge", "queue", "import", "listeners", "gateway")
 
 
 def main() -> int:
@@ -50,6 +58,8 @@ def main() -> int:
             bench_import.measure(ledger, work)
         if "listeners" in parts:
             bench_listeners.measure(ledger, work)
+        if "gateway" in parts:
+            bench_gateway.measure(ledger, work)
     if ledger.missed:
         print(f"{len(ledger.missed)} targets missed: {'; '.join(ledger.missed)}")
     return 1 if ledger.missed else 0

@@ -49,6 +49,26 @@ def test_a_hundred_adds_with_one_key_at_once_make_one_task(world: World) -> None
     assert world.db.tasks.count_documents({}) == 1
 
 
+def test_adds_that_come_together_are_stored_together_and_each_has_its_own_answer(world: World) -> None:
+    world.judicator()
+    people = world.client(timeout=30.0)
+
+    def written() -> int:
+        return int(world.raw.admin.command("serverStatus")["metrics"]["commands"]["insert"]["total"])
+
+    def one(number: int) -> bool:
+        # Each third comes with the key of another, and some of these are in one command.
+        return add(people, user=f"u{number % 5}", idempotency_key=f"k{number - number % 3 % 2 * 5}").created
+
+    before = written()
+    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+        created = list(pool.map(one, range(240)))
+    stored = list(world.db.tasks.find({}, {"user": 1, "key": 1, "order": 1}))
+    assert sum(created) == len(stored) == len({doc["key"] for doc in stored}) < 240
+    assert len({(doc["user"], doc["order"]) for doc in stored}) == len(stored)
+    assert written() - before < 160
+
+
 def test_parallel_adds_of_one_user_keep_their_places(world: World) -> None:
     world.judicator()
     people = world.client(timeout=30.0)

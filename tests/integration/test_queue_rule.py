@@ -13,7 +13,8 @@ from pymongo.write_concern import WriteConcern
 
 from judge.judicator.documents import TaskDocument
 from judge.judicator.queue.order import ORDER, Capacity, eligible, precedence
-from judge.judicator.queue.waiting import FRONT, RUN, RequestingExecutor
+from judge.judicator.queue.placing import FRONT
+from judge.judicator.queue.waiting import RUN, RequestingExecutor
 from tests.support.judicators import World
 from tests.support.queues import runs, waiting, write
 

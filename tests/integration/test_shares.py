@@ -11,7 +11,8 @@ import pytest
 
 from judge.allowance import UNLIMITED, Allowance, Allowances
 from judge.errors import LimitError
-from judge.judicator.queue.waiting import ROOM, Load
+from judge.judicator.queue.placing import ROOM
+from judge.judicator.queue.waiting import Load
 from judge.model import messages as m
 from judge.model.overview import StatusReply
 from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging

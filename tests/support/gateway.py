@@ -38,7 +38,7 @@ from judge.gateway.app import create_app
 from judge.gateway.auth import token_digest
 from judge.model import messages as m
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
-from judge.model.people import NameState, UserRef
+from judge.model.people import NameState, UserRef, WaysState
 from judge.model.several import TasksReply, TasksRequest
 from judge.rpc import pki
 from judge.rpc.methods import METHODS
@@ -121,6 +121,7 @@ class Prepared:
             "session_end": self._end,
             "session_live": lambda one: SessionState(live=self.live.get(one.id) == one.user),
             "name_state": lambda _: NameState(disabled=False),
+            "ways": lambda one: WaysState(tokens=["user" for _ in one.tokens], names=["listed" for _ in one.names]),
             "user": self._no_account,
         }
         self.address = f"127.0.0.1:{free_port()}"
@@ -164,7 +165,7 @@ class Prepared:
         async def handle(request: Any, _: Any) -> m.Message:
             if name in {"audit_note", "audit_tokens"} and name not in self.answers:
                 return m.Empty()  # what is noted is no answer that a page shows
-            if name not in {"session_live", "name_state", "user"}:  # every page and call asks that
+            if name not in {"session_live", "name_state", "ways", "user"}:  # every page and call asks that
                 self.asked.append((name, request))
             answer = self.answers.get(name, self._sessions.get(name))
             if answer is None:

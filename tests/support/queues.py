@@ -14,7 +14,8 @@ from pymongo.write_concern import WriteConcern
 
 from judge import clock
 from judge.judicator.queue.order import RANKS
-from judge.judicator.queue.waiting import BEHIND, FRONT, ROOM, RUN
+from judge.judicator.queue.placing import BEHIND, FRONT, ROOM
+from judge.judicator.queue.waiting import RUN
 from judge.judicator.tasks import forms
 from judge.model.messages import ProblemRef, Submission
 

@@ -293,10 +293,17 @@ class Front:
                 start = await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30)
         self._gate.said(caller.claim or "", _status(start), heads.fields_of(start))
 
-    def _turn(self, caller: HttpCaller) -> contextlib.AbstractAsyncContextManager[None]:
-        """A turn of uWSGI. One person has at most three quarters of all, one stranger a quarter."""
+    def _turn(self, caller: HttpCaller, head: Head | None = None) -> contextlib.AbstractAsyncContextManager[None]:
+        """A turn of uWSGI; each kind of request has only so many at once.
+
+        What changes something and waits for nothing has a quarter: more of it at once would be no faster, and whoever
+        sends as much as they can leaves the cores to others so.
+        """
         known = caller.known is not None
-        most = max(1, self._slots * 3 // 4 if known else self._slots // 4)
+        quarter = self._slots // 4
+        if known and head is not None and head.method not in {"GET", "HEAD"} and head.argument("wait") is None:
+            return self._turns.turn(f"{caller.key} changing", max(1, quarter), self._bounds.turn)
+        most = max(1, self._slots * 3 // 4 - quarter if known else quarter)
         return self._turns.turn(caller.key, most, self._bounds.turn, known=known)
 
     def _heavy_turn(self, caller: HttpCaller) -> contextlib.AbstractAsyncContextManager[None]:
@@ -318,7 +325,7 @@ class Front:
                 self._crowd.works(client)
                 answer = stack.enter_context(self._held(caller, _SMALL_ANSWER))
                 large = body is not None and body.length > _LARGE and head.method == "POST"
-                async with self._heavy_turn(caller) if large else contextlib.nullcontext(), self._turn(caller):
+                async with self._heavy_turn(caller) if large else contextlib.nullcontext(), self._turn(caller, head):
                     packet = heads.packet(head, caller.address, self._gate.scheme(head, client.peer), self._address)
                     start = await exchange(self._uwsgi, packet, body, answer, HARAKIRI + 30)
                     status = _status(start)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from bson import Timestamp
@@ -16,6 +19,7 @@ from judge.allowance import Quota
 from judge.errors import ConflictError, NotFoundError, UnauthorizedError
 from judge.judicator.database import Database
 from judge.judicator.documents import UserDocument, iso
+from judge.judicator.gathering import Gathering
 from judge.judicator.people.passwords import Passwords, check_new
 from judge.judicator.people.throttle import Throttle
 from judge.model.messages import Empty
@@ -39,6 +43,18 @@ log = logging.getLogger(__name__)
 # Seconds for which a judicator believes what one user may take.
 _QUOTA_AGE: Final = 2.0
 _QUOTAS: Final = 10_000
+# Users whose figures are read by one command; those who have handed in within so many seconds are among them.
+_READS: Final = 500
+_LATELY: Final = 30.0
+
+
+@dataclass
+class _Own:
+    """What one user may take, until when that counts, and when it was asked for last."""
+
+    quota: Quota | None
+    until: float
+    seen: float
 
 
 class Users:
@@ -50,23 +66,39 @@ class Users:
         self._col = database.users
         self._passwords = passwords
         self._throttle = throttle
-        self._quotas: dict[str, tuple[float, Quota | None]] = {}
+        self._quotas: dict[str, _Own] = {}
+        self._given: Gathering[str, Quota | None] = Gathering(self._read_given, _READS)
 
     # --- what one user may take --------------------------------------------------------------------------------
 
     async def quota(self, user: str) -> Quota | None:
         """The user's own figures, up to two seconds old; None without any."""
-        until, known = self._quotas.get(user, (0.0, None))
         now = clock.monotonic()
-        if until > now:
-            return known
-        doc = await self._col.find_one({"_id": user}, {"quota": 1})
-        given = doc.get("quota") if doc is not None else None
-        quota = Quota.model_validate(given) if given else None
+        known = self._quotas.get(user)
+        if known is not None:
+            known.seen = now
+            if known.until > now:
+                return known.quota
+        return await self._given.ask(user)
+
+    async def _read_given(self, names: Sequence[str]) -> list[Quota | None]:
+        """The figures of these users, and with them of those who have handed in lately, before they are too old."""
+        now = clock.monotonic()
+        soon = (
+            name for name, one in self._quotas.items() if one.until - now < _QUOTA_AGE / 2 and now - one.seen < _LATELY
+        )
+        wanted = {*names, *itertools.islice(soon, _READS)}
+        docs = self._col.find({"_id": {"$in": sorted(wanted)}}, {"quota": 1})
+        found = {doc["_id"]: doc.get("quota") async for doc in docs}
         if len(self._quotas) >= _QUOTAS:
             self._quotas.clear()
-        self._quotas[user] = (now + _QUOTA_AGE, quota)
-        return quota
+        for name in wanted:
+            given, before = found.get(name), self._quotas.get(name)
+            if before is None and name not in names:  # changed meanwhile
+                continue
+            quota = Quota.model_validate(given) if given else None
+            self._quotas[name] = _Own(quota, now + _QUOTA_AGE, before.seen if before is not None else now)
+        return [self._quotas[name].quota for name in names]
 
     # --- for admins --------------------------------------------------------------------------------------------
 

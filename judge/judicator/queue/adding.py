@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from judge.errors import LimitError
 from judge.judicator.queue.order import fair_order
-from judge.judicator.queue.waiting import Place
+from judge.judicator.queue.placing import Place
 
 
 def too_many(user: str, cap: int) -> LimitError:

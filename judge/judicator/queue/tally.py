@@ -20,7 +20,8 @@ from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import Count, MetaDocument
 from judge.judicator.loops import put_off
 from judge.judicator.queue.order import RANKS
-from judge.judicator.queue.waiting import BEHIND, FRONT, LANE, RUN, Queue
+from judge.judicator.queue.placing import BEHIND, FRONT
+from judge.judicator.queue.waiting import LANE, RUN, Queue
 from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import bson
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import DuplicateKeyError, PyMongoError
+from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
+from pymongo.operations import UpdateOne
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from judge.errors import LimitError
-from judge.judicator.database import Database, aggregate
+from judge.judicator.database import Database, aggregate, one_by_one
 from judge.judicator.documents import UsageDocument
+from judge.judicator.gathering import Gathering
 from judge.model.messages import Limits, Submission
 from judge.mongodb.store import Bson
 
@@ -33,6 +35,8 @@ STORED: Final = ("user", "bytes")
 # The fields of a task beside the submission and the result.
 _FIXED: Final = 1024
 _USERS: Final = 20
+# Reservations that are made by one command.
+_RESERVED: Final = 100
 
 
 def output_of(submission: Submission) -> int:
@@ -65,6 +69,7 @@ class Usage:
         self._col: AsyncCollection[UsageDocument] = database.usage.with_options(
             write_concern=WriteConcern(w=1, j=False), read_concern=ReadConcern("local")
         )
+        self._reserving: Gathering[tuple[str, int, int], bool] = Gathering(self._reserve_all, _RESERVED)
         self._owed: dict[str, int] = {}
         self._paying: asyncio.Task[None] | None = None
 
@@ -116,14 +121,26 @@ class Usage:
                 await self.add(user, -both)
 
     async def _reserve(self, user: str, size: int, most: int) -> bool:
-        room, more = {"_id": user, "bytes": {"$lte": most - size}}, {"$inc": {"bytes": size}}
-        if size > most:
-            return False
+        return size <= most and await self._reserving.ask((user, size, most))
+
+    async def _reserve_all(self, wanted: Sequence[tuple[str, int, int]]) -> list[bool | Exception]:
+        """Whether there was room for each of these sizes, by one command."""
+        rooms = [
+            ({"_id": user, "bytes": {"$lte": most - size}}, {"$inc": {"bytes": size}}) for user, size, most in wanted
+        ]
         try:
-            await self._col.update_one(room, more, upsert=True)
-        except DuplicateKeyError:  # there is a counter: without room, or made at this very moment
-            return bool((await self._col.update_one(room, more)).matched_count)
-        return True
+            await self._col.bulk_write([UpdateOne(room, more, upsert=True) for room, more in rooms], ordered=False)
+        except BulkWriteError as exc:
+            failed = one_by_one(len(rooms), exc)
+        else:
+            return [True] * len(rooms)
+        found: list[bool | Exception] = []
+        for error, (room, more) in zip(failed, rooms, strict=True):
+            if isinstance(error, DuplicateKeyError):  # there is a counter: without room, or made at this very moment
+                found.append(bool((await self._col.update_one(room, more)).matched_count))
+            else:
+                found.append(error or True)
+        return found
 
     async def add(self, user: str, size: int) -> None:
         """Count `size` bytes more, or less."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -27,6 +27,8 @@ from pymongo.read_concern import ReadConcern
 from judge.allowance import Allowances
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import TaskDocument, allowance_of
+from judge.judicator.gathering import Gathering
+from judge.judicator.queue import placing
 from judge.judicator.queue.order import (
     LIVE,
     ORDER,
@@ -35,17 +37,14 @@ from judge.judicator.queue.order import (
     is_rejudge,
     most_slots,
     precedence,
-    round_of,
 )
+from judge.judicator.queue.placing import BEHIND, FRONT, OWN, ROOM, Key, Lane, Pipeline, Place, Wanted, span
 from judge.model.messages import ABILITIES, TOOLS
 from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
 
-FRONT: Final = "front"
-BEHIND: Final = "behind"
 RUN: Final = "run"
-OWN: Final = [BEHIND, FRONT]
 _RUNS: Final[Bson] = {"waits": RUN}
 _FAILED: Final[Bson] = {"waits": {"$in": [FRONT, RUN]}, "tried": {"$gt": ""}}
 
@@ -53,8 +52,7 @@ _FAILED: Final[Bson] = {"waits": {"$in": [FRONT, RUN]}, "tried": {"$gt": ""}}
 LANE: Final = "lane"
 LANE_KEYS: Final = ("waits", "user", "rank", "needs", "order", "arrival", "priority")
 
-# A lane's front is filled up to the first figure when it has no more than the second.
-ROOM: Final = 16
+# A lane's front is filled up to ROOM when it has no more than this.
 _LOW: Final = 8
 # Lanes that one pass of `mend` looks at.
 _MEND: Final = 200
@@ -65,7 +63,9 @@ _FIELDS: Final = {"attempt": 1, "needs": 1, "rank": 1, "order": 1, "arrival": 1,
     "quota": 1,
 }
 
-Lane = tuple[str, int, str]
+# Places that are asked for at once, and users who are remembered to have many tasks.
+_PLACES: Final = 20
+_MANY: Final = 10_000
 
 
 class Listener(Protocol):
@@ -103,20 +103,6 @@ class Load:
     running: int
 
 
-@dataclass(frozen=True)
-class Place:
-    """The facts that a new task's place depends on (order.fair_order), as the newest writes left them.
-
-    `behind`: its lane has enough in front. `waiting`: no more tasks of its user wait; None: there may be many.
-    """
-
-    now: int
-    mine: int | None
-    last: int | None
-    behind: bool
-    waiting: int | None
-
-
 class Queue:
     """The waiting tasks of one cluster."""
 
@@ -129,41 +115,37 @@ class Queue:
         self._allowances = allowances
         self._mended: Sequence[Any] | None = None
         self._later: set[asyncio.Task[None]] = set()
+        self._places: Gathering[Wanted, Place] = Gathering(self._find_places, _PLACES)
+        self._fronts: Gathering[Lane, bool] = Gathering(self._have_front, _PLACES)
+        self._many: set[str] = set()
 
     # --- adding ------------------------------------------------------------------------------------------------
 
     async def place(self, lane: Lane, priority: str, capacity: Capacity) -> Place:
         """The facts that decide a new task's place in the class of this priority.
 
-        They are one question to the database: apart, its parts would take three times as long.
+        They are one question to the database, and so are those of several tasks that come at once: apart, its parts
+        would take three times as long.
         """
-        user, rank, needs = lane
-        handed: Bson = {"priority": priority, "attempt": {"$gt": 0}}
-        mine: Bson = {"user": user, "waits": {"$in": OWN}}
-        parts = [
-            _end("head", {"waits": FRONT, "rank": rank, "needs": needs}, 1),
-            _end("here", {**handed, "needs": needs}, -1),
-            _end("anywhere", {**handed, "needs": {"$in": ["", *sorted(capacity.languages)]}}, -1),
-            _end("mine", {**mine, "rank": rank}, -1),
-            _end("oldest", {**mine, "rank": rank}, 1),
-            _number("others", {**mine, "rank": {"$in": [other for other in LIVE if other != rank]}}, ROOM),
-            _end("last", {**handed, "user": user}, -1),
-            _number("behind", {**_lane(lane), "waits": BEHIND}, 1),
-            _number("front", {**_lane(lane), "waits": FRONT}, ROOM),
-        ]
-        found = await self._ask(parts)
-        others = found.get("others", 0)
-        return Place(
-            now=round_of(found.get("head"), found.get("here"), found.get("anywhere")),
-            mine=found.get("mine"),
-            last=found.get("last"),
-            behind="behind" in found or found.get("front", 0) >= ROOM,
-            waiting=others + span(found.get("oldest"), found.get("mine")) if others < ROOM else None,
-        )
+        return await self._places.ask(Wanted(lane, priority, capacity.languages))
 
-    async def _ask(self, parts: list[list[Bson]]) -> dict[str, int]:
-        """The answers to parts of `_end` and `_number`, by name; one command, as the newest writes left it."""
-        return {row["what"]: int(row["n"]) for row in await self._union(self._newest, parts)}
+    async def _find_places(self, wanted: Sequence[Wanted]) -> list[Place]:
+        answers = await self._ask(placing.questions(wanted, self._many))
+        if more := placing.too_many(answers):
+            if len(self._many) > _MANY:
+                self._many.clear()
+            self._many |= more
+            of_many = [one for one in wanted if one.lane[0] in more]
+            answers |= await self._ask(placing.questions(of_many, more))
+        places = [placing.place(one, answers) for one in wanted]
+        for one, at in zip(wanted, places, strict=True):
+            if at.waiting is not None and at.waiting <= ROOM:
+                self._many.discard(one.lane[0])
+        return places
+
+    async def _ask(self, asked: Mapping[Key, Pipeline]) -> dict[Key, list[Bson]]:
+        """The answers, by one command, as the newest writes left them."""
+        return placing.sorted_out(asked, await aggregate(self._newest, placing.union(self._newest.name, asked)))
 
     @staticmethod
     async def _union(tasks: AsyncCollection[TaskDocument], parts: list[list[Bson]]) -> list[Any]:
@@ -176,8 +158,15 @@ class Queue:
 
     async def added(self, lane: Lane) -> None:
         """Look again after a task was added behind: its lane's front may have been handed out meanwhile."""
-        if await self._tasks.find_one({**_lane(lane), "waits": FRONT}, {"needs": 1, "_id": 0}, hint=LANE) is None:
+        if not await self._fronts.ask(lane):
             await self.refill(lane)
+
+    async def _have_front(self, lanes: Sequence[Lane]) -> list[bool]:
+        """Whether anything is in front, of lanes that may be the same; each is looked at once."""
+        first = {lane: {**_lane(lane), "waits": FRONT} for lane in lanes}
+        looks = (self._tasks.find_one(where, {"needs": 1, "_id": 0}, hint=LANE) for where in first.values())
+        found = dict(zip(first, await asyncio.gather(*looks), strict=True))
+        return [found[lane] is not None for lane in lanes]
 
     async def waiting(self, user: str, most: int) -> int:
         """How many tasks of a user wait, counted up to `most`; runs of rejudgings are not the user's."""
@@ -187,13 +176,11 @@ class Queue:
     async def full(self, user: str, cap: int) -> bool:
         """Whether `cap` tasks of a user wait. Nothing is counted while the ends of their orders prove that fewer do."""
         mine: Bson = {"user": user, "waits": {"$in": OWN}}
-        ends = [
-            _end(f"{name} {rank}", {**mine, "rank": rank}, way)
-            for rank in LIVE
-            for name, way in (("oldest", 1), ("newest", -1))
-        ]
-        found = await self._ask(ends)
-        most = sum(span(found.get(f"oldest {rank}"), found.get(f"newest {rank}")) for rank in LIVE)
+        ends: dict[Key, Pipeline] = {
+            (rank, way): placing.end({**mine, "rank": rank}, way) for rank in LIVE for way in (1, -1)
+        }
+        found = {key: int(rows[0]["n"]) for key, rows in (await self._ask(ends)).items() if rows}
+        most = sum(span(found.get((rank, 1)), found.get((rank, -1))) for rank in LIVE)
         return most >= cap and await self.waiting(user, cap) >= cap
 
     async def load(self, user: str, cap: int = 0) -> Load:
@@ -343,20 +330,3 @@ def lane_of(doc: TaskDocument) -> Lane:
 
 def _lane(lane: Lane) -> Bson:
     return dict(zip(("user", "rank", "needs"), lane, strict=True))
-
-
-def span(oldest: int | None, newest: int | None) -> int:
-    """How many tasks of one user wait at most in a class, by their orders at both ends: no two have the same; pure."""
-    return 0 if oldest is None or newest is None else newest - oldest + 1
-
-
-def _end(what: str, match: Bson, direction: int) -> list[Bson]:
-    """A part of `_ask`: the smallest (1) or largest (-1) order of what matches."""
-    named = {"_id": 0, "what": {"$literal": what}, "n": "$order"}
-    return [{"$match": match}, {"$sort": {"order": direction}}, {"$limit": 1}, {"$project": named}]
-
-
-def _number(what: str, match: Bson, most: int) -> list[Bson]:
-    """A part of `_ask`: how many match, counted up to `most`; no row when none does."""
-    named = {"what": {"$literal": what}, "n": 1}
-    return [{"$match": match}, {"$limit": most}, {"$count": "n"}, {"$project": named}]

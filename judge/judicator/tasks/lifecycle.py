@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Sequence
 from typing import Any, Final
 
 from bson import ObjectId, Timestamp
 from prometheus_client import Counter
 from pymongo import ReturnDocument
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from judge import clock, failpoint, tracing
 from judge.allowance import Allowances, Quota
 from judge.errors import ConflictError, NotFoundError
-from judge.judicator.database import Database
+from judge.judicator.database import Database, one_by_one
 from judge.judicator.documents import HistoryEntry, TaskDocument
 from judge.judicator.figures.counts import Counts
+from judge.judicator.gathering import Gathering
 from judge.judicator.queue.adding import Adding, too_many
 from judge.judicator.queue.order import FULL_PENALTY, RANKS, Capacity, back_rank, is_rejudge
+from judge.judicator.queue.placing import BEHIND, FRONT
 from judge.judicator.queue.usage import Usage
-from judge.judicator.queue.waiting import BEHIND, FRONT, RUN, Listener, Queue, lane_of
+from judge.judicator.queue.waiting import RUN, Listener, Queue, lane_of
 from judge.judicator.tasks import forms, results, spans
 from judge.judicator.tasks.assigning import Assigner
 from judge.judicator.tasks.forms import HAND_OUT_FIELDS, HandOut
@@ -45,6 +48,9 @@ CANCELLED = Counter("judge_tasks_cancelled_total", "Tasks cancelled", ["state"])
 
 # Of the hand-outs of a task so many are remembered.
 HISTORY: Final = 50
+# New tasks that are stored by one command; one of more bytes than this goes alone, as others would wait for it.
+_INSERTS: Final = 100
+_SMALL: Final = 256 * 1024
 _WORKING: Final = (Status.COMPILING, Status.RUNNING)
 
 
@@ -66,6 +72,7 @@ class Tasks:
         self.reader = TaskReader(database)
         self.assigner = Assigner(database, self.queue, listener, self._allowances)
         self._adding = Adding()
+        self._inserts: Gathering[TaskDocument, None] = Gathering(self._insert, _INSERTS)
 
     # --- people ------------------------------------------------------------------------------------------------
 
@@ -122,7 +129,7 @@ class Tasks:
                         raise too_many(submission.user, cap or 0)
                     doc["order"] = self._adding.settle(submission.user, add, place.now, place.mine, place.last)
                     doc["waits"] = BEHIND if place.behind else FRONT
-                    await self._tasks.insert_one(doc)
+                    await (self._inserts.ask(doc) if size <= _SMALL else self._tasks.insert_one(doc))
         except DuplicateKeyError:
             known = await self.known(submission, digest)
             if known is None:
@@ -139,6 +146,16 @@ class Tasks:
         else:
             await self.queue.added(lane_of(doc))
         return doc, True
+
+    async def _insert(self, docs: Sequence[TaskDocument]) -> list[Exception | None]:
+        """Store new tasks by one command; what came of each."""
+        try:
+            await self._tasks.insert_many(docs, ordered=False)
+        except BulkWriteError as exc:
+            if exc.details.get("writeConcernErrors"):  # nobody knows whether a majority has any of them
+                raise
+            return one_by_one(len(docs), exc)
+        return [None] * len(docs)
 
     async def cancel(self, task: ObjectId, *, rerun: bool = False) -> TaskDocument:
         """End a task that is not done (seed: Cancel); one that is cancelled already is answered as it is.

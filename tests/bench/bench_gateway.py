@@ -1,0 +1,118 @@
+"""Handing in, at the API of a real gateway: a steady rate by many people, and what one person's flood does to another.
+
+Nothing is judged. The judicator, one mongod with its journal, etcd, the gateway and those who hand in share the cores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import yaml
+
+from judge.allowance import Allowance, Allowances
+from judge.gateway.auth import token_digest
+from tests.bench.handing_in import PROBLEM, Plan, Seen, Stream
+from tests.bench.ledger import Ledger, percentile
+from tests.support.gateway import make_config, running_gateway
+from tests.support.judicators import World
+from tests.support.problems import imported
+from tests.support.servers import etcd_server, mongod_server
+
+RATE, USERS, SECONDS = 200, 500, 15.0
+_SLOW = 0.15  # seconds, of the slowest of a hundred
+_BATCH = 20
+OTHER_RATE, FLOOD, FLOOD_SECONDS = 5, 64, 20.0
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+def measure(ledger: Ledger, work: Path) -> None:
+    """Print it."""
+    # A role has no limit of submissions a minute unless it is given one. Nothing is judged here, so without a cap on
+    # what waits the flood is taken to its end: the more is stored, the more it costs others.
+    allowances = Allowances(user=Allowance(waiting=None))
+    people = [*(f"u{number}" for number in range(USERS)), "other", "flood"]
+    with etcd_server(work / "gateway-etcd") as etcd, mongod_server(work / "gateway-mongod") as mongod:
+        world = World(work / "gateway-world", etcd, mongod)
+        try:
+            world.judicator(allowances=allowances)
+            imported(world.client(), PROBLEM)
+            settings = make_config(work / "gateway", world.etcd_config, world.tls("gateway-1", "gateway"))
+            rows = [{"user": one, "role": "user", "sha256": token_digest(f"token-{one}")} for one in people]
+            settings.tokens.write_text(yaml.safe_dump({"tokens": rows}))
+            with running_gateway(settings, work / "gateway") as url:
+                port = int(url.rpartition(":")[2])
+                _steady(ledger, port, people[:USERS], work)
+                _flooded(ledger, port)
+        finally:
+            world.close()
+
+
+def _hand_in(port: int, seconds: float, *streams: Stream) -> list[Seen]:
+    """What a process of its own saw."""
+    plan = Plan(port, seconds, list(streams))
+    said = subprocess.run(
+        [sys.executable, "-m", "tests.bench.handing_in"],
+        input=json.dumps(asdict(plan)), stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + 60,
+    )  # fmt: skip
+    return [Seen(**one) for one in json.loads(said.stdout)]
+
+
+def _steady(ledger: Ledger, port: int, users: list[str], work: Path) -> None:
+    # A fresh gateway has no connections to the judicator yet, and knows nobody.
+    _hand_in(port, 2 * USERS / RATE, Stream(users, rate=RATE / 2))
+    before = _spent(work)
+    [seen] = _hand_in(port, SECONDS, Stream(users, rate=RATE))
+    spent = {name: (used - before[name]) / len(seen.times) * 1000 for name, used in _spent(work).items()}
+    count = seen.statuses.get("201", 0)
+    ok = count == len(seen.times) and percentile(seen.times, 99) <= _SLOW
+    value = f"{count / seen.took:.0f}/s, {_times(seen)}"
+    ledger.line(f"{RATE} submissions/s of {USERS} users, one by one", value, f"p99 <= {_SLOW * 1000:.0f} ms", ok=ok)
+    ledger.note("  CPU of each", ", ".join(f"{name} {used:.1f}" for name, used in spent.items()) + " ms")
+    [seen] = _hand_in(port, SECONDS / 2, Stream(users, rate=RATE / _BATCH, each=_BATCH))
+    rate = seen.statuses.get("200", 0) * _BATCH / seen.took
+    ledger.note(f"the same rate in batches of {_BATCH}", f"{rate:.0f}/s, a batch {_times(seen)}")
+
+
+def _flooded(ledger: Ledger, port: int) -> None:
+    other, flood = Stream(["other"], rate=OTHER_RATE), Stream(["flood"], flood=FLOOD)
+    [alone] = _hand_in(port, FLOOD_SECONDS, other)
+    [seen, flooding] = _hand_in(port, FLOOD_SECONDS, other, flood)
+    ledger.note(f"{OTHER_RATE} submissions/s of one user alone", _times(alone))
+    ledger.note(
+        f"a flood by another over {FLOOD} connections",
+        f"{len(flooding.times) / flooding.took:.0f}/s, {_times(flooding)}",
+    )
+    ok = set(seen.statuses) == {"201"} and percentile(seen.times, 99) <= _SLOW
+    ledger.line("  the same user beside it", _times(seen), f"p99 <= {_SLOW * 1000:.0f} ms", ok=ok)
+
+
+def _times(seen: Seen) -> str:
+    """How long calls took, and what was answered beside success."""
+    bad = "".join(f", {count} x {status}" for status, count in sorted(seen.statuses.items()) if status[:2] != "20")
+    return ", ".join(f"p{one} {percentile(seen.times, one) * 1000:.0f} ms" for one in (50, 99)) + bad
+
+
+def _spent(work: Path) -> dict[str, float]:
+    """CPU seconds up to now of each part: the judicator is a thread of this process."""
+    parents, used, commands = {}, {}, {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            pid = int(entry.name)
+            parents[pid], used[pid] = int(fields[1]), (int(fields[11]) + int(fields[12])) / _TICK
+            commands[pid] = (entry / "cmdline").read_text(errors="replace")
+
+    def named(text: str) -> int:
+        return next(pid for pid, command in commands.items() if text in command and pid in parents)
+
+    front, mongod = named(f"{work}/gateway/gateway.yml"), named(f"{work}/gateway-mongod")
+    master = next(pid for pid, parent in parents.items() if parent == front)
+    workers = [pid for pid, parent in parents.items() if parent == master]
+    uwsgi = sum(used[pid] for pid in (master, *workers))
+    return {"front": used[front], "uWSGI": uwsgi, "judicator": used[os.getpid()], "mongod": used[mongod]}

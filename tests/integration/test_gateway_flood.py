@@ -1,0 +1,59 @@
+"""One user who hands in over many connections at once, and what is left of a gateway for the same and another user."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from judge.model import messages as m
+from tests.support.gateway import OTHER, USER, Prepared, make_config, make_task, running_gateway
+
+THREADS, FLOOD = 8, 24
+
+
+class _Slow:
+    """Adds that take their time, and how many of whose are under way."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, int] = {}
+        self.most: dict[str, int] = {}
+
+    async def add(self, submission: m.Submission) -> m.AddReply:
+        user = submission.user
+        self.now[user] = self.now.get(user, 0) + 1
+        self.most[user] = max(self.most.get(user, 0), self.now[user])
+        await asyncio.sleep(0.3)
+        self.now[user] -= 1
+        return m.AddReply(task=make_task(submission=submission), created=True)
+
+
+def hand_in(url: str, token: str) -> int:
+    """The status."""
+    headers = {"Authorization": f"Bearer {token}"}
+    body = {"language": "c", "source": "int main(void) { return 0; }"}
+    path = f"{url}/api/v1/submissions"
+    return httpx.post(path, json=body, headers=headers, trust_env=False, timeout=30).status_code
+
+
+def test_a_flood_has_a_quarter_of_the_turns_and_the_rest_is_others(etcd_endpoint: str, tmp_path: Path) -> None:
+    slow: Any = _Slow()
+    with Prepared(tmp_path / "world", etcd_endpoint).serving() as prepared:
+        prepared.answers["add"] = slow.add
+        tls = prepared.tls("gateway-1", "gateway")
+        settings = make_config(tmp_path / "gw", prepared.etcd_config, tls, threads=THREADS)
+        with running_gateway(settings, tmp_path / "gw") as url, concurrent.futures.ThreadPoolExecutor(FLOOD) as pool:
+            flood = [pool.submit(hand_in, url, USER) for _ in range(FLOOD)]
+            time.sleep(0.5)
+            status = hand_in(url, OTHER)
+            assert not all(one.done() for one in flood), "the flood is still on"
+            headers = {"Authorization": f"Bearer {USER}"}
+            mine = httpx.get(f"{url}/api/v1/submissions/none", headers=headers, trust_env=False)
+            assert not all(one.done() for one in flood), "what the same user reads does not wait for it"
+            assert (status, mine.status_code) == (201, 404)
+            assert {one.result() for one in flood} == {201}
+    assert slow.most["ada"] == THREADS // 4, "of one user so many at once"

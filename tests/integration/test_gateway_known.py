@@ -1,0 +1,137 @@
+"""What asking whose tokens are costs: those who come often are asked about together, and one who is out is out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from judge.errors import UnauthorizedError, UnavailableError
+from judge.gateway import known
+from judge.gateway.auth import token_digest
+from judge.model.messages import Empty
+from judge.model.people import NameState, WaysIn, WaysState
+from judge.model.people import Person as Owner
+from tests.support.gateway import Person, Prepared, make_config, serving_app
+
+PEOPLE = [f"u{number}" for number in range(20)]
+ACCOUNT = "judge_" + "a" * 43
+
+
+@pytest.fixture
+def asked(etcd_endpoint: str, tmp_path: Path) -> Any:
+    """A gateway whose cluster counts what it is asked about people, and what it says of whom."""
+    with Prepared(tmp_path / "world", etcd_endpoint).serving() as prepared:
+        settings = make_config(tmp_path / "gw", prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
+        rows = [{"user": one, "role": "user", "sha256": token_digest(f"token-{one}")} for one in PEOPLE]
+        settings.tokens.write_text(yaml.safe_dump({"tokens": rows}))
+        with serving_app(settings) as app:
+            yield _Asked(prepared, app)
+
+
+class _Asked:
+    def __init__(self, prepared: Prepared, app: Any) -> None:
+        self.prepared, self.app = prepared, app
+        self.count: Counter[str] = Counter()
+        self.most = 0
+        self.out: set[str] = set()
+        self.away = False
+        prepared.answers |= {
+            "name_state": self._name,
+            "ways": self._ways,
+            "token_check": lambda _: Owner(user="acc", role="user", scopes=["read"], token="0" * 16),
+            "token_used": lambda _: Empty(),
+        }
+
+    def _name(self, one: Any) -> NameState:
+        self.count["name_state"] += 1
+        return NameState(disabled=one.name in self.out)
+
+    def _ways(self, one: WaysIn) -> WaysState:
+        self.count["ways"] += 1
+        self.most = max(self.most, len(one.names))
+        if self.away:
+            raise UnavailableError("away")
+        time.sleep(0.02)
+        return WaysState(
+            tokens=["" if self.out else "user" for _ in one.tokens],
+            names=["" if name in self.out else "listed" for name in one.names],
+        )
+
+    def status(self, token: str) -> int:
+        """404 for who is let in, as there is no such submission."""
+        return Person(self.app.test_client(), token)("GET", "/submissions/none").status_code
+
+
+def _all_come(asked: _Asked, seconds: float) -> Counter[int]:
+    """What people are answered who come all the time, each by themselves."""
+    found: Counter[int] = Counter()
+    end = time.monotonic() + seconds
+
+    def come(who: str) -> None:
+        while time.monotonic() < end:
+            found[asked.status(f"token-{who}")] += 1
+            time.sleep(0.01)
+
+    threads = [threading.Thread(target=come, args=(one,)) for one in PEOPLE]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    return found
+
+
+def test_many_who_come_often_are_asked_about_by_one_call(asked: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "AGE", 0.5)
+    found = _all_come(asked, 3.0)
+    assert set(found) == {404}
+    assert asked.count["name_state"] == len(PEOPLE), "of whom nothing is known yet one is asked alone"
+    # Half of their time is a quarter of a second; at the beginning not all have come by the first look.
+    assert asked.count["ways"] <= 3.0 / 0.25 + 3, asked.count
+    assert asked.most == len(PEOPLE)
+
+
+def test_who_is_out_is_out_in_time_and_the_others_are_not(asked: _Asked) -> None:
+    _all_come(asked, 0.3)
+    asked.out.add("u3")
+    began = time.monotonic()
+    found: Counter[str] = Counter()
+    while asked.status("token-u3") != 401:
+        assert time.monotonic() - began < known.AGE + 1
+        found.update(one for one in PEOPLE if one != "u3" and asked.status(f"token-{one}") != 404)
+        time.sleep(0.05)
+    assert not found
+    asked.out.clear()
+    assert asked.status("token-u3") == 404, "at once"
+
+
+def test_an_accounts_token_goes_on_and_ends(asked: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "AGE", 0.2)
+    for _ in range(10):
+        assert asked.status(ACCOUNT) == 404
+        time.sleep(0.05)
+    assert asked.count["ways"] >= 1
+    asked.out.add("acc")
+    asked.prepared.answers["token_check"] = _gone
+    time.sleep(0.25)
+    assert asked.status(ACCOUNT) == 401
+
+
+def _gone(_: Any) -> Owner:
+    raise UnauthorizedError("gone")
+
+
+def test_while_nobody_can_say_those_who_wait_do_so_once(asked: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that fails is not made again by each of those who waited for it."""
+    _all_come(asked, 0.3)
+    monkeypatch.setattr(known, "AGE", 0.0)
+    asked.count.clear()
+    asked.away = True
+    found = _all_come(asked, 1.0)
+    assert set(found) == {404}
+    assert asked.count["ways"] < found.total()

@@ -1,0 +1,98 @@
+"""The facts of a new task's place: what few waiting tasks say themselves is what the ends of the index say of many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.judicator.queue.order import LIVE
+from judge.judicator.queue.placing import (
+    BEHIND,
+    FRONT,
+    ROOM,
+    Key,
+    Wanted,
+    place,
+    questions,
+    sorted_out,
+    too_many,
+    union,
+)
+
+Row = tuple[str, str, int, str, int]
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["ann", "bob"]),
+        st.sampled_from([FRONT, BEHIND]),
+        st.sampled_from(LIVE),
+        st.sampled_from(["c", "pascal"]),
+        st.integers(1, 40),
+    ),
+    max_size=45,
+    unique_by=lambda row: (row[0], row[2], row[4]),  # no two of a user's have the same order in a class
+)
+
+
+def answered(rows: list[Row], wanted: list[Wanted], many: set[str]) -> dict[Key, list[dict[str, Any]]]:
+    """What the database would say of these waiting tasks, with none handed out: a model of the few stages there are."""
+    asked = questions(wanted, many)
+    docs = [dict(zip(("user", "waits", "rank", "needs", "order"), row, strict=True)) for row in rows]
+    found: list[dict[str, Any]] = []
+    for what, pipeline in enumerate(asked.values()):
+        some = docs
+        for stage in pipeline:
+            ((name, value),) = stage.items()
+            if name == "$match":
+                some = [doc for doc in some if all(_is(doc.get(key), one) for key, one in value.items())]
+            elif name == "$sort":
+                some = sorted(some, key=lambda doc: doc["order"], reverse=value["order"] < 0)
+            elif name == "$limit":
+                some = some[:value]
+            elif name == "$count":
+                some = [{"n": len(some)}] if some else []
+            elif name == "$project":
+                some = [{**doc, "n": doc["order"]} for doc in some]
+        found += [{**doc, "what": what} for doc in some]
+    return sorted_out(asked, found)
+
+
+def _is(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict):
+        return value in wanted["$in"] if "$in" in wanted else value is not None and value > wanted["$gt"]
+    return bool(value == wanted)
+
+
+@given(ROWS, st.sampled_from([1, 2, 3]), st.sampled_from(["c", "pascal"]))
+def test_few_tasks_say_what_the_ends_of_many_say(rows: list[Row], rank: int, needs: str) -> None:
+    wanted = Wanted(("ann", rank, needs), "normal", frozenset({"c"}))
+    few, many = answered(rows, [wanted], set()), answered(rows, [wanted], {"ann"})
+    mine = [row for row in rows if row[0] == "ann"]
+    assert too_many(few) == ({"ann"} if len(mine) > ROOM else set())
+    if len(mine) <= ROOM:
+        assert place(wanted, few) == place(wanted, many)
+    assert place(wanted, {**few, **many}) == place(wanted, many), "the ends count where both were asked"
+
+
+@given(ROWS)
+def test_places_that_are_asked_for_together_are_those_that_each_would_have_alone(rows: list[Row]) -> None:
+    wanted = [
+        Wanted((user, rank, needs), priority, frozenset({"c"}))
+        for user in ("ann", "bob")
+        for rank, priority in ((1, "high"), (2, "normal"))
+        for needs in ("c", "pascal")
+    ]
+    many = {"bob"}
+    together = answered(rows, wanted, many | {"ann"})
+    assert [place(one, together) for one in wanted] == [
+        place(one, answered(rows, [one], many | {"ann"})) for one in wanted
+    ]
+
+
+def test_all_questions_are_one_command() -> None:
+    wanted = [Wanted((user, 2, "c"), "normal", frozenset()) for user in ("ann", "bob", "ann")]
+    asked = questions(wanted, {"bob"})
+    pipeline = union("tasks", asked)
+    assert len([stage for stage in pipeline if "$unionWith" in stage]) == len(asked) - 1
+    assert len([key for key in asked if key[0] == "head"]) == 1, "what several want to know is asked once"
