@@ -156,10 +156,10 @@ def test_an_alert_fires_when_a_service_stops_and_clears(monitored: Site, figure:
     began = time.monotonic()
     try:
         refused = monitored.play(PLAYBOOK)
-        assert refused.code != 0 and "Prometheus on m1 cannot read: executor of e1 (" in refused.text
+        assert refused.code != 0 and re.search("Prometheus on m1 cannot read: .*executor of e1 [(]", refused.text)
         wait_for(lambda: ("JudgeServiceDown", "e1") in firing(monitored), 180, "the alert")
         figure(f"the alert of a stopped executor: after {time.monotonic() - began:.0f} s")
-        assert up(monitored) == dict.fromkeys(DAEMONS, "1") | {("e1", "executor"): "0"}
+        assert {one for one, read in up(monitored).items() if read == "0"} == {("e1", "etcd"), ("e1", "executor")}
     finally:
         monitored.lab.ssh("e1", "systemctl start judge-boot")
     wait_for(lambda: not any(name == "JudgeServiceDown" for name, _ in firing(monitored)), 120, "its end")
