@@ -36,7 +36,9 @@ def start(kind: str, path: Path) -> int:
 
     Called by `judge KIND`.
     """
-    return run(begin(MODELS[kind], path))
+    config = begin(MODELS[kind], path)
+    logs.catch()
+    return run(config)
 
 
 def begin(model: type[D], path: Path, overrides: Sequence[Override] = ()) -> D:

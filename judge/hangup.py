@@ -14,7 +14,10 @@ def hang_up(transport: asyncio.BaseTransport | None) -> None:
     """Reset a connection: what was not sent yet is forgotten, by the kernel, too. Nothing happens to a closed one."""
     if not isinstance(transport, asyncio.WriteTransport):
         return
-    sock = transport.get_extra_info("socket")
+    try:
+        sock = transport.get_extra_info("socket")
+    except AttributeError:
+        return  # asyncio's TLS transport, which knows nothing any more once it was closed twice
     if sock is not None:
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)

@@ -7,7 +7,9 @@ import json
 import logging
 import re
 import sys
+import threading
 import time
+from types import TracebackType
 from typing import Final
 
 from judge.text import one_line
@@ -91,3 +93,16 @@ def setup(level: str, *, journal: bool = False, form: str = "text") -> None:
     root.setLevel(level.upper())
     for noisy in ("aiohttp.access", "httpx", "httpcore", "pymongo", "grpc", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def catch() -> None:
+    """Log what nobody has caught, in any thread, and Python's own warnings, as everything else; for whole processes."""
+
+    def log_it(kind: type[BaseException], fault: BaseException | None, where: TracebackType | None) -> None:
+        if kind is not SystemExit:
+            found = None if fault is None else (kind, fault, where)
+            logging.getLogger(__name__).critical("unforeseen error", exc_info=found)
+
+    sys.excepthook = log_it
+    threading.excepthook = lambda told: log_it(told.exc_type, told.exc_value, told.exc_traceback)
+    logging.captureWarnings(capture=True)

@@ -38,10 +38,11 @@ def ssh(record: Record, host: str) -> list[str]:
 
 def tree(record: Record) -> dict[str, Any]:
     """The inventory as it goes into hosts.yml."""
-    children = {
-        group: {"hosts": {host: {"ansible_host": record.address(host)} for host in record.hosts if host[0] == letter}}
+    hosts = {
+        group: {host: {"ansible_host": record.address(host)} for host in record.hosts if host[0] == letter}
         for letter, group in GROUPS.items()
     }
+    children = {group: {"hosts": found} for group, found in hosts.items() if found or group != "monitors"}
     bundle = {"judge_bundle": record.bundle} if record.bundle else {}
     return {
         "all": {

@@ -16,13 +16,13 @@ from lab.errors import LabError, UsageError
 
 RELEASES = ("trixie", "bookworm")
 DEFAULT_HOSTS = "j1,j2,j3,e1,e2,g1"
-GROUPS = {"j": "judicators", "e": "executors", "g": "gateways"}
-# where the addresses of each kind begin: j1 is .11, g1 is .21, e1 is .31, u1 is .91
-FIRST = {"j": 10, "g": 20, "e": 30, "u": 90}
-LAST = {"j": 9, "g": 9, "e": 60, "u": 9}  # the highest number of each kind that has an address of its own
+GROUPS = {"j": "judicators", "e": "executors", "g": "gateways", "m": "monitors"}
+# where the addresses of each kind begin: j1 is .11, g1 is .21, e1 is .31, u1 is .91, m1 is .2
+FIRST = {"j": 10, "g": 20, "e": 30, "u": 90, "m": 1}
+LAST = {"j": 9, "g": 9, "e": 60, "u": 9, "m": 8}  # the highest number of each kind that has an address of its own
 SUBNETS = 256
 NAME = re.compile(r"[a-z][a-z0-9]{0,11}")  # interfaces are called v-NAME, and the kernel allows 15 characters
-HOST = re.compile(r"[jegu][a-z0-9]{0,11}")
+HOST = re.compile(r"[jegmu][a-z0-9]{0,11}")
 LOCK_TIMEOUT = 180.0  # seconds; a base image is built under its lock, hosts are started under theirs
 
 
@@ -111,8 +111,8 @@ def parse_hosts(text: str) -> list[str]:
     for name in names:
         if not HOST.fullmatch(name):
             raise UsageError(
-                f"host name '{name}': expected j (judicator), e (executor), g (gateway) or u (user-mode Linux), "
-                "then up to 11 small letters or digits"
+                f"host name '{name}': expected j (judicator), e (executor), g (gateway), m (monitor) or u (user-mode "
+                "Linux), then up to 11 small letters or digits"
             )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

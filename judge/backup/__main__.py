@@ -16,12 +16,15 @@ from pathlib import Path
 
 import judge
 from judge import clock, files
+from judge import log as logs
 from judge.backup import secrets
 from judge.backup.keys import HostKey, OperatorKey
 from judge.backup.manifest import Manifest
 from judge.backup.repository import Reader, Repository
 from judge.backup.retention import Keep
 from judge.errors import EXIT_USAGE, JudgeError, RefusedError, UsageError
+
+log = logging.getLogger("judge.backup")
 
 # Seconds for one call of a restore: comparing reads everything again.
 _LONG = 6 * 3600.0
@@ -50,7 +53,16 @@ def write(options: argparse.Namespace) -> None:
     from judge.backup.writing import back_up  # noqa: PLC0415
     from judge.config import load  # noqa: PLC0415
 
-    _say(back_up(load(BackupConfig, options.config)).line())
+    found = load(BackupConfig, options.config)
+    if found.log_format == "text":
+        _say(back_up(found).line())
+        return
+    logs.setup("info", journal="JOURNAL_STREAM" in os.environ, form=found.log_format)
+    try:
+        log.info("%s", back_up(found).line())
+    except (JudgeError, OSError) as exc:
+        log.error("%s", exc)  # noqa: TRY400 - one sentence for a person
+        sys.exit(exc.exit_code if isinstance(exc, JudgeError) else EXIT_USAGE)
 
 
 def config(options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from judge.backup import retention
-from judge.config.sections import Model, Name
+from judge.config.sections import LogFormat, Model, Name
 
 
 class KeepSection(Model):
@@ -32,3 +32,4 @@ class BackupConfig(Model):
     directory: Path
     host_key: Path
     keep: KeepSection = KeepSection()
+    log_format: LogFormat = "text"

@@ -33,6 +33,7 @@ Url = Annotated[str, _endpoint(endpoint.url)]
 MemberUrl = Annotated[str, _endpoint(endpoint.member_url)]
 PageUrl = Annotated[str, _endpoint(endpoint.page_url)]
 LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["text", "json"]
 
 
 def fault(sentence: str, *keys: str) -> PydanticCustomError:
@@ -91,7 +92,7 @@ class Daemon(Model):
 
     name: Name
     log_level: LogLevel = "info"
-    log_format: Literal["text", "json"] = "text"
+    log_format: LogFormat = "text"
     stop_grace: Seconds = 10.0
     metrics: HostPort | None = None
     metrics_tls: Tls | None = Field(default=None, description="with it only certificates of role monitor may read them")

@@ -50,6 +50,15 @@ def judge_unit_item(unit: str, sources: str) -> dict[str, str]:
     return {"dest": f"/etc/systemd/system/{unit}", "src": f"{sources}/{unit}", "then": "systemctl daemon-reload"}
 
 
+def judge_unread(targets: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Those of Prometheus' targets that it could not read, or has not yet: which service of which host, and why."""
+    return sorted(
+        f"{one['labels']['service']} of {one['labels']['host']} ({one.get('lastError') or 'not tried yet'})"
+        for one in targets
+        if one["health"] != "up"
+    )
+
+
 class FilterModule:
     """The filters, for Ansible."""
 
@@ -61,4 +70,5 @@ class FilterModule:
             "judge_endpoints": judge_endpoints,
             "judge_listen": judge_listen,
             "judge_unit_item": judge_unit_item,
+            "judge_unread": judge_unread,
         }

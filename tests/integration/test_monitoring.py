@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
 import ssl
 import subprocess
@@ -29,7 +30,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_only_the_role_that_monitors_may_read_them(authority: Path) -> None:
+def test_only_the_role_that_monitors_may_read_them(authority: Path, caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
     server = pki.issue(authority, "judicator-1", "judicator", ["127.0.0.1"])
     metrics.serve(f"127.0.0.1:{port}", server)
@@ -48,6 +49,7 @@ def test_only_the_role_that_monitors_may_read_them(authority: Path) -> None:
         stranger.get(f"https://127.0.0.1:{port}/metrics")
     with pytest.raises(httpx.HTTPError):
         httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False)
+    assert [one for one in caplog.records if one.levelno >= logging.WARNING] == [], "each scrape would say so"
 
 
 def test_a_certificate_that_cannot_be_read_is_refused_in_one_sentence(tmp_path: Path) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import os
 import random
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,25 +51,24 @@ class Site(Deployment):
         """Move the calling thread into the lab's network."""
         network.enter(self.name)
 
-    def ask(self, question: Callable[[Api], T], timeout: float = 60.0) -> T:
-        """What the API answers, asked from a thread of its own in the lab's network."""
-        answers: list[T] = []
-        faults: list[JudgeError] = []
+    def within(self, work: Callable[[], T]) -> T:
+        """What a function returns or raises that runs in the lab's network, in a thread of its own."""
 
-        def work() -> None:
+        def entered() -> T:
             self.enter()
-            try:
-                with self.api(timeout) as api:
-                    answers.append(question(api))
-            except JudgeError as exc:
-                faults.append(exc)
+            return work()
 
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-        if faults:
-            raise faults[0]
-        return answers[0]
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            return pool.submit(entered).result()
+
+    def ask(self, question: Callable[[Api], T], timeout: float = 60.0) -> T:
+        """What the API answers."""
+
+        def work() -> T:
+            with self.api(timeout) as api:
+                return question(api)
+
+        return self.within(work)
 
     def status(self, timeout: float = 60.0) -> StatusReply:
         """The cluster at a glance."""

@@ -61,19 +61,20 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": path, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0", "COLUMNS": "1000"}
 
 
-def bundle() -> Path:
+def bundle(kind: str = "", *arguments: str) -> Path:
     """The bundle to deploy from: $JUDGE_TEST_BUNDLE, else that of `make lab` and molecule, brought up to date.
 
-    That needs a route out, so it is never done inside of a lab; others may install from it at the same time.
+    That needs a route out, so it is never done inside of a lab; others may install from it at the same time. `kind`:
+    the name of another one, which is made with `arguments`.
     """
     given = os.environ.get("JUDGE_TEST_BUNDLE")
-    if given:
+    if given and not kind:
         return Path(given)
-    path = ROOT / "out" / f"bundle-{RELEASE}"
+    path = ROOT / "out" / f"bundle-{kind or RELEASE}"
     path.parent.mkdir(exist_ok=True)
     with Path(f"{path}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        make_bundle(path)
+        make_bundle(path, *arguments)
     return path
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -47,3 +49,27 @@ def test_a_traceback_is_a_field():
     fault = ValueError("why")
     record = logging.LogRecord("judge.x", logging.ERROR, __file__, 1, "a", (), (ValueError, fault, None))
     assert json.loads(_JsonFormatter(journal=False).format(record))["traceback"] == "ValueError: why"
+
+
+UNCAUGHT = """
+import threading, warnings
+from judge import daemon, log
+
+def run(config):
+    threading.Thread(target=lambda: 1 / 0).start()
+    warnings.warn("is old")
+    raise ValueError("nobody catches it")
+
+daemon.begin = lambda *_: log.setup("info", form="json")
+daemon.run = run
+daemon.start("boot", None)
+"""
+
+
+def test_what_nobody_has_caught_is_a_line_like_any_other() -> None:
+    done = subprocess.run([sys.executable, "-c", UNCAUGHT], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    told = [json.loads(line) for line in done.stderr.splitlines()]
+    assert sorted(one["level"] for one in told) == ["critical", "critical", "warning"]
+    last = [one["traceback"].splitlines()[-1] for one in told if "traceback" in one]
+    assert sorted(last) == ["ValueError: nobody catches it", "ZeroDivisionError: division by zero"]

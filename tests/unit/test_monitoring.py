@@ -14,6 +14,8 @@ import jinja2
 import pytest
 import yaml
 
+from plugins.filter.judge_inventory import judge_unread
+
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "roles/judge_monitor/files/judge.rules.yml"
 TESTS = ROOT / "tests/monitoring/judge.rules.test.yml"
@@ -146,3 +148,11 @@ def test_prometheus_takes_what_the_role_writes(tmp_path: Path) -> None:
         ["promtool", "check", "config", "--syntax-only", str(config)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_prometheus_cannot_read_is_named() -> None:
+    def target(service: str, health: str, fault: str = "") -> dict[str, object]:
+        return {"labels": {"service": service, "host": "e1"}, "health": health, "lastError": fault}
+
+    told = [target("executor", "down", "connection refused"), target("etcd", "up"), target("boot", "unknown")]
+    assert judge_unread(told) == ["boot of e1 (not tried yet)", "executor of e1 (connection refused)"]

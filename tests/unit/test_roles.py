@@ -91,6 +91,13 @@ def test_tables_of_variables_are_up_to_date():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_config_is_checked_by_the_release_that_will_read_it():
+    """Not by the current one, which would refuse the keys of a newer release and so stop every upgrade."""
+    for path in (ROOT / "roles").glob("*/tasks/*.yml"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert "validate:" not in line or "judge_common_python" not in line, (path, line)
+
+
 def test_nothing_is_ignored():
     """No ignored error, no rule skipped, nothing switched off."""
     texts = {

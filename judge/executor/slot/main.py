@@ -20,7 +20,7 @@ from judge.executor.slot.parallel.shared_queue import Sharing
 from judge.executor.slot.pipeline import Pipeline
 from judge.executor.slot.run_lock import RunLock
 from judge.languages.table import extra_paths, load_table
-from judge.log import setup
+from judge.log import catch, setup
 from judge.sandbox import SandboxPool
 
 log = logging.getLogger("judge.slot")
@@ -82,6 +82,7 @@ def main(arguments: list[str]) -> int:
         return EXIT_USAGE
     settings = Settings.model_validate_json(arguments[1])
     setup(settings.log_level, journal="JOURNAL_STREAM" in os.environ, form=settings.log_format)
+    catch()
     # Handlers and not SIG_IGN: programs that are run would inherit that. Main ends its slots by itself.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)

@@ -18,6 +18,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from prometheus_client import Counter, Gauge
 
@@ -46,6 +47,12 @@ log = logging.getLogger(__name__)
 CONNECTIONS = Gauge("judge_gateway_connections", "Connections to this gateway", ["state"])
 HELD = Gauge("judge_gateway_held_bytes", "Bytes of heads, bodies and answers in the front's memory")
 TURNED_AWAY = Counter("judge_gateway_turned_away_total", "Connections ended or refused by the front", ["reason"])
+Reason = Literal[
+    "to make room", "for want of room", "for a slow head", "for want of memory", "after failed log-ins",
+    "to let others transfer", "for a slow body", "for reading slowly",
+]  # fmt: skip
+for _reason in get_args(Reason):
+    TURNED_AWAY.labels(_reason)
 
 ALIVE = "/api/v1/alive"
 _PIECE = 64 * 1024
@@ -197,7 +204,7 @@ class Front:
             log.info("connections turned away in the last second: %s; %d are open", said, len(self._crowd))
             self._turned.clear()
 
-    def _turn_away(self, reason: str) -> None:
+    def _turn_away(self, reason: Reason) -> None:
         TURNED_AWAY.labels(reason).inc()
         self._turned[reason] = self._turned.get(reason, 0) + 1
 

@@ -60,6 +60,8 @@ class Outbox:
         self._db = database
         self._reader = reader
         self._wake = wake
+        # When the position was moved on without reading; at first long ago.
+        self._moved = -_SAVE
 
     async def run(self, leading: Callable[[], bool]) -> None:
         """While leading, follow the stream; never returns."""
@@ -79,14 +81,16 @@ class Outbox:
 
     async def pass_by(self) -> bool:
         """Move the place on without reading while there is no webhook; False when there is one."""
-        known = await begin(self._db)
-        # In this order: a webhook that is not seen now is told of what ends after its adding, which is after this.
-        now = await _now(self._db)
+        due = clock.monotonic() - self._moved > _SAVE
+        if due:
+            known, now = await begin(self._db), await _now(self._db)
+        # After that: a webhook that is not seen here is told of what ends after its adding, which is later than `now`.
         if await self._db.webhooks.find_one({}, {"_id": 1}) is not None:
             return False
-        if clock.wall() - known["at"] > datetime.timedelta(seconds=_SAVE):
+        if due:
             fields = {"token": None, "since": now, "at": clock.wall()}
             await self._db.meta.update_one({"_id": POSITION, "at": known["at"]}, {"$set": fields})
+            self._moved = clock.monotonic()
         return True
 
     async def follow(self, leading: Callable[[], bool]) -> None:

@@ -27,7 +27,8 @@ from judge.judicator.executors import Executors
 from judge.judicator.leader.sweep import ExecutorMark, Notes, SilenceLimits, SweepDecision, decide, observed
 from judge.judicator.loops import Loops, away, put_off
 from judge.judicator.queue.order import FULL_PENALTY, attempt_penalty
-from judge.judicator.tasks.lifecycle import Tasks
+from judge.judicator.tasks.forms import HandOut
+from judge.judicator.tasks.lifecycle import Tasks, Why
 
 log = logging.getLogger(__name__)
 
@@ -134,13 +135,11 @@ class Leader:
         for mark in decision.dead:
             await self._for_each(mark.name, functools.partial(self._declare_dead, docs[mark.name]))
         late = f"no sign of life for {self._config.task_expiry:g} s"
-        for task, why, reason, penalty in (
-            *(
-                (task, "dead", *attempt_penalty("the executor is dead", waiting=task.waiting))
-                for task in decision.orphaned
-            ),
-            *((task, "expired", late, FULL_PENALTY) for task in decision.expired),
-        ):
+        backs: list[tuple[HandOut, Why, str, int]] = [
+            (task, "dead", *attempt_penalty("the executor is dead", waiting=task.waiting)) for task in decision.orphaned
+        ]
+        backs += [(task, "expired", late, FULL_PENALTY) for task in decision.expired]
+        for task, why, reason, penalty in backs:
             back = functools.partial(self._tasks.give_back, task, why, reason, penalty=penalty, silent=True)
             await self._for_each(task.id, back)
         for mark in decision.forgotten:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from bson import ObjectId, Timestamp
 from prometheus_client import Counter
@@ -44,6 +44,9 @@ for _verdict in Verdict:
     COMPLETED.labels(_verdict)
 STALE = Counter("judge_stale_claims_total", "Reports about a hand-out that is no longer in force; none was committed")
 GIVEN = Counter("judge_tasks_given_back_total", "Hand-outs that ended without a verdict", ["why"])
+Why = Literal["executor", "restarted", "lost", "unlisted", "dead", "expired"]
+for _why in get_args(Why):
+    GIVEN.labels(_why)
 CANCELLED = Counter("judge_tasks_cancelled_total", "Tasks cancelled", ["state"])
 
 # Of the hand-outs of a task so many are remembered.
@@ -247,7 +250,7 @@ class Tasks:
         return doc is not None and (doc["done"], doc["judged_by"], doc["attempt"], doc["claim"]) == mine
 
     async def give_back(
-        self, held: HandOut, why: str, reason: str, *, penalty: int = FULL_PENALTY, silent: bool = False
+        self, held: HandOut, why: Why, reason: str, *, penalty: int = FULL_PENALTY, silent: bool = False
     ) -> bool:
         """Return a hand-out to the head of the queue, or end the task when its attempts are used up.
 

@@ -1,0 +1,226 @@
+"""Prometheus of Debian over a deployed cluster, its alerts, the trace of a submission, and logs for machines.
+
+A small cluster of its own, whose inventory asks for all of that from the start, and a bare host for Prometheus.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tests.support.capable import no_lab
+from tests.support.deployed import Site
+from tests.support.deployment import ROOT, bare_hosts, bundle
+from tests.support.servers import wait_for
+from tests.support.spans import Receiver, receiving
+from tests.unit.test_monitoring import expressions
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
+]
+Figure = Callable[[str], None]
+HOSTS = ("j1", "e1", "g1", "m1")
+PORTS = {"etcd": 9401, "mongodb": 9402, "judicator": 9403, "executor": 9404, "gateway": 9405}
+DAEMONS = {
+    ("j1", "etcd"), ("j1", "mongodb"), ("j1", "judicator"), ("e1", "etcd"), ("e1", "executor"), ("g1", "etcd"),
+    ("g1", "gateway"),
+}  # fmt: skip
+OTLP = 4318
+HELLO = ROOT / "examples/problems/hello/submissions/accepted/hello.c"
+PLAYBOOK = "playbooks/monitor.yml"
+
+
+def settings(network: str) -> dict[str, object]:
+    """What the inventory says beside hosts and addresses."""
+    return {
+        **{f"judge_{name}_metrics": f"0.0.0.0:{port}" for name, port in PORTS.items()},
+        "judge_monitor_interval": "2s",
+        "judge_otlp": f"http://{network}.1:{OTLP}/v1/traces",
+        "judge_log_format": "json",
+    }
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The cluster; $JUDGE_TEST_LAB names one that is kept."""
+    work = tmp_path_factory.mktemp("site")
+    named = work / "monitors.yml"
+    named.write_text(json.dumps({"monitors": {"hosts": {"m1": {}}}}))
+    with bare_hosts(HOSTS, work, software=bundle("monitors", "-i", str(named))) as hosts:
+        inventory = hosts.lab.record.directory / "site"
+        inventory.mkdir(exist_ok=True)
+        tree = yaml.safe_load((Path(hosts.lab.record.inventory) / "hosts.yml").read_text())
+        tree["all"]["vars"] |= settings(hosts.lab.record.network)
+        (inventory / "hosts.yml").write_text(yaml.safe_dump(tree, sort_keys=False))
+        made = Site(hosts.lab, work, inventory)
+        if not (made.secrets / "client.yml").exists():
+            made.first = made.site().check()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def monitored(site: Site) -> Site:
+    """The cluster, and Prometheus that reads it."""
+    if not site.lab.ssh("m1", "ls /etc/prometheus/judge 2>/dev/null; true"):
+        site.play(PLAYBOOK).check()
+    return site
+
+
+def prometheus(site: Site, path: str, **parameters: str) -> Any:
+    """What Prometheus answers."""
+    url = f"http://{site.lab.record.address('m1')}:9090/api/v1/{path}"
+    answer = site.within(lambda: httpx.get(url, params=parameters, trust_env=False, timeout=30))
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def up(site: Site) -> dict[tuple[str, str], str]:
+    """(host, service) -> "1" where Prometheus could read it."""
+    found = prometheus(site, "query", query='up{job="judge"}')["result"]
+    return {(one["metric"]["host"], one["metric"]["service"]): one["value"][1] for one in found}
+
+
+def firing(site: Site) -> set[tuple[str, str]]:
+    """(alert, host) of all that fires."""
+    found = prometheus(site, "alerts")["alerts"]
+    return {(one["labels"]["alertname"], one["labels"].get("host", "")) for one in found if one["state"] == "firing"}
+
+
+def submit(site: Site) -> dict[str, Any]:
+    """A submission that is judged."""
+    done = site.judgectl("submit", "--output", "json", str(HELLO))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+# --- Prometheus ---------------------------------------------------------------------------------------------------
+
+
+def test_a_bare_host_becomes_one_that_reads_every_daemon(site: Site, figure: Figure) -> None:
+    if site.first:
+        figure(f"site.yml on three bare hosts: {site.first.seconds:.0f} s")
+        assert not site.lab.ssh("m1", "ls /opt/judge /etc/judge 2>/dev/null; true"), "site.yml leaves it alone"
+    foretold = site.play(PLAYBOOK, "--check", "--diff").check()
+    run = site.play(PLAYBOOK).check()
+    figure(f"monitor.yml on a bare host: {run.seconds:.0f} s")
+    assert foretold.changed == run.changed and run.hosts == {"m1"}
+    again = site.play(PLAYBOOK).check()
+    assert again.changed == set(), again.text
+    assert up(site) == dict.fromkeys(DAEMONS, "1")
+
+
+def test_a_change_is_foretold_and_taken_over_without_a_restart(monitored: Site) -> None:
+    started = monitored.lab.ssh("m1", "systemctl show -p MainPID prometheus")
+    change = ("-e", "judge_monitor_interval=3s")
+    foretold = monitored.play(PLAYBOOK, "--check", "--diff", *change).check()
+    assert "+  scrape_interval: 3s" in foretold.text
+    assert foretold.changed == monitored.play(PLAYBOOK, *change).check().changed
+    wait_for(lambda: "scrape_interval: 3s" in prometheus(monitored, "status/config")["yaml"], 30, "the new interval")
+    monitored.play(PLAYBOOK).check()
+    assert monitored.lab.ssh("m1", "systemctl show -p MainPID prometheus") == started
+
+
+def test_what_dashboards_and_alerts_ask_for_is_served(monitored: Site) -> None:
+    """Names, and the values of labels that are asked for by name, also of what has never happened."""
+    submit(monitored)
+    assert monitored.judgectl("get", "0" * 24).returncode != 0  # for judge_rpc_errors_total
+
+    def missing() -> set[str]:
+        asked: set[str] = set()
+        for _, expression in expressions():
+            asked |= set(re.findall(r"\bjudge_\w+", expression))
+            asked |= set(re.findall(r'judge_\w+\{\w+="[^"]*"\}', expression))
+        return {one for one in asked if not prometheus(monitored, "query", query=one)["result"]}
+
+    wait_for(lambda: not missing(), 60, f"all of them; missing: {missing()}")
+    for _, expression in expressions():
+        prometheus(monitored, "query", query=expression)  # it can be evaluated
+    told = prometheus(monitored, "rules")["groups"][0]["rules"]
+    assert {one["health"] for one in told} == {"ok"}
+
+
+def test_an_alert_fires_when_a_service_stops_and_clears(monitored: Site, figure: Figure) -> None:
+    wait_for(lambda: not firing(monitored), 120, "silence")
+    monitored.lab.ssh("e1", "systemctl stop judge-boot judge-executor")
+    began = time.monotonic()
+    try:
+        refused = monitored.play(PLAYBOOK)
+        assert refused.code != 0 and re.search("Prometheus on m1 cannot read: .*executor of e1 [(]", refused.text)
+        wait_for(lambda: ("JudgeServiceDown", "e1") in firing(monitored), 180, "the alert")
+        figure(f"the alert of a stopped executor: after {time.monotonic() - began:.0f} s")
+        assert {one for one, read in up(monitored).items() if read == "0"} == {("e1", "etcd"), ("e1", "executor")}
+    finally:
+        monitored.lab.ssh("e1", "systemctl start judge-boot")
+    wait_for(lambda: not any(name == "JudgeServiceDown" for name, _ in firing(monitored)), 120, "its end")
+    submit(monitored)
+
+
+# --- the trace ----------------------------------------------------------------------------------------------------
+
+
+def test_a_submission_is_one_trace_of_three_hosts(site: Site) -> None:
+    receiver = site.within(lambda: Receiver("0.0.0.0", OTLP))
+    names = ["POST /api/v1/submissions", "hand in", "queue", "judge", "attempt", "run in the sandbox"]
+    with receiving(receiver):
+        trace = submit(site)["trace"]
+
+        def of_it() -> dict[str, tuple[str, Any]]:
+            spans = [one for one in list(receiver.spans) if one[1].trace_id.hex() == trace]
+            return {span.name: (service, span) for service, span in spans}
+
+        wait_for(lambda: of_it().keys() >= set(names), 90, "all spans")
+        found = of_it()
+    of = {name: found[name][0].removeprefix("judge-") for name in names}
+    assert of == dict(zip(names, ["gateway"] * 2 + ["judicator"] * 2 + ["executor"] * 2, strict=True))
+    begun = [found[name][1].span_id for name in names]
+    parents = [found[name][1].parent_span_id for name in names]
+    assert parents[1:] == [begun[0], begun[1], begun[1], begun[3], begun[4]]
+
+
+# --- logs for machines ----------------------------------------------------------------------------------------------
+
+
+def lines(site: Site, host: str) -> dict[str, list[str]]:
+    """All that the units of judge have written into a host's journal since it is there, by unit."""
+    told = site.lab.ssh(host, "journalctl --output=json --output-fields=_SYSTEMD_UNIT,MESSAGE --no-pager")
+    found: dict[str, list[str]] = {}
+    for entry in map(json.loads, told.splitlines()):
+        if entry.get("_SYSTEMD_UNIT", "").startswith("judge-"):
+            found.setdefault(entry["_SYSTEMD_UNIT"].removesuffix(".service"), []).append(entry["MESSAGE"])
+    return found
+
+
+def test_every_line_is_json_when_that_is_asked_for(site: Site, figure: Figure) -> None:
+    """Also of starts and ends, of servers that were killed, and of what makes backups."""
+    task = submit(site)
+    site.lab.ssh("j1", "systemctl start judge-backup; pkill -9 -x mongod; pkill -9 -x etcd; true")
+    site.lab.ssh("g1", "pkill -9 -x uwsgi; true")
+    site.lab.ssh("e1", "systemctl restart judge-executor; systemctl restart judge-boot")
+    wait_for(lambda: site.judgectl("submit", str(HELLO)).returncode == 0, 120, "a cluster that judges")
+    found = {host: lines(site, host) for host in HOSTS[:3]}
+    assert found["j1"].keys() == {"judge-boot", "judge-etcd", "judge-mongodb", "judge-judicator", "judge-backup"}
+    assert found["e1"].keys() == {"judge-boot", "judge-etcd-proxy", "judge-executor"}
+    assert found["g1"].keys() == {"judge-boot", "judge-etcd-proxy", "judge-gateway"}
+    every = [(host, unit, line) for host, units in found.items() for unit, told in units.items() for line in told]
+    figure(f"{len(every)} lines")
+    of_task = set()
+    for host, unit, line in every:
+        assert isinstance(line, str) and line.startswith("{"), (host, unit, line)
+        entry = json.loads(line)
+        assert entry.keys() >= {"time", "level", "logger", "message"}, (host, unit, line)
+        assert "traceback" not in entry, (host, unit, entry["traceback"])
+        if entry.get("task") == task["id"]:
+            assert entry.get("trace") == task["trace"], line
+            of_task.add(unit)
+    assert of_task >= {"judge-judicator", "judge-executor"}
