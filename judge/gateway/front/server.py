@@ -301,11 +301,7 @@ class Front:
         self._gate.said(caller.claim or "", _status(start), heads.fields_of(start))
 
     def _turn(self, caller: HttpCaller, head: Head | None = None) -> contextlib.AbstractAsyncContextManager[None]:
-        """A turn of uWSGI; each kind of request has only so many at once.
-
-        What changes something and waits for nothing has a quarter: more of it at once would be no faster, and whoever
-        sends as much as they can leaves the cores to others so.
-        """
+        """A turn of uWSGI. One person's calls that change something have a quarter: more at once are no faster."""
         known = caller.known is not None
         quarter = self._slots // 4
         if known and head is not None and head.method not in {"GET", "HEAD"} and head.argument("wait") is None:
