@@ -9,7 +9,7 @@ from bson.codec_options import CodecOptions
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
-from pymongo.errors import BulkWriteError, DuplicateKeyError, WriteError
+from pymongo.errors import BulkWriteError, DuplicateKeyError, NotPrimaryError, WriteError
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
@@ -42,6 +42,8 @@ MAJORITY: Final = WriteConcern(w="majority", j=True)
 # Documents of one command: a few of these pass within any deadline, however big the documents are.
 BATCH: Final = 200
 _DUPLICATE: Final = 11000
+# The server stopped being the primary, or is stopping: it cannot say what became of the write.
+_CHANGING: Final = frozenset({91, 189, 10107, 11600, 11602, 13435, 13436})
 
 
 async def aggregate(
@@ -56,8 +58,12 @@ def one_by_one(count: int, failed: BulkWriteError) -> list[Exception | None]:
     """What came of each of so many writes of one command: nothing, or what it alone would have raised."""
     found: list[Exception | None] = [None] * count
     for error in failed.details["writeErrors"]:
-        kind = DuplicateKeyError if error["code"] == _DUPLICATE else WriteError
-        found[error["index"]] = kind(error["errmsg"], error["code"], error)
+        code = error["code"]
+        if code in _CHANGING:
+            found[error["index"]] = NotPrimaryError(error["errmsg"], error)
+        else:
+            kind = DuplicateKeyError if code == _DUPLICATE else WriteError
+            found[error["index"]] = kind(error["errmsg"], code, error)
     return found
 
 

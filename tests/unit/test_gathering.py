@@ -8,8 +8,12 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError, WriteError
 
+from judge.errors import OutcomeUnknownError
+from judge.judicator.database import one_by_one
 from judge.judicator.gathering import Gathering
+from judge.mongodb.store import translate
 
 
 def test_who_is_alone_is_asked_for_at_once_and_who_comes_meanwhile_together() -> None:
@@ -93,3 +97,17 @@ def test_nobody_is_answered_by_a_look_from_before_they_asked(askers: list[tuple[
         await asyncio.gather(*(ask(*one) for one in askers))
 
     asyncio.run(run())
+
+
+def test_each_write_of_one_command_means_what_it_would_mean_alone() -> None:
+    """A key that is taken is told, and a primary that steps down in the middle leaves the outcome unknown."""
+    rows = [
+        {"index": 1, "code": 11000, "errmsg": "E11000 duplicate key"},
+        {"index": 2, "code": 189, "errmsg": "Primary stepped down"},
+        {"index": 4, "code": 2, "errmsg": "bad value"},
+    ]
+    found = one_by_one(5, BulkWriteError({"writeErrors": rows, "writeConcernErrors": []}))
+    assert found[0] is found[3] is None
+    assert isinstance(found[1], DuplicateKeyError)
+    assert isinstance(found[2], PyMongoError) and isinstance(translate(found[2]), OutcomeUnknownError)
+    assert isinstance(found[4], WriteError)
