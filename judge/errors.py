@@ -159,11 +159,15 @@ class RefusedError(JudgeError):
 
 
 def all_errors() -> dict[str, type[JudgeError]]:
-    """Every class of the tree by its `code`; the RPC client turns answers back into exceptions with it."""
+    """Every class of the tree by its `code`; the RPC client turns answers back into exceptions with it.
+
+    A class that shares the code of the one above it is not among them: it never travels, and may need more than words.
+    """
     found: dict[str, type[JudgeError]] = {}
     pending: list[type[JudgeError]] = [JudgeError]
     while pending:
         cls = pending.pop()
-        found[cls.code] = cls
+        if "code" in vars(cls):
+            found[cls.code] = cls
         pending.extend(cls.__subclasses__())
     return found

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from judge.errors import TooLargeError
+from judge.errors import PackageError, TooLargeError, all_errors
 from judge.gateway.api.handlers import ROUTES
 from judge.gateway.api.routes import field_error
 from judge.model.base import Message, first_fault
@@ -148,3 +148,16 @@ def test_an_executor_has_no_more_slots_than_a_host_can(said: dict[str, Any]) -> 
     assert ReportRequest.received(json.dumps({**report, "vacant": 8, "info": {"slots": 8}}).encode()).vacant == 8
     with pytest.raises(ValidationError):
         ReportRequest.received(json.dumps({**report, **said}).encode())
+
+
+def test_a_class_that_shares_a_code_does_not_stand_for_it() -> None:
+    """It may need more than a sentence, and whoever gets an answer has nothing else."""
+
+    class MineError(PackageError):
+        def __init__(self, message: str, more: int) -> None:
+            super().__init__(f"{message}{more}")
+
+    assert MineError.code == "package"
+    assert all_errors()["package"] is PackageError
+    for cls in all_errors().values():
+        assert str(cls("said")) == "said"
