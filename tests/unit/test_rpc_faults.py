@@ -159,5 +159,4 @@ def test_a_class_that_shares_a_code_does_not_stand_for_it() -> None:
 
     assert MineError.code == "package"
     assert all_errors()["package"] is PackageError
-    for cls in all_errors().values():
-        assert str(cls("said")) == "said"
+    assert MineError not in all_errors().values()
