@@ -12,11 +12,10 @@ import json
 import logging
 import random
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 
-import httpx
 from pydantic import ValidationError
 
 from judge import clock, files
@@ -35,16 +34,15 @@ from judge.errors import (
 from judge.model.audit import HEADER, By
 from judge.model.base import first_fault
 from judge.model.messages import ErrorBody, Message, Submission
+from judge.rpc.connections import Answer, Connections, NotSentError, TransportError
 from judge.rpc.methods import JUDICATOR, METHODS
-from judge.rpc.pki import client_context, peer_identity
+from judge.rpc.pki import client_context
 
 log = logging.getLogger(__name__)
 M = TypeVar("M", bound=Message)
 
-_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PAUSE = 0.1
 _MIN_TRY = 0.2
-_LEAST = 0.01  # seconds; nought would mean not to wait at all
 _PIECE = 256 * 1024
 # Blobs may take this long beside the deadline: a second per so many bytes, each way.
 _LEAST_RATE = 1e6
@@ -67,19 +65,6 @@ def error_from(status: int, body: bytes) -> JudgeError:
     if isinstance(error, LimitError) and said.rate is not None:
         error.rate = (said.rate.limit, said.rate.left, said.rate.seconds)
     return error
-
-
-def _within(seconds: float) -> dict[str, Any]:
-    """The options of one try for httpx: each of its steps gets what is then left of these seconds."""
-    deadline = clock.Deadline(seconds)
-    # A connection is made in two steps, TCP and TLS.
-    timeouts = {"connect": min(seconds / 2, 2.0), "read": seconds, "write": seconds, "pool": seconds}
-
-    def trace(event: str, _: object) -> None:
-        if event.endswith(".started"):
-            timeouts.update(read=max(deadline.left(), _LEAST), write=max(deadline.left(), _LEAST))
-
-    return {"timeout": timeouts, "trace": trace}
 
 
 class _Try:
@@ -113,7 +98,7 @@ class _Try:
 
     def failed(self, endpoint: str, exc: Exception) -> None:
         """Note why an endpoint gave no answer, for the sentence at the end."""
-        if not isinstance(exc, _NOT_SENT):
+        if not isinstance(exc, NotSentError):
             self.sent = True
         self.reason = f"{endpoint}: {exc or type(exc).__name__}"
         log.debug("%s at %s failed: %r", self.what, endpoint, exc)
@@ -144,16 +129,11 @@ class RpcClient:
         self._timeout = timeout
         self.first = first
         self._shuffle = random.Random()  # noqa: S311 - spreads clients over judicators, guards nothing
-        # The transport alone: a client's cookies, redirects and merged headers are half of what a small call costs.
-        self._http = httpx.HTTPTransport(
-            verify=client_context(tls),
-            trust_env=False,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=60),
-        )
+        self._connections = Connections(client_context(tls))
 
     def close(self) -> None:
         """Close all connections."""
-        self._http.close()
+        self._connections.close()
 
     def __enter__(self) -> RpcClient:
         return self
@@ -198,7 +178,7 @@ class RpcClient:
         if by is not None:
             headers[HEADER] = json.dumps({**by.model_dump(), "call": by.call or uuid.uuid4().hex})
         for endpoint, share in tries:
-            answer = self._once(tries, endpoint, "POST", f"/rpc/{method}", share, content=body, headers=headers)
+            answer = self._once(tries, endpoint, "POST", f"/rpc/{method}", share, headers, body)
             if answer is not None:
                 try:
                     return reply.received(answer)
@@ -214,7 +194,7 @@ class RpcClient:
         tries = _Try(self, "blob", self._timeout, reads=True)
         for endpoint, seconds in tries:
             try:
-                if self._once(tries, endpoint, "HEAD", f"/blobs/{sha}", seconds) is not None:
+                if self._once(tries, endpoint, "HEAD", f"/blobs/{sha}", seconds, {}) is not None:
                     return True
             except NotFoundError:
                 return False
@@ -248,10 +228,9 @@ class RpcClient:
             self._send(f"/blobs/{sha}", length, content)
 
     def _send(self, path: str, length: int, content: Callable[[], bytes | Iterator[bytes]]) -> None:
-        headers = {"Content-Length": str(length)}
         tries = _Try(self, "put_blob", self._timeout + length / _LEAST_RATE, reads=False)
         for endpoint, seconds in tries:
-            if self._once(tries, endpoint, "PUT", path, seconds, content=content(), headers=headers) is not None:
+            if self._once(tries, endpoint, "PUT", path, seconds, {}, content(), length) is not None:
                 return
         raise tries.over()
 
@@ -271,16 +250,13 @@ class RpcClient:
         """One try of get_blob; True when `file` holds the verified content, and nothing else."""
         digest = hashlib.sha256()
         with self._guard(tries, endpoint):
-            url = f"https://{endpoint}/blobs/{sha}"
-            with self._stream("GET", url, seconds) as answer:
+            with self._connections.request(endpoint, "GET", f"/blobs/{sha}", seconds, {}) as answer:
                 self._check_server(endpoint, answer)
-                if not answer.is_success:
-                    self._refused(endpoint, answer.status_code, answer.read())
-                deadline = clock.Deadline(seconds + int(answer.headers.get("Content-Length", 0)) / _LEAST_RATE)
+                if not answer.success:
+                    self._refused(endpoint, answer.status, answer.read())
                 file.seek(0)
                 file.truncate()
-                for piece in answer.iter_bytes(_PIECE):
-                    deadline.check(f"blob {sha[:12]}")
+                for piece in answer.pieces(seconds + answer.length / _LEAST_RATE):
                     digest.update(piece)
                     file.write(piece)
             if digest.hexdigest() != sha:
@@ -289,41 +265,36 @@ class RpcClient:
             return True
         return False
 
-    def _once(self, tries: _Try, endpoint: str, verb: str, path: str, seconds: float, **kwargs: Any) -> bytes | None:
+    def _once(
+        self,
+        tries: _Try,
+        endpoint: str,
+        verb: str,
+        path: str,
+        seconds: float,
+        headers: Mapping[str, str],
+        content: bytes | Iterator[bytes] = b"",
+        length: int | None = None,
+    ) -> bytes | None:
         """One request at one endpoint: the body of its answer, None when another endpoint should be asked."""
         with self._guard(tries, endpoint):
-            url = f"https://{endpoint}{path}"
-            deadline = clock.Deadline(seconds)
-            with self._stream(verb, url, seconds, **kwargs) as answer:
+            with self._connections.request(endpoint, verb, path, seconds, headers, content, length) as answer:
                 self._check_server(endpoint, answer)
-                pieces = []
-                for piece in answer.iter_bytes():
-                    deadline.check(path)
-                    pieces.append(piece)
-                body = b"".join(pieces)
-            if not answer.is_success:
-                if verb == "HEAD" and answer.status_code == NotFoundError.http_status:
+                body = answer.read()
+            if not answer.success:
+                if verb == "HEAD" and answer.status == NotFoundError.http_status:
                     raise NotFoundError(f"{path} does not exist")
-                self._refused(endpoint, answer.status_code, body)
+                self._refused(endpoint, answer.status, body)
             self.first = endpoint
             return body
         return None
-
-    @contextlib.contextmanager
-    def _stream(self, verb: str, url: str, seconds: float, **kwargs: Any) -> Iterator[httpx.Response]:
-        """One request, and its answer without the body."""
-        answer = self._http.handle_request(httpx.Request(verb, url, extensions=_within(seconds), **kwargs))
-        try:
-            yield answer
-        finally:
-            answer.close()
 
     @contextlib.contextmanager
     def _guard(self, tries: _Try, endpoint: str) -> Iterator[None]:
         """Swallow what the next endpoint may do better; let through what the server decided."""
         try:
             yield
-        except (httpx.TransportError, UnavailableError) as exc:
+        except (TransportError, UnavailableError) as exc:
             if self.first == endpoint:
                 self.first = None
             tries.failed(endpoint, exc)
@@ -336,12 +307,7 @@ class RpcClient:
         raise error
 
     @staticmethod
-    def _check_server(endpoint: str, answer: httpx.Response) -> None:
+    def _check_server(endpoint: str, answer: Answer) -> None:
         """Any host of the cluster has a certificate of our CA; only a judicator's may answer."""
-        tls = answer.extensions["network_stream"].get_extra_info("ssl_object")
-        try:
-            role = peer_identity(tls.getpeercert() or {})[1]
-        except OSError as exc:
-            raise UnavailableError(f"{endpoint} hung up: {exc.strerror or exc}") from None
-        if role != JUDICATOR:
-            raise ForbiddenError(f"{endpoint} answered with a certificate of role '{role}', not of a judicator")
+        if answer.role != JUDICATOR:
+            raise ForbiddenError(f"{endpoint} answered with a certificate of role '{answer.role}', not of a judicator")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 
 from cryptography import x509
@@ -65,7 +66,7 @@ def client_context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
-def peer_identity(cert: dict[str, object]) -> tuple[str, str]:
+def peer_identity(cert: Mapping[str, object]) -> tuple[str, str]:
     """(name, role) out of what `SSLObject.getpeercert()` returns; empty strings when the subject lacks them."""
     subject = cert.get("subject")
     fields = {key: value for rdn in subject for key, value in rdn} if isinstance(subject, tuple) else {}
