@@ -31,6 +31,7 @@ _READ = 64 * 1024
 _WRITE = 256 * 1024
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\r\n]*)?")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
+_BROKEN = re.compile(r"[\r\n\0]")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
 # These have no body, whatever their heads say.
 _BARE = {204, 304}
@@ -294,6 +295,8 @@ class Connections:
             lines += [f"{name}: {value}" for name, value in headers.items()]
             if verb in {"POST", "PUT"}:
                 lines.append(f"Content-Length: {size}")
+            if any(_BROKEN.search(line) for line in lines):
+                raise TransportError("a header of the request has a line's end in it")
             answer.exchange(verb, ("\r\n".join(lines) + "\r\n\r\n").encode("ascii"), content, size)
             yield answer
         finally:
