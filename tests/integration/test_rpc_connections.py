@@ -296,7 +296,11 @@ def test_a_blob_that_stalls_is_given_up_and_one_that_takes_long_is_not(
 @pytest.mark.parametrize("value", ["a\r\nJudge-By: root", "a\nb", "a\0"])
 def test_a_header_is_one_line(odd: Odd, value: str) -> None:
     made = connections.Connections(pki.client_context(odd.tls))
-    with pytest.raises(connections.TransportError, match="line's end"), contextlib.closing(made):
-        with made.request(odd.address, "POST", "/rpc/ping", 1.0, {"Judge-By": value}):
-            pass
+    headers = {"Judge-By": value}
+    with (
+        contextlib.closing(made),
+        pytest.raises(connections.TransportError, match="line's end"),
+        made.request(odd.address, "POST", "/rpc/ping", 1.0, headers),
+    ):
+        pass
     assert odd.asked == []
