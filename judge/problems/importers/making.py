@@ -33,7 +33,7 @@ class Program:
     """A program of the package: its files, the shell command that builds it in their folder ("": nothing is built).
 
     `run` are the words that start it; `{}/` at the beginning of one is the folder. `name` is for people. `compile` are
-    the words of another command that builds it; in them, and in those of `run`, `/box` is the folder, wherever it stands.
+    the words of another command that builds it; in them, and in those of `run`, `/box` is the folder wherever it is.
     """
 
     name: str
