@@ -37,17 +37,20 @@ class Listed:
 
 
 def listed(raw: Any, where: str) -> list[Listed]:
-    """The tests that task.yaml itself lists, as `codename`, `input` and `output`; none where it does not. PackageError."""
+    """The tests that task.yaml itself lists, as `codename`, `input` and `output`; none where there is no list.
+
+    PackageError.
+    """
     if raw is None:
         return []
     if not isinstance(raw, list) or not raw or len(raw) > MOST:
         raise PackageError(f"{where}: testcases: expected a list of 1 to {MOST} tests")
     found: list[Listed] = []
     for number, one in enumerate(raw):
-        values = [one.get(key) for key in ("input", "output")] if isinstance(one, dict) else []
-        if len(values) < 2 or not all(isinstance(value, str) and value for value in values):
+        files = [str(one.get(key) or "") for key in ("input", "output")] if isinstance(one, dict) else []
+        if not files or not all(files):
             raise PackageError(f"{where}: testcases.{number}: expected a mapping with codename, input and output")
-        found.append(Listed(clean(str(one.get("codename", number)), 60), values[0], values[1]))
+        found.append(Listed(clean(str(one.get("codename", number)), 60), *files))
     if len({one.name for one in found}) < len(found):
         raise PackageError(f"{where}: testcases: two tests have the same codename; rename one")
     return found

@@ -72,11 +72,14 @@ def put(draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None,
     generation = Generation(draft, where)
     source = _Source(draft, archive, where, generation, "" if archive else posixpath.splitext(name)[0])
     listed = said.get("test_cases")
-    if not isinstance(listed, list):
-        listed = _matched(draft, listed, source)
     pretests = said.get("pretest_test_cases") or []
     if not isinstance(pretests, list):
         raise PackageError(f"{where}: pretest_test_cases: expected a list of cases")
+    if listed is None and pretests and archive is None:
+        # A problem with nothing else is judged by them.
+        listed, pretests = pretests, []
+    if not isinstance(listed, list):
+        listed = _matched(draft, listed, source)
     top = {key: said[key] for key in _INHERITED if key in said}
     subtasks: list[Subtask] = []
     batches: list[str] = []
