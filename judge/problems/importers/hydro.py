@@ -26,8 +26,8 @@ _CHECKERS = {"default": ["case_sensitive"], "strict": ["case_sensitive", "space_
 # What the top, a subtask and a case may say; some of it is about the site alone.
 _KNOWN = frozenset({
     "type", "subType", "time", "memory", "score", "cases", "subtasks", "checker_type", "checker", "interactor",
-    "validator", "filename", "user_extra_files", "judge_extra_files", "count", "key", "detail", "langs", "time_limit_rate",
-    "memory_limit_rate", "template",
+    "validator", "filename", "user_extra_files", "judge_extra_files", "count", "key", "detail", "langs",
+    "time_limit_rate", "memory_limit_rate", "template",
 })  # fmt: skip
 _OF_SUBTASKS = frozenset({"id", "score", "type", "if", "time", "memory", "cases"})
 _OF_CASES = frozenset({"id", "score", "time", "memory", "input", "output"})
