@@ -13,7 +13,7 @@ from types import ModuleType
 
 from judge.errors import PackageError, UsageError
 from judge.problems.archives import open_tree
-from judge.problems.importers import bapctools, cms, directory, dmoj, hydro, polygon, tps
+from judge.problems.importers import bapctools, cms, directory, dmoj, gensh, hydro, polygon, tps
 from judge.problems.importers.draft import Asked, Draft, Report
 from judge.problems.importers.making import MadeTree, UnmadeError
 from judge.problems.importers.pairs import find_pairs
@@ -95,9 +95,10 @@ def _open(tree: Tree, asked: Asked) -> Opened:
     if chosen == PACKAGE and asked.format is None and _without_data(tree):
         chosen = "directory"
     if chosen == PACKAGE:
-        if bapctools.is_unmade(tree):
+        maker = next((one for one in (bapctools, gensh) if one.is_unmade(tree)), None)
+        if maker is not None:
             if asked.made is None:
-                raise bapctools.unmade(tree)
+                raise maker.unmade(tree)
             tree = MadeTree(tree, asked.made)
         _check_data(tree)
         return Opened(tree, folder, beside=beside)
