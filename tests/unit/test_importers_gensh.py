@@ -13,7 +13,7 @@ from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
 from tests.support.trees import Files, folder
-from tests.unit.test_importers_made import contents, made, plan_of, steps
+from tests.unit.test_importers_made import contents, made, plan_of, run, steps
 
 SCRIPT = """#!/bin/bash
 PPATH=$(realpath ..)
@@ -89,6 +89,24 @@ def test_a_problem_without_scores(tmp_path: Path) -> None:
     checked = check_package(folder(tmp_path, FILES, "check"))
     assert checked.plan is not None and not checked.findings.errors, checked.findings.errors
     checked.plan.close()
+
+
+def test_what_is_planned_can_be_run(tmp_path: Path) -> None:
+    script = "use_solution sol.py\ncompile gen.py\ngroup a 1\ntc t gen 3 'x y'\ntc_manual ../manual/big.in\n"
+    programs = {
+        "data/gen.py": b"import sys\nprint(*sys.argv[1:3])\n",
+        "submissions/accepted/sol.py": b"print(input()[::-1])\n",
+    }
+    plan = plan_of(folder(tmp_path, {**with_(script), **programs}))
+    (tmp_path / "root").mkdir()
+    given = {path: b"".join(plan.tree.chunks(path)) for path in ("manual/big.in",)}
+    wanted = [step for test in plan.tests for step in test]
+    found = run(tmp_path / "root", plan.programs, wanted, given)
+    plan.close()
+    assert found == {
+        "data/secret/a/001-t.in": b"3 x y\n", "data/secret/a/001-t.ans": b"y x 3\n",
+        "data/secret/a/002-big.ans": b"9\n",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
