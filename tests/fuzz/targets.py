@@ -109,8 +109,14 @@ def package(data: bytes) -> None:
         return
     data = made
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        path = _file(directory, "x.zip", data)
         try:
-            with read_package(_file(directory, "x.zip", data)) as found:
+            try:
+                taken = read_package(path)
+            except UnmadeError as unmade:
+                _sentence(unmade)
+                taken = read_package(path, asked=Asked(made=_stand_ins(unmade.plan)))
+            with taken as found:
                 _use(found)
         except PackageError as exc:
             _sentence(exc)

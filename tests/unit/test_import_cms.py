@@ -503,10 +503,8 @@ def test_tps_says_whether_its_graders_and_checkers_count(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        (
-            {"time_limit": 10000},
-            "time_limit: '10000' is not a number of seconds from 0 to 600, which looks like milliseconds",
-        ),
+        ({"time_limit": 700}, "time_limit: '700' is not a number of seconds from 0 to 600"),
+        ({"time_limit": 600001}, "time_limit: '600001' is not a number of seconds from 0 to 600"),
         (
             {"memory_limit": 524288},
             "memory_limit: '524288' is not a number of MiB from 4 to 65536, or of bytes from 1048576",
@@ -518,6 +516,65 @@ def test_limits_are_refused_with_their_units(tmp_path, changes, sentence):
     with pytest.raises(PackageError) as fault:
         load(tmp_path, json_plus(EXPORT, **changes))
     assert sentence in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"), [("time_limit: 10000", 10), ("time_limit_ms: 500", 0.5), ("time_limit: 600", 600)]
+)
+def test_a_time_limit_in_milliseconds(tmp_path, line, seconds):
+    files = with_(PLAIN, {"task.yaml": str(PLAIN["task.yaml"]).replace("time_limit: 1.5", line)})
+    with load(tmp_path, files) as package:
+        assert package.manifest.limits.cpu == seconds
+        assert any("milliseconds" in note for note in package.notes) == (line == "time_limit: 10000")
+
+
+LISTED = {
+    "task.yaml": "name: sums\ntime_limit: 1\nmemory_limit: 64\nsubmission_format: [adder.%l]\ninput_file: ''\n"
+    "score_type: Sum\nscore_type_parameters: 10\ntestcases:\n"
+    "- {codename: '00', input: input/input00.txt, output: output/output00.txt, public: true}\n"
+    "- {codename: '01', input: input/input01.txt, output: output/output01.txt}\n",
+    **{f"input/input{number}.txt": f"{number}\n" for number in ("00", "01")},
+    **{f"output/output{number}.txt": f"{number}\n" for number in ("00", "01")},
+    "managers/grader.c": CPP,
+}
+
+
+def test_tests_that_task_yaml_lists(tmp_path):
+    with load(tmp_path, LISTED) as package:
+        assert [test.name.rpartition("/")[2] for test in package.manifest.tests] == ["00", "01"]
+        assert package.manifest.task is not None and package.manifest.task.source == "adder"
+        assert not any("nothing is known" in note for note in package.notes), package.notes
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("'01'", "'00'", "testcases: two tests have the same codename"),
+        ("input: input/input01.txt, ", "", "testcases.1: expected a mapping with codename, input and output"),
+        ("input/input01.txt", "input/x", "input/x: is named by the package, but is not in it"),
+    ],
+)
+def test_tests_that_are_listed_wrongly(tmp_path, old, new, sentence):
+    with pytest.raises(PackageError) as fault:
+        load(tmp_path, with_(LISTED, {"task.yaml": str(LISTED["task.yaml"]).replace(old, new)}))
+    assert sentence in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "official"),
+    [
+        (["sol_100.cpp", "sol_40.cpp"], ["sol_100.cpp"]),
+        (["anna_full.py", "slow.cpp", "grader.cpp"], ["anna_full.py"]),
+        (["bob.cpp"], ["bob.cpp"]),
+        (["bob.cpp", "eve.cpp"], []),
+        (["solution.cpp", "eve_ok.cpp"], ["solution.cpp"]),
+    ],
+)
+def test_the_official_solution_by_another_name(tmp_path, names, official):
+    files = with_(PLAIN, {"sol/solution.cpp": None, "sol/soluzione.py": None, "sol/slow.cpp": None})
+    with load(tmp_path, {**files, **{f"sol/{name}": CPP for name in names}}) as package:
+        found = sorted(path for path in paths(package) if path.startswith("submissions/"))
+        assert found == [f"submissions/accepted/{name}" for name in official]
 
 
 def test_tests_that_are_not_made_are_said_before_anything_else(tmp_path):

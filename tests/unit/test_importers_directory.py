@@ -181,9 +181,9 @@ REFUSED: dict[str, tuple[Files, str]] = {
         files_of(["in/abc1a.in", "out/abc1a.out"], {"abcchk.cpp": b"int main(){}"}),
         "abcchk.cpp: is a checker that does not use testlib.h",
     ),
-    "a problem of Hydro": (
-        files_of(["testdata/1.in", "testdata/1.out"], {"problem.yaml": b"pid: P1\ntitle: X\n", "problem_zh.md": b""}),
-        "x: has problem.yaml, but no data/; its tests (testdata/1.in) lie as other systems have them",
+    "another system's problem.yaml": (
+        files_of(["cases/1.in", "cases/1.out"], {"problem.yaml": b"pid: P1\ntitle: X\n"}),
+        "x: has problem.yaml, but no data/; its tests (cases/1.in) lie as other systems have them",
     ),
     "a checker in Python": (files_of(["1.in", "1.out"], {"checker.py": b""}), "does not use testlib.h"),
     "half a compressed test": (

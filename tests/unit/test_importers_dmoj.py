@@ -136,6 +136,13 @@ def test_keys_that_nobody_knows_are_said(tmp_path: Path) -> None:
     assert "authors: nothing is known of this key" in said and "test_cases: colour: nothing is known" in said
 
 
+def test_pretests_alone_are_the_tests(tmp_path: Path) -> None:
+    package = taken(
+        tmp_path, "pretest_test_cases:\n- {in: 2.in, out: 2.out, points: 5}\n- {in: 1.in, out: 1.out, points: 7}\n"
+    )
+    assert [one[1:] for one in groups_of(package)] == [(12, "sum", []), (5, "sum", []), (7, "sum", [])]
+
+
 def test_pretests_come_first(tmp_path: Path) -> None:
     package = taken(
         tmp_path, "pretest_test_cases:\n- {in: 2.in, out: 2.out, points: 5}\n" + CASES[: CASES.index("- {in: 2")]

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from judge.ctl.problem.making import script
 from judge.errors import PackageError
-from judge.problems.importers import draft, making, tps_gen
+from judge.problems.archives import open_tree
+from judge.problems.importers import draft, making, testlib, tps_gen
 from judge.problems.importers.draft import Asked, Made
 from judge.problems.importers.making import Plan, Program, Step, UnmadeError
 from judge.problems.package import Package, read_package
@@ -132,12 +133,12 @@ def test_a_header_of_ours_is_said(tmp_path: Path) -> None:
         (
             without(
                 polygon(
-                    solutions='<solution tag="main"><source path="solutions/x.rs" type="rust"/></solution>',
-                    more={"solutions/x.rs": b""},
+                    solutions='<solution tag="main"><source path="solutions/x.zz" type="zz"/></solution>',
+                    more={"solutions/x.zz": b""},
                 ),
                 "tests/02.a",
             ),
-            "solutions/x.rs: is to make tests, and in a language that is not used for that here",
+            "solutions/x.zz: is to make tests, and in a language that is not known here",
         ),
     ],
 )
@@ -145,6 +146,26 @@ def test_what_nothing_makes_is_refused(tmp_path: Path, files: Files, sentence: s
     with pytest.raises(PackageError) as caught:
         read_package(folder(tmp_path, files, "package"))
     assert sentence in str(caught.value) and not isinstance(caught.value, UnmadeError)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "last"),
+    [
+        ("Main.kt", "fun main() {}\n", "MainKt"),
+        ("a b.rs", "fn main() {}\n", "/box/run"),
+        ("x.go", "package main\nfunc main() {}\n", "/box/run"),
+        ("x.js", "1\n", "/box/x.js"),
+        ("x.cs", "class X { static void Main() {} }\n", "/box/run.exe"),
+    ],
+)
+def test_solutions_in_any_language_of_the_table(tmp_path: Path, name: str, content: str, last: str) -> None:
+    solution = f'<solution tag="main"><source path="solutions/{name}" type="x"/></solution>'
+    files = without(polygon(solutions=solution, more={f"solutions/{name}": content.encode()}), "tests/02.a")
+    plan = plan_of(folder(tmp_path, files, "package"))
+    program = plan.programs["solution"]
+    plan.close()
+    assert (program.build, set(program.files), program.run[-1]) == ("", {name}, last)
+    assert f"/box/{name}" in program.compile or "/box" in program.compile
 
 
 # --- CMS and TPS -------------------------------------------------------------------------------------------------
@@ -337,6 +358,21 @@ def test_nothing_of_the_package_is_the_shells(tmp_path: Path, word: str) -> None
     assert run(tmp_path, PROGRAMS, [step], {"given": b"1\n"}) == {
         f"tests/{word}": f"1\n{word}\nx\n".encode(), "errors": b"2\n",
     }  # fmt: skip
+
+
+def test_commands_of_the_table_find_the_programs_folder(tmp_path: Path) -> None:
+    where = folder(tmp_path / "package", {"it's.pl": b'use lib "."; print "$ENV{PERL5LIB}\\n", <STDIN>;\n'})
+    with contextlib.closing(open_tree(where)) as tree:
+        ref = draft.Ref(tree, "it's.pl")
+        program = making.program(draft.Draft(tree, "x"), testlib.Source(ref))
+        (tmp_path / "root").mkdir()
+        made_files = run(tmp_path / "root", {"x": program}, [Step("x", "made", input="given")], {"given": b"1\n"})
+    assert made_files == {"made": f"{tmp_path}/root/p/0\n1\n".encode()}
+    build = ("sh", "-c", "cd /box; echo 'echo /box' >/box/run.sh", "/box")
+    program = Program("x", {"x": b""}, "", ("sh", "/box/run.sh"), build)
+    (tmp_path / "other").mkdir()
+    found = run(tmp_path / "other", {"x": program}, [Step("x", "made")], {})
+    assert found == {"made": f"{tmp_path}/other/p/0\n".encode()}
 
 
 def test_files_in_place_of_streams(tmp_path: Path) -> None:

@@ -96,6 +96,25 @@ int main(int argc, char *argv[])
     inf.readEof();
 }
 """
+GENERATOR = r"""
+#include "testlib.h"
+int main(int argc, char *argv[])
+{
+    registerGen(argc, argv, 1);
+    std::vector<int> v = {3, 1, 2};
+    int array[] = {7, 8};
+    println(v);
+    println(v.begin(), v.end());
+    println(array, array + 2);
+    println(1, "two");
+    println("two", std::string("three"));
+    println(1, 2LL, v, 'x', std::string("y"));
+    println(opt<int>("n"), opt<std::string>("type"), opt<int>(1));
+    println(opt<int>("m", 5), opt("k"), has_opt("flag"), opt<bool>("flag", true), has_opt("none"));
+    println(opt<double>("p", 0.5), opt<long long>("q"), opt(2));
+    println();
+}
+"""
 JUDGED = [
     ("sum", "2\n1 2", "3 1 1 1", 0, "ok 1 words"),
     ("sum", "2 1 2", "2\r\n1\r\n2\r\n", 0, "ok 1 words"),
@@ -146,7 +165,12 @@ JUDGED = [
 def programs(request, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("testlib")
     (folder / "testlib.h").write_bytes(HEADER.read_bytes())
-    for name, source in (("checker", CHECKER), ("interactor", INTERACTOR), ("validator", VALIDATOR)):
+    for name, source in (
+        ("checker", CHECKER),
+        ("interactor", INTERACTOR),
+        ("validator", VALIDATOR),
+        ("generator", GENERATOR),
+    ):
         (folder / f"{name}.cpp").write_text(source)
         command = ["c++", f"-std=gnu++{request.param}", "-O0", "-Wall", "-Werror", "-o", name, f"{name}.cpp"]
         subprocess.run(command, cwd=folder, check=True)
@@ -188,3 +212,15 @@ def test_a_validator_is_strict(text, good, programs) -> None:
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     assert done.returncode == (0 if good else 3), done.stderr
     assert good or b"FAIL" in done.stderr
+
+
+def test_a_generator_knows_its_options_and_prints(programs) -> None:
+    command = [programs / "generator", "9", "a b", "-n", "10", "--type=tree", "-k3", "-flag", "-q", "-7"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "3 1 2", "3 1 2", "7 8", "1 two", "two three", "1 2 3 1 2 x y", "10 tree 9", "5 3 1 1 0", "0.5 -7 a b", "",
+    ]  # fmt: skip
+    for lacking in ([], ["-n", "x"]):
+        done = subprocess.run([*command[:3], *lacking], capture_output=True, text=True, check=False)
+        assert done.returncode == 3 and "FAIL" in done.stderr

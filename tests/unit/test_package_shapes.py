@@ -719,7 +719,7 @@ def test_a_shape_passes_the_check(tmp_path: Path, name: str) -> None:
     checked.package.close()
 
 
-@pytest.mark.parametrize("made", ["generators/generators.yaml", "data/gen.sh", "data/secret/generate.py"])
+@pytest.mark.parametrize("made", ["data/gen.sh", "data/secret/generate.py"])
 def test_tests_that_are_still_to_be_made_are_said(tmp_path: Path, made: str) -> None:
     with pytest.raises(PackageError, match=rf"has no tests; .*; run its generators first \({made}\), which is not"):
         read_package(packages.write(tmp_path / "sum", {**legacy("name: X\n"), **ACCEPTED, made: ""}))

@@ -23,6 +23,7 @@ from judge.ctl.api import Api
 from judge.ctl.problem.rows import ExampleRow
 from judge.ctl.problem.trial import Trial, present
 from judge.errors import PackageError, UnavailableError
+from judge.languages.table import BOX
 from judge.model import messages as m
 from judge.problems.examples import Example
 from judge.problems.expectations import Candidate
@@ -181,9 +182,10 @@ def script(programs: dict[str, Program], steps: Sequence[Step], folders: dict[st
     lines = [_HEAD]
     for key, folder in folders.items():
         one = programs[key]
-        if one.build:
+        build = one.build or " ".join(_word(word, folder) for word in one.compile)
+        if build:
             said = shlex.quote(f"{clean(one.name, 100)}: does not compile")
-            lines.append(f'cd "$root/{folder}" && {{ {one.build}; }} >"$root/log" 2>&1 </dev/null || fail {said}')
+            lines.append(f'cd "$root/{folder}" && {{ {build}; }} >"$root/log" 2>&1 </dev/null || fail {said}')
     for step in steps:
         lines += _step(programs, step, folders, places)
     return "\n".join([*lines, _TAIL])
@@ -220,11 +222,17 @@ def _said(programs: dict[str, Program], step: Step) -> str:
     return f"{clean(step.output, 60)}: is made by '{clean(command, 100)}', which"
 
 
+def _word(word: str, folder: str) -> str:
+    """A word of a command, quoted, with the program's folder in its place."""
+    if word.startswith("{}/"):
+        return f'"$root/{folder}"/{shlex.quote(word.removeprefix("{}/"))}'
+    if BOX not in word:
+        return shlex.quote(word)
+    return "'" + word.replace("'", "'\"'\"'").replace(BOX, f"'\"$root/{folder}\"'") + "'"
+
+
 def _call(program: Program, folder: str, args: Sequence[str]) -> str:
-    start = [
-        f'"$root/{folder}"/{shlex.quote(word.removeprefix("{}/"))}' if word.startswith("{}/") else shlex.quote(word)
-        for word in program.run
-    ]
+    start = [_word(word, folder) for word in program.run]
     return " ".join([*start, *map(shlex.quote, args)])
 
 

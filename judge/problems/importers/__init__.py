@@ -13,7 +13,7 @@ from types import ModuleType
 
 from judge.errors import PackageError, UsageError
 from judge.problems.archives import open_tree
-from judge.problems.importers import cms, directory, dmoj, polygon, tps
+from judge.problems.importers import bapctools, cms, directory, dmoj, gensh, hydro, polygon, tps
 from judge.problems.importers.draft import Asked, Draft, Report
 from judge.problems.importers.making import MadeTree, UnmadeError
 from judge.problems.importers.pairs import find_pairs
@@ -22,7 +22,9 @@ from judge.problems.tree import Tree, clean
 # The format of everything else here, as `--from` calls it.
 PACKAGE = "package"
 # In the order in which they are tried.
-IMPORTERS: dict[str, ModuleType] = {"polygon": polygon, "dmoj": dmoj, "cms": cms, "tps": tps, "directory": directory}
+IMPORTERS: dict[str, ModuleType] = {
+    "polygon": polygon, "dmoj": dmoj, "cms": cms, "tps": tps, "hydro": hydro, "directory": directory,
+}  # fmt: skip
 FORMATS = (PACKAGE, *IMPORTERS)
 # Folders that nothing but the package format has.
 _PACKAGE_FOLDERS = frozenset({
@@ -71,7 +73,8 @@ def open_package_tree(path: Path, asked: Asked | None = None) -> Opened:
 def detect(tree: Tree) -> str | None:
     """The format of a tree by its files, None when it is of none."""
     if _is_package(tree):
-        return PACKAGE
+        # Hydro's settings have the same name.
+        return "hydro" if hydro.matches(tree) else PACKAGE
     return next((name for name, importer in IMPORTERS.items() if importer.matches(tree)), None)
 
 
@@ -92,6 +95,11 @@ def _open(tree: Tree, asked: Asked) -> Opened:
     if chosen == PACKAGE and asked.format is None and _without_data(tree):
         chosen = "directory"
     if chosen == PACKAGE:
+        maker = next((one for one in (bapctools, gensh) if one.is_unmade(tree)), None)
+        if maker is not None:
+            if asked.made is None:
+                raise maker.unmade(tree)
+            tree = MadeTree(tree, asked.made)
         _check_data(tree)
         return Opened(tree, folder, beside=beside)
     if not IMPORTERS[chosen].matches(tree):

@@ -26,6 +26,9 @@ _RULES: dict[str, ioi.Rule] = {
     "groupmin": "min", "groupmul": "mul", "groupthreshold": "threshold", "groupsum": "sum",
 }  # fmt: skip
 _SOLUTIONS = re.compile(r"(?:soluzione|solution|sol|official|model_solution)")
+# What else the right one is called where none is called so, as in sol_100 beside sol_40.
+_RIGHT = re.compile(r"(?:.*[_-])?(?:100|full|ac|ok|accepted|correct|right|main|std|model)")
+_GRADERS = frozenset({"grader", "stub", "manager"})
 # Keys that say nothing about how a submission is judged.
 _CONTEST = re.compile(
     r"token_.*|(?:max|min)_(?:submission|user_test)_.*|feedback_level|score_mode|score_precision|.*tags?"
@@ -33,7 +36,7 @@ _CONTEST = re.compile(
 # Keys that are read, and what may stand in a group of score_type_parameters that is a mapping.
 _KNOWN = frozenset({
     "title", "nome", "name", "nome_breve", "time_limit", "timeout", "memory_limit", "memlimit", "task_type",
-    "output_only",
+    "output_only", "time_limit_ms", "testcases", "input_file", "output_file", "submission_format",
     "task_type_parameters", "num_processes", "user_io", "infile", "outfile", "n_input", "score_type",
     "score_type_parameters", "total_value", "primary_language", "public_testcases", "risultati",
 })  # fmt: skip
@@ -195,10 +198,16 @@ def _matching(pattern: str, names: Sequence[str], where: str) -> list[str]:
     return found
 
 
-def _is_solution(path: str) -> bool:
-    """Whether it is the official solution, by its name."""
-    stem, suffix = posixpath.splitext(posixpath.basename(path))
-    return suffix in ioi.LANGUAGES and path.count("/") == 1 and _SOLUTIONS.fullmatch(stem) is not None
+def _official(tree: Tree) -> list[str]:
+    """The official solutions, by their names; else the one that is right by its name, or is the only one there."""
+    sources: dict[str, str] = {}
+    for path in tree.below("sol"):
+        stem, suffix = posixpath.splitext(posixpath.basename(path))
+        if suffix in ioi.LANGUAGES and path.count("/") == 1 and stem not in _GRADERS and not stem.endswith("lib"):
+            sources[path] = stem.lower()
+    found = [path for path, stem in sources.items() if _SOLUTIONS.fullmatch(stem)]
+    right = [path for path, stem in sources.items() if _RIGHT.fullmatch(stem)]
+    return found or right[:1] or (list(sources) if len(sources) == 1 else [])
 
 
 class _Conversion:
@@ -223,7 +232,9 @@ class _Conversion:
         draft.name = name
         draft.problem["name"] = clean(str(self._get("title", "nome") or name))
         memory = self._get("memory_limit", "memlimit")
-        ioi.limits(draft, self._get("time_limit", "timeout"), memory, self._where)
+        milliseconds = self._get("time_limit_ms")
+        seconds = milliseconds / 1000 if type(milliseconds) in {int, float} else self._get("time_limit", "timeout")
+        ioi.limits(draft, seconds, memory, self._where)
         self._programs(name)
         self._tests()
         self._statements()
@@ -265,7 +276,9 @@ class _Conversion:
         stems = {"Batch": ("grader",), "Communication": ("stub", "grader"), "TwoSteps": ("manager", "grader")}
         folders = ("sol", "managers", "graders")
         entry = ioi.put_graders(draft, folders, stems[self._kind]) if self._kind in stems else ""
-        stem = ioi.source_stem(name)
+        formats = self._conf.get("submission_format")
+        said = str(formats[0]) if isinstance(formats, list) and len(formats) == 1 else ""
+        stem = ioi.source_stem(said.removesuffix(".%l") if said.endswith(".%l") else name)
         if entry:
             keys.update({"source": stem, "entry": entry} if stem else {"entry": entry})
         if self._kind == "Communication":
@@ -307,7 +320,8 @@ class _Conversion:
 
     def _files(self, *, graded: bool) -> None:
         """The files for input and output. Where nothing is said, input.txt and output.txt, if sources use them."""
-        for key, usual in (("infile", "input.txt"), ("outfile", "output.txt")):
+        for plain, other, usual in (("infile", "input_file", "input.txt"), ("outfile", "output_file", "output.txt")):
+            key = plain if plain in self._conf else other
             value = self._conf.get(key)
             if key not in self._conf:
                 value = usual if self._mentions(usual, graded=graded) else ""
@@ -315,7 +329,7 @@ class _Conversion:
             if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}", name):
                 raise PackageError(f"{self._where}: {key}: '{clean(name, 40)}' is not the name of a file")
             if name:
-                self._task.keys["input_file" if key == "infile" else "output_file"] = name
+                self._task.keys[other] = name
 
     def _mentions(self, name: str, *, graded: bool) -> bool:
         """Whether a solution, or its grader, names a file."""
@@ -330,6 +344,11 @@ class _Conversion:
 
     def _tests(self) -> None:
         gen = read_gen(self._draft.text(_GEN), self._tree.where(_GEN)) if _GEN in self._tree.files else Gen()
+        listed = cms_gen.listed(self._conf.get("testcases"), self._where)
+        if listed:
+            cases = [self._listed(one) for one in listed]
+            ioi.write_tests(self._draft, self._task, cases, self._subtasks(Gen(), [one.name for one in listed]))
+            return
         count = self._count(gen)
         self._check_made(gen, count)
         names = [f"{number:03d}" for number in range(count)]
@@ -350,7 +369,7 @@ class _Conversion:
         # A few answers that are missing have got lost.
         made = inputs or len(answers) == count
         answers = answers if made and self._kind in {"Batch", "TwoSteps"} else []
-        solution = next((path for path in self._tree.below("sol") if _is_solution(path)), "")
+        solution = next(iter(_official(self._tree)), "")
         if not inputs and not (answers and solution):
             return
         if self._kind == "TwoSteps":
@@ -401,6 +420,9 @@ class _Conversion:
             begin += count
         return found
 
+    def _listed(self, one: cms_gen.Listed) -> Case:
+        return Case(one.name, self._draft.ref(one.input), self._draft.ref(one.output), sample=False)
+
     def _case(self, number: int, name: str, *, sample: bool) -> Case:
         given = self._draft.ref(f"input/input{number}.txt")
         answer = f"output/output{number}.txt"
@@ -424,18 +446,10 @@ class _Conversion:
 
     def _solutions(self) -> None:
         """The official solution; of the others nothing says what they do."""
-        chosen: dict[str, str] = {}
-        others = 0
-        for path in self._tree.below("sol"):
-            stem, suffix = posixpath.splitext(posixpath.basename(path))
-            if suffix not in ioi.LANGUAGES or path.count("/") > 1 or stem in {"grader", "stub", "manager"}:
-                continue
-            if stem.endswith("lib"):
-                continue
-            if _SOLUTIONS.fullmatch(stem):
-                chosen[path] = "accepted"
-            else:
-                others += 1
+        chosen = dict.fromkeys(_official(self._tree), "accepted")
+        sources = [path for path in self._tree.below("sol") if posixpath.splitext(path)[1] in ioi.LANGUAGES]
+        named = [posixpath.splitext(posixpath.basename(path))[0] for path in sources if path not in chosen]
+        others = len([stem for stem in named if stem not in _GRADERS and not stem.endswith("lib")])
         if self._kind not in {"OutputOnly", "TwoSteps"}:
             ioi.put_solutions(self._draft, chosen)
         if others:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft
-from judge.problems.importers.making import Plan, Step, UnmadeError, several, words
+from judge.problems.importers.making import MOST, Plan, Step, UnmadeError, several, words
 from judge.problems.tree import clean
 
 _GEN = "gen/GEN"
@@ -24,6 +25,35 @@ class Line:
     number: int
     arguments: str
     copy: str = ""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One of `testcases` of task.yaml: its name, and its files."""
+
+    name: str
+    input: str
+    output: str
+
+
+def listed(raw: Any, where: str) -> list[Listed]:
+    """The tests that task.yaml itself lists, as `codename`, `input` and `output`; none where there is no list.
+
+    PackageError.
+    """
+    if raw is None:
+        return []
+    if not isinstance(raw, list) or not raw or len(raw) > MOST:
+        raise PackageError(f"{where}: testcases: expected a list of 1 to {MOST} tests")
+    found: list[Listed] = []
+    for number, one in enumerate(raw):
+        files = [str(one.get(key) or "") for key in ("input", "output")] if isinstance(one, dict) else []
+        if not files or not all(files):
+            raise PackageError(f"{where}: testcases.{number}: expected a mapping with codename, input and output")
+        found.append(Listed(clean(str(one.get("codename", number)), 60), *files))
+    if len({one.name for one in found}) < len(found):
+        raise PackageError(f"{where}: testcases: two tests have the same codename; rename one")
+    return found
 
 
 def unmade(

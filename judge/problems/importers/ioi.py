@@ -53,6 +53,7 @@ _BUILD = {
 _IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][A-Za-z0-9_]{0,80})\b", re.MULTILINE)
 _ELF, _SCRIPT = b"\x7fELF", b"#!"
 _TRANSLATES = b"translate:"
+_MILLISECONDS = 1000
 
 Rule = Literal["sum", "min", "mul", "threshold"]
 
@@ -319,7 +320,10 @@ def put_solutions(draft: Draft, chosen: Mapping[str, str]) -> None:
 
 
 def limits(draft: Draft, seconds: Any, mib: Any, where: str, also: str = "") -> None:
-    """Time and memory limits; what is absent stays unsaid. PackageError; `also` says what else memory may be in."""
+    """Time and memory limits; what is absent stays unsaid. PackageError; `also` says what else memory may be in.
+
+    A time limit of 1000 and more is one in milliseconds: nobody's task runs for a quarter of an hour.
+    """
     for key, ours, value, unit, least, most in (
         ("time_limit", "time_limit", seconds, "seconds", 0.0, 600.0),
         ("memory_limit", "memory", mib, "MiB", 4.0, 65536.0),
@@ -330,10 +334,12 @@ def limits(draft: Draft, seconds: Any, mib: Any, where: str, also: str = "") -> 
             number = float(str(value))
         except ValueError:
             number = -1.0
+        if unit == "seconds" and number >= _MILLISECONDS:
+            number /= 1000
+            draft.report.took(f"time limit: {clean(str(value), 40)} is read as milliseconds")
         if not least <= number <= most or number == 0:
-            hint = ", which looks like milliseconds" if unit == "seconds" and number >= 1000 else ""
             more = also if unit == "MiB" else ""
             raise PackageError(
-                f"{where}: {key}: '{str(value)[:40]}' is not a number of {unit} from {least:g} to {most:g}{more}{hint}"
+                f"{where}: {key}: '{str(value)[:40]}' is not a number of {unit} from {least:g} to {most:g}{more}"
             )
         draft.limits[ours] = as_number(number)

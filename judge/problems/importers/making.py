@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from judge.errors import PackageError
+from judge.languages import table
 from judge.problems.importers import testlib
-from judge.problems.importers.draft import Content, Draft, Made, Ref
+from judge.problems.importers.draft import Content, Draft, Made, Ref, read
 from judge.problems.tree import CHUNK, Tree, clean
 
 # So many tests are made for one package, and so many arguments has one program.
@@ -23,19 +24,23 @@ _WORDS, _WORD_BYTES = 200, 4096
 # The key of the program that makes answers.
 SOLUTION = "solution"
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
+# What programs in languages are told of their memory that want to know: less than making has.
+_MEMORY = 1024**3
 
 
 @dataclass(frozen=True)
 class Program:
     """A program of the package: its files, the shell command that builds it in their folder ("": nothing is built).
 
-    `run` are the words that start it; `{}/` at the beginning of one is the folder. `name` is for people.
+    `run` are the words that start it; `{}/` at the beginning of one is the folder. `name` is for people. `compile` are
+    the words of another command that builds it; in them, and in those of `run`, `/box` is the folder wherever it is.
     """
 
     name: str
     files: Mapping[str, Content]
     build: str
     run: tuple[str, ...]
+    compile: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ class Plan:
     def solution(self, draft: Draft, source: testlib.Source) -> str:
         """Have the program that makes the answers, with the graders that the draft has for it; its key."""
         suffix = posixpath.splitext(source.ref.path)[1].lower()
-        language = {".c": "c", ".java": "java", ".py": "python3", ".pas": "pascal"}.get(suffix, "cpp")
+        language = "c" if suffix == ".c" else table.guess(source.ref.path, table.load_table()) or ""
         beside = sorted(path for path in draft.files if path.startswith(f"include/{language}/"))
         more = tuple(content for path in beside if isinstance(content := draft.files[path], Ref))
         if more and language not in {"c", "cpp"}:
@@ -220,9 +225,20 @@ def program(draft: Draft, source: testlib.Source) -> Program:
         return Program(ref.path, files, "", ("sh", here))
     if suffix in {".pas", ".dpr"}:
         return Program(ref.path, files, f"fpc -l- -v0 -O2 -oprogram {quoted}", ("{}/program",))
-    raise PackageError(
-        f"{ref.where}: is to make tests, and in a language that is not used for that here; make them first"
-    )
+    return _of_table(ref, files)
+
+
+def _of_table(ref: Ref, files: Mapping[str, Content]) -> Program:
+    """A program in another language of the table, built and run as submissions are, in its folder in place of /box."""
+    rows = table.load_table()
+    language = table.guess(ref.path, rows)
+    if language is None:
+        raise PackageError(f"{ref.where}: is to make tests, and in a language that is not known here; make them first")
+    row, plain = rows[language], posixpath.basename(ref.path)
+    commands = row.plan_files({name: read(content) for name, content in files.items()}, _MEMORY, entry=plain)
+    env = ("env", *(f"{name}={value}" for name, value in commands.env.items())) if commands.env else ()
+    compiled = (*env, *commands.compile) if commands.compile else ()
+    return Program(ref.path, files, "", (*env, *commands.run), compiled)
 
 
 def _compiled(draft: Draft, source: testlib.Source, suffix: str) -> Program:

@@ -2,7 +2,7 @@
  *
  * It is put beside a program that includes it where the package brings none. The words, the exit codes (0 right, 1 and 2
  * wrong, 3 the judge's fault, 4 too much output, 7 points, 8 too little, 16 + N percents) and what is accepted as a number
- * are those that such programs count on; random numbers are others, and generators are not what it is for.
+ * are those that such programs count on; random numbers are others.
  */
 #ifndef TESTLIB_H
 #define TESTLIB_H
@@ -31,6 +31,7 @@
 #include <sstream>
 #include <stack>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -822,6 +823,120 @@ private:
 static random_t rnd;
 template <class I> inline void shuffle(I begin, I end) { rnd.mix(begin, end); }
 
+/* --- what generators are told, and print ------------------------------------------------------------------------------ */
+
+static std::vector<std::string> testlib_words;
+static std::map<std::string, std::string> testlib_options;
+/* 1: `-x`, 2: `--x`, 0: no option. */
+inline size_t testlib_dashes(const std::string &word)
+{
+    for (size_t dashes = 1; dashes <= 2; dashes++)
+        if (word.size() > dashes && word.find_first_not_of('-') == dashes && isalpha((unsigned char)word[dashes]))
+            return dashes;
+    return 0;
+}
+inline void prepareOpts(int count, char *words[])
+{
+    testlib_words.assign(words, words + count);
+    for (size_t i = 1; i < testlib_words.size(); i++) {
+        const size_t dashes = testlib_dashes(testlib_words[i]);
+        if (!dashes)
+            continue;
+        std::string key = testlib_words[i].substr(dashes), value = "true";
+        const size_t equals = key.find('=');
+        if (equals != std::string::npos) {
+            value = key.substr(equals + 1);
+            key.resize(equals);
+        } else if (i + 1 < testlib_words.size() && !testlib_dashes(testlib_words[i + 1])) {
+            value = testlib_words[++i];
+        } else if (key.size() > 1 && isdigit((unsigned char)key[1])) {
+            value = key.substr(1);
+            key.resize(1);
+        }
+        testlib_options[key] = value;
+    }
+}
+template <class T> inline T testlib_value(const std::string &said, const std::string &name)
+{
+    T found;
+    std::istringstream stream(said);
+    if (!(stream >> found) || !(stream >> std::ws).eof())
+        quit(_fail, "option " + name + " is '" + said + "', which is of another type");
+    return found;
+}
+template <> inline std::string testlib_value<std::string>(const std::string &said, const std::string &) { return said; }
+template <> inline bool testlib_value<bool>(const std::string &said, const std::string &name)
+{
+    if (said != "true" && said != "1" && said != "false" && said != "0")
+        quit(_fail, "option " + name + " is '" + said + "', which is neither true nor false");
+    return said == "true" || said == "1";
+}
+inline bool has_opt(const std::string &key) { return testlib_options.count(key) > 0; }
+inline bool has_opt(size_t index) { return index < testlib_words.size(); }
+template <class T> inline T opt(const std::string &key)
+{
+    if (!has_opt(key))
+        quit(_fail, "option " + key + " is not given");
+    return testlib_value<T>(testlib_options[key], key);
+}
+template <class T> inline T opt(size_t index)
+{
+    if (!has_opt(index))
+        quit(_fail, "argument " + std::to_string(index) + " is not given");
+    return testlib_value<T>(testlib_words[index], std::to_string(index));
+}
+template <class T> inline T opt(int index) { return opt<T>(size_t(index)); }
+template <class T> inline T opt(const std::string &key, const T &otherwise) { return has_opt(key) ? opt<T>(key) : otherwise; }
+template <class T> inline T opt(int index, const T &otherwise) { return has_opt(size_t(index)) ? opt<T>(index) : otherwise; }
+inline std::string opt(const std::string &key) { return opt<std::string>(key); }
+inline std::string opt(int index) { return opt<std::string>(size_t(index)); }
+
+inline void testlib_show(const std::string &text, int) { std::cout << text; }
+inline void testlib_show(const char *text, int) { std::cout << text; }
+template <class T> inline void testlib_show(const T &one, long) { std::cout << one; }
+template <class I> inline void testlib_range(I begin, I end)
+{
+    for (I one = begin; one != end; ++one) {
+        if (one != begin)
+            std::cout << ' ';
+        std::cout << *one;
+    }
+}
+template <class C> inline auto testlib_show(const C &all, int) -> decltype(all.begin(), void()) { testlib_range(all.begin(), all.end()); }
+template <class T> struct testlib_void { typedef void type; };
+template <class T, class = void> struct testlib_iterates : std::false_type {};
+template <class T> struct testlib_iterates<T, typename testlib_void<typename std::iterator_traits<T>::iterator_category>::type>
+    : std::integral_constant<bool, !std::is_same<T, const char *>::value && !std::is_same<T, char *>::value> {};
+inline void println() { std::cout << std::endl; }
+template <class T> inline void println(const T &one)
+{
+    testlib_show(one, 0);
+    println();
+}
+template <class T> inline void testlib_two(const T &begin, const T &end, std::true_type)
+{
+    testlib_range(begin, end);
+    println();
+}
+template <class T, class U> inline void testlib_two(const T &one, const U &other, std::false_type)
+{
+    testlib_show(one, 0);
+    std::cout << ' ';
+    println(other);
+}
+template <class T, class U> inline void println(T one, U other)
+{
+    testlib_two(one, other, std::integral_constant<bool, std::is_same<T, U>::value && testlib_iterates<T>::value>());
+}
+template <class T, class U, class V, class... More> inline void println(const T &one, const U &other, const V &third, const More &...more)
+{
+    testlib_show(one, 0);
+    std::cout << ' ';
+    testlib_show(other, 0);
+    std::cout << ' ';
+    println(third, more...);
+}
+
 /* --- how programs begin ----------------------------------------------------------------------------------------------- */
 
 struct Validator {
@@ -896,6 +1011,7 @@ inline void registerValidation(int count, char *words[])
 inline void registerGen(int count, char *words[], int = 1)
 {
     testlibMode = _generator;
+    prepareOpts(count, words);
     rnd.setSeed(count, words);
 }
 #endif

@@ -318,7 +318,11 @@ def _submissions(about: _About) -> None:
     inner = [path.removeprefix("submissions/") for path in about.tree.below("submissions") if path.count("/") > 1]
     if "accepted" not in {expectations.folder_of(path) for path in inner}:
         limitless = package and package.infer and ProblemType.SUBMIT_ANSWER not in package.manifest.type
-        text = "has no accepted submission, so the time limit cannot be inferred" if limitless else ""
+        text = (
+            "has no accepted submission, so the time limit cannot be inferred; give it with --time-limit"
+            if limitless
+            else ""
+        )
         say = about.findings.error if text else about.findings.warning
         say(f"{about.tree.where('submissions')}: {text or 'has no accepted submission; the format requires one'}")
     if package is None:

@@ -72,11 +72,10 @@ def put(draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None,
     generation = Generation(draft, where)
     source = _Source(draft, archive, where, generation, "" if archive else posixpath.splitext(name)[0])
     listed = said.get("test_cases")
-    if not isinstance(listed, list):
-        listed = _matched(draft, listed, source)
     pretests = said.get("pretest_test_cases") or []
     if not isinstance(pretests, list):
         raise PackageError(f"{where}: pretest_test_cases: expected a list of cases")
+    listed, pretests = _entries(draft, listed, pretests, source)
     top = {key: said[key] for key in _INHERITED if key in said}
     subtasks: list[Subtask] = []
     batches: list[str] = []
@@ -104,6 +103,13 @@ def put(draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None,
     else:
         write_plain(draft, cases)
     draft.report.took(f"{len(cases)} cases, {batched} batches, {len(pretests)} pretests")
+
+
+def _entries(draft: Draft, listed: Any, pretests: list[Any], source: _Source) -> tuple[list[Any], list[Any]]:
+    """The cases and pretests, where they may be left out; a problem with pretests alone is judged by them."""
+    if listed is None and pretests and source.archive is None:
+        return pretests, []
+    return (listed if isinstance(listed, list) else _matched(draft, listed, source)), pretests
 
 
 def _subtask(

@@ -1,0 +1,334 @@
+"""Tests that a script in data/ makes with testdata_tools' gen.sh, as Swedish and Nordic olympiads and courses have it.
+
+The script is not run: its commands (`compile`, `group`, `tc` …) are read, with simple loops, and become a plan. One
+that does more is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import posixpath
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from judge.errors import PackageError
+from judge.problems import metadata
+from judge.problems.importers import testlib
+from judge.problems.importers.draft import Draft, Ref
+from judge.problems.importers.making import MOST, Plan, Step, UnmadeError, several
+from judge.problems.tree import Tree, clean
+
+_SOURCED = re.compile(rb"^[ \t]*(?:\.|source)[ \t]+\S*gen\.sh\b", re.MULTILINE)
+_ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+_LOOP = re.compile(r"for[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+in[ \t]+(.*?)[ \t]*(?:;[ \t]*(do)?)?[ \t]*")
+_RANGE = re.compile(r"\{(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})\}")
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}")
+# What says nothing about the tests.
+_SILENT = frozenset({"set", "echo", "hint", "desc", "cd", "wait", "ulimit"})
+_STEPS = 20 * MOST
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A test by its name: its path without a suffix, the folder it was in last, the generator and its arguments."""
+
+    path: str
+    generator: str = ""
+    arguments: tuple[str, ...] = ()
+    copy: str = ""
+
+
+def script_of(tree: Tree) -> str:
+    """The script that makes the tests of a package that has no secret ones; empty when there is none."""
+    if any(path.endswith(".in") for path in tree.below("data/secret")):
+        return ""
+    for path in tree.below("data"):
+        small = path.endswith(".sh") and path.count("/") == 1 and tree.files[path] <= metadata.YAML_BYTES
+        if small and _SOURCED.search(tree.read(path, metadata.YAML_BYTES)):
+            return path
+    return ""
+
+
+def is_unmade(tree: Tree) -> bool:
+    """Whether there are no secret tests, but a script that makes them."""
+    return bool(script_of(tree))
+
+
+def unmade(tree: Tree) -> UnmadeError:
+    """What is raised for such a package. PackageError for a script that does more than is understood."""
+    return _Script(tree, script_of(tree)).plan()
+
+
+class _Script:
+    def __init__(self, tree: Tree, path: str) -> None:
+        self._tree, self._path = tree, path
+        self._draft = Draft(tree, "package")
+        self._draft.files |= {one: Ref(tree, one) for one in tree.below("include")}
+        self._plan = Plan(tree)
+        self._variables: dict[str, str] = {}
+        self._programs: dict[str, str] = {}
+        self._solution = ""
+        self._folder = "secret"
+        self._index, self._steps, self._score = 1, 0, 0
+        self._cases: dict[str, _Case] = {}
+        # The names in each group, and what is in which folder already.
+        self._groups: dict[str, list[str]] = {}
+        self._settings: dict[str, list[str]] = {}
+
+    def plan(self) -> UnmadeError:
+        text = self._tree.read(self._path, metadata.YAML_BYTES).decode("utf-8", "replace").replace("\\\n", " ")
+        lines = list(enumerate(text.splitlines(), 1))
+        self._run(lines)
+        if not any(step.output.startswith("data/secret/") for test in self._plan.tests for step in test):
+            raise PackageError(
+                f"{self._tree.where(self._path)}: makes no secret tests; expected some ('tc NAME GENERATOR')"
+            )
+        self._settle()
+        count = sum(len(names) for names in self._groups.values())
+        return self._plan.refuse(f"{self._tree.label}: {several(count, 'test')} of {self._path} still to be made")
+
+    @property
+    def _scoring(self) -> bool:
+        return self._variables.get("USE_SCORING") != "0"
+
+    def _settle(self) -> None:
+        """The settings of groups, as gen.sh writes them."""
+        if self._scoring:
+            whole = f"on_reject: continue\nrange: 0 {self._score}\ngrader_flags: "
+            self._settings["sample"] = [
+                "on_reject: continue",
+                "range: 0 0",
+                "accept_score: 0",
+                "grader_flags: first_error",
+            ]
+            self._settings["secret"] = [whole + "first_error accept_if_any_accepted"]
+            self._settings[""] = [whole + "ignore_sample"]
+        for folder, lines in self._settings.items():
+            self._plan.texts[posixpath.join("data", folder, "testdata.yaml")] = ("\n".join(lines) + "\n").encode()
+
+    # --- the script -------------------------------------------------------------------------------------------------
+
+    def _run(self, lines: Sequence[tuple[int, str]]) -> None:
+        position = 0
+        while position < len(lines):
+            number, raw = lines[position]
+            line = raw.strip()
+            position += 1
+            loop = _LOOP.fullmatch(line.partition(" #")[0].strip())
+            if loop is not None:
+                body, position = self._body(lines, position, number, begun=loop[3] is not None)
+                for value in self._values(loop[2], number):
+                    self._variables[loop[1]] = value
+                    self._run(body)
+                continue
+            self._line(number, line)
+
+    def _body(
+        self, lines: Sequence[tuple[int, str]], position: int, number: int, *, begun: bool
+    ) -> tuple[Sequence[tuple[int, str]], int]:
+        """The lines between `do` and its `done`, and where the script goes on."""
+        if not begun:
+            if position >= len(lines) or lines[position][1].strip() != "do":
+                raise self._odd(number, "for")
+            position += 1
+        depth, begin = 1, position
+        while position < len(lines):
+            word = lines[position][1].strip().split(" ")[0]
+            depth += {"for": 1, "done": -1}.get(word, 0)
+            position += 1
+            if not depth:
+                return lines[begin : position - 1], position
+        raise self._odd(number, "for")
+
+    def _values(self, text: str, number: int) -> list[str]:
+        """What a loop goes through: words, and ranges of numbers."""
+        found: list[str] = []
+        for word in self._words(number, text):
+            numbers = _RANGE.fullmatch(word)
+            if numbers is None:
+                found.append(word)
+                continue
+            first, last = int(numbers[1]), int(numbers[2])
+            if abs(last - first) >= MOST:
+                raise PackageError(f"{self._tree.where(self._path)}:{number}: goes through more than {MOST} values")
+            found += map(str, range(first, last + 1) if first <= last else range(first, last - 1, -1))
+        return found
+
+    def _words(self, number: int, line: str) -> list[str]:
+        filled = _VARIABLE.sub(lambda found: self._variables.get(found[1] or found[2], found[0]), line)
+        try:
+            words = shlex.split(filled, comments=True)
+        except ValueError:
+            raise self._odd(number, line) from None
+        if any(re.search(r"[$`;|&<>()*]", word) for word in words):
+            raise self._odd(number, line)
+        return words
+
+    def _odd(self, number: int, line: str) -> PackageError:
+        where = f"{self._tree.where(self._path)}:{number}"
+        return PackageError(
+            f"{where}: '{clean(line, 60)}' is more than commands of gen.sh and simple loops, which are all that is "
+            "read here; run it first"
+        )
+
+    def _line(self, number: int, line: str) -> None:
+        self._steps += 1
+        if self._steps > _STEPS:
+            raise PackageError(f"{self._tree.where(self._path)}: does more than {_STEPS} steps; run it first")
+        assigned = _ASSIGNED.fullmatch(line)
+        if assigned is not None:
+            value = assigned[2].partition(" #")[0].strip()
+            above = value in {"$(realpath ..)", "`realpath ..`", '"$(realpath ..)"'}
+            self._variables[assigned[1]] = ".." if above else " ".join(self._words(number, value))
+            return
+        if _SOURCED.match(line.encode()) or line.split(" ", maxsplit=1)[0] in _SILENT:
+            return
+        words = self._words(number, line)
+        if not words:
+            return
+        command = getattr(self, f"_do_{words[0]}", None) if words[0].isidentifier() else None
+        if command is None:
+            raise self._odd(number, line)
+        try:
+            inspect.signature(command).bind(*words[1:])
+        except TypeError:
+            raise self._odd(number, line) from None
+        try:
+            command(*words[1:])
+        except PackageError as exc:
+            raise PackageError(f"{self._tree.where(self._path)}:{number}: {exc}") from None
+
+    # --- its commands -----------------------------------------------------------------------------------------------
+
+    def _file(self, name: str, folder: str = "data") -> str:
+        path = posixpath.normpath(posixpath.join(folder, name))
+        if path not in self._tree.files:
+            raise PackageError(f"there is no {clean(path, 80)} in the package")
+        return path
+
+    def _do_use_solution(self, name: str, _option: str = "") -> None:
+        path = self._file(name, "submissions/accepted")
+        self._solution = self._plan.solution(self._draft, testlib.Source(Ref(self._tree, path)))
+
+    def _do_compile(self, name: str, _option: str = "") -> None:
+        self._programs[posixpath.splitext(posixpath.basename(name))[0]] = self._file(name)
+
+    def _do_samplegroup(self) -> None:
+        self._folder = "sample"
+
+    def _do_sample(self, name: str) -> None:
+        self._named(name)
+        case = _Case(f"sample/{name}", copy=self._file(f"sample/{name}.in"))
+        self._index += 1
+        self._have("sample", name, case)
+
+    _do_sample_manual = _do_sample
+
+    def _do_group(self, name: str, score: str) -> None:
+        self._named(name)
+        if not re.fullmatch(r"[0-9]{1,9}", score):
+            raise PackageError(f"'{clean(score, 20)}' is not a number of points")
+        self._folder = f"secret/{name}"
+        self._score += int(score)
+        self._settings[self._folder] = [
+            "on_reject: break",
+            f"accept_score: {score}",
+            f"range: 0 {score}",
+            "grader_flags: min",
+        ]
+
+    def _flags(self, key: str, words: Sequence[str]) -> None:
+        self._settings.setdefault(self._folder if self._scoring else "", []).append(f"{key}: {' '.join(words)}")
+
+    def _do_limits(self, *words: str) -> None:
+        self._flags("input_validator_flags", words)
+
+    def _do_output_validator_flags(self, *words: str) -> None:
+        self._flags("output_validator_flags", words)
+
+    def _do_tc(self, name: str, generator: str = "", *arguments: str) -> None:
+        self._named(name)
+        if not generator:
+            self._again(name)
+            return
+        if name in self._cases:
+            raise PackageError(f"there are two tests called '{clean(name, 60)}'")
+        if generator == "cat" and len(arguments) == 1:
+            self._new(name, copy=self._file(arguments[0]))
+        elif generator in self._programs:
+            # gen.sh appends a seed, made of the test's name.
+            seed = int(hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()[:6], 16)
+            self._new(name, generator, (*arguments, str(seed)))
+        else:
+            raise PackageError(f"there is no 'compile' for the generator '{clean(generator, 60)}'")
+
+    def _do_tc_manual(self, path: str) -> None:
+        name = posixpath.splitext(posixpath.basename(path))[0]
+        if name in self._cases and self._cases[name].copy == self._file(path):
+            self._again(name)
+        else:
+            self._do_tc(name, "cat", path)
+
+    def _do_tg_manual(self, folder: str) -> None:
+        inside = posixpath.normpath(posixpath.join("data", folder))
+        for path in self._tree.below(inside):
+            if posixpath.dirname(path) == inside and path.endswith(".in"):
+                self._do_tc_manual(posixpath.relpath(path, "data"))
+
+    def _do_include_group(self, *names: str) -> None:
+        for group in names:
+            if f"secret/{group}" not in self._groups and group not in self._groups:
+                raise PackageError(f"there is no group '{clean(group, 60)}' before this")
+            for name in list(self._groups.get(f"secret/{group}", self._groups.get(group, []))):
+                self._again(name)
+
+    # --- tests ------------------------------------------------------------------------------------------------------
+
+    def _named(self, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise PackageError(f"'{clean(name, 40)}' is not the name of a test or group")
+
+    def _new(self, name: str, generator: str = "", arguments: tuple[str, ...] = (), copy: str = "") -> None:
+        path = f"{self._folder}/{self._index:03d}-{name}"
+        self._index += 1
+        self._have(self._folder, name, _Case(path, generator, arguments, copy))
+
+    def _again(self, name: str) -> None:
+        """A test of another group in this one, too: made again, as it comes out the same."""
+        case = self._cases.get(name)
+        if case is None:
+            raise PackageError(f"there is no test '{clean(name, 60)}' before this")
+        if name not in self._groups.get(self._folder, []):
+            base = posixpath.basename(case.path)
+            self._have(self._folder, name, _Case(f"{self._folder}/{base}", case.generator, case.arguments, case.copy))
+
+    def _have(self, folder: str, name: str, case: _Case) -> None:
+        self._groups.setdefault(folder, []).append(name)
+        self._cases.setdefault(name, case)
+        given, answer = f"data/{case.path}.in", f"data/{case.path}.ans"
+        steps: list[Step] = []
+        source = given
+        if case.copy:
+            source = case.copy
+            if case.copy != given:
+                self._plan.copies[given] = case.copy
+        else:
+            key = self._plan.program(
+                self._draft,
+                f"generator {case.generator}",
+                testlib.Source(Ref(self._tree, self._programs[case.generator])),
+            )
+            steps.append(Step(key, given, case.arguments))
+        there = f"{case.copy[:-3]}.ans" if case.copy.startswith("data/sample/") else ""
+        if there in self._tree.files:
+            if there != answer:
+                self._plan.copies[answer] = there
+        elif not self._solution:
+            raise PackageError("there is no 'use_solution' before it, which makes the answers")
+        else:
+            steps.append(Step(self._solution, answer, (), source))
+        self._plan.add(*steps)

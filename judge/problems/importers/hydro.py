@@ -1,0 +1,233 @@
+"""Problems as Hydro exports them: problem.yaml beside testdata/, which may have a config.yaml."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from judge.errors import PackageError
+from judge.problems import metadata
+from judge.problems.importers import ioi, testlib
+from judge.problems.importers.cases import Case, Rule, Subtask, points, write_scored
+from judge.problems.importers.draft import Asked, Draft, Ref, as_number
+from judge.problems.importers.pairs import find_pairs
+from judge.problems.tree import Tree, clean
+
+_PROBLEM, _DATA = "problem.yaml", "testdata"
+_CONFIGS = (f"{_DATA}/config.yaml", f"{_DATA}/config.yml")
+_LIMIT = re.compile(r"([0-9]+(?:\.[0-9]*)?) *([a-z]*)")
+_SECONDS = {"": 1, "s": 1, "ms": 0.001, "us": 0.000001}
+_MIB = {"": 1, "m": 1, "mb": 1, "k": 1 / 1024, "kb": 1 / 1024, "g": 1024, "gb": 1024}
+_KINDS = ("default", "interactive", "submit_answer")
+_CHECKERS = {"default": ["case_sensitive"], "strict": ["case_sensitive", "space_change_sensitive"]}
+# What the top, a subtask and a case may say; some of it is about the site alone.
+_KNOWN = frozenset({
+    "type", "subType", "time", "memory", "score", "cases", "subtasks", "checker_type", "checker", "interactor",
+    "validator", "filename", "user_extra_files", "judge_extra_files", "count", "key", "detail", "langs",
+    "time_limit_rate", "memory_limit_rate", "template",
+})  # fmt: skip
+_OF_SUBTASKS = frozenset({"id", "score", "type", "if", "time", "memory", "cases"})
+_OF_CASES = frozenset({"id", "score", "time", "memory", "input", "output"})
+
+
+def matches(tree: Tree) -> bool:
+    """Whether tests lie in testdata/, beside a problem.yaml that has no data/."""
+    below = [path.partition("/")[0] for path in tree.files]
+    return _PROBLEM in tree.files and _DATA in below and "data" not in below
+
+
+def convert(tree: Tree, asked: Asked) -> Draft:
+    """A package of the problem; PackageError."""
+    return _Conversion(tree, asked).convert()
+
+
+class _Conversion:
+    def __init__(self, tree: Tree, asked: Asked) -> None:
+        self._tree = tree
+        self._draft = Draft(tree, "hydro")
+        self._about = self._yaml(_PROBLEM)
+        path = next((one for one in _CONFIGS if one in tree.files), "")
+        self._conf: Mapping[str, Any] = self._yaml(path) if path else {}
+        self._where = tree.where(path or _DATA)
+        self._asked = asked
+        self._limits: dict[str, set[float]] = {"time": set(), "memory": set()}
+
+    def _yaml(self, path: str) -> Mapping[str, Any]:
+        said: Mapping[str, Any] = metadata.read(
+            self._tree.read(path, metadata.YAML_BYTES), self._tree.where(path)
+        ).value
+        return said
+
+    def convert(self) -> Draft:
+        """All of it."""
+        draft, kind = self._draft, str(self._conf.get("type") or "default")
+        if kind not in _KINDS:
+            known = ", ".join(_KINDS)
+            raise PackageError(f"{self._where}: type: '{clean(kind, 40)}' is not one of {known}, which are judged here")
+        draft.name = clean(str(self._about.get("pid") or ""), 60)
+        draft.problem["name"] = clean(str(self._about.get("title") or draft.name or self._tree.label))
+        draft.check_keys(self._conf, _KNOWN, self._where)
+        flags, partial = self._programs(kind)
+        subtasks = self._subtasks(partial=partial)
+        for one in subtasks:
+            one.settings = {"output_validator_args": flags} if flags else {}
+        write_scored(draft, subtasks, partial=partial)
+        draft.report.took(f"{sum(len(one.cases) for one in subtasks)} tests in {len(subtasks)} subtasks")
+        if kind == "submit_answer":
+            draft.problem["type"] = ["scoring", "submit-answer"]
+        name = str(self._conf.get("filename") or "")
+        if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,90}", name):
+            raise PackageError(f"{self._where}: filename: '{clean(name, 40)}' is not the name of a file")
+        if name:
+            draft.judge |= {"input_file": f"{name}.in", "output_file": f"{name}.out"}
+        self._put_limits()
+        self._rest()
+        return draft
+
+    # --- limits -----------------------------------------------------------------------------------------------------
+
+    def _note(self, said: Mapping[str, Any], where: str) -> None:
+        """The limits of one part; there is one of each for all."""
+        for key, units in (("time", _SECONDS), ("memory", _MIB)):
+            if said.get(key) is None:
+                continue
+            found = _LIMIT.fullmatch(str(said[key]).strip().lower())
+            if found is None or found[2] not in units:
+                example = "1s or 1000ms" if key == "time" else "256m"
+                raise PackageError(
+                    f"{where}: {key}: '{clean(str(said[key]), 40)}' is no limit; expected such as {example}"
+                )
+            self._limits[key].add(float(found[1]) * units[found[2]])
+
+    def _put_limits(self) -> None:
+        for key, ours, usual in (("time", "time_limit", 1.0), ("memory", "memory", 256.0)):
+            found = self._limits[key]
+            if len(found) > 1:
+                raise PackageError(
+                    f"{self._where}: {key}: there are different ones, and a test has no limit of its own here; give one"
+                )
+            self._draft.limits[ours] = as_number(next(iter(found), usual))
+            if not found:
+                self._draft.report.took(f"the {key} limit that Hydro has where nothing is said")
+        if self._asked.memory is not None:
+            self._draft.limits["memory"] = self._asked.memory
+
+    # --- tests ------------------------------------------------------------------------------------------------------
+
+    def _subtasks(self, *, partial: bool) -> list[Subtask]:
+        listed, cases = self._conf.get("subtasks"), self._conf.get("cases")
+        if not listed:
+            self._note(self._conf, self._where)
+            found = self._cases(cases, self._where) if cases else self._found()
+            return [Subtask("all", found, Fraction(100), "each")]
+        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+            raise PackageError(f"{self._where}: subtasks: expected a list of mappings")
+        return [self._subtask(one, number, partial=partial) for number, one in enumerate(listed, 1)]
+
+    def _subtask(self, said: Mapping[str, Any], number: int, *, partial: bool) -> Subtask:
+        where = f"{self._where}: subtasks.{number}"
+        self._draft.check_keys(said, _OF_SUBTASKS, where)
+        usual = {"time": "1s", "memory": "256m", **self._conf}
+        self._note({key: said.get(key) or usual[key] for key in ("time", "memory")}, where)
+        kind = str(said.get("type") or "min")
+        if kind not in {"min", "sum"}:
+            raise PackageError(f"{where}: type: '{clean(kind, 40)}' is neither min nor sum, which there are here")
+        requires = said.get("if") or []
+        rule: Rule = "each" if kind == "sum" else "min" if partial else "all"
+        cases = self._cases(said.get("cases"), where)
+        return Subtask(
+            str(said.get("id", number)),
+            cases,
+            points(said.get("score", 0), f"{where}: score"),
+            rule,
+            [str(one) for one in (requires if isinstance(requires, list) else [requires])],
+        )
+
+    def _cases(self, listed: Any, where: str) -> list[Case]:
+        if not isinstance(listed, list) or not listed or not all(isinstance(one, dict) for one in listed):
+            raise PackageError(f"{where}: cases: expected a list of mappings with input and output")
+        found = []
+        for number, one in enumerate(listed, 1):
+            self._draft.check_keys(one, _OF_CASES, f"{where}: cases.{number}")
+            self._note(one, f"{where}: cases.{number}")
+            given = self._file(one.get("input"), f"{where}: cases.{number}: input")
+            answer = self._file(one.get("output"), f"{where}: cases.{number}: output")
+            value = points(one["score"], f"{where}: cases.{number}: score") if "score" in one else None
+            name = posixpath.splitext(posixpath.basename(given.path))[0] if given else str(number)
+            found.append(Case(name, given or b"", answer or b"", points=value))
+        return found
+
+    def _file(self, name: Any, where: str) -> Ref | None:
+        """A file of testdata/; nothing, or /dev/null, is an empty one."""
+        if name is None or str(name) == "/dev/null":
+            return None
+        path = posixpath.normpath(f"{_DATA}/{name}")
+        if path not in self._tree.files:
+            raise PackageError(f"{where}: '{clean(str(name), 60)}' is not in {_DATA}/")
+        return self._draft.ref(path)
+
+    def _found(self) -> list[Case]:
+        """Pairs of files by their names, as nothing lists them."""
+        pairs, _ = find_pairs(path for path in self._tree.files if path.startswith(f"{_DATA}/"))
+        whole = [(pair, pair.answer) for pair in pairs if pair.answer is not None]
+        if not whole:
+            raise PackageError(f"{self._where}: has no tests; expected pairs of files as 1.in and 1.out")
+        if len(whole) < len(pairs):
+            self._draft.report.dropped(f"{len(pairs) - len(whole)} inputs without an answer")
+        return [Case(pair.name, self._draft.ref(pair.input), self._draft.ref(answer)) for pair, answer in whole]
+
+    # --- programs ---------------------------------------------------------------------------------------------------
+
+    def _programs(self, kind: str) -> tuple[list[str], bool]:
+        """Checker, interactor and validator; the default validator's flags, and whether parts of points are given."""
+        draft, checker = self._draft, self._source("checker")
+        style = str(self._conf.get("checker_type") or ("testlib" if checker is not None else "default"))
+        interactor = self._source("interactor") if kind == "interactive" else None
+        if kind == "interactive" and interactor is None:
+            raise PackageError(f"{self._where}: interactor: is missing in a problem of type interactive")
+        if style not in {*_CHECKERS, "testlib"}:
+            known = ", ".join([*_CHECKERS, "testlib"])
+            raise PackageError(
+                f"{self._where}: checker_type: '{clean(style, 40)}' is not one of {known}, which are here"
+            )
+        sources = [one for one in (checker if style == "testlib" else None, interactor) if one is not None]
+        if style == "testlib" and checker is None and interactor is None:
+            raise PackageError(f"{self._where}: checker: is missing, and checker_type is testlib")
+        if sources:
+            testlib.put_checker(draft, checker if style == "testlib" else None, interactor)
+        if interactor is not None:
+            draft.kind("interactive")
+        validator = self._source("validator")
+        if validator is not None and testlib.uses_testlib(validator.ref):
+            testlib.put_input_validator(draft, "validator", validator)
+        partial = any(testlib.gives_points(one.ref) for one in sources)
+        return ([] if sources else _CHECKERS[style]), partial
+
+    def _source(self, key: str) -> testlib.Source | None:
+        said = self._conf.get(key)
+        said, language = (said.get("file"), said.get("lang")) if isinstance(said, dict) else (said, "")
+        ref = self._file(said, f"{self._where}: {key}") if said else None
+        return testlib.Source(ref, str(language or "")) if ref is not None else None
+
+    # --- the rest ---------------------------------------------------------------------------------------------------
+
+    def _rest(self) -> None:
+        draft = self._draft
+        for one in self._names("user_extra_files"):
+            ref = self._file(one, f"{self._where}: user_extra_files")
+            header = one.endswith(ioi.HEADERS)
+            for language in ("c", "cpp") if header else ("default",):
+                if ref is not None:
+                    draft.put(f"include/{language}/{posixpath.basename(one)}", ref)
+        for path in sorted(self._tree.files):
+            found = re.fullmatch(r"problem(?:_([A-Za-z_-]{2,8}))?\.md", path)
+            if found is not None:
+                ioi.put_statement(draft, path, (found[1] or "zh").replace("_", "-"))
+        ioi.put_attachments(draft, "additional_file")
+
+    def _names(self, key: str) -> Sequence[str]:
+        said = self._conf.get(key) or []
+        return [str(one) for one in said] if isinstance(said, list) else [str(said)]

@@ -1,0 +1,156 @@
+"""Packages whose tests a script with testdata_tools' gen.sh makes: what its commands mean, and which are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.errors import PackageError
+from judge.problems.importers.making import UnmadeError
+from judge.problems.package import read_package
+from judge.problems.reading.checks import check_package
+from tests.support.trees import Files, folder
+from tests.unit.test_importers_made import contents, made, plan_of, run, steps
+
+SCRIPT = """#!/bin/bash
+PPATH=$(realpath ..)
+. ../../testdata_tools/gen.sh
+
+use_solution sol.cpp opt   # makes the answers
+compile gen.py
+samplegroup
+limits n=1
+sample 1
+
+group g1 40
+limits n=5
+tc 1
+tc a gen 3 'x y'
+for i in {1..2}; do
+    for k in u v
+    do
+        tc $k-${i} gen $i
+    done
+done
+group g2 60
+include_group g1
+tc_manual ../manual/big.in
+"""
+FILES: Files = {
+    "problem.yaml": b"name: x\ntype: scoring\nlimits: {time_limit: 1}\n",
+    "problem_statement/problem.en.tex": b"\\problemname{x}\n",
+    "data/generate.sh": SCRIPT.encode(),
+    "data/gen.py": b"print(1)\n",
+    "data/sample/1.in": b"1\n",
+    "data/sample/1.ans": b"2\n",
+    "manual/big.in": b"9\n",
+    "submissions/accepted/sol.cpp": b"int main() {}\n",
+}
+
+
+def with_(script: str) -> Files:
+    return {**FILES, "data/generate.sh": f". ../t/gen.sh\n{script}".encode()}
+
+
+def test_groups_and_tests_are_planned_as_the_script_makes_them(tmp_path: Path) -> None:
+    where = folder(tmp_path, FILES)
+    plan = plan_of(where)
+    # The seed is the beginning of the name's MD5 sum.
+    assert steps(plan)[:2] == [
+        ("generator gen", "3", "x y", str(0x0CC175), "", "data/secret/g1/002-a.in"),
+        ("solution", "data/secret/g1/002-a.in", "data/secret/g1/002-a.ans"),
+    ]
+    assert steps(plan)[-1] == ("solution", "manual/big.in", "data/secret/g2/007-big.ans")
+    with made(where, plan, tmp_path) as package:
+        found = {name: (given, answer) for name, given, answer in contents(package)}
+        assert sorted(found) == [
+            "sample/1", "secret/g1/002-a", "secret/g1/003-u-1", "secret/g1/004-v-1", "secret/g1/005-u-2",
+            "secret/g1/006-v-2", "secret/g1/1", "secret/g2/002-a", "secret/g2/003-u-1", "secret/g2/004-v-1",
+            "secret/g2/005-u-2", "secret/g2/006-v-2", "secret/g2/007-big", "secret/g2/1",
+        ]  # fmt: skip
+        assert found["secret/g2/1"] == found["sample/1"] == (b"1\n", b"2\n")
+        assert found["secret/g2/007-big"][0] == b"9\n"
+        groups = {one.name: one for one in package.manifest.graders}
+        assert (groups["secret/g1"].accept_score, groups["secret/g2"].accept_score) == (40, 60)
+        assert [test.input_flags for test in package.manifest.tests if test.name == "secret/g1/002-a"] == [["n=5"]]
+
+
+def test_a_problem_without_scores(tmp_path: Path) -> None:
+    script = "USE_SCORING=0\n. ../../_testdata_tools/gen.sh\nuse_solution sol.cpp\ncompile gen.py\nsample 1\ntc r gen\n"
+    files = {**FILES, "problem.yaml": b"name: x\nlimits: {time_limit: 1}\n", "data/generate.sh": script.encode()}
+    where = folder(tmp_path, files)
+    plan = plan_of(where)
+    assert not any(path.endswith(".yaml") for path in plan.texts)
+    with made(where, plan, tmp_path) as package:
+        assert [name for name, _, _ in contents(package)] == ["sample/1", "secret/002-r"]
+    checked = check_package(folder(tmp_path, FILES, "check"))
+    assert checked.plan is not None and not checked.findings.errors, checked.findings.errors
+    checked.plan.close()
+
+
+def test_what_is_planned_can_be_run(tmp_path: Path) -> None:
+    script = "use_solution sol.py\ncompile gen.py\ngroup a 1\ntc t gen 3 'x y'\ntc_manual ../manual/big.in\n"
+    programs = {
+        "data/gen.py": b"import sys\nprint(*sys.argv[1:3])\n",
+        "submissions/accepted/sol.py": b"print(input()[::-1])\n",
+    }
+    plan = plan_of(folder(tmp_path, {**with_(script), **programs}))
+    (tmp_path / "root").mkdir()
+    given = {path: b"".join(plan.tree.chunks(path)) for path in ("manual/big.in",)}
+    wanted = [step for test in plan.tests for step in test]
+    found = run(tmp_path / "root", plan.programs, wanted, given)
+    plan.close()
+    assert found == {
+        "data/secret/a/001-t.in": b"3 x y\n", "data/secret/a/001-t.ans": b"y x 3\n",
+        "data/secret/a/002-big.ans": b"9\n",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        ("compile gen.py\n", "makes no secret tests"),
+        ("compile x.py\n", "data/generate.sh:2: there is no data/x.py in the package"),
+        ("compile gen.py\ngroup a 1\ntc 1 gen\n", ":4: there is no 'use_solution' before it"),
+        ("use_solution sol.cpp\ngroup a 1\ntc 1 gen\n", "there is no 'compile' for the generator 'gen'"),
+        ("python3 gen.py >secret/1.in\n", ":2: 'python3 gen.py >secret/1.in' is more than commands of gen.sh"),
+        ("tc $((1 + 1)) gen\n", "is more than commands"),
+        ("if true; then\n", "is more than commands"),
+        ("for i in 1 2\necho\n", "'for' is more than commands"),
+        ("for i in 1 2; do\n", "'for' is more than commands"),
+        ("for i in {1..99999}; do\necho\ndone\n", "goes through more than 5000 values"),
+        ("group a b\n", "'b' is not a number of points"),
+        ("group ../a 1\n", "'../a' is not the name of a test or group"),
+        ("include_group z\n", "there is no group 'z' before this"),
+        ("tc z\n", "there is no test 'z' before this"),
+        ("group\n", "'group' is more than commands"),
+        ("use_solution sol.cpp\ncompile gen.py\ngroup a 1\ntc 1 gen\ntc 1 gen\n", "there are two tests called '1'"),
+    ],
+)
+def test_other_scripts_are_refused(tmp_path: Path, script: str, sentence: str) -> None:
+    with pytest.raises(PackageError) as caught:
+        read_package(folder(tmp_path, with_(script)))
+    assert sentence in str(caught.value) and not isinstance(caught.value, UnmadeError)
+
+
+LINES = [
+    "use_solution sol.cpp",
+    "compile gen.py",
+    "group a 1",
+    "for i in 1 {2..3}; do",
+    "done",
+    "do",
+    "tc x$i gen",
+    "'",
+    "tc 1",
+]
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=12))
+def test_any_script_is_planned_or_refused(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    found = check_package(folder(tmp_path_factory.mktemp("any"), with_("\n".join(lines))))
+    if found.plan is not None:
+        found.plan.close()
