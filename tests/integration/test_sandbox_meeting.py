@@ -116,7 +116,9 @@ def arguments() -> set[bytes]:
 def test_cancelling_ends_all(boxes):
     """Both programs under way: what is cancelled before its program has begun was not killed."""
     reading, writing = os.pipe()
-    marks = {b"9.0171", b"9.0173"}
+    # Of this run alone: another one may be under way on this host.
+    one, other = (f"9.{os.getpid():07}{number}" for number in (1, 3))
+    marks = {one.encode(), other.encode()}
 
     def cancel() -> None:
         wait_for(lambda: marks <= arguments(), what="two programs under way")
@@ -124,7 +126,7 @@ def test_cancelling_ends_all(boxes):
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         done = pool.submit(cancel)
-        commands = [sh('cat "$1" 9.0171', ONE), sh('exec 5> "$1"; sleep 9.0173', ONE)]
+        commands = [sh(f'cat "$1" {one}', ONE), sh(f'exec 5> "$1"; sleep {other}', ONE)]
         outcomes = meet(boxes, commands, [Link(1, 0, held=True)], cancel_fd=reading)
         done.result()
     assert all(Killed.CANCELLED in outcome.killed for outcome in outcomes)
