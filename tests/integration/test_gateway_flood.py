@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import httpx
 
 from judge.model import messages as m
 from tests.support.gateway import OTHER, USER, Prepared, make_config, make_task, running_gateway
+from tests.support.servers import wait_for
 
 THREADS, FLOOD = 8, 24
 
@@ -48,7 +48,7 @@ def test_a_flood_has_a_quarter_of_the_turns_and_the_rest_is_others(etcd_endpoint
         settings = make_config(tmp_path / "gw", prepared.etcd_config, tls, threads=THREADS)
         with running_gateway(settings, tmp_path / "gw") as url, concurrent.futures.ThreadPoolExecutor(FLOOD) as pool:
             flood = [pool.submit(hand_in, url, USER) for _ in range(FLOOD)]
-            time.sleep(0.5)
+            wait_for(lambda: slow.most.get("ada", 0) >= THREADS // 4, what="a flood that has all its turns")
             status = hand_in(url, OTHER)
             assert not all(one.done() for one in flood), "the flood is still on"
             headers = {"Authorization": f"Bearer {USER}"}

@@ -18,6 +18,7 @@ from judge.model.messages import Empty
 from judge.model.people import NameState, WaysIn, WaysState
 from judge.model.people import Person as Owner
 from tests.support.gateway import Person, Prepared, make_config, serving_app
+from tests.support.servers import wait_for
 
 PEOPLE = [f"u{number}" for number in range(20)]
 ACCOUNT = "judge_" + "a" * 43
@@ -112,14 +113,15 @@ def test_who_is_out_is_out_in_time_and_the_others_are_not(asked: _Asked) -> None
 
 def test_an_accounts_token_goes_on_and_ends(asked: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "AGE", 0.2)
-    for _ in range(10):
+
+    def renewed() -> bool:
         assert asked.status(ACCOUNT) == 404
-        time.sleep(0.05)
-    assert asked.count["ways"] >= 1
+        return asked.count["ways"] >= 1
+
+    wait_for(renewed, what="another look at the account")
     asked.out.add("acc")
     asked.prepared.answers["token_check"] = _gone
-    time.sleep(0.25)
-    assert asked.status(ACCOUNT) == 401
+    wait_for(lambda: asked.status(ACCOUNT) == 401, timeout=5, what="the end of the token")
 
 
 def _gone(_: Any) -> Owner:
