@@ -38,7 +38,7 @@ from judge.gateway.app import create_app
 from judge.gateway.auth import token_digest
 from judge.model import messages as m
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
-from judge.model.people import NameState, UserRef, WaysState
+from judge.model.people import NameRef, NameState, UserRef, WaysIn, WaysState
 from judge.model.several import TasksReply, TasksRequest
 from judge.rpc import pki
 from judge.rpc.methods import METHODS
@@ -121,7 +121,7 @@ class Prepared:
             "session_end": self._end,
             "session_live": lambda one: SessionState(live=self.live.get(one.id) == one.user),
             "name_state": lambda _: NameState(disabled=False),
-            "ways": lambda one: WaysState(tokens=["user" for _ in one.tokens], names=["listed" for _ in one.names]),
+            "ways": self._ways,
             "user": self._no_account,
         }
         self.address = f"127.0.0.1:{free_port()}"
@@ -146,6 +146,12 @@ class Prepared:
         sha = hashlib.sha256(data).hexdigest()
         self.blobs.data[sha] = data
         return sha
+
+    def _ways(self, one: WaysIn) -> m.Message:
+        """As the questions about each of them are answered, since a cluster says the same in both ways."""
+        state: Any = self.answers.get("name_state", self._sessions["name_state"])
+        out = [(state(NameRef(name=name)) if callable(state) else state).disabled for name in one.names]
+        return WaysState(tokens=["user" for _ in one.tokens], names=["" if gone else "listed" for gone in out])
 
     @staticmethod
     def _no_account(one: UserRef) -> m.Message:
