@@ -251,7 +251,8 @@ def test_a_gateway_goes_on_with_who_was_known_while_no_judicator_answers(world, 
     add(root, "steady")
     token = token_of(root, "steady")
     services = app.extensions["judge"]
-    people = known.Known(Tokens(services.config.tokens), services.cluster)  # of its own, as its clock will have gone back after this
+    # Of its own, since its clock goes back after this.
+    people = known.Known(Tokens(services.config.tokens), services.cluster)
     assert people.by_token(token).user == "steady"
 
     def silent(*_: Any, **__: Any) -> None:
