@@ -85,9 +85,11 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture(scope="module")
-def sdk(http: httpx.Client, server: str) -> judge0.Client:
+def sdk(http: httpx.Client, server: str) -> Iterator[judge0.Client]:
     del http  # her token is known by then
-    return judge0.Client(server, {"X-Auth-Token": ADA})
+    made = judge0.Client(server, {"X-Auth-Token": ADA})
+    with contextlib.closing(made.client):  # the SDK itself never ends its connections
+        yield made
 
 
 def run(http: httpx.Client, fields: str = "*", base64_encoded: str = "false", **body: Any) -> dict[str, Any]:
@@ -184,6 +186,8 @@ def test_the_sdk_finds_the_flavour_with_the_language(sdk: judge0.Client, server:
     # Its default is "Python for ML", which Extra CE alone has.
     assert judge0.run(source_code="print('hello, world')").stdout == "hello, world\n"
     assert judge0.get_client(judge0.EXTRA_CE).version == "1.14.0-extra"
+    for flavour in (judge0.CE, judge0.EXTRA_CE):
+        judge0.get_client(flavour).client.close()
 
 
 def test_another_client(http: httpx.Client, server: str) -> None:

@@ -208,6 +208,7 @@ class Root:
 
     address: str
     http: httpx.Client
+    stack: contextlib.ExitStack
 
     def __call__(self, method: str, path: str, **given: object) -> dict:
         answer = self.http.request(method, self.address + path, **({"json": given} if given else {}))
@@ -223,7 +224,7 @@ class Root:
 
     def session(self, token: str) -> httpx.Client:
         """A browser of somebody who has logged in."""
-        browser = httpx.Client(trust_env=False, base_url=self.address.removesuffix("/api/v1"))
+        browser = self.stack.enter_context(httpx.Client(trust_env=False, base_url=self.address.removesuffix("/api/v1")))
         found = re.search(r'name="csrf" value="([^"]+)"', browser.get("/login").text)
         assert browser.post("/login", data={"token": token, "csrf": found[1]}).status_code == 303
         return browser
@@ -231,8 +232,9 @@ class Root:
 
 @pytest.fixture(scope="module")
 def root(address):
-    with httpx.Client(trust_env=False, headers={"Authorization": f"Bearer {ADMIN}"}) as http:
-        yield Root(address, http)
+    with contextlib.ExitStack() as stack:
+        http = stack.enter_context(httpx.Client(trust_env=False, headers={"Authorization": f"Bearer {ADMIN}"}))
+        yield Root(address, http, stack)
 
 
 def test_who_may_no_longer_listen_hears_no_more(address, settings, root, people, executor):

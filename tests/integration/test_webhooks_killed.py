@@ -102,9 +102,10 @@ def gateway(world: World, directory: Path, name: str) -> Process:
 class People:
     """Who hands in and cancels at whatever gateway answers; each call again, until it is answered."""
 
-    def __init__(self, gateways: list[Process]) -> None:
+    def __init__(self, world: World, gateways: list[Process]) -> None:
         self._bases = itertools.cycle([f"http://{one.address}/api/v1" for one in gateways])
         self._http = httpx.Client(trust_env=False, timeout=20, headers={"Authorization": f"Bearer {ADMIN}"})
+        world.stack.callback(self._http.close)
         self.numbers = itertools.count()
 
     def call(self, method: str, path: str, **more: object) -> dict[str, object]:
@@ -212,7 +213,7 @@ def test_none_is_lost(tmp_path: Path, world: World, mongods: Cluster, receiver: 
     assert isinstance(hook, WebhookAdded)
     late: set[str] = set()
     receiver.answer = lambda number, got: 500 if number % 5 == 0 or got.told["data"]["id"] in late else 204
-    people, judging = People(gateways), Judging(world)
+    people, judging = People(world, gateways), Judging(world)
     killing = Killing(people, judicators, mongods, gateways)
     done: list[str] = []
     while len(done) < SUBMISSIONS:
