@@ -139,8 +139,28 @@ def _is_monitor(writer: asyncio.StreamWriter) -> bool:
     return any(pair == ("organizationalUnitName", ROLE) for names in subject for pair in names)
 
 
+class _Figures:
+    """What is served: who asks while figures are collected shares the next ones, so a crowd costs two collections."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._began = -1.0
+        self._body = b""
+
+    async def latest(self) -> bytes:
+        """The figures of a moment after this call."""
+        asked = clock.monotonic()
+        async with self._lock:
+            if self._began < asked:
+                began = clock.monotonic()
+                self._body = await asyncio.to_thread(generate_latest, REGISTRY)
+                self._began = began  # after it: who gives up meanwhile leaves the next ones to collect
+            return self._body
+
+
 async def _serve(listener: socket.socket, secured: _Secured | None) -> None:
     waiting: dict[asyncio.StreamWriter, None] = {}
+    figures = _Figures()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(waiting) >= _CONNECTIONS:  # the oldest goes: it has had the most time
@@ -150,7 +170,7 @@ async def _serve(listener: socket.socket, secured: _Secured | None) -> None:
         waiting[writer] = None
         try:
             async with asyncio.timeout(_SECONDS):
-                await _answer(reader, writer)
+                await _answer(reader, writer, figures)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
@@ -168,7 +188,7 @@ async def _serve(listener: socket.socket, secured: _Secured | None) -> None:
         await server.serve_forever()
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, figures: _Figures) -> None:
     method, _, rest = (await reader.readuntil(b"\r\n\r\n")).partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
     if not _is_monitor(writer):
@@ -177,7 +197,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         status, kind, body = "404 Not Found", "text/plain", b"metrics are at /metrics\n"
     else:
         status, kind = "200 OK", CONTENT_TYPE_LATEST
-        body = await asyncio.to_thread(generate_latest, REGISTRY)
+        body = await figures.latest()
     head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     writer.write(head.encode() + (b"" if method == b"HEAD" else body))
     await writer.drain()

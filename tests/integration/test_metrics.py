@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import httpx
 import pytest
 from prometheus_client import Counter
 
 from judge import metrics
 from judge.errors import RefusedError
-from tests.support.servers import free_port
+from tests.support.servers import free_port, wait_for
 from tests.support.strangers import crowd, ended
 
 EVENTS = Counter("judge_test_events_total", "Events of this test")
@@ -45,6 +47,29 @@ def test_slow_ones_make_room_and_end(address: tuple[str, int], begin: bytes) -> 
 def test_who_reads_nothing_does_not_hold_it_up(address: tuple[str, int]) -> None:
     with crowd(address, 200, b"GET /metrics HTTP/1.1\r\n\r\n", read=False):
         assert ask(address).status_code == 200
+
+
+def test_who_asks_while_figures_are_collected_shares_the_next_ones(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each of a crowd costs the daemon a collection of its own."""
+    begun, go_on = threading.Semaphore(0), threading.Event()
+    real = metrics.generate_latest
+
+    def slowly(*given: object) -> bytes:
+        begun.release()
+        assert go_on.wait(20)
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(metrics, "generate_latest", slowly)
+    with crowd(address, 50, b"GET /metrics HTTP/1.1\r\n\r\n") as made:
+        assert begun.acquire(timeout=20)
+        go_on.set()
+        wait_for(lambda: len(made.answers) == 50, what="an answer for all")
+    collections = 1
+    while begun.acquire(blocking=False):
+        collections += 1
+    assert collections <= 25, "those who come after the first look share one or a few"
 
 
 def test_a_port_in_use_is_refused_in_one_sentence(address: tuple[str, int]) -> None:
