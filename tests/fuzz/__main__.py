@@ -21,8 +21,9 @@ ENGINES = ("atheris", "hypothesis")
 # Functions of bytes; `requests` needs root.
 # fmt: off
 BYTES = (
-    "package", "check", "polygon", "dmoj", "cms", "tps", "directory",
-    "polygon-made", "dmoj-made", "cms-made", "tps-made", "languages",
+    "package", "check", "polygon", "dmoj", "cms", "tps", "hydro", "directory",
+    "polygon-made", "dmoj-made", "cms-made", "tps-made", "package-generators", "package-script",
+    "languages",
     "validator", "results", "settings", "answers", "requests",
 )
 # fmt: on

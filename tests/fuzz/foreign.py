@@ -62,6 +62,15 @@ BASES: dict[str, dict[str, bytes]] = {
         "solutions.json": b'{"a.cpp": {"verdict": "model_solution"}}',
         "solution/a.cpp": b"int main() {}\n",
     },
+    "hydro": {
+        "problem.yaml": b"pid: P1\ntitle: X\n",
+        "problem.md": b"Add.\n",
+        "testdata/config.yaml": b"time: 1s\nmemory: 64m\nchecker_type: testlib\nchecker: chk.cc\nsubtasks:\n"
+        b"- {score: 40, type: min, cases: [{input: 1.in, output: 1.out}]}\n"
+        b"- {score: 60, type: sum, if: [0], cases: [{input: 2.in, output: 2.out}]}\n",
+        "testdata/chk.cc": b'#include "testlib.h"\nint main() {}\n',
+        **{f"testdata/{name}": data for name, data in _TESTS.items()},
+    },
     "directory": {
         **_TESTS,
         "sample1.in": b"3\n",
@@ -100,6 +109,31 @@ _MAKING: dict[str, dict[str, bytes]] = {
         b"- {in: 1.in, generator_args: [2]}\n",
         "gen.py": b"print(1)\n",
         **_TESTS,
+    },
+}
+_UNTESTED = {
+    "problem.yaml": b"name: X\nlimits: {time_limit: 1}\n",
+    "data/sample/1.in": b"1\n",
+    "data/sample/1.ans": b"1\n",
+    "submissions/accepted/a.py": b"print(input())\n",
+    "generators/gen.py": b"print(1)\n",
+    "data/gen.py": b"print(1)\n",
+    "generators/a.in": b"1\n",
+}
+BASES |= {
+    "package-generators": {
+        **_UNTESTED,
+        "generators/generators.yaml": b"solution: /submissions/accepted/a.py\nrandom_salt: x\ndata:\n"
+        b"  sample: {data: {}}\n  secret:\n    testdata.yaml: {on_reject: break}\n"
+        b"    data:\n    - one: gen.py {seed}\n    - two: {in: '2'}\n"
+        b"      three: {copy: a}\n",
+    },
+    "package-script": {
+        **_UNTESTED,
+        "problem.yaml": b"name: X\ntype: scoring\nlimits: {time_limit: 1}\n",
+        "data/gen.sh": b"#!/bin/bash\n. ../../testdata_tools/gen.sh\nuse_solution a.py\ncompile gen.py\nsamplegroup\n"
+        b"sample 1\ngroup g1 40\ntc one gen n=1\nfor i in {2..3}; do\n  tc t$i gen n=$i\ndone\ngroup g2 60\n"
+        b"include_group g1\ntc_manual ../generators/a.in\n",
     },
 }
 BASES |= {

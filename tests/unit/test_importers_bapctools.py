@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.ctl.problem.making import batches, pack
 from judge.errors import PackageError
 from judge.problems.importers import draft
 from judge.problems.importers.making import UnmadeError
@@ -92,6 +95,24 @@ def test_tests_are_planned_as_they_are_listed(tmp_path: Path) -> None:
         assert {tuple(test.flags or []) for test in package.manifest.tests if test.name.startswith("secret/")} == {
             ("case_sensitive",)
         }
+
+
+def test_an_input_that_stands_in_the_settings_is_what_its_answer_is_made_of(tmp_path: Path) -> None:
+    """Beside a copy it goes before the copied one, as the answer does."""
+    text = "solution: /submissions/accepted/sol.cpp\ndata: {secret: {data: {a: {in: 5}, b: {copy: manual/1, in: 7}}}}\n"
+    where = folder(tmp_path, with_(text))
+    plan = plan_of(where)
+    assert [one[-2:] for one in steps(plan)] == [("data/secret/a.in", "data/secret/a.ans")]
+    (batch,) = batches(plan)
+    with io.BytesIO() as file:
+        pack(plan, batch, file)
+        file.seek(0)
+        with tarfile.open(fileobj=file) as archive:
+            held = archive.extractfile("f/0")
+            assert held is not None and held.read() == b"5\n"
+    with made(where, plan, tmp_path) as package:
+        found = {name: (given, answer) for name, given, answer in contents(package)}
+    assert found == {"secret/a": (b"5\n", b"data/secret/a.ans\n"), "secret/b": (b"7\n", b"2\n")}
 
 
 def test_check_looks_at_the_rest(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def test_groups_and_tests_are_planned_as_the_script_makes_them(tmp_path: Path) -
         ("generator gen", "3", "x y", str(0x0CC175), "", "data/secret/g1/002-a.in"),
         ("solution", "data/secret/g1/002-a.in", "data/secret/g1/002-a.ans"),
     ]
-    assert steps(plan)[-1] == ("solution", "manual/big.in", "data/secret/g2/007-big.ans")
+    assert steps(plan)[-1] == ("solution", "data/secret/g2/007-big.in", "data/secret/g2/007-big.ans")
+    assert plan.copies["data/secret/g2/007-big.in"] == "manual/big.in"
     with made(where, plan, tmp_path) as package:
         found = {name: (given, answer) for name, given, answer in contents(package)}
         assert sorted(found) == [
@@ -99,7 +100,7 @@ def test_what_is_planned_can_be_run(tmp_path: Path) -> None:
     }
     plan = plan_of(folder(tmp_path, {**with_(script), **programs}))
     (tmp_path / "root").mkdir()
-    given = {path: b"".join(plan.tree.chunks(path)) for path in ("manual/big.in",)}
+    given = {path: plan.read(path) for path in ("data/secret/a/002-big.in",)}
     wanted = [step for test in plan.tests for step in test]
     found = run(tmp_path / "root", plan.programs, wanted, given)
     plan.close()

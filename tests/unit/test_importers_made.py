@@ -175,10 +175,10 @@ def test_gen_of_cms(tmp_path: Path) -> None:
     where = folder(tmp_path, CMS, "x")
     plan = plan_of(where)
     assert steps(plan) == [
-        ("solution", "gen/small.txt", "output/output0.txt"),
+        ("solution", "input/input0.txt", "output/output0.txt"),
         ("generator", "1", "a b", "", "input/input1.txt"),
         ("solution", "input/input1.txt", "output/output1.txt"),
-        ("solution", "gen/small.txt", "output/output2.txt"),
+        ("solution", "input/input2.txt", "output/output2.txt"),
     ]
     assert {(step.input_name, step.output_name) for test in plan.tests for step in test[-1:]} == {("in.txt", "out.txt")}
     assert set(plan.programs["solution"].files) == {"program.cpp", "with_grader.cpp", "x.h"}
@@ -203,7 +203,7 @@ def test_gen_data_of_tps(tmp_path: Path) -> None:
     where = folder(tmp_path, TPS, "x")
     plan = plan_of(where)
     assert steps(plan) == [
-        ("solution", "gen/manual/1.in", "tests/0-01.out"),
+        ("solution", "tests/0-01.in", "tests/0-01.out"),
         ("generator gen", "9", "9", "", "tests/big-01.in"),
         ("solution", "tests/big-01.in", "tests/big-01.out"),
         ("generator gen", "--seed=1", "7 8", "", "tests/1-01.in"),

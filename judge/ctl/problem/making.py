@@ -119,7 +119,7 @@ def batches(plan: Plan) -> list[Batch]:
     found: list[Batch] = []
     room = 0
     for number, steps in enumerate(plan.tests[:MOST], 1):
-        size = sum(plan.tree.files.get(step.input, 0) for step in steps)
+        size = sum(plan.size(step.input) for step in steps)
         if not found or len(found[-1].tests) >= _TOGETHER or size > room:
             found.append(Batch(number, []))
             room = _INPUT_BYTES
@@ -163,7 +163,7 @@ def pack(plan: Plan, batch: Batch, into: IO[bytes]) -> None:
             for name, content in plan.programs[key].files.items():
                 _put(archive, f"{folder}/{name}", content)
         for path in given:
-            _put(archive, places[path], b"".join(plan.tree.chunks(path)))
+            _put(archive, places[path], plan.read(path))
         _put(archive, "make.sh", script(plan.programs, steps, folders, places).encode())
 
 

@@ -158,7 +158,7 @@ class _Planning:
                 plan.texts[f"{test.path}.ans"] = b""
             else:
                 self._solution()
-                steps.append(Step("solution", f"{test.path}.ans", (), plan.copies.get(given, given)))
+                steps.append(Step("solution", f"{test.path}.ans", (), given))
         plan.add(*steps)
 
     def _copy(self, test: _Test) -> None:

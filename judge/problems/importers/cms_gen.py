@@ -79,9 +79,7 @@ def unmade(
             arguments = words(line.arguments, f"{where}:{line.number}")
             steps.append(Step(_generator(draft, plan), given, tuple(arguments)))
         if number in answers:
-            steps.append(
-                Step(program, f"output/output{number}.txt", (), plan.copies.get(given, given), names[0], names[1])
-            )
+            steps.append(Step(program, f"output/output{number}.txt", (), given, names[0], names[1]))
         plan.add(*steps)
     lacking = [several(len(one), what) for one, what in ((inputs, "input"), (answers, "answer")) if one]
     return plan.refuse(f"{label}: still to be made: {' and '.join(lacking)}" + (f" of {_GEN}" if inputs else ""))

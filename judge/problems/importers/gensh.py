@@ -311,9 +311,7 @@ class _Script:
         self._cases.setdefault(name, case)
         given, answer = f"data/{case.path}.in", f"data/{case.path}.ans"
         steps: list[Step] = []
-        source = given
         if case.copy:
-            source = case.copy
             if case.copy != given:
                 self._plan.copies[given] = case.copy
         else:
@@ -330,5 +328,5 @@ class _Script:
         elif not self._solution:
             raise PackageError("there is no 'use_solution' before it, which makes the answers")
         else:
-            steps.append(Step(self._solution, answer, (), source))
+            steps.append(Step(self._solution, answer, (), given))
         self._plan.add(*steps)

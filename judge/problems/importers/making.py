@@ -72,8 +72,8 @@ class Step:
 class Plan:
     """What is to be made. Each of `tests` are the steps of one test, in order; others do not need what they make.
 
-    `copies` are files of the package under other names, `texts` small files that need no program. `notes` are told with
-    the conversion (True: carried over).
+    `copies` are files of the package under other names; `texts` are small files, which go before copies of their names.
+    Neither needs a program. `notes` are told with the conversion (True: carried over).
     """
 
     tree: Tree
@@ -109,6 +109,14 @@ class Plan:
         if len(self.tests) > MOST:
             raise PackageError(f"{self.tree.label}: has more than {MOST} tests to be generated; remove some")
 
+    def size(self, path: str) -> int:
+        """Bytes of a file that no program makes, under the name that it will have; 0 for one that is to be made."""
+        return len(self.texts[path]) if path in self.texts else self.tree.files.get(self.copies.get(path, path), 0)
+
+    def read(self, path: str) -> bytes:
+        """The content of such a file."""
+        return self.texts[path] if path in self.texts else b"".join(self.tree.chunks(self.copies.get(path, path)))
+
     def refuse(self, message: str) -> UnmadeError:
         """What is raised: `message` says what is missing."""
         steps = [step for test in self.tests for step in test]
@@ -128,11 +136,11 @@ class Plan:
     def stand_ins(self) -> Made:
         """Empty files in place of all that is to be made: for looking at everything else in the package."""
         empty = {path: b"" for test in self.tests for step in test for path in step.made}
-        return Made({**empty, **self.texts, **self.copies}, tuple(self.notes), stand_ins=True)
+        return Made({**empty, **self.copies, **self.texts}, tuple(self.notes), stand_ins=True)
 
     def made(self, files: Mapping[str, Path]) -> Made:
         """What was made, with all that needs no program."""
-        return Made({**files, **self.texts, **self.copies}, tuple(self.notes))
+        return Made({**files, **self.copies, **self.texts}, tuple(self.notes))
 
 
 class UnmadeError(PackageError):

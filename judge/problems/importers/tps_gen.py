@@ -116,8 +116,7 @@ def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], *
         else:
             steps.append(Step(_generator(draft, plan, head, f"{where}:{listed.lines[name]}"), target, tuple(args)))
         if model:
-            given = plan.copies.get(target, target)
-            steps.append(Step(model, f"tests/{name}.out", (), given, names[0], names[1]))
+            steps.append(Step(model, f"tests/{name}.out", (), target, names[0], names[1]))
         plan.add(*steps)
     mapping = "".join(f"{one} {test}\n" for one in listed.subtasks for test in listed.sets[one])
     plan.texts["tests/mapping"] = mapping.encode()
