@@ -59,6 +59,7 @@ PATTERNS = (
     "etc/apt/preferences.d/judge-*",
     "etc/apt/sources.list.d/judge-*",
     "etc/nginx/conf.d/judge.conf",
+    "etc/prometheus/judge",
     "etc/logrotate.d/judge*",
     "etc/.judge-new",
     "usr/lib/go-*/pkg/judge-standard-library-*",
@@ -67,7 +68,11 @@ MASKED = ("etcd.service", "mongod.service", "swap.target")  # links to /dev/null
 # Made for the files above, and removed when nothing else is in them and no package has them.
 DIRECTORIES = ("etc/systemd/system.conf.d", "etc/systemd/journald.conf.d", "etc/sysusers.d")
 # What a package's own removal leaves behind, as it was made after its installation.
-REMAINS = {"nginx": ("etc/nginx", "var/lib/nginx", "var/log/nginx"), "etcd-server": ("var/lib/etcd",)}
+REMAINS = {
+    "nginx": ("etc/nginx", "var/lib/nginx", "var/log/nginx"),
+    "etcd-server": ("var/lib/etcd",),
+    "prometheus": ("etc/prometheus", "var/lib/prometheus", "var/log/prometheus"),
+}
 _QUIET = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 
 

@@ -224,3 +224,45 @@ def test_every_line_is_json_when_that_is_asked_for(site: Site, figure: Figure) -
             assert entry.get("trace") == task["trace"], line
             of_task.add(unit)
     assert of_task >= {"judge-judicator", "judge-executor"}
+
+
+# --- what happens to a monitor later --------------------------------------------------------------------------------
+
+
+def of_monitor(site: Site) -> dict[str, str]:
+    """The files that Prometheus reads with, and what is in them."""
+    where = "/etc/prometheus/judge"
+    return {name: site.lab.ssh("m1", f"cat {where}/{name}") for name in ("ca.crt", "monitor.crt", "monitor.key")}
+
+
+def test_certificates_of_monitors_are_renewed_with_the_others(monitored: Site) -> None:
+    before, renew = of_monitor(monitored), ("playbooks/renew.yml", "-e", "judge_pki_renew_all=true")
+    foretold = monitored.play(*renew, "--check", "--diff").check()
+    assert foretold.changed == monitored.play(*renew).check().changed
+    after = of_monitor(monitored)
+    assert after["ca.crt"] == before["ca.crt"] and after["monitor.crt"] != before["monitor.crt"]
+    wait_for(lambda: up(monitored) == dict.fromkeys(DAEMONS, "1"), 60, "Prometheus reads on")
+
+
+def test_monitors_follow_a_new_authority(monitored: Site) -> None:
+    before, rotate = of_monitor(monitored), ("playbooks/rotate.yml", "-e", "judge_rotate=ca")
+    foretold = monitored.play(*rotate, "--check", "--diff").check()
+    assert foretold.changed == monitored.play(*rotate).check().changed
+    after = of_monitor(monitored)
+    assert after["ca.crt"].strip() == (monitored.secrets / "pki/ca.crt").read_text().strip() != before["ca.crt"].strip()
+    assert after["monitor.crt"] != before["monitor.crt"]
+    wait_for(lambda: up(monitored) == dict.fromkeys(DAEMONS, "1"), 60, "Prometheus reads on")
+    assert monitored.play(PLAYBOOK).check().changed == set()
+
+
+def test_a_reset_takes_monitors_away_too(monitored: Site) -> None:
+    """The last test of this cluster."""
+    reset = ("playbooks/reset.yml", "-e", "confirm=judge")
+    foretold = monitored.play(*reset, "--check", "--diff").check()
+    assert foretold.changed == monitored.play(*reset).check().changed
+    left = "ls -d /etc/prometheus /var/lib/prometheus /opt/judge /etc/judge /var/lib/judge 2>/dev/null; true"
+    assert monitored.lab.ssh("m1", left) == ""
+    assert monitored.lab.ssh("m1", "dpkg-query -W -f '${db:Status-Status}' prometheus 2>/dev/null; true") in {
+        "",
+        "not-installed",
+    }
