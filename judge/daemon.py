@@ -23,6 +23,7 @@ from judge.boot.pidfile import keep_private
 from judge.config import MODELS, Daemon, Tls, load
 from judge.config.reading import Override
 from judge.errors import JudgeError
+from judge.heap import keep_loaded
 from judge.kinds import KINDS
 from judge.notify import notify
 
@@ -55,6 +56,7 @@ def run(config: Daemon) -> int:
     main: Callable[[Daemon, threading.Event], int] = importlib.import_module(program).run
     metrics.watch_certificates(certificates(config))
     stop = on_signals()
+    keep_loaded()
     return ended(lambda: main(config, stop))
 
 

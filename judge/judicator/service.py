@@ -162,7 +162,8 @@ class Service:
         intake.check_text(submission)
         digest = forms.digest(submission)
         try:
-            return await self._add(submission, digest)
+            async with self.tasks.cohorts.joined():
+                return await self._add(submission, digest)
         except JudgeError:
             # What is refused now may be stored since an earlier try, whose answer was lost.
             known = await self.tasks.known(submission, digest)

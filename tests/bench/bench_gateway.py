@@ -17,6 +17,7 @@ import yaml
 
 from judge.allowance import Allowance, Allowances
 from judge.gateway.auth import token_digest
+from judge.heap import keep_loaded
 from tests.bench.handing_in import PROBLEM, Plan, Seen, Stream
 from tests.bench.ledger import Ledger, percentile
 from tests.support.gateway import make_config, running_gateway
@@ -47,6 +48,7 @@ def measure(ledger: Ledger, work: Path) -> None:
             settings.tokens.write_text(yaml.safe_dump({"tokens": rows}))
             with running_gateway(settings, work / "gateway") as url:
                 port = int(url.rpartition(":")[2])
+                keep_loaded()  # as a judicator does that is a process of its own
                 _steady(ledger, port, people[:USERS], work)
                 _flooded(ledger, port)
         finally:

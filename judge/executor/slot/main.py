@@ -6,7 +6,6 @@ signal, and the end of its channel). Keeps a sandbox prepared, so that starting 
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import signal
@@ -19,6 +18,7 @@ from judge.executor.slot.parallel.helper import help_out
 from judge.executor.slot.parallel.shared_queue import Sharing
 from judge.executor.slot.pipeline import Pipeline
 from judge.executor.slot.run_lock import RunLock
+from judge.heap import keep_loaded
 from judge.languages.table import extra_paths, load_table
 from judge.log import catch, setup
 from judge.sandbox import SandboxPool
@@ -61,9 +61,7 @@ def serve(sock: socket.socket, settings: Settings) -> int:
         pool.prepare()
         send(sock, Ready())
         reader = Reader(sock)
-        # What is loaded by now lives as long as the process: the collector need not look at it for every job.
-        gc.collect()
-        gc.freeze()
+        keep_loaded()  # else the collector would look at it for every job
         while True:
             if not pool.prepared or not reader.soon(HOLD):
                 pool.prepare()

@@ -99,7 +99,7 @@ class Tally:
 
     async def run(self, leading: Callable[[], bool]) -> None:
         """While leading, count, and mend the queue's lanes; until cancelled."""
-        took = 0.0
+        took, mending = 0.0, clock.Deadline(0.0)
         while True:
             await asyncio.sleep(max(_PERIOD, _SHARE * took))
             if not leading():
@@ -109,7 +109,10 @@ class Tally:
             with put_off("counting the queue"):
                 await self.recount()
                 took = clock.monotonic() - start
-                await self._queue.mend()
+                if mending.over:  # many people with long queues have many lanes
+                    start = clock.monotonic()
+                    await self._queue.mend()
+                    mending = clock.Deadline(_SHARE * (clock.monotonic() - start))
 
     async def recount(self) -> MetaDocument:
         """Count all that waits, over an index alone, and keep it for everybody."""

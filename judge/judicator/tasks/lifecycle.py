@@ -22,7 +22,7 @@ from judge.errors import ConflictError, NotFoundError
 from judge.judicator.database import Database, one_by_one
 from judge.judicator.documents import HistoryEntry, TaskDocument
 from judge.judicator.figures.counts import Counts
-from judge.judicator.gathering import Gathering
+from judge.judicator.gathering import Cohorts, Gathering
 from judge.judicator.queue.adding import Adding, too_many
 from judge.judicator.queue.order import FULL_PENALTY, RANKS, Capacity, back_rank, is_rejudge
 from judge.judicator.queue.placing import BEHIND, FRONT
@@ -54,6 +54,8 @@ HISTORY: Final = 50
 # New tasks that are stored by one command; one of more bytes than this goes alone, as others would wait for it.
 _INSERTS: Final = 100
 _SMALL: Final = 256 * 1024
+# Seconds from one cohort of adds to the next one, where many come.
+_PACE: Final = 0.04
 _WORKING: Final = (Status.COMPILING, Status.RUNNING)
 
 
@@ -75,6 +77,7 @@ class Tasks:
         self.reader = TaskReader(database)
         self.assigner = Assigner(database, self.queue, listener, self._allowances)
         self._adding = Adding()
+        self.cohorts = Cohorts(_PACE)
         self._inserts: Gathering[TaskDocument, None] = Gathering(self._insert, _INSERTS)
 
     # --- people ------------------------------------------------------------------------------------------------
