@@ -1,13 +1,33 @@
-"""The connections of a server: how many there may be, and which one goes when another comes."""
+"""The connections of a server: how many there may be, which one goes when another comes, and how one is ended."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import functools
 import ipaddress
+import socket
+import struct
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 C = TypeVar("C")
+
+_AT_ONCE = struct.pack("ii", 1, 0)
+
+
+def hang_up(transport: asyncio.BaseTransport | None) -> None:
+    """Reset a connection: what was not sent yet is forgotten, by the kernel, too. Nothing happens to a closed one."""
+    if not isinstance(transport, asyncio.WriteTransport):
+        return
+    try:
+        sock = transport.get_extra_info("socket")
+    except AttributeError:
+        return  # asyncio's TLS transport, which knows nothing any more once it was closed twice
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    transport.abort()
 
 
 @functools.lru_cache(4096)

@@ -20,8 +20,8 @@ from prometheus_client.registry import Collector
 
 from judge import clock, endpoint
 from judge.config import Tls
+from judge.crowd import hang_up
 from judge.errors import RefusedError
-from judge.hangup import hang_up
 
 _CONNECTIONS = 64
 _SECONDS = 10.0

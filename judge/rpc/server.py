@@ -23,6 +23,7 @@ from prometheus_client import Counter, Histogram
 from pydantic import ValidationError
 
 from judge import clock, endpoint
+from judge.crowd import hang_up
 from judge.errors import (
     FieldError,
     ForbiddenError,
@@ -33,7 +34,6 @@ from judge.errors import (
     UnavailableError,
     UsageError,
 )
-from judge.hangup import hang_up
 from judge.model.audit import HEADER, By
 from judge.model.base import first_fault
 from judge.model.messages import ErrorBody, Message

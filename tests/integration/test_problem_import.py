@@ -212,7 +212,8 @@ def test_a_language_that_nobody_has_is_left_out_and_named(cluster: Cluster, tmp_
 def test_when_no_executor_takes_work_any_more(cluster: Cluster, tmp_path: Path) -> None:
     with cluster.api() as api:
         (executor,) = (one["name"] for one in api.request("GET", "/executors").json()["executors"])
-    root = package(tmp_path / "drained", burning(accepted__a=2, accepted__b=30, accepted__c=30))
+    # Two slots: the third waits as long as the first two run, which is long enough for a drain.
+    root = package(tmp_path / "drained", burning(accepted__a=20, accepted__b=20, accepted__c=20))
     ctl(cluster, "problem", "import", root, "--time-limit", "60")
     command = [str(BIN / "judgectl"), "problem", "verify", "drained"]
     with subprocess.Popen(command, env=environment(cluster), stdout=subprocess.PIPE, text=True) as process:

@@ -7,8 +7,8 @@ import contextlib
 import enum
 from typing import Protocol
 
+from judge.crowd import hang_up
 from judge.gateway.front.head import HEAD_BYTES
-from judge.hangup import hang_up
 
 PIECE = 8 * 1024
 
