@@ -182,7 +182,8 @@ class IoiTask(Message):
     `input_file`, `output_file`: the program reads and writes files of these names in its working directory (empty:
     standard input and output). `source` is what the submission's file is called without its suffix, `entry` the file
     of `include` that starts the program. A communication task has a `manager` and `processes` of the submission, which
-    talk by pipes that they are given as arguments (`fifo`), or by standard input and output (`std`).
+    talk by pipes that they are given as arguments (`fifo`), or by standard input and output (`std`). The manager reads
+    from the first of its pipes with a process and writes to the second, or the other way round (`writes_first`).
     """
 
     kind: Literal["batch", "communication", "two-steps"] = "batch"
@@ -192,6 +193,7 @@ class IoiTask(Message):
     entry: str = ""
     processes: int = Field(default=1, ge=1, le=PROCESSES)
     io: Literal["fifo", "std"] = "fifo"
+    writes_first: bool = False
     manager: ProblemProgram | None = None
     subtasks: list[Subtask] = Field(default_factory=list)
 

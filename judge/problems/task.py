@@ -60,6 +60,7 @@ class JudgeYaml(_Section):
     entry: Stem = ""
     processes: int | None = Field(default=None, ge=1, le=PROCESSES)
     io: Literal["fifo", "std"] | None = None
+    writes_first: bool = False
     subtasks: list[SubtaskSection] = Field(default_factory=list, max_length=SUBTASKS)
 
     @model_validator(mode="after")
@@ -68,6 +69,7 @@ class JudgeYaml(_Section):
         for key, kind, wrong in (
             ("processes", "communication", not talks and self.processes is not None),
             ("io", "communication", not talks and self.io is not None),
+            ("writes_first", "communication", not talks and self.writes_first),
             ("input_file", "batch", self.kind != "batch" and bool(self.input_file)),
             ("output_file", "batch", self.kind != "batch" and bool(self.output_file)),
         ):
@@ -115,6 +117,7 @@ def read_task(
         entry=said.entry,
         processes={"batch": 1, "two-steps": 2}.get(said.kind, said.processes or 1),
         io=said.io or "fifo",
+        writes_first=said.writes_first,
         manager=program,
         subtasks=_subtasks(said, [test.name for test in fields["tests"]], where),
     )

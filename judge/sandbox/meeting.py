@@ -122,11 +122,25 @@ class _Pipe:
         if (writer or self.left) and not reader:
             # Who waits for somebody to open the other side is woken.
             self._drop(self._open(os.O_WRONLY))
-        elif reader and not writer:
+        elif reader and not writer and self._full():
             with contextlib.suppress(BlockingIOError):
                 while os.read(self.reading, _PIECE):
                     pass
         return writer != reader or (self.left and not reader)
+
+    def _full(self) -> bool:
+        """Whether who writes has to wait.
+
+        Until then nothing is thrown away: programs may use a pipe in the other direction than they are meant to, and
+        what one wrote before its end is for the other, who may not have read it yet.
+        """
+        fd = self._open(os.O_WRONLY)
+        try:
+            look = select.poll()
+            look.register(fd, select.POLLOUT)
+            return not look.poll(0)
+        finally:
+            self._drop(fd)
 
     def close(self) -> None:
         """Let go of it."""

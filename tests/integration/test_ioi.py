@@ -113,6 +113,34 @@ def test_pipes_may_be_opened_in_any_order(pipeline, work, order, way):
     assert done.verdict is Verdict.AC, done.result.reason
 
 
+# Writes to its first pipe, and reads from the second some time after the process has ended.
+WRITES_FIRST = """
+import time
+down, up = open(sys.argv[1], "w"), open(sys.argv[2])
+print("1 2", file=down, flush=True)
+time.sleep(0.2)
+end(float(up.READ().strip() == "3"))
+"""
+ADDS = "print(sum(map(int, heard.readline().split())), file=out, flush=True)"
+
+
+@pytest.mark.parametrize(
+    ("said", "read", "opened"),
+    [
+        ("writes_first: true\n", "read", "heard, out = open(sys.argv[2]), open(sys.argv[1], 'w')"),
+        ("writes_first: true\nio: std\n", "read", "heard, out = sys.stdin, sys.stdout"),
+        # Nobody says so: it goes well all the same, unless somebody waits for the end of input.
+        ("", "readline", "heard, out = open(sys.argv[2]), open(sys.argv[1], 'w')"),
+    ],
+    ids=["names", "streams", "not said"],
+)
+def test_a_manager_may_write_first(pipeline, work, said, read, opened):
+    """What a process says last is there after its end, whichever way it uses a pipe."""
+    data = communication(work, WRITES_FIRST.replace("READ", read), said)
+    done = judge(pipeline, data, f"import sys\n{opened}\n{ADDS}")
+    assert done.verdict is Verdict.AC, done.result.reason
+
+
 def test_what_is_too_big_to_run_twice_is_a_compile_error(pipeline, work, monkeypatch):
     """It would be so on every executor: the task must not go from one to the other."""
     monkeypatch.setattr(builds, "_LIMITS", builds._LIMITS.model_copy(update={"output": 1000}))

@@ -201,6 +201,25 @@ def test_communication(tmp_path, place):
         assert task is not None and (task.processes, task.io, task.entry) == (1, "fifo", "")
 
 
+@pytest.mark.parametrize(
+    ("opened", "first"),
+    [
+        ('FILE *o = fopen(argv[1], "w"), *i = fopen(argv[2], "r");', True),
+        ('auto i=fopen( v[2] ,"rb"); auto o=fopen(v[1],"wb");', True),
+        ("std::ofstream out(argv[1]); std::ifstream in{argv[2]};", True),
+        ("int o = open(argv[1], O_WRONLY), i = open(argv[2], O_RDONLY);", True),
+        ('FILE *i = fopen(argv[1], "r"), *o = fopen(argv[2], "w");', False),
+        ('o = fopen(argv[2*n+2], "w"); i = fopen(argv[2*n+1], "r");', False),
+        ('log = fopen(argv[1], "w");', False),
+    ],
+)
+def test_a_manager_that_writes_first(tmp_path, opened, first):
+    files = with_(PLAIN, {"check/manager.cpp": f"int main(int argc, char **argv) {{ {opened} }}\n"})
+    with load(tmp_path, files) as package:
+        task = package.manifest.task
+        assert task is not None and task.writes_first is first
+
+
 def test_two_steps_and_output_only(tmp_path):
     files = with_(yaml("task_type: TwoSteps\n"), {"sol/manager.cpp": CPP, "sol/manager.h": "", "sol/encoder.h": ""})
     with load(tmp_path / "1", files) as package:

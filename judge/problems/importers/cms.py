@@ -315,6 +315,8 @@ class _Conversion:
         if way not in {"fifo_io", "std_io"}:
             raise PackageError(f"{self._where}: user_io: '{clean(str(way), 40)}' is neither fifo_io nor std_io")
         keys.update({"kind": "communication", "processes": count, "io": str(way).removesuffix("_io")})
+        if ioi.writes_first(manager):
+            keys["writes_first"] = True
         if alone and way == "fifo_io":
             draft.report.dropped("stubs: there are none, so submissions get the names of their pipes as arguments")
 

@@ -123,6 +123,20 @@ def put_manager(draft: Draft, source: Ref) -> None:
     draft.report.took(f"manager: {draft.tree.where(source.path)}")
 
 
+def writes_first(source: Ref) -> bool:
+    """Whether a manager opens the first of its pipes to write, and the second to read, as those of old tasks do."""
+    text = read(source)
+    return bool(_opens(1, b"w").search(text) and _opens(2, b"r").search(text))
+
+
+def _opens(number: int, way: bytes) -> re.Pattern[bytes]:
+    """What opens an argument: in C, by streams, by the system call, and in Python."""
+    argument = rb"(?:\w+\.)?\w+\s*\[\s*%d\s*\]" % number
+    stream, flag = {b"w": (rb"ofstream", rb"O_WRONLY"), b"r": (rb"ifstream", rb"O_RDONLY")}[way]
+    called = rb"open\s*\(\s*" + argument + rb"\s*,\s*(?:[\"']" + way + rb"|" + flag + rb")"
+    return re.compile(called + rb"|" + stream + rb"\s+\w+\s*[({]\s*" + argument)
+
+
 def _is_patched(draft: Draft, source: Ref) -> bool:
     """Whether the testlib.h of a checker speaks as that system wants it: such packages bring one of their own."""
     beside = posixpath.join(posixpath.dirname(source.path), testlib.HEADER)

@@ -201,6 +201,8 @@ class _Conversion:
         if way not in {"fifo_io", "std_io"}:
             raise PackageError(f"{self._where}: user_io: '{clean(way, 40)}' is neither fifo_io nor std_io")
         self._task.keys.update({"kind": "communication", "processes": count, "io": way.removesuffix("_io")})
+        if ioi.writes_first(manager):
+            self._task.keys["writes_first"] = True
 
     def _unmade(self) -> UnmadeError:
         """What is raised where only gen/data says which tests there are to be."""

@@ -190,12 +190,12 @@ class Rounds:
         return Round(one, limits, run_fault(one, limits, heap_full=self.program.heap_full(one)))
 
     def _process(self, command: Command, number: int) -> Command:
-        """One of the processes: the pipe to the manager is its first, that from it the second."""
-        to_manager, from_manager = path_of(0), path_of(1)
+        """One of the processes, which has the names of its two pipes in the other order than the manager."""
+        first, second = path_of(0), path_of(1)
         index = [str(number)] if self.task.processes > 1 else []
         if self.task.io == "fifo":
-            return replace(command, argv=[*command.argv, from_manager, to_manager, *index])
-        shell = ["/bin/sh", "-c", _STREAMS, "sh", from_manager, to_manager]
+            return replace(command, argv=[*command.argv, second, first, *index])
+        shell = ["/bin/sh", "-c", _STREAMS, "sh", *((first, second) if self.task.writes_first else (second, first))]
         return replace(command, argv=[*shell, *command.argv, *index])
 
     def _communicate(self, command: Command, source: bytes | Path, stdin: int, left: float) -> Round:
@@ -208,7 +208,9 @@ class Rounds:
         asked = manager.call(data, stdin, count, min(_MOST, wall, max(left, 0.01)))
         actors = [Actor(manager.box(), asked, counted=False)]
         actors += [Actor(box, self._process(command, number)) for number, box in enumerate(self.processes.boxes())]
-        links = [link for number in range(1, count + 1) for link in (Link(number, 0, held=True), Link(0, number))]
+        order = -1 if self.task.writes_first else 1
+        pairs = ((Link(number, 0, held=True), Link(0, number)) for number in range(1, count + 1))
+        links = [link for pair in pairs for link in pair[::order]]
         forsaken: set[int] = set()
 
         def over(number: int, outcome: Outcome, left: bool) -> bool:
