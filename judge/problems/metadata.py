@@ -1,4 +1,4 @@
-"""Reads a package's problem.yaml and domjudge-problem.ini, in any version of the format (docs/problems.md).
+"""Reads a package's problem.yaml, in any version of the format (docs/problems.md).
 
 A key that decides no verdict is left alone whatever it says; one that does, and that means nothing here, is an error:
 a package must be judged as its author meant or not at all. Keys of another version are read as that version reads them.
@@ -6,7 +6,6 @@ a package must be judged as its author meant or not at all. Keys of another vers
 
 from __future__ import annotations
 
-import configparser
 import difflib
 import math
 import re
@@ -56,6 +55,7 @@ _APART = (
 # What compilers get unless a package asks for something else: the format's own "typical system default".
 _COMPILE_SECONDS = 60
 _COMPILE_MIB = 2048
+_LEAST_MIB = 4  # what executors can enforce
 _CONSTANT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 # What other systems call a key of ours. No tool of the format reads these, so a limit of that name is none.
 _MEANT = {
@@ -186,8 +186,8 @@ class LimitsSection(Section):
     time_multipliers: TimeMultipliers = TimeMultipliers()
     time_multiplier: float = Field(default=5.0, gt=0, le=1000, allow_inf_nan=False)
     time_safety_margin: float = Field(default=2.0, gt=0, le=1000, allow_inf_nan=False)
-    memory: float | None = Field(default=None, ge=4, le=65536, allow_inf_nan=False)
-    output: float | None = Field(default=None, gt=0, le=1024, allow_inf_nan=False)
+    memory: float | None = Field(default=None, ge=0, le=65536, allow_inf_nan=False)
+    output: float | None = Field(default=None, ge=0, le=1024, allow_inf_nan=False)
     code: float | None = Field(default=None, gt=0, le=16384, allow_inf_nan=False)
     compilation_time: float = Field(default=_COMPILE_SECONDS, gt=0, le=600, allow_inf_nan=False)
     compilation_memory: float = Field(default=_COMPILE_MIB, ge=64, le=65536, allow_inf_nan=False)
@@ -195,6 +195,13 @@ class LimitsSection(Section):
     validation_memory: float = Field(default=2048, ge=4, le=65536, allow_inf_nan=False)
     validation_output: float = Field(default=8, gt=0, le=1024, allow_inf_nan=False)
     validation_passes: int | None = Field(default=None, ge=2, le=1000)
+
+    @field_validator("memory")
+    @classmethod
+    def _enough(cls, value: float | None) -> float | None:
+        if value is not None and 0 < value < _LEAST_MIB:
+            raise ValueError(f"a program needs {_LEAST_MIB} MiB or more; 0 is the usual limit")
+        return value
 
 
 LimitsSection.DECIDES = frozenset(LimitsSection.model_fields)
@@ -447,6 +454,9 @@ def review(source: Source[ProblemYaml], findings: Findings) -> None:
             )
         if yaml.name is None:
             findings.warning(f"{source.at()}: key 'name' is missing; format {yaml.format.name} requires it")
+    for key in ("memory", "output"):
+        if getattr(yaml.limits, key) == 0:
+            findings.warning(f"{source.at('limits', key)}: limits.{key}: is 0; the usual limit counts, as in DOMjudge")
     if yaml.limits.validation_passes is not None and ProblemType.MULTI_PASS not in yaml.types:
         findings.warning(
             f"{source.at('limits', 'validation_passes')}: limits.validation_passes: belongs to multi-pass problems; "
@@ -457,23 +467,6 @@ def review(source: Source[ProblemYaml], findings: Findings) -> None:
             f"{source.at('grading', 'objective')}: grading.objective: is 'min'; scores are what the package computes, "
             "but the larger one counts as the better"
         )
-
-
-def parse_ini(data: bytes, where: str) -> dict[str, str]:
-    """DOMjudge's domjudge-problem.ini: `key = value` lines without a section; values may be quoted. PackageError."""
-    parser = configparser.ConfigParser(
-        interpolation=None,
-        strict=False,
-        default_section="",
-        comment_prefixes=(";", "#"),
-        inline_comment_prefixes=(";",),
-    )
-    try:
-        parser.read_string("[problem]\n" + data.decode("utf-8-sig"))
-    except (configparser.Error, UnicodeDecodeError) as exc:
-        first = str(exc).splitlines()[0]
-        raise PackageError(f"{where}: is not a list of 'key = value' lines: {clean(first)}") from None
-    return {key: value.strip().strip("'\"") for key, value in parser["problem"].items()}
 
 
 def seconds(text: str, where: str) -> float:

@@ -201,6 +201,13 @@ def test_communication(tmp_path, place):
         assert task is not None and (task.processes, task.io, task.entry) == (1, "fifo", "")
 
 
+@pytest.mark.parametrize("names", [["check/check.cpp"], ["check/check.cpp", "check/checker"]])
+def test_a_checker_that_is_not_used_is_said(tmp_path, names):
+    with load(tmp_path, with_(PLAIN, dict.fromkeys(names, "#!/bin/sh\n"))) as package:
+        assert any("check/check.cpp: looks like a checker, and the Contest" in note for note in package.notes)
+        assert bool(package.manifest.validators) is (len(names) > 1)
+
+
 @pytest.mark.parametrize(
     ("opened", "first"),
     [

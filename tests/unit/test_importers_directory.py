@@ -291,6 +291,15 @@ def test_settings_of_unknown_systems_are_said(tmp_path: Path, name: str) -> None
         assert any(f"{name}: is of a system that is not known here" in note for note in package.notes)
 
 
+@pytest.mark.parametrize("program", ["grader/manager.cpp", "stub.py", "checker_x.cpp", "grader/cpp/grader.cpp"])
+def test_settings_of_unknown_systems_beside_a_program_that_decides(tmp_path: Path, program: str) -> None:
+    where = folder(tmp_path, files_of(["1.in", "1.out"], {"task.yaml": b"extends: x\n", program: b""}), "x")
+    with pytest.raises(PackageError, match=r"task\.yaml: is of a system .* may decide verdicts there; make a package"):
+        read_package(where)
+    with read_package(where, asked=Asked(format="directory")) as package:
+        assert len(package.manifest.tests) == 1
+
+
 def test_a_format_that_is_given_is_taken_at_its_word(tmp_path: Path) -> None:
     files = {f"{name}/{file}": b"" for name in "ab" for file in ("task.yaml", "1.in", "1.out")}
     with read_package(folder(tmp_path, files, "x"), asked=Asked(format="directory")) as package:

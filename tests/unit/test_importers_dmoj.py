@@ -477,6 +477,10 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "a grader in Python": ("custom_judge: x.py\n" + CASES, "custom_judge: 'x.py' is a program for DMOJ's own"),
     "a manager": ("communication: {manager: {files: m.cpp}}\n" + CASES, "communication: tasks with a manager"),
+    "links to others' files": ("symlinks: {f.txt: /tmp/f.txt}\n" + CASES, "init.yml: symlinks: programs find files"),
+    "links of a case": (
+        "test_cases:\n- {in: 1.in, out: 1.out, symlinks: {f: 1.in}}\n", "test_cases: symlinks: programs find files",
+    ),
     "outputs of a program": (
         "output_only: true\ninteractive: {files: 1.in}\n" + CASES, "output_only: there is no program that interactive",
     ),

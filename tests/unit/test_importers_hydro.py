@@ -105,12 +105,30 @@ def test_programs(tmp_path: Path) -> None:
         ("checker_type: testlib", "checker: is missing"),
         ("type: interactive", "interactor: is missing"),
         ("filename: ../x", "filename: '../x' is not the name of a file"),
+        ("time_limit_rate: {py: 5}", "time_limit_rate: a language has no time limit of its own here"),
+        ("template: {cc: ['', '']}", "template: no code is put around submissions here"),
+        ("langs: [vb, _]", "langs: none of 'vb, _' is known here"),
     ],
 )
 def test_refused(tmp_path: Path, said: str, sentence: str) -> None:
     with pytest.raises(PackageError) as caught:
         load(tmp_path, said)
     assert sentence in str(caught.value)
+
+
+def test_the_languages_that_are_named(tmp_path: Path) -> None:
+    with load(tmp_path, "langs: [cc.cc17o2, cc, py.py3, vb]\n") as package:
+        assert package.manifest.languages == ["cpp", "python3"]
+        assert any("langs: vb: not known here" in note for note in package.notes)
+    with load(tmp_path / "any") as package:
+        assert package.manifest.languages == []
+
+
+def test_an_export_without_its_tests(tmp_path: Path) -> None:
+    files = {path: data for path, data in PLAIN.items() if not path.startswith("testdata/")}
+    with pytest.raises(PackageError) as caught:
+        read_package(folder(tmp_path, files, "x"))
+    assert str(caught.value) == "x: is a problem of Hydro without testdata/; export it with its tests"
 
 
 def test_the_tests_may_still_be_taken_alone(tmp_path: Path) -> None:

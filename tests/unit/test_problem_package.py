@@ -165,6 +165,12 @@ def test_equal_files_are_one_blob(tmp_path: Path):
         ({"problem.yaml": b"name: Sum\n", ".timelimit": b" 3\n"}, 3.0),
         ({"problem.yaml": b"name: Sum\n", "domjudge-problem.ini": b"timelimit='1.5'\ncolor=#ff0000\n"}, 1.5),
         ({"problem.yaml": b"name: Sum\nlimits: {time_limit: 4}\n", ".timelimit": b"3\n"}, 4.0),
+        # As PHP reads it: sections count for nothing, nor do blanks before a key, and the last value counts.
+        ({"problem.yaml": b"name: Sum\n", "domjudge-problem.ini": b"[DOMJudge]\nprobid = a\ntimelimit = 2\n"}, 2.0),
+        ({"problem.yaml": b"name: Sum\n", "domjudge-problem.ini": b"probid='a'\n  timelimit='2'\r\n"}, 2.0),
+        ({"problem.yaml": b"name: Sum\n", "domjudge-problem.ini": b"[a]\ntimelimit=1\n[b]\ntimelimit=2\n"}, 2.0),
+        # Nothing says it, and there is nothing to infer it from.
+        ({"problem.yaml": b"name: Sum\n", "submissions/accepted/sum.py": None}, 10.0),
     ],
 )
 def test_time_limits(tmp_path: Path, changes: Files, seconds: float):
@@ -190,6 +196,22 @@ def test_titles(tmp_path: Path, text: bytes, title: str):
         read_package(folder(tmp_path, changed(LEGACY, {"problem.yaml": text, ".timelimit": b"1"}))).manifest.title
         == title
     )
+
+
+def test_an_ini_that_says_nothing_known(tmp_path: Path):
+    files = changed(LEGACY, {"problem.yaml": b"name: Sum\n", "domjudge-problem.ini": b"[sum]\ntime = 2\n"})
+    package = read_package(folder(tmp_path, files))
+    assert package.infer
+    assert any("domjudge-problem.ini: has none of the keys of DOMjudge (time)" in note for note in package.notes)
+
+
+@pytest.mark.parametrize("key", ["memory", "output"])
+def test_a_limit_of_nothing_is_the_usual_one(tmp_path: Path, key: str):
+    usual = read_package(folder(tmp_path / "usual", changed(LEGACY, {}))).manifest.limits
+    files = changed(LEGACY, {"problem.yaml": b"name: Sum\nlimits: {%s: 0}\n" % key.encode(), ".timelimit": b"1\n"})
+    package = read_package(folder(tmp_path / "none", files))
+    assert getattr(package.manifest.limits, key) == getattr(usual, key)
+    assert any(f"limits.{key}: is 0; the usual limit counts" in note for note in package.notes)
 
 
 def test_ini_name_and_a_given_name(tmp_path: Path):

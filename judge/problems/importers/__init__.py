@@ -143,6 +143,8 @@ def _check_data(tree: Tree) -> None:
     """PackageError for another system's problem.yaml, whose tests lie where that system has them."""
     if any(path.startswith("data/") for path in tree.files):
         return
+    if hydro.lacks_tests(tree):
+        raise PackageError(f"{tree.label}: is a problem of Hydro without testdata/; export it with its tests")
     elsewhere = next((pair.input for pair in find_pairs(tree.files)[0] if pair.answer is not None), None)
     if elsewhere is not None:
         settings = "problem.yaml" if "problem.yaml" in tree.files else "domjudge-problem.ini"

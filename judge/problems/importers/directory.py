@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from judge.errors import PackageError
-from judge.problems import metadata
+from judge.problems import ini, metadata
 from judge.problems.importers import ioi, packed, testlib
 from judge.problems.importers.cases import Case, write_plain
 from judge.problems.importers.draft import Asked, Draft, Ref, as_number, slug
@@ -44,6 +44,8 @@ _SOLUTION_FOLDERS = frozenset({"sol", "sols", "solution", "solutions", "std", "s
 _FOLDERS = frozenset(folder for folder, _ in _SOLUTIONS)
 # What other systems keep limits and points in, at the root.
 _SETTINGS = re.compile(r"(?:task|config|problem|conf|testdata|subtasks?)\.(?:ya?ml|json|toml|ini|conf)")
+# Programs that decide verdicts in other systems, or that submissions are built with.
+_DECIDES = re.compile(r"(?:manager|grader|stub|checker|interactor|judge)[\w-]*")
 _STATEMENT = re.compile(
     r"(?:statement|problem|description|task|desc|readme|question)(?:[._-]([a-z]{2}))?\.(pdf|md|tex|html)"
 )
@@ -75,6 +77,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     for path in alone[:3]:
         draft.report.dropped(f"{tree.where(path)}: is an answer without an input")
     unknown = sorted(path for path in tree.files if _SETTINGS.fullmatch(path.lower()) and path not in used)
+    _check_unknown(tree, unknown, used, asked)
     for path in unknown:
         draft.report.dropped(f"{path}: is of a system that is not known here; its limits and points are lost")
     rest = sorted(path for path in tree.files if path not in {*used, *alone, *unknown, *settings})
@@ -86,12 +89,22 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     return draft
 
 
+def _check_unknown(tree: Tree, unknown: Sequence[str], used: Collection[str], asked: Asked) -> None:
+    """PackageError where settings of some system go with a program that decides there; --from directory insists."""
+    left = [path for path, stem in _named(tree, _SOURCES) if _DECIDES.fullmatch(stem) and path not in used]
+    if unknown and left and asked.format != "directory":
+        raise PackageError(
+            f"{tree.where(unknown[0])}: is of a system that is not known here, and {clean(left[0], 60)} may decide "
+            "verdicts there; make a package of it, or have the tests compared alone (--from directory)"
+        )
+
+
 def _domjudge(draft: Draft) -> list[str]:
     """Title and time limit of domjudge-problem.ini, which some old contests have beside their tests."""
     if INI not in draft.tree.files:
         return []
     where = draft.tree.where(INI)
-    said = metadata.parse_ini(draft.tree.read(INI, metadata.YAML_BYTES), where)
+    said = ini.parse_ini(draft.tree.read(INI, metadata.YAML_BYTES), where)
     if said.get("name"):
         draft.problem["name"] = clean(said["name"])
     if said.get("timelimit"):

@@ -18,6 +18,8 @@ from judge.problems.tree import Tree, clean
 
 _PROBLEM, _DATA = "problem.yaml", "testdata"
 _CONFIGS = (f"{_DATA}/config.yaml", f"{_DATA}/config.yml")
+_STATEMENT = re.compile(r"problem(?:_([A-Za-z_-]{2,8}))?\.md")
+_PID = re.compile(rb"^(?:pid|owner|nSubmit|tag) *:", re.MULTILINE)
 _LIMIT = re.compile(r"([0-9]+(?:\.[0-9]*)?) *([a-z]*)")
 _SECONDS = {"": 1, "s": 1, "ms": 0.001, "us": 0.000001}
 _MIB = {"": 1, "m": 1, "mb": 1, "k": 1 / 1024, "kb": 1 / 1024, "g": 1024, "gb": 1024}
@@ -27,8 +29,19 @@ _CHECKERS = {"default": ["case_sensitive"], "strict": ["case_sensitive", "space_
 _KNOWN = frozenset({
     "type", "subType", "time", "memory", "score", "cases", "subtasks", "checker_type", "checker", "interactor",
     "validator", "filename", "user_extra_files", "judge_extra_files", "count", "key", "detail", "langs",
-    "time_limit_rate", "memory_limit_rate", "template",
 })  # fmt: skip
+# Keys that change a verdict, and what nobody has here.
+_REFUSED = {
+    "time_limit_rate": "a language has no time limit of its own here",
+    "memory_limit_rate": "a language has no memory limit of its own here",
+    "template": "no code is put around submissions here",
+}
+# Languages by the first part of Hydro's names for them: cc.cc17o2 is C++.
+_LANGUAGES = {
+    "bash": "bash", "c": "c", "cc": "cpp", "cs": "csharp", "d": "d", "go": "go", "hs": "haskell", "java": "java",
+    "js": "javascript", "kt": "kotlin", "lua": "lua", "pas": "pascal", "php": "php", "pl": "perl", "py": "python3",
+    "py.py2": "python2", "r": "r", "rb": "ruby", "rs": "rust",
+}  # fmt: skip
 _OF_SUBTASKS = frozenset({"id", "score", "type", "if", "time", "memory", "cases"})
 _OF_CASES = frozenset({"id", "score", "time", "memory", "input", "output"})
 
@@ -37,6 +50,14 @@ def matches(tree: Tree) -> bool:
     """Whether tests lie in testdata/, beside a problem.yaml that has no data/."""
     below = [path.partition("/")[0] for path in tree.files]
     return _PROBLEM in tree.files and _DATA in below and "data" not in below
+
+
+def lacks_tests(tree: Tree) -> bool:
+    """Whether it is a problem.yaml as Hydro writes it, beside statements, without tests of any kind."""
+    if _PROBLEM not in tree.files or any(path.startswith((f"{_DATA}/", "data/")) for path in tree.files):
+        return False
+    beside = any(_STATEMENT.fullmatch(path) for path in tree.files)
+    return beside and _PID.search(tree.read(_PROBLEM, metadata.YAML_BYTES)) is not None
 
 
 def convert(tree: Tree, asked: Asked) -> Draft:
@@ -69,7 +90,10 @@ class _Conversion:
             raise PackageError(f"{self._where}: type: '{clean(kind, 40)}' is not one of {known}, which are judged here")
         draft.name = clean(str(self._about.get("pid") or ""), 60)
         draft.problem["name"] = clean(str(self._about.get("title") or draft.name or self._tree.label))
-        draft.check_keys(self._conf, _KNOWN, self._where)
+        for key, why in _REFUSED.items():
+            if self._conf.get(key):
+                raise PackageError(f"{self._where}: {key}: {why}; remove it if submissions are right without it")
+        draft.check_keys(self._conf, _KNOWN | _REFUSED.keys(), self._where)
         flags, partial = self._programs(kind)
         subtasks = self._subtasks(partial=partial)
         for one in subtasks:
@@ -84,6 +108,7 @@ class _Conversion:
         if name:
             draft.judge |= {"input_file": f"{name}.in", "output_file": f"{name}.out"}
         self._put_limits()
+        self._put_languages()
         self._rest()
         return draft
 
@@ -114,6 +139,23 @@ class _Conversion:
                 self._draft.report.took(f"the {key} limit that Hydro has where nothing is said")
         if self._asked.memory is not None:
             self._draft.limits["memory"] = self._asked.memory
+
+    def _put_languages(self) -> None:
+        """The only languages that submissions may be in, where some are named."""
+        names = self._names("langs")
+        if not names:
+            return
+        rows = {name: _LANGUAGES.get(name) or _LANGUAGES.get(name.partition(".")[0]) for name in names}
+        known = sorted({row for row in rows.values() if row is not None})
+        unknown = clean(", ".join(name for name, row in rows.items() if row is None), 80)
+        if not known:
+            raise PackageError(
+                f"{self._where}: langs: none of '{unknown}' is known here; remove the key, or name others"
+            )
+        self._draft.problem["languages"] = known
+        self._draft.report.took(f"langs: submissions may be in {', '.join(known)}")
+        if unknown:
+            self._draft.report.dropped(f"langs: {unknown}: not known here")
 
     # --- tests ------------------------------------------------------------------------------------------------------
 
@@ -223,7 +265,7 @@ class _Conversion:
                 if ref is not None:
                     draft.put(f"include/{language}/{posixpath.basename(one)}", ref)
         for path in sorted(self._tree.files):
-            found = re.fullmatch(r"problem(?:_([A-Za-z_-]{2,8}))?\.md", path)
+            found = _STATEMENT.fullmatch(path)
             if found is not None:
                 ioi.put_statement(draft, path, (found[1] or "zh").replace("_", "-"))
         ioi.put_attachments(draft, "additional_file")

@@ -21,7 +21,7 @@ from judge.model.problem import (
     ProblemProgram,
     ProblemType,
 )
-from judge.problems import checktestdata, metadata, testdata
+from judge.problems import checktestdata, ini, metadata, testdata
 from judge.problems.metadata import ProblemYaml
 from judge.problems.programs import Finder, FoundProgram, substitute
 from judge.problems.reading import extras, formats
@@ -38,6 +38,7 @@ MAX_SOURCE_BYTES = 16 * MIB
 # The format's "typical system default"; a host with less memory gives what it has.
 DEFAULT_MEMORY = 2048 * MIB
 PASSES = 2
+_DOMJUDGE_SECONDS = 10.0  # of a problem there that says nothing
 MAX_VALIDATORS = 10
 
 PROBLEM_YAML = "problem.yaml"
@@ -76,6 +77,7 @@ class Reader:
         self.dialect: Dialect = ""
         self.yaml: metadata.Source[ProblemYaml] = metadata.Source(ProblemYaml(), tree.where(PROBLEM_YAML), {})
         self.ini: dict[str, str] = {}
+        self._is_of_kattis = False
         self.name = name
         self._given = given
         # Of another format: what was carried over, and what was not.
@@ -201,7 +203,7 @@ class Reader:
             self.findings.error(f"{self.tree.label}: has no {PROBLEM_YAML}; expected a package in Kattis/ICPC format")
         if INI in self.tree.files:
             try:
-                self.ini = metadata.parse_ini(*self._small(INI))
+                self.ini = ini.parse_ini(*self._small(INI))
             except PackageError as exc:
                 self.findings.warning(f"{exc}; it is left alone, as DOMjudge does")
 
@@ -213,6 +215,7 @@ class Reader:
                 self.findings.note(f"{self.tree.label}: format {name} is read in one way; the dialect is left alone")
             return ""
         if self._given.dialect:
+            self._is_of_kattis = self._given.dialect != DOMJUDGE
             return self._given.dialect
         raw: list[dict[Any, Any]] = []
         for path in [PROBLEM_YAML, *testdata.group_files(self.tree)]:
@@ -226,6 +229,7 @@ class Reader:
         folders = {path.split("/")[1] for path in self.tree.below("output_validators") if path.count("/") > 1}
         seen = formats.Seen(sorted(self.tree.files), raw[0], raw[1:], sources, len(folders))
         dialect, reason = formats.detect(seen)
+        self._is_of_kattis = bool(reason) and dialect != DOMJUDGE
         if reason:
             self.findings.note(f"{self.tree.label}: is read as {_JUDGES[dialect]} reads it, as {reason}")
         return dialect
@@ -417,18 +421,28 @@ class Reader:
                 where = self.tree.where(INI) + ": timelimit"
                 said.append((metadata.seconds(self.ini["timelimit"], where), where))
         if not said:
-            return None, None
+            return self._usual_limit()
         cpu, first = said[0]
         for other, where in said[1:]:
             if other != cpu:
                 self.findings.warning(f"{where}: says {other:g} s, but {first} says {cpu:g} s; the latter is taken")
         return cpu, LimitOrigin(how="package")
 
+    def _usual_limit(self) -> tuple[float | None, LimitOrigin | None]:
+        """DOMjudge's where there is nothing to infer one from: other tools refuse such a package."""
+        if not self.yaml.settings.legacy or self._is_of_kattis or self.tree.below("submissions/accepted"):
+            return None, None
+        self.findings.warning(
+            f"{self.tree.label}: says no time limit, and has no accepted submission to infer one from; "
+            f"{_DOMJUDGE_SECONDS:g} s are taken, as DOMjudge does"
+        )
+        return _DOMJUDGE_SECONDS, LimitOrigin(how="package")
+
     def _limits(self, cpu: float) -> Limits:
         given = self.yaml.settings.limits
         asked = {
-            "memory": DEFAULT_MEMORY if given.memory is None else int(given.memory * MIB),
-            "output": None if given.output is None else max(1, int(given.output * MIB)),
+            "memory": int(given.memory * MIB) if given.memory else DEFAULT_MEMORY,
+            "output": max(1, int(given.output * MIB)) if given.output else None,
         }
         return Limits(cpu=cpu, **{key: value for key, value in asked.items() if value is not None})
 

@@ -39,6 +39,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     for key in said:
         if str(key).endswith("+"):
             raise PackageError(f"{where}: {key}: is made by Python code, which is not run; write its value out")
+    tests.refuse_links(said, where)
     draft.check_keys(said, _KNOWN, where, strict=True)
     judge = said.get("custom_judge") or said.get("grader")
     if judge:

@@ -37,8 +37,7 @@ _INHERITED = ("in", "out", "points", "checker", "checker_args", "generator", "ge
 # Keys of a case or batch. Those after the first line say how a case is shown or run, not whether it is right.
 _OF_CASES = frozenset({
     *_INHERITED, "batched", "dependencies", "requirements", "time_limit", "memory_limit",
-    "output_prefix_length", "output_limit_length", "wall_time_factor", "binary_data", "symlinks", "is_pretest",
-    "feedback",
+    "output_prefix_length", "output_limit_length", "wall_time_factor", "binary_data", "is_pretest", "feedback",
 })  # fmt: skip
 _OF_PATTERNS = frozenset({"input_format", "output_format", "case_points"})
 
@@ -142,7 +141,15 @@ def _subtask(
     return Subtask(name, cases, worth, rule, _dependencies(entry, number, source, batches))
 
 
+def refuse_links(said: Mapping[str, Any], where: str) -> None:
+    """PackageError for files of the judge's machine that programs find beside them."""
+    if said.get("symlinks"):
+        msg = "programs find files of DMOJ's own machine beside them, which no package has"
+        raise PackageError(f"{where}: symlinks: {msg}; give such files with the tests (NAME.files/ in format 2025-09)")
+
+
 def _check_keys(entry: Mapping[str, Any], source: _Source) -> None:
+    refuse_links(entry, f"{source.where}: test_cases")
     source.draft.check_keys(entry, _OF_CASES, f"{source.where}: test_cases", strict=True)
     for limit in ("time_limit", "memory_limit"):
         if limit in entry:

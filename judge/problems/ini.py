@@ -1,0 +1,43 @@
+"""Reads domjudge-problem.ini, which packages of DOMjudge have beside or instead of problem.yaml (docs/problems.md)."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from typing import Final
+
+from judge.errors import PackageError
+from judge.problems.tree import clean
+
+# What DOMjudge knows there, of this and earlier versions.
+_KEYS: Final = frozenset({
+    "name", "timelimit", "memlimit", "outputlimit", "probid", "short-name", "externalid", "color", "points", "cid",
+    "allow_submit", "allow_judge", "special_run", "special_compare", "special_compare_args", "combined_run_compare",
+    "problemtext_type",
+})  # fmt: skip
+_SECTION = re.compile(r"\[[^\]]*\]")
+
+
+def parse_ini(data: bytes, where: str) -> dict[str, str]:
+    """DOMjudge's domjudge-problem.ini: `key = value` lines; values may be quoted. PackageError.
+
+    As PHP reads it there: sections count for nothing, nor do blanks before a key, and of a key the last value counts.
+    """
+    parser = configparser.ConfigParser(
+        interpolation=None,
+        strict=False,
+        default_section="",
+        comment_prefixes=(";", "#"),
+        inline_comment_prefixes=(";",),
+    )
+    try:
+        lines = (line.strip() for line in data.decode("utf-8-sig").splitlines())
+        parser.read_string("[problem]\n" + "\n".join(line for line in lines if not _SECTION.fullmatch(line)))
+    except (configparser.Error, UnicodeDecodeError) as exc:
+        first = str(exc).splitlines()[0]
+        raise PackageError(f"{where}: is not a list of 'key = value' lines: {clean(first)}") from None
+    said = {key: value.strip().strip("'\"") for key, value in parser["problem"].items()}
+    if said and not said.keys() & _KEYS:
+        shown = ", ".join(clean(key, 40) for key in list(said)[:3])
+        raise PackageError(f"{where}: has none of the keys of DOMjudge ({shown}); expected timelimit and the like")
+    return said
