@@ -89,7 +89,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     return draft
 
 
-def _check_unknown(tree: Tree, unknown: Sequence[str], used: Collection[str], asked: Asked) -> None:
+def _check_unknown(tree: Tree, unknown: Sequence[str], used: Collection[str | None], asked: Asked) -> None:
     """PackageError where settings of some system go with a program that decides there; --from directory insists."""
     left = [path for path, stem in _named(tree, _SOURCES) if _DECIDES.fullmatch(stem) and path not in used]
     if unknown and left and asked.format != "directory":
