@@ -237,6 +237,8 @@ def test_tokens(http: httpx.Client, server: str) -> None:
     for header in ("X-Auth-Token", "X-Auth-User", "X-RapidAPI-Key", "x-apihub-key"):
         assert call("POST", "/authenticate", headers={header: ADA}).status_code == 200
     assert call("GET", "/about", headers={"Authorization": f"Bearer {ADA}"}).json()["version"] == "1.14.0"
+    for other in ("Bearer undefined", "Bearer null", "Bearer", "Bearer another's"):
+        assert call("GET", "/about", headers={"X-RapidAPI-Key": ADA, "Authorization": other}).status_code == 200
     for basic in (("ada", ADA), (ADA, "")):
         assert call("GET", "/about", auth=basic).status_code == 200
     assert call("GET", "/about", headers={"Authorization": "Basic ?"}).status_code == 401

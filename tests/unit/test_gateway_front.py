@@ -301,6 +301,50 @@ def test_failures_cost_strangers_time_and_not_their_neighbours(config):
     assert gate.caller(wrong, "1.2.3.6").retry_after == 0
 
 
+def test_of_several_tokens_the_first_that_is_known_counts(config):
+    gate = gate_of(config)
+
+    def ask(*lines: str, peer: str = "1.2.3.4") -> tuple[str | None, str | None]:
+        head = parse("GET /judge0/about HTTP/1.1", "Host: x", *lines)
+        caller = gate.caller(head, peer)
+        return caller.known and caller.known.user, gate.tokens(gate.settled(head, caller))[:1]
+
+    for none in ("Bearer undefined", "Bearer null", "Bearer", "Basic Og=="):
+        assert ask(f"X-RapidAPI-Key: {USER}", f"Authorization: {none}") == ("ada", [USER]), none
+        assert ask("X-Auth-Token: undefined", f"Authorization: {none}") == (None, []), "nobody's"
+    for wrong in ("Bearer other", "Basic x", "wrong"):
+        assert ask(f"X-RapidAPI-Key: {USER}", f"Authorization: {wrong}") == ("ada", [USER]), wrong
+    assert ask(f"X-Auth-Token: {USER}", f"Authorization: Bearer {ADMIN}") == ("ada", [USER])
+    assert ask("X-Auth-Token: wrong", "X-Auth-User: other") == (None, ["wrong"])
+    account = "judge_" + "a" * 43
+    head = parse("GET /judge0/about HTTP/1.1", "Host: x", f"X-Auth-Token: {account}", f"X-Auth-User: {USER}")
+    claim = gate.caller(head, "1.2.3.4").claim
+    assert claim is not None, "of an account's the app is asked first"
+    gate.said(claim, 404, {})
+    assert gate.caller(head, "1.2.3.4").known.user == "ada"
+
+
+def test_a_token_of_ones_own_is_no_licence_to_guess_others_beside_it(config):
+    gate = gate_of(config)
+
+    def ask(guess: str) -> HttpCaller:
+        head = parse("GET /judge0/about HTTP/1.1", "Host: x", f"X-Auth-Token: {guess}", f"X-Auth-User: {USER}")
+        caller = gate.caller(head, "1.2.3.4")
+        if caller.retry_after == 0:
+            gate.begins(caller)
+            gate.answered(caller, 200)
+        return caller
+
+    stranger = parse("GET /judge0/about HTTP/1.1", "Host: x", "X-Auth-Token: another")
+    for _ in range(50):
+        assert ask("the same again").known.user == "ada"
+    assert gate.caller(stranger, "1.2.3.4").retry_after == 0, "the same again tells nothing"
+    for number in range(50):
+        assert ask(f"guess {number}").known.user == "ada"
+    assert gate.caller(stranger, "1.2.3.4").retry_after > 0
+    assert ask(ADMIN).known.user == "ada", "so the right guess cannot be told from the wrong ones"
+
+
 def fail(gate: Gate, caller: HttpCaller) -> None:
     """A request that came through and is answered with 401, or was refused at once."""
     if caller.retry_after == 0:

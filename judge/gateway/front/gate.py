@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flask import Flask
@@ -15,6 +15,7 @@ from judge import clock
 from judge.config import GatewayConfig
 from judge.crowd import group
 from judge.gateway.auth import (
+    JUDGE0_HEADERS,
     Principal,
     Tokens,
     below,
@@ -23,7 +24,7 @@ from judge.gateway.auth import (
     session_counts,
     sign_with,
     token_digest,
-    token_with,
+    tokens_with,
 )
 from judge.gateway.front.head import Head
 from judge.gateway.front.watching import Way
@@ -60,6 +61,8 @@ class HttpCaller:
       token; then `claim` names that.
     - `retry_after`: seconds to wait, when requests come too often; else 0.
     - `tries`: whether the request carries a token or a log-in that may be wrong.
+    - `token`: the one that counts of those that came along, or that `claim` is about. `guesses`: the digests of those
+      before it, which nobody has.
     """
 
     address: str
@@ -69,6 +72,8 @@ class HttpCaller:
     body_bytes: int
     claim: str | None = None
     tries: bool = False
+    token: str | None = None
+    guesses: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -118,9 +123,16 @@ class Gate:
         """http, or https when the proxy says that it ended TLS."""
         return "https" if self.proxied(peer) and head.fields.get("x-forwarded-proto") == "https" else "http"
 
-    def token(self, head: Head) -> str | None:
-        """The token by which the app will serve this request; None when the app looks at none."""
-        return token_with(head.path, self._judge0, head.field, head.argument)
+    def tokens(self, head: Head) -> list[str]:
+        """The tokens of which one may count for this request, the first that is known; none when the app looks at none.
+
+        Clients of Judge0 send several, as for a market and for a server of their own.
+        """
+        return tokens_with(head.path, self._judge0, head.field, head.argument)
+
+    def settled(self, head: Head, caller: HttpCaller) -> Head:
+        """The request as the app gets it: the token by which its maker was counted stands before all others."""
+        return head.with_field(JUDGE0_HEADERS[0], caller.token) if caller.token and caller.guesses else head
 
     def speaks_judge0(self, head: Head) -> bool:
         """Whether the maker of this request reads answers of Judge0's API."""
@@ -132,7 +144,7 @@ class Gate:
 
     def lets_guests_in(self, head: Head) -> bool:
         """Whether this request is good without a token."""
-        return bool(self._config.judge0.guest) and self.speaks_judge0(head) and self.token(head) is None
+        return bool(self._config.judge0.guest) and self.speaks_judge0(head) and not self.tokens(head)
 
     def caller(self, head: Head, peer: str) -> HttpCaller:
         """The caller by token and address.
@@ -141,13 +153,12 @@ class Gate:
         """
         address = self.address(head, peer)
         stranger = group(address)
-        bearer = self.token(head)
+        tokens = self.tokens(head)
+        bearer: str | None = None
         known: Principal | None
         claim: str | None = None
-        if bearer is not None:
-            known = self._tokens.find(bearer)
-            if known is None and of_account(bearer):
-                known, claim = self._account(bearer, stranger)
+        if tokens:
+            bearer, known, claim = self._chosen(tokens, stranger)
         elif session_counts(head.method, head.path, self._judge0):
             known, claim = self._session(head)
         else:
@@ -169,6 +180,8 @@ class Gate:
             self._body_bytes(head, by_token=bearer is not None, judges=known.judges) if known else SMALL_BODY,
             claim,
             tries and (known is None or login),
+            bearer,
+            [token_digest(one) for one in tokens[: tokens.index(bearer)]] if bearer is not None else (),
         )
 
     def said(self, claim: str, status: int, told: Mapping[str, str]) -> None:
@@ -196,8 +209,11 @@ class Gate:
 
     def begins(self, caller: HttpCaller) -> None:
         """Count a try as failed until it is `answered`: else a hundred guesses at once would be as free as one."""
+        stranger, now = group(caller.address), clock.monotonic()
         if caller.tries:
-            self._throttle.failed(group(caller.address), clock.monotonic())
+            self._throttle.failed(stranger, now)
+        for guess in caller.guesses:
+            self._throttle.guessed(stranger, guess, now)
 
     def answered(self, caller: HttpCaller, status: int) -> None:
         """Note the answer to a request that `begins`: 401 is a failed log-in, if it was a try; 0 is no answer."""
@@ -211,7 +227,7 @@ class Gate:
 
     def way(self, head: Head) -> Way | None:
         """The way by which the maker of this request has come in; None without one that could be in force."""
-        token = self.token(head)
+        token = next(iter(self.tokens(head)), None)
         if token is None:
             found = self._cookie_of(head)
             return None if found is None else Way("sessions", found.digest, found.fingerprint)
@@ -247,6 +263,25 @@ class Gate:
         if not isinstance(user, str) or ("fp" in said and listed is None):
             return None
         return _Cookie(user, digest(secret), listed.fingerprint if listed is not None else "")
+
+    def _chosen(self, tokens: list[str], stranger: str) -> tuple[str, Principal | None, str | None]:
+        """(the token that counts, its owner, the token to ask the app about): the first that is known, else the first.
+
+        An address that has to wait with log-ins hears of no token that has not come in from there before. Else whoever
+        has one of their own could guess those of others beside it.
+        """
+        waits = self._throttle.wait(stranger, clock.monotonic()) > 0
+        owners = ((one, *self._owner(one, stranger)) for one in tokens)
+        for token, known, claim in owners:
+            sure = known is not None and (not waits or self._throttle.knows(stranger, known.fingerprint))
+            if sure or (known is None and claim is not None):
+                return token, known, claim
+        return tokens[0], *self._owner(tokens[0], stranger)
+
+    def _owner(self, token: str, stranger: str) -> tuple[Principal | None, str | None]:
+        """(the owner of a token, the token to ask the app about)."""
+        known = self._tokens.find(token)
+        return self._account(token, stranger) if known is None and of_account(token) else (known, None)
 
     def _account(self, token: str, stranger: str) -> tuple[Principal | None, str | None]:
         """(the owner of an account's token, the token to ask the app about).

@@ -57,6 +57,10 @@ class Head:
         fields = {name: text for name, text in self.fields.items() if name not in {"transfer-encoding", "trailer"}}
         return replace(self, fields={**fields, "content-length": str(length)})
 
+    def with_field(self, name: str, text: str) -> Head:
+        """The same with this header field in place of any other of its name."""
+        return replace(self, fields={**self.fields, name.lower(): text})
+
     def field(self, name: str) -> str | None:
         """A header field, by its name in any capitals; None without it."""
         return self.fields.get(name.lower())
@@ -159,7 +163,8 @@ def packet(head: Head, remote: str, scheme: str, listen: tuple[str, int]) -> byt
     for name, text in head.fields.items():
         key = name.upper().replace("-", "_").encode("ascii")
         bare = key in {b"CONTENT_TYPE", b"CONTENT_LENGTH"}
-        values[key if bare else b"HTTP_" + key] = text.encode("latin-1")
+        # What stood in the address may have characters that no header has.
+        values[key if bare else b"HTTP_" + key] = text.encode("latin-1", "replace")
     data = b"".join(struct.pack("<H", len(part)) + part for pair in values.items() for part in pair)
     if len(data) > PACKET_BYTES:
         raise HeadTooLargeError("the request's header fields are too large")

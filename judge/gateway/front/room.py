@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
+import resource
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -129,3 +130,12 @@ class Held:
         except OSError as exc:
             log.error("spool_dir cannot be written: %s", exc.strerror)  # noqa: TRY400 - the disk's fault, not the code's
             raise UnavailableError("this gateway has no room for large transfers; tell its operator") from None
+
+
+def open_files(wanted: int) -> int:
+    """How many files this process may have open, after it has asked for as many as it wants."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        soft = min(wanted, hard) if hard != resource.RLIM_INFINITY else wanted
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return soft

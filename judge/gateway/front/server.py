@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import http
 import http.client
 import logging
 import os
 import re
-import resource
 import socket
 import threading
 from collections.abc import Iterator
@@ -29,6 +29,7 @@ from judge.crowd import Crowd, group
 from judge.errors import JudgeError, LimitError, NotFoundError, UnauthorizedError, UnavailableError
 from judge.gateway import trace
 from judge.gateway.api import models
+from judge.gateway.auth import JUDGE0_HEADERS
 from judge.gateway.front import bodies, streams, watching
 from judge.gateway.front import head as heads
 from judge.gateway.front.connection import Client, ClientGone
@@ -36,7 +37,7 @@ from judge.gateway.front.exchange import exchange
 from judge.gateway.front.gate import SESSION, Gate, HttpCaller
 from judge.gateway.front.head import HEAD_BYTES, Head, HeadTooLargeError
 from judge.gateway.front.refusing import refusal, whole
-from judge.gateway.front.room import Held, Room
+from judge.gateway.front.room import Held, Room, open_files
 from judge.gateway.front.turns import Pace, Places, Turns
 from judge.gateway.front.watching import Watch
 from judge.gateway.uwsgi import HARAKIRI, socket_name
@@ -265,6 +266,7 @@ class Front:
                 caller = self._gate.caller(head, client.peer)
                 if caller.claim is not None:
                     caller = await self._proved(client, head, caller)
+                head = self._gate.settled(head, caller)
                 if caller.retry_after > 0:
                     self._turn_away("after failed log-ins")
                     retry = caller.retry_after
@@ -280,19 +282,21 @@ class Front:
 
     async def _proved(self, client: Client, head: Head, caller: HttpCaller) -> HttpCaller:
         """The caller, once the app knows whether the session or token is in force. Equal questions are asked once."""
-        claim = caller.claim or ""
-        task = self._asked.get(claim)
-        if task is None:
-            task = self._asked[claim] = asyncio.get_running_loop().create_task(self._ask(head, caller))
-            task.add_done_callback(lambda _: self._asked.pop(claim, None))
-        await asyncio.wait([task])
-        return replace(self._gate.caller(head, client.peer), claim=None)
+        for _ in JUDGE0_HEADERS:  # each may have a token that is asked about
+            if (claim := caller.claim) is None:
+                break
+            task = self._asked.get(claim)
+            if task is None:
+                task = self._asked[claim] = asyncio.get_running_loop().create_task(self._ask(head, caller))
+                task.add_done_callback(functools.partial(self._asked.pop, claim))
+            await asyncio.wait([task])
+            caller = self._gate.caller(head, client.peer)
+        return replace(caller, claim=None)
 
     async def _ask(self, head: Head, caller: HttpCaller) -> None:
         fields = {name: text for name, text in head.fields.items() if name in {"host", "cookie"}}
-        token = self._gate.token(head)
-        if token is not None:  # whichever header it came in
-            fields["authorization"] = f"Bearer {token}"
+        if caller.token is not None:  # whichever header it came in
+            fields["authorization"] = f"Bearer {caller.token}"
         packet = heads.packet(Head("GET", SESSION, "1.1", fields), caller.address, "http", self._address)
         start = b""
         with contextlib.suppress(JudgeError), self._held(caller, _SMALL_ANSWER) as answer:
@@ -488,12 +492,3 @@ def _away(status: int) -> bool:
 def _status(start: bytes) -> int:
     found = _STATUS.match(start)
     return int(found[1]) if found else 0
-
-
-def open_files(wanted: int) -> int:
-    """How many files this process may have open, after it has asked for as many as it wants."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        soft = min(wanted, hard) if hard != resource.RLIM_INFINITY else wanted
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return soft

@@ -29,7 +29,7 @@ from judge.errors import (
 from judge.gateway import asking, submit, trace
 from judge.gateway.api import deleting, handlers, seen
 from judge.gateway.api.routes import Services, field_error
-from judge.gateway.auth import Principal, judge0_token
+from judge.gateway.auth import Principal, judge0_tokens
 from judge.gateway.judge0 import info, wire
 from judge.gateway.judge0.contents import contents
 from judge.judge0 import answers, fields, languages, program
@@ -99,7 +99,9 @@ class Api:
 
     def caller(self, *, in_address: bool = False) -> Principal:
         """Who makes this call; UnauthorizedError for nobody. `in_address`: the token may stand there."""
-        token = judge0_token(request.headers.get, request.args.get if in_address else None)
+        # The gateway's front has put the one that counts before all others.
+        tokens = judge0_tokens(request.headers.get, request.args.get if in_address else None)
+        token = next(iter(tokens), None)
         guest = self.services.config.judge0.guest
         if token is None and guest:
             visitor = Principal(guest, "user", "")
