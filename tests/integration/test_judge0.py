@@ -252,6 +252,17 @@ def test_tokens(http: httpx.Client, server: str) -> None:
     assert (config.cpu_time_limit, config.max_submission_batch_size, config.allow_enable_network) == (5.0, 20, False)
 
 
+@row("S13")
+def test_slashes_that_clients_join_addresses_with(http: httpx.Client, server: str) -> None:
+    """Nobody who posts, and no browser that asks first, would follow a redirection."""
+    sent = {"json": {"language_id": PYTHON, "source_code": "print(1)"}, "headers": {"X-Auth-Token": ADA}}
+    for joined in (f"{server}//submissions", server.replace("/judge0", "//judge0///submissions/")):
+        token = httpx.post(joined, trust_env=False, **sent).json()["token"]  # type: ignore[arg-type]
+        assert http.get(f"{server}//submissions//{token}").json()["token"] == token
+        asked = {"Origin": "https://ide.example", "Access-Control-Request-Method": "POST"}
+        assert httpx.options(joined, headers=asked, trust_env=False).status_code == 204
+
+
 def test_scripts_of_all_sites_may_call_with_a_token(http: httpx.Client, server: str) -> None:
     asked = {
         "Origin": "https://ide.example",

@@ -301,6 +301,20 @@ def test_failures_cost_strangers_time_and_not_their_neighbours(config):
     assert gate.caller(wrong, "1.2.3.6").retry_after == 0
 
 
+def test_several_slashes_below_judge0_are_one(config):
+    gate = gate_of(config)
+    for asked, target in (
+        ("/judge0//submissions?wait=true&a=//", "/judge0/submissions?wait=true&a=//"),
+        ("//judge0///submissions/%2f//batch", "/judge0/submissions/batch"),
+        ("/judge0//x%3Fy%20%C3%A9?", "/judge0/x%3Fy%20%C3%A9?"),
+        ("/%6audge0%2F%2fabout", "/judge0/about"),
+        *((same, same) for same in ("/judge0/%61bout", "/judge0x//y", "/api//v1", "//login", "/", "/judge0")),
+    ):
+        assert gate.routed(parse(f"GET {asked} HTTP/1.1", "Host: x")).target == target, asked
+    off = gate_of(config.model_copy(update={"judge0": config.judge0.model_copy(update={"enabled": False})}))
+    assert off.routed(parse("GET /judge0//x HTTP/1.1", "Host: x")).target == "/judge0//x"
+
+
 def test_of_several_tokens_the_first_that_is_known_counts(config):
     gate = gate_of(config)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ USER, ROLE = "Judge-User", "Judge-Role"
 _YES, _NO, _UNKNOWN = 10.0, 60.0, 10.0
 _SESSIONS = 10_000
 _BEARER = "token "
+_SLASHES = re.compile("/{2,}")
 
 
 def cookie_name(config: GatewayConfig) -> str:
@@ -122,6 +124,16 @@ class Gate:
     def scheme(self, head: Head, peer: str) -> str:
         """http, or https when the proxy says that it ended TLS."""
         return "https" if self.proxied(peer) and head.fields.get("x-forwarded-proto") == "https" else "http"
+
+    def routed(self, head: Head) -> Head:
+        """The request at the path by which everybody behind knows it: several slashes below the prefix are one.
+
+        Clients join addresses carelessly, and nobody who sends a body follows where one slash is.
+        """
+        if self._judge0 is None:
+            return head
+        path = _SLASHES.sub("/", head.path)
+        return head.at(path) if path != head.path and below(path, self._judge0) else head
 
     def tokens(self, head: Head) -> list[str]:
         """The tokens of which one may count for this request, the first that is known; none when the app looks at none.

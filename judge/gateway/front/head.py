@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass, replace
-from urllib.parse import parse_qsl, unquote_to_bytes
+from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 import h11
 
@@ -51,6 +51,11 @@ class Head:
     def length(self) -> int:
         """Bytes of the body; 0 when there is none or its length is unknown."""
         return 0 if self.chunked else int(self.fields.get("content-length", "0"))
+
+    def at(self, path: str) -> Head:
+        """The same at another path, given as `path` says one."""
+        _, mark, query = self.target.partition("?")
+        return replace(self, target=quote(path.encode("latin-1")) + mark + query)
 
     def of_length(self, length: int) -> Head:
         """The same for a body that came in chunks and is whole now."""

@@ -263,6 +263,7 @@ class Front:
                     return
                 if head.path == SESSION:  # from outside it would be a place to try tokens, where no failure counts
                     raise NotFoundError(f"there is nothing at {SESSION}")
+                head = self._gate.routed(head)
                 caller = self._gate.caller(head, client.peer)
                 if caller.claim is not None:
                     caller = await self._proved(client, head, caller)
