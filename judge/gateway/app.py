@@ -8,7 +8,7 @@ from typing import cast
 
 from flask import Flask, Response, current_app, g, render_template, request
 from prometheus_client import Counter, Histogram
-from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.exceptions import ClientDisconnected, HTTPException, MethodNotAllowed
 
 from judge import clock
 from judge.config import GatewayConfig
@@ -18,7 +18,7 @@ from judge.gateway.api import answers, routes
 from judge.gateway.api import handlers as api
 from judge.gateway.auth import Tokens, below, read_session_key, sign_with
 from judge.gateway.cluster import Cluster
-from judge.gateway.front.gate import cookie_name
+from judge.gateway.front.gate import SMALL_BODY, cookie_name
 from judge.gateway.judge0 import routes as judge0
 from judge.gateway.judge0 import wire
 from judge.gateway.known import Known
@@ -148,6 +148,8 @@ def _http(error: Exception) -> Response:
     elif fault.code == 413:
         services: routes.Services = current_app.extensions["judge"]
         known = TooLargeError(f"the body is too large; at most {size(services.config.limits.body_bytes)} are taken")
+    elif isinstance(fault, ClientDisconnected):  # bodies come whole from the front, or not at all
+        known = TooLargeError(f"the body is too large; of somebody not known at most {size(SMALL_BODY)} are taken")
     else:
         known = UsageError(f"the request cannot be understood: {fault.description}")
     response = _answer(known)

@@ -33,7 +33,7 @@ from judge.judge0.tokens import token_of
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply
 from tests.support.cluster import Cluster, processes_of, running
-from tests.support.gateway import USER, Prepared, executor_state, make_config, serving_app
+from tests.support.gateway import USER, Prepared, executor_state, make_config, running_gateway, serving_app
 from tests.support.receiver import Receiver, receiving
 from tests.support.servers import wait_for
 
@@ -335,6 +335,33 @@ def test_with_a_guest_no_script_is_let_in_that_the_config_does_not_name(tmp_path
         answer = app.test_client().get("/judge0/about", headers={"Origin": "https://ide.example"})
         assert answer.status_code == 200
         assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+@row("S14")
+def test_a_guests_body_is_small_and_all_json_says_its_charset(tmp_path: Path, prepared: Prepared) -> None:
+    own = {"guest": "visitor", "origins": ["*"]}
+    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0=own)
+    with running_gateway(settings, tmp_path) as url, httpx.Client(base_url=url, trust_env=False) as client:
+
+        def check(status: int, answer: httpx.Response) -> str:
+            assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json; charset=utf-8")
+            assert answer.headers["Access-Control-Allow-Origin"] == "*"
+            return str(answer.json()["error"] if status > 200 else answer.json())
+
+        def post(size: int, **given: Any) -> httpx.Response:
+            headers = {"Origin": "https://ide.example", **given.pop("headers", {})}
+            return client.post("/judge0/submissions", headers=headers, **{"json": {"stdin": "x" * size}, **given})
+
+        client.headers["Origin"] = "https://ide.example"
+        assert "sent in chunks" not in check(413, post(0, json=None, content=(b"x" * 9000 for _ in range(9))))
+        assert "without a token at most 64 KiB are taken" in check(413, post(65_536))
+        assert "without a token" in check(413, post(0, json=None, data={"stdin": "x" * 65_536}))
+        wrong = {"X-Auth-Token": "wrong"}
+        assert "not known" in check(401, post(65_536, headers=wrong))
+        assert "not known" in check(413, post(0, json=None, data={"stdin": "x" * 65_536}, headers=wrong))
+        assert post(60_000).status_code == 422
+        assert "Accepted" in check(200, client.get("/judge0/statuses"))
+        check(404, client.get("/judge0/submissions/none"))
 
 
 # --- submissions -----------------------------------------------------------------------------------------------

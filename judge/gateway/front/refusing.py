@@ -20,7 +20,7 @@ def refusal(gate: Gate, head: Head | None, error: JudgeError, retry: float) -> t
         text, kind = answers.told(error, head.fields.get("accept", "") if head else "")
         headers["Vary"] = "Accept"
     elif gate.speaks_judge0(head):
-        text, kind = json.dumps({"error": str(error)}), "application/json"
+        text, kind = json.dumps({"error": str(error)}), "application/json; charset=utf-8"
         headers |= gate.for_scripts(head)
     else:
         text, kind = f"{error}\n", "text/plain; charset=utf-8"

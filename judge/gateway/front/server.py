@@ -26,7 +26,7 @@ import judge
 from judge import clock
 from judge.config import GatewayConfig
 from judge.crowd import Crowd, group
-from judge.errors import JudgeError, LimitError, NotFoundError, UnauthorizedError, UnavailableError
+from judge.errors import JudgeError, LimitError, NotFoundError, TooLargeError, UnauthorizedError, UnavailableError
 from judge.gateway import trace
 from judge.gateway.api import models
 from judge.gateway.auth import JUDGE0_HEADERS
@@ -34,12 +34,13 @@ from judge.gateway.front import bodies, streams, watching
 from judge.gateway.front import head as heads
 from judge.gateway.front.connection import Client, ClientGone
 from judge.gateway.front.exchange import exchange
-from judge.gateway.front.gate import SESSION, Gate, HttpCaller
+from judge.gateway.front.gate import SESSION, SMALL_BODY, Gate, HttpCaller
 from judge.gateway.front.head import HEAD_BYTES, Head, HeadTooLargeError
 from judge.gateway.front.refusing import refusal, whole
 from judge.gateway.front.room import Held, Room, open_files
 from judge.gateway.front.turns import Pace, Places, Turns
 from judge.gateway.front.watching import Watch
+from judge.gateway.submit import size
 from judge.gateway.uwsgi import HARAKIRI, socket_name
 from judge.model.streaming import Wish
 
@@ -396,6 +397,8 @@ class Front:
         """
         chunked = head.chunked and (caller.known is not None or self._gate.lets_guests_in(head))
         if not chunked and (head.chunked or head.length > caller.body_bytes or not head.length):
+            if not head.chunked and head.length and self._gate.lets_guests_in(head):  # else the app would read it
+                raise TooLargeError(f"the body is too large; without a token at most {size(SMALL_BODY)} are taken")
             return head, None
         body = stack.enter_context(self._held(caller, _SMALL_BODY))
         body.expect(0 if chunked else head.length)

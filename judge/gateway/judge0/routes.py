@@ -79,7 +79,8 @@ def _answer(api: Api, call: Callable[..., tuple[Any, int]], **params: str) -> Re
             body, status = call(api, **params)
         except JudgeError as exc:
             return error_answer(exc)
-        response = body if isinstance(body, Response) else Response(json.dumps(body, ensure_ascii=False), mimetype=JSON)
+        made = isinstance(body, Response)
+        response = body if made else Response(json.dumps(body, ensure_ascii=False), content_type=JSON)
     response.status_code = status
     return response
 
