@@ -86,8 +86,10 @@ def _program(asked: Asked, bounds: handed.Bounds) -> dict[str, Any]:
         made = [m.SourceFile.of(name, data) for name, data in {**files, **own}.items()]
         return {"command": command, "compile": _COMPILE if row.kind == PROJECT else None, "files": made}
     if not files:
+        # What is started keeps its name, which its messages say; a problem's graders may know it by another.
+        own_name = {} if asked.problem is not None else {"entry": row.file}
         try:
-            return {"language": row.row, "source": source.decode("utf-8"), "filename": row.file}
+            return {"language": row.row, "source": source.decode("utf-8"), "filename": row.file, **own_name}
         except UnicodeDecodeError:
             pass
     # Nothing takes the place of the source itself.

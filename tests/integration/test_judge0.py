@@ -630,6 +630,17 @@ def test_files(http: httpx.Client) -> None:
     assert status(found) == 3 and found["stdout"] == "a" * 1_000_000 and found["stderr"] == "b" * 65536
 
 
+@row("P11", "P12")
+def test_the_source_has_its_name_and_the_program_a_home(http: httpx.Client) -> None:
+    home = "import os, sys\nprint(os.environ['HOME'], sys.argv, open(sys.argv[0]).read(6))\nraise SystemError"
+    found = run(http, source_code=home)
+    assert found["stdout"] == "/tmp ['/box/script.py'] import\n"
+    assert 'File "/box/script.py", line 3' in found["stderr"]
+    assert "main.cpp:1:" in run(http, language_id=CPP, source_code="int main() { x; }")["compile_output"]
+    lasting = "open(__import__('os').environ['HOME'] + '/x', 'x')"
+    assert [status(run(http, source_code=lasting)) for _ in range(2)] == [3, 3], "each has its own"
+
+
 # --- what there is ---------------------------------------------------------------------------------------------
 
 

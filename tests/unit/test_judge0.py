@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge0.data import LANGUAGE_TO_LANGUAGE_ID
 
+from judge.executor.slot.program import plan
 from judge.gateway.judge0 import info
 from judge.judge0 import answers, base64s, callbacks, fields, languages, program
 from judge.judge0.tokens import task_of, token_of
@@ -166,6 +167,26 @@ def test_the_page_of_languages_fits_the_sdk_and_our_table() -> None:
         assert all(row.file for row in rows.values() if row.row or row.kind in {"text", "executable"})
         for row in rows.values():
             languages.command(row)
+
+
+def test_a_source_lies_in_the_box_under_judge0s_name_for_it() -> None:
+    table = load_table(None)
+    for row in CE.values():
+        if row.row is None or table[row.row].entry != "file":
+            continue
+        found = fields.read({"language_id": row.id, "source_code": "x"}, CE, lambda _: True, base64=False)
+        planned = plan(program.submission(found, handed.Bounds(), str), m.Limits(), table)
+        assert (list(planned.files), planned.env["HOME"][:1]) == ([row.file], "/")
+        words = " ".join([*planned.run, *(planned.compile or []), *planned.env.values()])
+        assert row.file == table[row.row].source_name or f"/box/{table[row.row].source_name}" not in words, row
+    of_a_problem = made(problem="sums", source_code="x")
+    assert list(plan(of_a_problem, m.Limits(), table).files) == ["main.py"], "graders may know it"
+    ours = m.Submission(language="python3", source="x", filename="a.py")
+    assert list(plan(ours, m.Limits(), table).files) == ["main.py"]
+    assert list(plan(ours.model_copy(update={"entry": "a.py"}), m.Limits(), table).files) == ["a.py"]
+    for odd in ("-a.py", "a:b.py", "a.txt"):
+        said = ours.model_copy(update={"filename": odd, "entry": odd})
+        assert list(plan(said, m.Limits(), table).files) == ["main.py"], odd
 
 
 @pytest.mark.parametrize(("value", "text"), [(0, "0.0"), (0.0174, "0.017"), (5, "5.0"), (1.25, "1.25"), (10.0, "10.0")])

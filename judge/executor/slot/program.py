@@ -11,6 +11,7 @@ from judge.errors import UsageError
 from judge.languages.sources import is_source
 from judge.languages.table import BOX, PATH, HeapSign, Language, family
 from judge.model.messages import Limits, RunOptions, Submission
+from judge.model.names import name_fault
 from judge.model.problem import IoiTask, ProblemManifest, ProblemProgram
 from judge.problems.task import entry_of
 from judge.sandbox.box import Run
@@ -20,6 +21,8 @@ MIB = 1024**2
 # The Kattis format's limits for compilation; the wall limit ends compilers that wait for ever.
 COMPILE_LIMITS = Limits(cpu=60, wall=90, memory=2048 * MIB, output=64 * MIB, processes=256, files=1024)
 COMMAND_SOURCE = "source"
+# Where a program may write that looks for a home; a language's row may name another place.
+HOME = "/tmp"  # noqa: S108 - the sandbox's own
 NAME_BYTES = 255
 _MERGED = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
 
@@ -91,7 +94,7 @@ def plan(
             files=_files_beside_command(submission),
             compile=["/bin/sh", "-c", submission.compile] if submission.compile else None,
             run=_started(["/bin/sh", "-c", submission.command], options),
-            env={"PATH": PATH},
+            env={"PATH": PATH, "HOME": HOME},
             limits=limits,
             cwd="/box",
         )
@@ -105,7 +108,7 @@ def plan(
         files=files,
         compile=made.compile,
         run=_started(made.run, options),
-        env={"PATH": PATH, **made.env},
+        env={"PATH": PATH, "HOME": HOME, **made.env},
         limits=language.limits(limits),
         heap=language.heap_sign(limits.memory),
     )
@@ -127,12 +130,17 @@ def _files_beside_command(submission: Submission) -> dict[str, bytes]:
 
 
 def _own_files(submission: Submission, language: Language) -> tuple[dict[str, bytes], str | None]:
-    """A submission's files by their names in `/box`, and what is to be started; a single file gets the judge's name."""
+    """A submission's files by their names in `/box`, and what is to be started.
+
+    A single file gets the judge's name, unless the submission says that it is started under its own.
+    """
     files, entry = submission.files, submission.entry
     if len(files) > 1:
         return {one.name: one.data for one in files}, entry
     name = files[0].name if files else submission.filename
     data = files[0].data if files else (submission.source or "").encode("utf-8", "replace")
+    if name and entry == name and language.entry == "file" and is_source(name, language) and not name_fault(name):
+        return {name: data}, entry
     own = language.own_name(data.decode("utf-8", "replace"), name)
     return {own: data}, None if entry == name else entry
 
@@ -144,6 +152,7 @@ def _graded(
     if task.source and len(own) == 1 and language.entry == "file":
         (name, data), *_ = own.items()
         own = {task.source + PurePosixPath(name).suffix: data}
+        entry = None if entry == name else entry
     return own, entry_of(task.entry, include, language) or entry
 
 
