@@ -69,6 +69,11 @@ class TooLargeError(UsageError):
     http_status = 413
     code = "too_large"
 
+    def __init__(self, message: str, field: str | None = None) -> None:
+        """`field` is the one that is too large, by its dotted name, where it is one of several."""
+        super().__init__(message)
+        self.field = field
+
 
 class NotFoundError(UsageError):
     """An id or name that does not exist."""

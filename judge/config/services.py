@@ -136,6 +136,8 @@ class MongodbConfig(Daemon):
 
 # Of outputs that are handed in, at least: a task's document may have 16 MiB in all.
 OUTPUTS_BYTES: Final = 4 * 1024**2
+# Of additional files in Judge0's API, at least: its own editor sends a database of a MiB with each program in SQL.
+JUDGE0_BYTES: Final = 2 * 1024**2
 
 
 class SubmissionLimits(Model):
@@ -152,6 +154,11 @@ class SubmissionLimits(Model):
     def outputs_bytes(self) -> int:
         """Bytes of the outputs that one submission to a submit-answer problem may be, all of them together."""
         return max(self.source_bytes, self.files_bytes, OUTPUTS_BYTES)
+
+    @property
+    def judge0_bytes(self) -> int:
+        """Bytes of the additional files of a submission of Judge0's API, and of the archive that they come in."""
+        return max(self.files_bytes, JUDGE0_BYTES)
 
 
 class WebhookSettings(Model):

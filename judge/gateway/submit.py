@@ -21,9 +21,7 @@ def size(count: int) -> str:
 
 
 def _too_large(length: int, most: int) -> TooLargeError:
-    error = TooLargeError(f"source: is too large, {size(length)}; at most {size(most)} are taken")
-    error.field = "source"
-    return error
+    return TooLargeError(f"source: is too large, {size(length)}; at most {size(most)} are taken", "source")
 
 
 def check_source(source: str, limits: SubmissionLimits) -> None:
@@ -60,7 +58,7 @@ def check_whole(uploads: Sequence[Upload]) -> None:
     for one in uploads:
         if one.length > len(one.data):
             raise TooLargeError(
-                f"files: '{one.name[-60:]}' is too large, {size(one.length)}; hand in a shorter program"
+                f"files: '{one.name[-60:]}' is too large, {size(one.length)}; hand in a shorter program", "files"
             )
 
 

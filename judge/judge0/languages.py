@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
+
+from pydantic import model_validator
 
 from judge import config
 from judge.languages.table import Language, load_table
@@ -18,13 +20,23 @@ _OPTIONS = "%s"
 
 
 class Row(config.Model):
-    """One of Judge0's languages. With neither `row` nor `kind` nobody can hand in for it here."""
+    """One of Judge0's languages. With neither `row` nor `kind` nobody can hand in for it here.
+
+    `command` runs a source in place of our row's own command.
+    """
 
     id: int
     name: str
     row: Identifier | None = None
     kind: Literal["text", "executable", "project"] | None = None
+    command: str | None = None
     file: str = ""
+
+    @model_validator(mode="after")
+    def _command(self) -> Self:
+        if self.command is not None and (self.row is None or self.kind is not None):
+            raise config.fault("command: goes with a 'row', which says who can run it, and without 'kind'", "command")
+        return self
 
     def judged(self, offered: Collection[str]) -> bool:
         """Whether somebody can hand in for it, when the cluster's executors have these languages."""
@@ -45,6 +57,8 @@ def table(flavour: Flavour) -> dict[int, Row]:
 
 def command(row: Row) -> tuple[str | None, str | None]:
     """(how it is compiled, how it is run) here, for people to read; the first is None where nothing is."""
+    if row.command is not None:
+        return None, row.command
     known: Language | None = load_table(None).get(row.row or "")
     if known is None:
         return None, {"text": "/bin/cat text.txt", "executable": "./a.out"}.get(row.kind or "")
@@ -59,13 +73,13 @@ def command(row: Row) -> tuple[str | None, str | None]:
 def options_allowed(row: Row) -> bool:
     """Whether the compiler of this language takes options of people."""
     known = load_table(None).get(row.row or "")
-    return known is not None and known.compiler_options
+    return known is not None and known.compiler_options and row.command is None
 
 
 def compiled(row: Row) -> bool:
     """Whether anything is compiled before a run, at Judge0's as here."""
     known = load_table(None).get(row.row or "")
-    return known is not None and known.compile is not None and not known.compile_checks
+    return known is not None and known.compile is not None and not known.compile_checks and row.command is None
 
 
 def of_row(flavour: Flavour, name: str | None) -> Row | None:

@@ -79,12 +79,14 @@ def _program(asked: Asked, bounds: handed.Bounds) -> dict[str, Any]:
         if not handed.is_archive(ARCHIVE, asked.archive):
             raise FieldError("files", "are no ZIP archive; send one as Base64")
         files = handed.gather([(ARCHIVE, asked.archive)], bounds)
-    if row.kind is not None:
+    if row.kind is not None or (row.command is not None and asked.problem is None):
         arguments = shlex.join(words(str(asked.said.get("command_line_arguments", ""))))
-        command = _COMMANDS[row.kind] + (f" {arguments}" if arguments and row.kind == "executable" else "")
+        command = _COMMANDS[row.kind] if row.kind is not None else f"cd /scratch && {row.command}"
+        command += f" {arguments}" if arguments and row.kind in {None, "executable"} else ""
         own = {} if row.kind == PROJECT else {row.file: source}
         made = [m.SourceFile.of(name, data) for name, data in {**files, **own}.items()]
-        return {"command": command, "compile": _COMPILE if row.kind == PROJECT else None, "files": made}
+        compiled = _COMPILE if row.kind == PROJECT else None
+        return {"language": row.row, "command": command, "compile": compiled, "files": made}
     if not files:
         # What is started keeps its name, which its messages say; a problem's graders may know it by another.
         own_name = {} if asked.problem is not None else {"entry": row.file}
@@ -124,12 +126,12 @@ _MOST: Final = {
 
 def _options(asked: Asked) -> m.RunOptions:
     said, row = asked.said, asked.row
-    language = row is not None and row.row is not None
+    language = row is not None and row.row is not None and row.command is None
     return m.RunOptions(
         compiler=words(str(said.get("compiler_options", ""))) if language else [],
         arguments=words(str(said.get("command_line_arguments", ""))) if language else [],
         merged=bool(said["redirect_stderr_to_stdout"]),
-        alone=language and asked.archive is not None,
+        alone=row is not None and row.row is not None and (not language or asked.archive is not None),
         unchecked=True,
         lines=True,
         outputs=True,

@@ -243,7 +243,8 @@ class _Gathered:
         if len(self.files) >= bounds.files:
             raise FieldError("files", f"there are more than {bounds.files}; hand in fewer")
         if self._total > bounds.bytes:
-            raise TooLargeError(f"files: have more than {bounds.bytes} bytes together; hand in a shorter program")
+            msg = f"files: have more than {bounds.bytes} bytes together; hand in a shorter program"
+            raise TooLargeError(msg, "files")
 
     def check_size(self, name: str, data: bytes, size: int) -> None:
         if len(data) != size:
@@ -253,7 +254,7 @@ class _Gathered:
 def _unpack(label: str, data: bytes, found: _Gathered, most: int) -> None:
     label = _shown(label)
     if len(data) > most:
-        raise TooLargeError(f"files: the archive '{label}' has {len(data)} bytes; at most {most} are taken")
+        raise TooLargeError(f"files: the archive '{label}' has {len(data)} bytes; at most {most} are taken", "files")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()

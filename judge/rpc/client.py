@@ -62,6 +62,7 @@ def error_from(status: int, body: bytes) -> JudgeError:
         field = said.field or "body"
         return FieldError(field, said.error.removeprefix(f"{field}: "))
     error = found(said.error)
+    error.field = said.field
     if isinstance(error, LimitError) and said.rate is not None:
         error.rate = (said.rate.limit, said.rate.left, said.rate.seconds)
     return error

@@ -11,6 +11,8 @@ import contextlib
 import io
 import json
 import re
+import secrets
+import sqlite3
 import subprocess
 import uuid
 import zipfile
@@ -109,9 +111,9 @@ def refused(http: httpx.Client, **body: Any) -> dict[str, list[str]]:
     return found
 
 
-def packed(**files: str) -> str:
+def packed(**files: str | bytes) -> str:
     target = io.BytesIO()
-    with zipfile.ZipFile(target, "w") as archive:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():
             archive.writestr(name.replace("__", "/").replace("_dot_", "."), text)
     return base64.b64encode(target.getvalue()).decode()
@@ -628,6 +630,28 @@ def test_files(http: httpx.Client) -> None:
     big = "import sys\nsys.stdout.write('a' * 1_000_000)\nsys.stderr.write('b' * 1_000_000)"
     found = run(http, source_code=big, expected_output="a" * 1_000_000)
     assert status(found) == 3 and found["stdout"] == "a" * 1_000_000 and found["stderr"] == "b" * 65536
+
+
+@row("P13", "P14")
+def test_sql_has_the_database_that_comes_along(http: httpx.Client, tmp_path: Path) -> None:
+    """Judge0's own editor sends one with each program in SQL, of a MiB."""
+    path = tmp_path / "db.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("create table artists (name text)")
+        database.executemany("insert into artists values (?)", [(f"artist {n} {'x' * 999}",) for n in range(1000)])
+        database.commit()
+    files = packed(db_dot_sqlite=path.read_bytes(), notes_dot_bin=secrets.token_bytes(400_000))
+    asked = "select count(*) from artists;\ndelete from artists where rowid > 7;\nselect count(*) from artists;"
+    for _ in range(2):  # each run has its own copy
+        found = run(http, language_id=82, source_code=asked, additional_files=files, max_file_size=4096)
+        assert (found["stdout"], found["source_code"], found["language"]["id"]) == ("1000\n7\n", asked, 82)
+    broken = "create table t (a);\ninsert into t values (4);\nselect b from t;\nselect a from t;"
+    found = run(http, language_id=82, source_code=broken)
+    assert (status(found), found["stdout"]) == (11, "4\n") and "no such column" in found["stderr"]
+    for more, said in ((1, "have more than 2097152 bytes"), (0, "have 2097159 bytes")):  # with the source
+        faults = refused(http, additional_files=packed(a_dot_bin=bytes(2 * 1024**2 + more)))
+        assert list(faults) == ["additional_files"] and said in faults["additional_files"][0], faults
+    assert "additional_files" in refused(http, additional_files=packed(a_dot_bin=secrets.token_bytes(2 * 1024**2)))
 
 
 @row("P11", "P12")

@@ -14,10 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge0.data import LANGUAGE_TO_LANGUAGE_ID
 
+from judge.config import SubmissionLimits
+from judge.errors import FieldError, TooLargeError
 from judge.executor.slot.program import plan
 from judge.gateway.judge0 import info
 from judge.judge0 import answers, base64s, callbacks, fields, languages, program
 from judge.judge0.tokens import task_of, token_of
+from judge.judicator.tasks.intake import check
 from judge.languages import handed
 from judge.languages.table import load_table
 from judge.model import messages as m
@@ -187,6 +190,32 @@ def test_a_source_lies_in_the_box_under_judge0s_name_for_it() -> None:
     for odd in ("-a.py", "a:b.py", "a.txt"):
         said = ours.model_copy(update={"filename": odd, "entry": odd})
         assert list(plan(said, m.Limits(), table).files) == ["main.py"], odd
+
+
+def test_a_language_may_run_by_judge0s_own_command() -> None:
+    def sql(**given: object) -> m.Submission:
+        found = fields.read({"language_id": 82, "source_code": "select 1;", **given}, CE, lambda _: True, base64=False)
+        return program.submission(found, handed.Bounds(), str)
+
+    submission = sql(command_line_arguments="-header 'a b'")
+    assert (submission.language, [one.name for one in submission.files]) == ("sqlite", ["script.sql"])
+    assert submission.command == "cd /scratch && /bin/cat script.sql | /usr/bin/sqlite3 db.sqlite -header 'a b'"
+    assert submission.options is not None and (submission.options.alone, submission.options.arguments) == (True, [])
+    check(submission, SubmissionLimits(), languages=["sqlite"], source_bytes=1024)
+    with pytest.raises(FieldError, match="command: is given together with a language"):
+        check(submission.model_copy(update={"told": {}}), SubmissionLimits(), languages=["sqlite"], source_bytes=1024)
+    assert sql(problem="sums").command is None, "the problem says how it is run"
+
+
+def test_additional_files_may_be_more_than_other_sources() -> None:
+    files = [m.SourceFile.of("a.bin", b"\1" * 300_000), m.SourceFile.of("script.py", b"x")]
+    submission = made().model_copy(update={"files": files, "source": None, "filename": None, "entry": "script.py"})
+    check(submission, SubmissionLimits(), languages=["python3"], source_bytes=128 * 1024)
+    for other in ({"told": {}}, {"problem": "sums", "tests": [], "options": None, "limits": m.LimitsOverride()}):
+        changed = submission.model_copy(update=other)
+        with pytest.raises(TooLargeError) as caught:
+            check(changed, SubmissionLimits(), languages=["python3"], source_bytes=128 * 1024)
+        assert caught.value.field == "files"
 
 
 @pytest.mark.parametrize(("value", "text"), [(0, "0.0"), (0.0174, "0.017"), (5, "5.0"), (1.25, "1.25"), (10.0, "10.0")])

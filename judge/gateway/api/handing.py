@@ -48,7 +48,8 @@ def submission(limits: SubmissionLimits) -> m.Submission:
     if form:
         return _made(fields, _sent(bounds), bounds)
     if (request.content_length or 0) > bounds.archive:
-        raise TooLargeError(f"the archive has {request.content_length} bytes; at most {bounds.archive} are taken")
+        msg = f"the archive has {request.content_length} bytes; at most {bounds.archive} are taken"
+        raise TooLargeError(msg, "files")
     body = request.get_data(cache=False)
     if not handed.is_archive("body.zip", body):
         raise FieldError("files", "are no ZIP archive, as the Content-Type says; send one, or files as a form")
@@ -68,7 +69,8 @@ def _sent(bounds: handed.Bounds) -> list[tuple[str, bytes]]:
         name = file.filename.replace("\\", "/")
         data = file.stream.read(bounds.largest + 1)
         if len(data) > bounds.largest:
-            raise TooLargeError(f"files: '{name[-60:]}' has more than {bounds.largest} bytes; hand in a shorter one")
+            msg = f"files: '{name[-60:]}' has more than {bounds.largest} bytes; hand in a shorter one"
+            raise TooLargeError(msg, "files")
         found.append((name, data))
     return found
 

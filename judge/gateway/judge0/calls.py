@@ -253,7 +253,8 @@ class Api:
             cluster.put_blob(io.BytesIO(data), name, len(data))
             return name
 
-        bounds = handed.Bounds(config.limits.files, config.limits.files_bytes)
+        most = config.limits.judge0_bytes
+        bounds = handed.Bounds(config.limits.files, most, most)
         try:
             made = program.submission(asked, bounds, store)
             bare = made.model_copy(update={"tests": []})  # its blobs are its own, just stored

@@ -63,7 +63,7 @@ def config_info(config: GatewayConfig, waiting: int | None) -> dict[str, Any]:
         **SWITCHES,
         "allow_enable_per_process_and_thread_time_limit": True,
         "allow_enable_per_process_and_thread_memory_limit": True,
-        "max_extract_size": config.limits.files_bytes // 1024,
+        "max_extract_size": config.limits.judge0_bytes // 1024,
         "enable_batched_submissions": True,
         "max_submission_batch_size": BATCH,
         "submission_cache_duration": 0.0,

@@ -36,10 +36,10 @@ def check_files(
         raise FieldError("files", f"there are {len(submission.files)}, the limit is {limits.files}; hand in fewer")
     contents = _contents(submission)
     total = sum(map(len, contents.values()))
-    most = _most(limits, source_bytes)
+    most = _most(submission, limits, source_bytes)
     if total > most:
         what = "shorter outputs" if source_bytes is None else "a shorter program"
-        raise TooLargeError(f"files: have {total} bytes together, the limit is {most}; hand in {what}")
+        raise TooLargeError(f"files: have {total} bytes together, the limit is {most}; hand in {what}", "files")
     if not any(data.strip() for data in contents.values()):
         raise FieldError("files", "are all empty; hand in the text of a program")
     _check_names(list(contents))
@@ -55,12 +55,14 @@ def _check_output(source: str | None, limits: SubmissionLimits) -> None:
         raise FieldError("files", "are missing; hand in the outputs of the tests, each called after its test")
     size = len(source.encode())
     if size > limits.outputs_bytes:
-        raise TooLargeError(f"source: has {size} bytes, the limit of outputs is {limits.outputs_bytes}")
+        raise TooLargeError(f"source: has {size} bytes, the limit of outputs is {limits.outputs_bytes}", "source")
 
 
-def _most(limits: SubmissionLimits, source_bytes: int | None) -> int:
+def _most(submission: Submission, limits: SubmissionLimits, source_bytes: int | None) -> int:
     if source_bytes is None:
         return limits.outputs_bytes
+    if submission.told and submission.problem is None:
+        return limits.judge0_bytes
     return limits.files_bytes if source_bytes == _DEFAULT_BYTES else min(source_bytes, limits.files_bytes)
 
 

@@ -118,7 +118,7 @@ def _check_modest(submission: Submission) -> None:
 
 def _check_program(submission: Submission, languages: Collection[str]) -> None:
     if submission.language is not None:
-        if submission.command is not None:
+        if submission.command is not None and not submission.told:  # Judge0 has commands of its own for some
             raise FieldError("command", "is given together with a language; give one of the two")
         if submission.compile is not None:
             raise FieldError("compile", "is given together with a language, which knows its own; leave it out")
@@ -142,7 +142,7 @@ def _check_source(submission: Submission, limit: int) -> None:
         raise FieldError("source", "is empty; hand in the text of the program")
     size = len(source.encode())
     if size > limit:
-        raise TooLargeError(f"source: has {size} bytes, the limit is {limit}; hand in a shorter program")
+        raise TooLargeError(f"source: has {size} bytes, the limit is {limit}; hand in a shorter program", "source")
     _check_filename(submission.filename)
 
 
@@ -164,7 +164,8 @@ def _check_input(submission: Submission, limits: SubmissionLimits) -> None:
             raise FieldError("stdin", "is given together with a problem or tests; give one of them")
         if len(submission.stdin.encode()) > STDIN_BYTES:
             raise TooLargeError(
-                f"stdin: is larger than {STDIN_BYTES} bytes; upload it as a blob and give one test with 'input_blob'"
+                f"stdin: is larger than {STDIN_BYTES} bytes; upload it as a blob and give one test with 'input_blob'",
+                "stdin",
             )
     if len(submission.tests) > limits.tests:
         raise FieldError("tests", f"there are {len(submission.tests)}, the limit is {limits.tests}")
@@ -184,7 +185,8 @@ def _check_options(submission: Submission, options: RunOptions) -> None:
         if any("\0" in word for word in words):
             raise FieldError(f"options.{name}", "contain a NUL byte, which no program can be given")
         if sum(len(word.encode()) for word in words) > _OPTIONS_BYTES:
-            raise TooLargeError(f"options.{name}: have more than {_OPTIONS_BYTES} bytes together; give shorter ones")
+            msg = f"options.{name}: have more than {_OPTIONS_BYTES} bytes together; give shorter ones"
+            raise TooLargeError(msg, f"options.{name}")
         if words and submission.command is not None:
             raise FieldError(f"options.{name}", "go with a language; write them into the command")
     row = load_table(None).get(submission.language or "")
