@@ -12,6 +12,10 @@ from pydantic_core import PydanticCustomError
 from judge import endpoint
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$")]
+# As a browser sends it, without a port.
+HostName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", max_length=253, to_lower=True)
+]
 Seconds = Annotated[float, Field(gt=0, le=86400)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
@@ -12,6 +13,7 @@ from judge.config.sections import (
     Check,
     Daemon,
     EtcdClient,
+    HostName,
     HostPort,
     MemberUrl,
     Model,
@@ -252,6 +254,10 @@ class Judge0(Model):
 
     prefix: str = Field(default="/judge0", pattern=r"^(/[A-Za-z0-9._-]+)+$", description="where it is")
     enabled: bool = True
+    hosts: list[HostName] = Field(
+        default_factory=list,
+        description="names of this gateway under which it is all there is, at the root, as judge0.example.org",
+    )
     origins: list[str] | None = Field(
         default=None,
         description="of web pages whose scripts may call it, as https://ide.example; '*': all, as without a guest",
@@ -339,6 +345,10 @@ class GatewayConfig(Traced):
     def _reachable(self) -> Self:
         if self.oidc and self.public_url is None:
             raise fault("public_url is missing; providers of 'oidc' send browsers back there", "oidc")
+        page = urlsplit(self.public_url or "").hostname
+        if page in self.judge0.hosts:
+            msg = f"judge0.hosts has '{page}', where public_url says that the pages are; give Judge0's API another name"
+            raise fault(msg, "judge0.hosts")
         names = [one.name for one in self.oidc]
         if len(set(names)) < len(names):
             raise fault("oidc has two providers of one name; give each its own", "oidc")

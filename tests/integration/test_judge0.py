@@ -35,7 +35,7 @@ from judge.judge0.tokens import token_of
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply
 from tests.support.cluster import Cluster, processes_of, running
-from tests.support.gateway import USER, Prepared, executor_state, make_config, running_gateway, serving_app
+from tests.support.gateway import USER, Prepared, executor_state, make_config, make_task, running_gateway, serving_app
 from tests.support.receiver import Receiver, receiving
 from tests.support.servers import wait_for
 
@@ -337,6 +337,30 @@ def test_with_a_guest_no_script_is_let_in_that_the_config_does_not_name(tmp_path
         answer = app.test_client().get("/judge0/about", headers={"Origin": "https://ide.example"})
         assert answer.status_code == 200
         assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+@row("L5")
+def test_a_host_of_its_own(tmp_path: Path, prepared: Prepared) -> None:
+    """What clients do that keep nothing of an address but its origin."""
+    own = {"hosts": ["judge0.example.org"], "guest": "visitor", "origins": ["https://ide.example"]}
+    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0=own)
+    prepared.answers["executors"] = ExecutorsReply(executors=[executor_state()])
+    prepared.answers["add"] = lambda asked: m.AddReply(task=make_task(submission=asked), created=True)
+    with running_gateway(settings, tmp_path) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        named = {"Host": "Judge0.example.org:443", "Origin": "https://ide.example"}
+        preflight = {**named, "Access-Control-Request-Method": "POST"}
+        for path in ("/submissions", "//submissions/", "/extra/submissions"):
+            answer = client.options(url + path, headers=preflight)
+            assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (204, "https://ide.example")
+            sent = {"language_id": 89 if "extra" in path else 43, "source_code": "x"}
+            answer = client.post(url + path, headers=named, json=sent)
+            assert answer.status_code == (422 if "extra" in path else 201), answer.text
+        assert client.get("/statuses", headers=named).json()[0] == {"id": 1, "description": "In Queue"}
+        for path in ("/", "/login", "/api/v1/whoami", "/static/app.css", "/judge0/statuses"):
+            answer = client.get(path, headers={**named, "Authorization": f"Bearer {USER}"})
+            assert (answer.status_code, list(answer.json())) == (404, ["error"]), path
+        assert client.get("/login").status_code == client.get("/judge0/statuses").status_code == 200
+        assert client.get("/statuses").status_code == 404
 
 
 @row("S14")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge import clock
-from judge.config import EtcdClient, Tls
+from judge.config import EtcdClient, GatewayConfig, Tls
 from judge.crowd import Crowd, group
 from judge.errors import LimitError, UnavailableError, UsageError
 from judge.gateway.app import create_app
@@ -313,6 +313,30 @@ def test_several_slashes_below_judge0_are_one(config):
         assert gate.routed(parse(f"GET {asked} HTTP/1.1", "Host: x")).target == target, asked
     off = gate_of(config.model_copy(update={"judge0": config.judge0.model_copy(update={"enabled": False})}))
     assert off.routed(parse("GET /judge0//x HTTP/1.1", "Host: x")).target == "/judge0//x"
+
+
+def test_under_a_host_of_its_own_judge0_is_at_the_root(config):
+    named = config.judge0.model_copy(update={"hosts": ["judge0.example.org"]})
+    gate = gate_of(config.model_copy(update={"judge0": named}))
+
+    def ask(target: str, host: str) -> str:
+        return gate.routed(parse(f"POST {target} HTTP/1.1", f"Host: {host}", f"X-Auth-Token: {USER}")).target
+
+    for host in ("judge0.example.org", "Judge0.Example.ORG:8080", "judge0.example.org:"):
+        assert ask("/submissions?wait=true", host) == "/judge0/submissions?wait=true"
+        assert ask("//extra//submissions", host) == "/judge0/extra/submissions"
+        assert ask("/", host) == "/judge0/"
+        assert ask("/judge0/about", host) == "/judge0/judge0/about", "there is nothing"
+        assert ask("/api/v1/whoami", host) == "/judge0/api/v1/whoami", "nor of ours"
+        assert ask("http://x/login", host) == "/judge0/login"
+    for host in ("x.judge0.example.org", "judge0.example.org.evil", "judge0.example.org:80:80", "example.org"):
+        assert ask("/submissions", host) == "/submissions"
+    assert gate.routed(parse("GET /about HTTP/1.0")).target == "/about"
+    head = gate.routed(parse("POST /submissions HTTP/1.1", "Host: judge0.example.org", f"X-Auth-Token: {USER}"))
+    assert gate.caller(head, "1.2.3.4").known.user == "ada"
+    pages = {"judge0": {"hosts": ["Judge.example"]}, "public_url": "https://judge.example:8443"}
+    with pytest.raises(ValueError, match=r"judge0.hosts has 'judge.example', where public_url says"):
+        GatewayConfig.model_validate({**config.model_dump(), **pages})
 
 
 def test_of_several_tokens_the_first_that_is_known_counts(config):

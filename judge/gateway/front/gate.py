@@ -126,13 +126,17 @@ class Gate:
         return "https" if self.proxied(peer) and head.fields.get("x-forwarded-proto") == "https" else "http"
 
     def routed(self, head: Head) -> Head:
-        """The request at the path by which everybody behind knows it: several slashes below the prefix are one.
+        """The request at the path by which everybody behind knows it, where it is one of Judge0's API.
 
-        Clients join addresses carelessly, and nobody who sends a body follows where one slash is.
+        Several slashes below the prefix are one: clients join addresses carelessly, and nobody who sends a body follows
+        to where one slash is. Under a host name of its own the API is at the root: many clients keep no more of an
+        address.
         """
         if self._judge0 is None:
             return head
         path = _SLASHES.sub("/", head.path)
+        if head.host in self._config.judge0.hosts:
+            return head.at(self._judge0 + path)
         return head.at(path) if path != head.path and below(path, self._judge0) else head
 
     def tokens(self, head: Head) -> list[str]:

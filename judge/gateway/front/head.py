@@ -16,6 +16,7 @@ PACKET_BYTES = 65535
 # uWSGI drops a request of 128 variables without a word.
 _LINES = 100
 _DIGITS = 15
+_PORT = re.compile(r":\d*$")
 _COOKIES, _PLAIN = "; ", ", "
 # What nearly every client sends: a part of what h11 takes, in which nothing can be read in two ways.
 _USUAL = re.compile(rb"([A-Z]+) (/[!-~]*) HTTP/1\.1\r\n((?:[A-Za-z0-9-]+:[ ]?[!-~]+(?: [!-~]+)*\r\n)+)\r\n")
@@ -41,6 +42,11 @@ class Head:
     def path(self) -> str:
         """The path as the app compares it: percent signs decoded, one slash in front, a character for each byte."""
         return "/" + unquote_to_bytes(self.target.partition("?")[0].encode("latin-1")).decode("latin-1").lstrip("/")
+
+    @property
+    def host(self) -> str:
+        """The host that the client has asked for, in lower case and without a port; empty when it does not say."""
+        return _PORT.sub("", self.fields.get("host", "").lower())
 
     @property
     def chunked(self) -> bool:
