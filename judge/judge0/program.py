@@ -65,7 +65,7 @@ def submission(asked: Asked, bounds: handed.Bounds, store: Callable[[bytes], str
         fields |= {"limits": _limits(asked), "tests": _tests(asked, store), "options": _options(asked)}
         if asked.tests:
             fields["mode"] = "full"
-    fields["told"] = {name: value for name, value in asked.said.items() if value != ""}
+    fields["told"] = dict(asked.said)
     return m.Submission.model_validate(fields)
 
 

@@ -436,7 +436,7 @@ def test_base64(http: httpx.Client) -> None:
     assert several.status_code == 400 and "one or more submissions" in several.json()["error"]
 
 
-@row("S7", "S8")
+@row("S7", "S8", "S15")
 def test_forms_and_texts_for_numbers(http: httpx.Client) -> None:
     form = {"source_code": "print(5)", "language_id": "71", "cpu_time_limit": "2.5", "redirect_stderr_to_stdout": "1"}
     for sent in ({"data": form}, {"files": {}, "data": form}, {"json": {**form, "number_of_runs": "2"}}):
@@ -444,6 +444,10 @@ def test_forms_and_texts_for_numbers(http: httpx.Client) -> None:
         assert answer.status_code == 201, answer.text
         found = answer.json()
         assert (found["stdout"], found["cpu_time_limit"], found["redirect_stderr_to_stdout"]) == ("5\n", "2.5", True)
+    texts = {"compiler_options": "", "command_line_arguments": "", "callback_url": ""}
+    found = run(http, source_code="print(5)", **texts)
+    assert {name: found[name] for name in texts} == texts, "as they were given"
+    assert {name: run(http, source_code="print(5)")[name] for name in texts} == dict.fromkeys(texts)
     told = {**form, "wait": True, "fields": "stdout,status_id", "base64_encoded": False}
     assert http.post("/submissions", json=told).json() == {"stdout": "5\n", "status_id": 3}, "as Rails merges them"
     assert http.post("/submissions", json={**told, "fields": "foo"}).json() == {"error": "invalid fields: [foo]"}
