@@ -17,7 +17,7 @@ from judge0.data import LANGUAGE_TO_LANGUAGE_ID
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, TooLargeError
 from judge.executor.slot.program import plan
-from judge.gateway.judge0 import info
+from judge.gateway.judge0 import info, wire
 from judge.judge0 import answers, base64s, callbacks, fields, languages, program
 from judge.judge0.tokens import task_of, token_of
 from judge.judicator.tasks.intake import check
@@ -190,6 +190,19 @@ def test_a_source_lies_in_the_box_under_judge0s_name_for_it() -> None:
     for odd in ("-a.py", "a:b.py", "a.txt"):
         said = ours.model_copy(update={"filename": odd, "entry": odd})
         assert list(plan(said, m.Limits(), table).files) == ["main.py"], odd
+
+
+def test_a_form_may_have_a_list() -> None:
+    one, other = {"source_code": "a", "language_id": "71"}, {"source_code": "b"}
+    for keys in (("[]", "[]", "[]"), ("[0]", "[0]", "[1]"), ("[7]", "[7]", "[9]"), ("[1]", "[1]", "[0]")):
+        names = ("source_code", "language_id", "source_code")
+        pairs = [
+            (f"submissions{key}[{name}]", text) for key, name, text in zip(keys, names, ["a", "71", "b"], strict=True)
+        ]
+        wanted = [other, one] if keys[2] == "[0]" else [one, other]
+        assert wire.nested([("wait", "true"), *pairs, ("wait", "no")]) == {"wait": "true", "submissions": wanted}, keys
+    for odd in ("submissions[", "submissions[]", "submissions[x][stdin]", "[][a]", "submissions[][a][b]"):
+        assert wire.nested([(odd, "1")]) == {odd: "1"}
 
 
 def test_a_language_may_run_by_judge0s_own_command() -> None:

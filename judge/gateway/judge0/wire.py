@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from flask import Response, request
+from werkzeug.datastructures import MultiDict
 
 from judge.errors import JudgeError
 from judge.gateway.api.routes import LengthError
@@ -19,6 +22,7 @@ from judge.rpc.faults import check_values
 # As Judge0 says it: some clients take an answer for Latin-1 that does not.
 JSON: Final = "application/json; charset=utf-8"
 _VALUES: Final = 300_000
+_NESTED: Final = re.compile(r"([a-z_]+)\[([0-9]{0,4})\]\[([a-z_]+)\]")
 
 
 class RefusedCallError(JudgeError):
@@ -52,7 +56,7 @@ def given() -> dict[str, Any]:
 
     Rails makes one thing of them, so clients write limits, or all of a submission, behind the question mark.
     """
-    return {**request.args.to_dict(), **_body()}
+    return {**nested(_pairs(request.query_string)), **_body()}
 
 
 def _body() -> dict[str, Any]:
@@ -60,10 +64,10 @@ def _body() -> dict[str, Any]:
     if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
         raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
     if request.mimetype == "multipart/form-data":
-        return request.form.to_dict()
+        return nested(_parts(request.form))
     data = request.get_data()
     if request.mimetype == "application/x-www-form-urlencoded" and not data.lstrip().startswith((b"{", b"[")):
-        return request.form.to_dict()
+        return nested(_pairs(data))
     check_values(data, _VALUES, "the body")
     try:
         sent = json.loads(data or b"{}")
@@ -74,6 +78,46 @@ def _body() -> dict[str, Any]:
     if not isinstance(sent, dict):
         raise RefusedCallError(400, "the body is not a JSON object; send one with the fields of a submission")
     return sent
+
+
+def _pairs(data: bytes) -> list[tuple[str, str]]:
+    """The names and values of a form or address, in their order."""
+    return parse_qsl(data.decode("utf-8", "replace"), keep_blank_values=True)
+
+
+def _parts(form: MultiDict[str, str]) -> list[tuple[str, str]]:
+    """Those of a form in parts, of which the order is lost: without numbers, objects of a list must be alike."""
+    found: list[tuple[str, str]] = []
+    counts: dict[str, int] = {}
+    for key, values in form.lists():
+        name, mark, inner = key.partition("[][")
+        if mark and counts.setdefault(name, len(values)) != len(values):
+            raise RefusedCallError(
+                400, f"not all {name[:60]} have the same fields; number them: {name[:60]}[0][{inner[:60]}"
+            )
+        found += [(f"{name}[{at}][{inner}" if mark else key, value) for at, value in enumerate(values)]
+    return found
+
+
+def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """The fields of a form or address; `submissions[][stdin]` and `submissions[0][stdin]` are of objects in a list.
+
+    Without numbers an object begins with the first name that the one before it has already, as Rails reads them.
+    """
+    plain: dict[str, Any] = {}
+    lists: dict[str, dict[int, dict[str, Any]]] = {}
+    for key, text in pairs:
+        found = _NESTED.fullmatch(key)
+        if found is None:
+            plain.setdefault(key, text)
+            continue
+        name, number, inner = found.groups()
+        objects = lists.setdefault(name, {})
+        place = int(number) if number else next(reversed(objects), 0)
+        if not number and inner in objects.get(place, {}):
+            place += 1
+        objects.setdefault(place, {})[inner] = text
+    return {**plain, **{name: [objects[place] for place in sorted(objects)] for name, objects in lists.items()}}
 
 
 def waits(told: Mapping[str, Any]) -> bool:
