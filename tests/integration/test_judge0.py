@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 import httpx
 import judge0
@@ -505,12 +506,22 @@ def test_faults(http: httpx.Client) -> None:
     assert "additional_files" in refused(http, additional_files=b64(b"no archive"))
 
 
-@row("B1", "B2", "B3")
+@row("B1", "B2", "B3", "B5")
 def test_batches(http: httpx.Client) -> None:
     good, bad = {"language_id": PYTHON, "source_code": "print(1)"}, {"language_id": PYTHON}
     answer = http.post("/submissions/batch", json={"submissions": [good, bad]})
     assert answer.status_code == 201 and answer.json()[1] == {"source_code": ["can't be blank"]}
     assert http.post("/submissions/batch", json={"submissions": [bad]}).status_code == 422
+    several = [(f"submissions[][{name}]", str(value)) for one in (good, good) for name, value in one.items()]
+    form = {"content": urlencode(several), "headers": {"Content-Type": "application/x-www-form-urlencoded"}}
+    parts = {"files": [(name.replace("[]", f"[{n // 2}]"), (None, value)) for n, (name, value) in enumerate(several)]}
+    alike = {"files": [(name, (None, value)) for name, value in several]}
+    for sent in (form, parts, alike, {}):
+        address = "/submissions/batch" + ("" if sent else f"?{urlencode(several)}")
+        made = http.post(address, **sent)  # type: ignore[arg-type]
+        assert (made.status_code, [list(one) for one in made.json()]) == (201, [["token"], ["token"]]), made.text
+    unlike = {"files": [*alike["files"], ("submissions[][stdin]", (None, "x"))]}
+    assert "number them: submissions[0][stdin]" in http.post("/submissions/batch", **unlike).json()["error"]
     token = answer.json()[0]["token"]
     found = http.get("/submissions/batch", params={"tokens": f"{token},{uuid.uuid4()}", "fields": "token"}).json()
     assert found == {"submissions": [{"token": token}, None]}
@@ -552,13 +563,14 @@ def status(found: Mapping[str, Any]) -> int:
     return number
 
 
-@row("R1", "R2", "R10", "R13")
+@row("R1", "R2", "R10", "R13", "R14")
 def test_outputs_are_compared_by_lines(http: httpx.Client) -> None:
     for printed, wanted, number in (
         ("a b  \\nc\\n\\n", "a b\nc", 3),
         ("a  b", "a b", 4),
         ("A", "a", 4),
         ("a\\n\\nb", "a\nb", 4),
+        ("", " \n", 3),
         ("", "", 3),
     ):
         found = run(http, source_code=f"print('{printed}', end='')", expected_output=wanted)
@@ -680,6 +692,16 @@ def test_sql_has_the_database_that_comes_along(http: httpx.Client, tmp_path: Pat
         faults = refused(http, additional_files=packed(a_dot_bin=bytes(2 * 1024**2 + more)))
         assert list(faults) == ["additional_files"] and said in faults["additional_files"][0], faults
     assert "additional_files" in refused(http, additional_files=packed(a_dot_bin=secrets.token_bytes(2 * 1024**2)))
+
+
+@row("P15", "P16")
+def test_what_compilers_are_told_here(http: httpx.Client) -> None:
+    main = '#include <stdio.h>\nint main() {\n#ifdef __OPTIMIZE__\nputs("fast");\n#endif\n}'
+    for language in (C, CPP):
+        assert run(http, language_id=language, source_code=main)["stdout"] == "fast\n"
+        assert run(http, language_id=language, source_code=main, compiler_options="-O0")["stdout"] is None
+    java = "package a.b; public class Other { public static void main(String[] a) { System.out.print(1); } }"
+    assert run(http, language_id=JAVA, source_code=java)["stdout"] == "1"
 
 
 @row("P11", "P12")
