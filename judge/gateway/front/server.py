@@ -262,9 +262,9 @@ class Front:
                 if head.path == ALIVE and head.method in {"GET", "HEAD"}:
                     await self._alive(client, head)
                     return
+                head = self._gate.routed(head)
                 if head.path == SESSION:  # from outside it would be a place to try tokens, where no failure counts
                     raise NotFoundError(f"there is nothing at {SESSION}")
-                head = self._gate.routed(head)
                 caller = self._gate.caller(head, client.peer)
                 if caller.claim is not None:
                     caller = await self._proved(client, head, caller)
