@@ -153,8 +153,15 @@ class Queue:
         more = [{"$unionWith": {"coll": tasks.name, "pipeline": part}} for part in parts[1:]]
         return await aggregate(tasks, [*parts[0], *more])
 
-    async def _in_front(self, lane: Lane) -> int:
-        return await self._tasks.count_documents({**_lane(lane), "waits": FRONT}, limit=ROOM, hint=LANE)
+    async def _lengths(self, lane: Lane) -> tuple[int, int]:
+        """How many are in front, up to a few, and whether any is behind: a look at keys, as every hand-out asks."""
+        asked: dict[Key, Pipeline] = {
+            (place,): placing.number({**_lane(lane), "waits": place}, most)
+            for place, most in ((FRONT, _LOW + 1), (BEHIND, 1))
+        }
+        found = placing.sorted_out(asked, await aggregate(self._tasks, placing.union(self._tasks.name, asked)))
+        front, behind = (sum(int(row["n"]) for row in found.get((place,), ())) for place in (FRONT, BEHIND))
+        return front, behind
 
     async def added(self, lane: Lane) -> None:
         """Look again after a task was added behind: its lane's front may have been handed out meanwhile."""
@@ -275,14 +282,11 @@ class Queue:
 
     async def refill(self, lane: Lane) -> int:
         """Move the next tasks of a lane to the front, when few are left there; how many."""
-        behind = self._tasks.find({**_lane(lane), "waits": BEHIND}, {"attempt": 1}, hint=LANE, limit=ROOM)
-        docs = await behind.sort([("order", 1), ("arrival", 1)]).to_list()
-        if not docs:
+        front, behind = await self._lengths(lane)
+        if front > _LOW or not behind:
             return 0
-        front = await self._in_front(lane)
-        if front > _LOW:
-            return 0
-        docs = docs[: ROOM - front]
+        found = self._tasks.find({**_lane(lane), "waits": BEHIND}, {"attempt": 1}, hint=LANE, limit=ROOM - front)
+        docs = await found.sort([("order", 1), ("arrival", 1)]).to_list()
         ids = [doc["_id"] for doc in docs]
         await self._tasks.update_many({"_id": {"$in": ids}, "waits": BEHIND}, {"$set": {"waits": FRONT}}, hint="_id_")
         for doc in docs:
