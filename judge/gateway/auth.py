@@ -218,37 +218,34 @@ _READING: Final = frozenset({"GET", "HEAD"})
 Get = Callable[[str], str | None]
 
 
-def judge0_tokens(header: Get, query: Get | None) -> list[str]:
-    """The tokens that came with a call of Judge0's API, in the order in which they count.
+def judge0_token(header: Get, query: Get | None) -> str | None:
+    """The token that came with a call of Judge0's API, in the first header that has one; None without any.
 
-    In the address they count for the two calls that check a token (their rows say so): some clients know no other way.
+    In the address it counts for the two calls that check a token (their rows say so): some clients know no other way.
     """
-    found = []
     for name in JUDGE0_HEADERS:
         given = (header(name) or (query(name) if query is not None else "") or "").strip()
         token = _in_authorization(given) if name == "Authorization" else given
-        if token.lower() not in _NO_TOKENS and token not in found:
-            found.append(token)
-    return found
+        if token.lower() not in _NO_TOKENS:
+            return token
+    return None
 
 
-def tokens_with(path: str, judge0: str | None, header: Get, query: Get) -> list[str]:
-    """The tokens that may count for a call of this path, in this order; none when none came along.
+def token_with(path: str, judge0: str | None, header: Get, query: Get) -> str | None:
+    """The token that counts for a call of this path, whichever others came along; None when none did.
 
-    The front asks this, and hands a call of Judge0's API on with the one that counts before all others; the app reads
-    tokens by the same functions: so nobody is counted as one person and served as another. `judge0` is where Judge0's
-    API is, if anywhere.
+    The front asks this, and the app reads tokens by the same functions: so nobody is counted as one person and served
+    as another. `judge0` is where Judge0's API is, if anywhere.
     """
     if path.startswith(_API):
         try:
-            token = api_token(header("Authorization"))
+            return api_token(header("Authorization"))
         except UnauthorizedError:
-            return [""]  # a try that the app refuses
-        return [] if token is None else [token]
+            return ""  # a try that the app refuses
     if judge0 is None or not below(path, judge0):
-        return []
+        return None
     rest = path.removeprefix(judge0).removeprefix("/extra").strip("/")
-    return judge0_tokens(header, query if rest in _JUDGE0_CHECKS else None)
+    return judge0_token(header, query if rest in _JUDGE0_CHECKS else None)
 
 
 def session_counts(method: str, path: str, judge0: str | None) -> bool:
@@ -276,7 +273,7 @@ def _in_authorization(given: str) -> str:
     try:
         name, _, password = base64.b64decode(rest.strip(), validate=True).decode().partition(":")
     except ValueError:
-        return given
+        return ""
     return password or name
 
 

@@ -24,6 +24,12 @@ def _too_large(length: int, most: int) -> TooLargeError:
     return TooLargeError(f"source: is too large, {size(length)}; at most {size(most)} are taken", "source")
 
 
+def check_length(source: bytes, limits: SubmissionLimits) -> None:
+    """TooLargeError for a source that is handed in as one of several files, where judicators do not know it as one."""
+    if len(source) > limits.source_bytes:
+        raise _too_large(len(source), limits.source_bytes)
+
+
 def check_source(source: str, limits: SubmissionLimits) -> None:
     """FieldError or TooLargeError for a source that nobody can mean."""
     length = len(source.encode())

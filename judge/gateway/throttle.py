@@ -15,7 +15,6 @@ class Throttle:
         self._burst, self._seconds = burst, seconds
         self._debts: OrderedDict[str, tuple[float, float]] = OrderedDict()  # address: failures, as of when
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._guesses: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def wait(self, address: str, now: float) -> float:
         """Seconds until this address may try again; 0 when it may now."""
@@ -27,15 +26,6 @@ class Throttle:
         self._debts.move_to_end(address)
         if len(self._debts) > _KEPT:
             self._debts.popitem(last=False)
-
-    def guessed(self, address: str, guess: str, now: float) -> None:
-        """A wrong token came from there beside a right one. It counts once: the same again tells nobody more."""
-        if (address, guess) not in self._guesses:
-            self.failed(address, now)
-        self._guesses[address, guess] = None
-        self._guesses.move_to_end((address, guess))
-        if len(self._guesses) > _KEPT:
-            self._guesses.popitem(last=False)
 
     def forgive(self, address: str, now: float) -> None:
         """Take back a failure that was none."""

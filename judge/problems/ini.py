@@ -15,7 +15,7 @@ _KEYS: Final = frozenset({
     "allow_submit", "allow_judge", "special_run", "special_compare", "special_compare_args", "combined_run_compare",
     "problemtext_type",
 })  # fmt: skip
-_SECTION = re.compile(r"\[[^\]]*\]")
+_SECTION = re.compile(r"\[[^\]]*\]\s*(?:[;#].*)?")
 
 
 def parse_ini(data: bytes, where: str) -> dict[str, str]:
@@ -32,7 +32,10 @@ def parse_ini(data: bytes, where: str) -> dict[str, str]:
     )
     try:
         lines = (line.strip() for line in data.decode("utf-8-sig").splitlines())
-        parser.read_string("[problem]\n" + "\n".join(line for line in lines if not _SECTION.fullmatch(line)))
+        kept = [line for line in lines if not _SECTION.fullmatch(line)]
+        if odd := next((line for line in kept if line.startswith("[")), ""):
+            raise PackageError(f"{where}: is not a list of 'key = value' lines: '{clean(odd, 40)}'")
+        parser.read_string("[problem]\n" + "\n".join(kept))
     except (configparser.Error, UnicodeDecodeError) as exc:
         first = str(exc).splitlines()[0]
         raise PackageError(f"{where}: is not a list of 'key = value' lines: {clean(first)}") from None

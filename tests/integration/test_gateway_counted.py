@@ -44,17 +44,15 @@ def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path) -> 
         assert cookie is not None
         plain = app.test_client(use_cookies=False)
 
-        def served(head: heads.Head) -> str | None:
+        def served(path: str, headers: dict[str, str]) -> str | None:
             prepared.asked.clear()
-            plain.get(head.target, headers=head.fields)
+            plain.get(path, headers=headers)
             return next((asked.user for name, asked in prepared.asked if name == "usage"), None)
 
-        def counted(path: str, headers: dict[str, str]) -> tuple[str | None, heads.Head]:
+        def counted(path: str, headers: dict[str, str]) -> str | None:
             lines = [f"GET {path} HTTP/1.1", "Host: x", *(f"{name}: {value}" for name, value in headers.items())]
-            head = heads.parse(("\r\n".join(lines) + "\r\n\r\n").encode())
-            caller = gate.caller(head, "127.0.0.1")
-            who = caller.known.user if caller.known else (caller.claim or "").partition(" ")[0] or None
-            return who, gate.settled(head, caller)
+            caller = gate.caller(heads.parse(("\r\n".join(lines) + "\r\n\r\n").encode()), "127.0.0.1")
+            return caller.known.user if caller.known else (caller.claim or "").partition(" ")[0] or None
 
         ways = [
             *((name, f"Bearer {OTHER}" if name == "Authorization" else OTHER) for name in JUDGE0_HEADERS),
@@ -63,7 +61,6 @@ def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path) -> 
             ("Authorization", OTHER),
             ("X-Auth-Token", " "),
             ("X-Auth-Token", "null"),
-            ("X-Auth-User", "nobody's"),
             ("Authorization", "Bearer undefined"),
             ("Cookie", f"judge={cookie.value}"),
         ]
@@ -71,8 +68,8 @@ def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path) -> 
         for path in ("/api/v1/whoami", "/judge0/config_info", "/judge0/extra/config_info", "/me"):
             for one, other in itertools.product(ways, ways):
                 headers = dict([one, other])
-                who, head = counted(path, headers)
-                assert served(head) == who, (path, headers)
+                who = served(path, headers)
+                assert counted(path, headers) == who, (path, headers)
                 found.add((path, who))
         assert len(found) == 12, found
 

@@ -137,13 +137,17 @@ def test_other_scripts_are_refused(tmp_path: Path, script: str, sentence: str) -
     assert sentence in str(caught.value) and not isinstance(caught.value, UnmadeError)
 
 
-@pytest.mark.parametrize("argument", ['s="("', "s='$(x)|'", '"a;b" # (in words)', "'a#' x"])
+@pytest.mark.parametrize(
+    "argument", ['s="("', "s='$(x)|'", '"a;b" # (in words)', "'a#' x", "a#b # c", "'{1..3}'", "[1]"]
+)
 def test_what_is_in_quotes_asks_no_shell(tmp_path: Path, argument: str) -> None:
     with pytest.raises(UnmadeError):  # its tests are to be made, which is what it asks for
         read_package(folder(tmp_path, with_(f"use_solution sol.cpp\ncompile gen.py\ngroup a 1\ntc 1 gen {argument}\n")))
 
 
-@pytest.mark.parametrize("argument", ['"$(x)"', '"`x`"', "a;b", "'a'(b)", "'a' $x"])
+@pytest.mark.parametrize(
+    "argument", ['"$(x)"', '"`x`"', "a;b", "'a'(b)", "'a' $x", "{1..3}", "x{a,b}", "~/x", "?", "'a", "a#b; x"]
+)
 def test_what_asks_a_shell_is_refused(tmp_path: Path, argument: str) -> None:
     test_other_scripts_are_refused(
         tmp_path, f"compile gen.py\ngroup a 1\ntc 1 gen {argument}\n", "is more than commands"

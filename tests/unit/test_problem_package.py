@@ -169,6 +169,7 @@ def test_equal_files_are_one_blob(tmp_path: Path):
         ({"problem.yaml": b"name: Sum\n", "domjudge-problem.ini": b"[DOMJudge]\nprobid = a\ntimelimit = 2\n"}, 2.0),
         ({"problem.yaml": b"name: Sum\n", "domjudge-problem.ini": b"probid='a'\n  timelimit='2'\r\n"}, 2.0),
         ({"problem.yaml": b"name: Sum\n", "domjudge-problem.ini": b"[a]\ntimelimit=1\n[b]\ntimelimit=2\n"}, 2.0),
+        ({"problem.yaml": b"name: Sum\n", "domjudge-problem.ini": b"name=x\n[b] ; all\ntimelimit=2\n"}, 2.0),
         # Nothing says it, and there is nothing to infer it from.
         ({"problem.yaml": b"name: Sum\n", "submissions/accepted/sum.py": None}, 10.0),
     ],
@@ -198,11 +199,19 @@ def test_titles(tmp_path: Path, text: bytes, title: str):
     )
 
 
-def test_an_ini_that_says_nothing_known(tmp_path: Path):
-    files = changed(LEGACY, {"problem.yaml": b"name: Sum\n", "domjudge-problem.ini": b"[sum]\ntime = 2\n"})
-    package = read_package(folder(tmp_path, files))
+@pytest.mark.parametrize(
+    ("ini", "sentence"),
+    [
+        (b"[sum]\ntime = 2\n", "domjudge-problem.ini: has none of the keys of DOMjudge (time)"),
+        (b"[sum]x\ntimelimit = 2\n", "domjudge-problem.ini: is not a list of 'key = value' lines: '[sum]x'"),
+    ],
+)
+def test_an_ini_that_says_nothing_known(tmp_path: Path, ini: bytes, sentence: str):
+    package = read_package(
+        folder(tmp_path, changed(LEGACY, {"problem.yaml": b"name: Sum\n", "domjudge-problem.ini": ini}))
+    )
     assert package.infer
-    assert any("domjudge-problem.ini: has none of the keys of DOMjudge (time)" in note for note in package.notes)
+    assert any(sentence in note for note in package.notes)
 
 
 @pytest.mark.parametrize("key", ["memory", "output"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from flask import Flask
 from flask.sessions import SecureCookieSessionInterface
@@ -16,7 +17,6 @@ from judge import clock
 from judge.config import GatewayConfig
 from judge.crowd import group
 from judge.gateway.auth import (
-    JUDGE0_HEADERS,
     Principal,
     Tokens,
     below,
@@ -25,7 +25,7 @@ from judge.gateway.auth import (
     session_counts,
     sign_with,
     token_digest,
-    tokens_with,
+    token_with,
 )
 from judge.gateway.front.head import Head
 from judge.gateway.front.watching import Way
@@ -54,6 +54,14 @@ def cookie_name(config: GatewayConfig) -> str:
     return "__Host-judge" if config.secure_cookies else "judge"
 
 
+class Try(Enum):
+    """A log-in, a token in the form of an account's, which the app may be unable to check now, or any other token."""
+
+    LOGIN = auto()
+    ACCOUNT = auto()
+    TOKEN = auto()
+
+
 @dataclass(frozen=True)
 class HttpCaller:
     """The maker of a request.
@@ -62,9 +70,7 @@ class HttpCaller:
     - `known`: None for a stranger. It is also None while the app has not lately vouched for the request's session or
       token; then `claim` names that.
     - `retry_after`: seconds to wait, when requests come too often; else 0.
-    - `tries`: whether the request carries a token or a log-in that may be wrong.
-    - `token`: the one that counts of those that came along, or that `claim` is about. `guesses`: the digests of those
-      before it, which nobody has.
+    - `tries`: the request carries a log-in that may be wrong, or a token that nobody is known by.
     """
 
     address: str
@@ -73,9 +79,7 @@ class HttpCaller:
     retry_after: float
     body_bytes: int
     claim: str | None = None
-    tries: bool = False
-    token: str | None = None
-    guesses: Sequence[str] = ()
+    tries: Try | None = None
 
 
 @dataclass(frozen=True)
@@ -139,16 +143,9 @@ class Gate:
             return head.at(self._judge0 + path)
         return head.at(path) if path != head.path and below(path, self._judge0) else head
 
-    def tokens(self, head: Head) -> list[str]:
-        """The tokens of which one may count for this request, the first that is known; none when the app looks at none.
-
-        Clients of Judge0 send several, as for a market and for a server of their own.
-        """
-        return tokens_with(head.path, self._judge0, head.field, head.argument)
-
-    def settled(self, head: Head, caller: HttpCaller) -> Head:
-        """The request as the app gets it: the token by which its maker was counted stands before all others."""
-        return head.with_field(JUDGE0_HEADERS[0], caller.token) if caller.token and caller.guesses else head
+    def token(self, head: Head) -> str | None:
+        """The token by which the app will serve this request; None when the app looks at none."""
+        return token_with(head.path, self._judge0, head.field, head.argument)
 
     def speaks_judge0(self, head: Head) -> bool:
         """Whether the maker of this request reads answers of Judge0's API."""
@@ -160,7 +157,7 @@ class Gate:
 
     def lets_guests_in(self, head: Head) -> bool:
         """Whether this request is good without a token."""
-        return bool(self._config.judge0.guest) and self.speaks_judge0(head) and not self.tokens(head)
+        return bool(self._config.judge0.guest) and self.speaks_judge0(head) and self.token(head) is None
 
     def caller(self, head: Head, peer: str) -> HttpCaller:
         """The caller by token and address.
@@ -169,12 +166,13 @@ class Gate:
         """
         address = self.address(head, peer)
         stranger = group(address)
-        tokens = self.tokens(head)
-        bearer: str | None = None
+        bearer = self.token(head)
         known: Principal | None
         claim: str | None = None
-        if tokens:
-            bearer, known, claim = self._chosen(tokens, stranger)
+        if bearer is not None:
+            known = self._tokens.find(bearer)
+            if known is None and of_account(bearer):
+                known, claim = self._account(bearer, stranger)
         elif session_counts(head.method, head.path, self._judge0):
             known, claim = self._session(head)
         else:
@@ -195,9 +193,7 @@ class Gate:
             retry,
             self._body_bytes(head, by_token=bearer is not None, judges=known.judges) if known else SMALL_BODY,
             claim,
-            tries and (known is None or login),
-            bearer,
-            [token_digest(one) for one in tokens[: tokens.index(bearer)]] if bearer is not None else (),
+            Try.LOGIN if login else _try_of(bearer) if known is None else None,
         )
 
     def said(self, claim: str, status: int, told: Mapping[str, str]) -> None:
@@ -225,15 +221,17 @@ class Gate:
 
     def begins(self, caller: HttpCaller) -> None:
         """Count a try as failed until it is `answered`: else a hundred guesses at once would be as free as one."""
-        stranger, now = group(caller.address), clock.monotonic()
         if caller.tries:
-            self._throttle.failed(stranger, now)
-        for guess in caller.guesses:
-            self._throttle.guessed(stranger, guess, now)
+            self._throttle.failed(group(caller.address), clock.monotonic())
 
     def answered(self, caller: HttpCaller, status: int) -> None:
-        """Note the answer to a request that `begins`: 401 is a failed log-in, if it was a try; 0 is no answer."""
-        if caller.tries and status != 401:
+        """Note the answer to a request that `begins`; 0 is no answer.
+
+        A log-in has failed with 401. A token that nobody is known by has failed whatever is answered: what is taken of
+        people and not of strangers would tell whether it is right. Unless it may be an account's, and the app cannot
+        say so now.
+        """
+        if (caller.tries is Try.LOGIN and status != 401) or (caller.tries is Try.ACCOUNT and status >= 500):
             self._throttle.forgive(group(caller.address), clock.monotonic())
 
     def _body_bytes(self, head: Head, *, by_token: bool, judges: bool) -> int:
@@ -243,7 +241,7 @@ class Gate:
 
     def way(self, head: Head) -> Way | None:
         """The way by which the maker of this request has come in; None without one that could be in force."""
-        token = next(iter(self.tokens(head)), None)
+        token = self.token(head)
         if token is None:
             found = self._cookie_of(head)
             return None if found is None else Way("sessions", found.digest, found.fingerprint)
@@ -280,25 +278,6 @@ class Gate:
             return None
         return _Cookie(user, digest(secret), listed.fingerprint if listed is not None else "")
 
-    def _chosen(self, tokens: list[str], stranger: str) -> tuple[str, Principal | None, str | None]:
-        """(the token that counts, its owner, the token to ask the app about): the first that is known, else the first.
-
-        An address that has to wait with log-ins hears of no token that has not come in from there before. Else whoever
-        has one of their own could guess those of others beside it.
-        """
-        waits = self._throttle.wait(stranger, clock.monotonic()) > 0
-        owners = ((one, *self._owner(one, stranger)) for one in tokens)
-        for token, known, claim in owners:
-            sure = known is not None and (not waits or self._throttle.knows(stranger, known.fingerprint))
-            if sure or (known is None and claim is not None):
-                return token, known, claim
-        return tokens[0], *self._owner(tokens[0], stranger)
-
-    def _owner(self, token: str, stranger: str) -> tuple[Principal | None, str | None]:
-        """(the owner of a token, the token to ask the app about)."""
-        known = self._tokens.find(token)
-        return self._account(token, stranger) if known is None and of_account(token) else (known, None)
-
     def _account(self, token: str, stranger: str) -> tuple[Principal | None, str | None]:
         """(the owner of an account's token, the token to ask the app about).
 
@@ -317,3 +296,9 @@ class Gate:
         if said is None:
             return None, claim
         return said.known, None if said.until > clock.monotonic() else claim
+
+
+def _try_of(token: str | None) -> Try | None:
+    if token is None:
+        return None
+    return Try.ACCOUNT if of_account(token) else Try.TOKEN

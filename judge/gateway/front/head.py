@@ -16,7 +16,10 @@ PACKET_BYTES = 65535
 # uWSGI drops a request of 128 variables without a word.
 _LINES = 100
 _DIGITS = 15
-_PORT = re.compile(r":\d*$")
+# Of a name, also in its full form with a dot at the end.
+_PORT = re.compile(r"\.?(?::\d*)?$")
+# What stands in a path as it is (RFC 3986, pchar).
+_UNQUOTED = "/!$&'()*+,;=:@"
 _COOKIES, _PLAIN = "; ", ", "
 # What nearly every client sends: a part of what h11 takes, in which nothing can be read in two ways.
 _USUAL = re.compile(rb"([A-Z]+) (/[!-~]*) HTTP/1\.1\r\n((?:[A-Za-z0-9-]+:[ ]?[!-~]+(?: [!-~]+)*\r\n)+)\r\n")
@@ -61,16 +64,12 @@ class Head:
     def at(self, path: str) -> Head:
         """The same at another path, given as `path` says one."""
         _, mark, query = self.target.partition("?")
-        return replace(self, target=quote(path.encode("latin-1")) + mark + query)
+        return replace(self, target=quote(path.encode("latin-1"), safe=_UNQUOTED) + mark + query)
 
     def of_length(self, length: int) -> Head:
         """The same for a body that came in chunks and is whole now."""
         fields = {name: text for name, text in self.fields.items() if name not in {"transfer-encoding", "trailer"}}
         return replace(self, fields={**fields, "content-length": str(length)})
-
-    def with_field(self, name: str, text: str) -> Head:
-        """The same with this header field in place of any other of its name."""
-        return replace(self, fields={**self.fields, name.lower(): text})
 
     def field(self, name: str) -> str | None:
         """A header field, by its name in any capitals; None without it."""
@@ -174,9 +173,9 @@ def packet(head: Head, remote: str, scheme: str, listen: tuple[str, int]) -> byt
     for name, text in head.fields.items():
         key = name.upper().replace("-", "_").encode("ascii")
         bare = key in {b"CONTENT_TYPE", b"CONTENT_LENGTH"}
-        # What stood in the address may have characters that no header has.
-        values[key if bare else b"HTTP_" + key] = text.encode("latin-1", "replace")
-    data = b"".join(struct.pack("<H", len(part)) + part for pair in values.items() for part in pair)
-    if len(data) > PACKET_BYTES:
+        values[key if bare else b"HTTP_" + key] = text.encode("latin-1")
+    parts = [part for pair in values.items() for part in pair]
+    if sum(len(part) + 2 for part in parts) > PACKET_BYTES:
         raise HeadTooLargeError("the request's header fields are too large")
+    data = b"".join(struct.pack("<H", len(part)) + part for part in parts)
     return struct.pack("<BHB", 0, len(data), 0) + data

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import http
 import http.client
 import logging
@@ -29,7 +28,6 @@ from judge.crowd import Crowd, group
 from judge.errors import JudgeError, LimitError, NotFoundError, TooLargeError, UnauthorizedError, UnavailableError
 from judge.gateway import trace
 from judge.gateway.api import models
-from judge.gateway.auth import JUDGE0_HEADERS
 from judge.gateway.front import bodies, streams, watching
 from judge.gateway.front import head as heads
 from judge.gateway.front.connection import Client, ClientGone
@@ -268,7 +266,6 @@ class Front:
                 caller = self._gate.caller(head, client.peer)
                 if caller.claim is not None:
                     caller = await self._proved(client, head, caller)
-                head = self._gate.settled(head, caller)
                 if caller.retry_after > 0:
                     self._turn_away("after failed log-ins")
                     retry = caller.retry_after
@@ -284,21 +281,19 @@ class Front:
 
     async def _proved(self, client: Client, head: Head, caller: HttpCaller) -> HttpCaller:
         """The caller, once the app knows whether the session or token is in force. Equal questions are asked once."""
-        for _ in JUDGE0_HEADERS:  # each may have a token that is asked about
-            if (claim := caller.claim) is None:
-                break
-            task = self._asked.get(claim)
-            if task is None:
-                task = self._asked[claim] = asyncio.get_running_loop().create_task(self._ask(head, caller))
-                task.add_done_callback(functools.partial(self._asked.pop, claim))
-            await asyncio.wait([task])
-            caller = self._gate.caller(head, client.peer)
-        return replace(caller, claim=None)
+        claim = caller.claim or ""
+        task = self._asked.get(claim)
+        if task is None:
+            task = self._asked[claim] = asyncio.get_running_loop().create_task(self._ask(head, caller))
+            task.add_done_callback(lambda _: self._asked.pop(claim, None))
+        await asyncio.wait([task])
+        return replace(self._gate.caller(head, client.peer), claim=None)
 
     async def _ask(self, head: Head, caller: HttpCaller) -> None:
         fields = {name: text for name, text in head.fields.items() if name in {"host", "cookie"}}
-        if caller.token is not None:  # whichever header it came in
-            fields["authorization"] = f"Bearer {caller.token}"
+        token = self._gate.token(head)
+        if token is not None:  # whichever header it came in
+            fields["authorization"] = f"Bearer {token}"
         packet = heads.packet(Head("GET", SESSION, "1.1", fields), caller.address, "http", self._address)
         start = b""
         with contextlib.suppress(JudgeError), self._held(caller, _SMALL_ANSWER) as answer:

@@ -29,7 +29,7 @@ from judge.errors import (
 from judge.gateway import asking, submit, trace
 from judge.gateway.api import deleting, handlers, seen
 from judge.gateway.api.routes import Services, field_error
-from judge.gateway.auth import Principal, judge0_tokens
+from judge.gateway.auth import Principal, judge0_token
 from judge.gateway.judge0 import info, wire
 from judge.gateway.judge0.contents import contents
 from judge.judge0 import answers, fields, languages, program
@@ -99,9 +99,7 @@ class Api:
 
     def caller(self, *, in_address: bool = False) -> Principal:
         """Who makes this call; UnauthorizedError for nobody. `in_address`: the token may stand there."""
-        # The gateway's front has put the one that counts before all others.
-        tokens = judge0_tokens(request.headers.get, request.args.get if in_address else None)
-        token = next(iter(tokens), None)
+        token = judge0_token(request.headers.get, request.args.get if in_address else None)
         guest = self.services.config.judge0.guest
         if token is None and guest:
             visitor = Principal(guest, "user", "")
@@ -111,17 +109,13 @@ class Api:
             return visitor
         if token is None:
             raise UnauthorizedError("no token; send it in the header X-Auth-Token")
-        origin = request.remote_addr or ""
-        principal = self.services.known.by_token(token, origin)
+        principal = self.services.known.by_token(token, request.remote_addr or "")
         if principal is None:
             self.services.notes.refused("judge0")
             raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
-        # Judge0 has a second token for what only operators may do.
-        second = self.services.known.by_token(request.headers.get("X-Auth-User", ""), origin)
-        chosen = second if second is not None and second.admin and second.user == principal.user else principal
-        asking.begin(request, chosen)
-        chosen.may("read" if in_address or request.method in {"GET", "HEAD"} else "submit")
-        return chosen
+        asking.begin(request, principal)
+        principal.may("read" if in_address or request.method in {"GET", "HEAD"} else "submit")
+        return principal
 
     # --- submissions -----------------------------------------------------------------------------------------------
 
@@ -256,6 +250,7 @@ class Api:
         most = config.limits.judge0_bytes
         bounds = handed.Bounds(config.limits.files, most, most)
         try:
+            submit.check_length(asked.contents.get("source_code", b""), config.limits)
             made = program.submission(asked, bounds, store)
             bare = made.model_copy(update={"tests": []})  # its blobs are its own, just stored
             admitted = submit.admit(bare, who, config.limits, key, trace.current())

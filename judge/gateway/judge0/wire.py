@@ -113,7 +113,7 @@ def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
             continue
         name, number, inner = found.groups()
         objects = lists.setdefault(name, {})
-        place = int(number) if number else next(reversed(objects), 0)
+        place = int(number) if number else max(objects, default=0)
         if not number and inner in objects.get(place, {}):
             place += 1
         objects.setdefault(place, {})[inner] = text

@@ -26,21 +26,34 @@ _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _LOOP = re.compile(r"for[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+in[ \t]+(.*?)[ \t]*(?:;[ \t]*(do)?)?[ \t]*")
 _RANGE = re.compile(r"\{(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})\}")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
-_PARTS = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|#.*|(?:\\.|[^'"#\\])+""")
+# A comment begins where a word may; the rest are quoted and bare parts of words.
+_PARTS = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|(?<!\S)#.*|(?:\\.|[^'"#\\]|(?<=\S)#)+""")
+_ALONE = re.compile(r"[$`;|&<>()*?]|(?<!\S)~")
+_BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
+_IN_QUOTES = re.compile(r"[$`]")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}")
 # What says nothing about the tests.
 _SILENT = frozenset({"set", "echo", "hint", "desc", "cd", "wait", "ulimit"})
 _STEPS = 20 * MOST
 
 
-def _asks_the_shell(line: str) -> bool:
-    """Whether a shell would do more with a line than take it apart: in double quotes two characters ask for that."""
-    for part in _PARTS.findall(line):
-        if part[0] == "#":
-            return False
-        if part[0] != "'" and re.search(r"[$`]" if part[0] == '"' else r"[$`;|&<>()*]", part):
-            return True
-    return False
+def _without_comment(line: str, *, ranges: bool) -> str | None:
+    """The words of a line as they stand; None when a shell would do more with them than take off quotes.
+
+    `ranges`: `{1..3}` may stand among them.
+    """
+    end = 0
+    for part in _PARTS.finditer(line):
+        if part.start() != end:  # a quote without its other one
+            return None
+        if part[0][0] == "#" and (end == 0 or line[end - 1].isspace()):
+            return line[:end]
+        if part[0][0] != "'" and (_IN_QUOTES if part[0][0] == '"' else _ALONE).search(part[0]):
+            return None
+        if part[0][0] not in "'\"" and not ranges and _BRACES.search(part[0]):
+            return None
+        end = part.end()
+    return line if end == len(line) else None
 
 
 @dataclass(frozen=True)
@@ -158,7 +171,7 @@ class _Script:
     def _values(self, text: str, number: int) -> list[str]:
         """What a loop goes through: words, and ranges of numbers."""
         found: list[str] = []
-        for word in self._words(number, text):
+        for word in self._words(number, text, ranges=True):
             numbers = _RANGE.fullmatch(word)
             if numbers is None:
                 found.append(word)
@@ -169,15 +182,15 @@ class _Script:
             found += map(str, range(first, last + 1) if first <= last else range(first, last - 1, -1))
         return found
 
-    def _words(self, number: int, line: str) -> list[str]:
+    def _words(self, number: int, line: str, *, ranges: bool = False) -> list[str]:
         filled = _VARIABLE.sub(lambda found: self._variables.get(found[1] or found[2], found[0]), line)
+        bare = _without_comment(filled, ranges=ranges)
         try:
-            words = shlex.split(filled, comments=True)
+            if bare is not None:
+                return shlex.split(bare)
         except ValueError:
-            raise self._odd(number, line) from None
-        if _asks_the_shell(filled):
-            raise self._odd(number, line)
-        return words
+            pass
+        raise self._odd(number, line) from None
 
     def _odd(self, number: int, line: str) -> PackageError:
         where = f"{self._tree.where(self._path)}:{number}"
