@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from judge import clock, tracing
 from judge.errors import ConfigError
-from tests.support.servers import free_port
+from tests.support.servers import free_port, wait_for
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -22,9 +23,12 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 @pytest.fixture
 def away() -> Iterator[None]:
     """A receiver that does not answer."""
+    before = set(threading.enumerate())
     tracing.setup("judicator", "j1", f"http://127.0.0.1:{free_port()}/v1/traces")
     yield
     tracing.close()
+    # What still tries to send would take memory and random numbers from the tests that come next.
+    wait_for(lambda: set(threading.enumerate()) <= before, 120, "the end of those who send")
 
 
 @given(st.text(min_size=1), st.lists(st.text(max_size=5), max_size=3))
