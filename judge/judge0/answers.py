@@ -36,6 +36,8 @@ STATUSES: Final[dict[int, str]] = {
     13: "Internal Error",
     14: "Exec Format Error",
 }
+# Of any answer, as Judge0 says it: some clients take one for Latin-1 that does not.
+MEDIA: Final = "application/json; charset=utf-8"
 _WAITING: Final = frozenset({m.Status.PENDING, m.Status.RETRYING})
 # Of verdicts that need no look at the run; OLE is what the kernel would do with a file that grows too large.
 _PLAIN: Final[dict[Verdict, int]] = {

@@ -8,6 +8,7 @@ from judge.errors import JudgeError
 from judge.gateway.api import answers
 from judge.gateway.front.gate import Gate
 from judge.gateway.front.head import Head
+from judge.judge0.answers import MEDIA
 
 
 def refusal(gate: Gate, head: Head | None, error: JudgeError, retry: float) -> tuple[str, str, str]:
@@ -20,7 +21,7 @@ def refusal(gate: Gate, head: Head | None, error: JudgeError, retry: float) -> t
         text, kind = answers.told(error, head.fields.get("accept", "") if head else "")
         headers["Vary"] = "Accept"
     elif gate.speaks_judge0(head):
-        text, kind = json.dumps({"error": str(error)}), "application/json; charset=utf-8"
+        text, kind = json.dumps({"error": str(error)}), MEDIA
         headers |= gate.for_scripts(head)
     else:
         text, kind = f"{error}\n", "text/plain; charset=utf-8"

@@ -17,7 +17,8 @@ from judge.gateway.api.routes import Services
 from judge.gateway.auth import NOBODY, below
 from judge.gateway.judge0.calls import Api, Offered
 from judge.gateway.judge0.contents import Contents
-from judge.gateway.judge0.wire import JSON, error_answer
+from judge.gateway.judge0.wire import error_answer
+from judge.judge0.answers import MEDIA
 from judge.judge0.languages import Flavour
 
 # Pages send headers of their own with a call; none means anything here but those of a token.
@@ -80,7 +81,7 @@ def _answer(api: Api, call: Callable[..., tuple[Any, int]], **params: str) -> Re
         except JudgeError as exc:
             return error_answer(exc)
         made = isinstance(body, Response)
-        response = body if made else Response(json.dumps(body, ensure_ascii=False), content_type=JSON)
+        response = body if made else Response(json.dumps(body, ensure_ascii=False), content_type=MEDIA)
     response.status_code = status
     return response
 

@@ -19,8 +19,6 @@ from judge.judge0 import answers
 from judge.model.rate import rate_of
 from judge.rpc.faults import check_values
 
-# As Judge0 says it: some clients take an answer for Latin-1 that does not.
-JSON: Final = "application/json; charset=utf-8"
 _VALUES: Final = 300_000
 _NESTED: Final = re.compile(r"([a-z_]+)\[([0-9]{0,4})\]\[([a-z_]+)\]")
 
@@ -171,7 +169,7 @@ def error_answer(error: JudgeError) -> Response:
     body: dict[str, Any] = error.faults if isinstance(error, InvalidError) else {"error": str(error)}
     if isinstance(error, FullError):
         body = {"error": "queue is full", "reason": str(error)}
-    response = Response(json.dumps(body), error.http_status, content_type=JSON)
+    response = Response(json.dumps(body), error.http_status, content_type=answers.MEDIA)
     if error.http_status in {429, 503, 504}:
         response.headers["Retry-After"] = "10" if error.http_status == 429 else "2"
     response.headers.update(paced(rate_of(error), refused=True))

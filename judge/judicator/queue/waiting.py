@@ -160,7 +160,7 @@ class Queue:
             for place, most in ((FRONT, _LOW + 1), (BEHIND, 1))
         }
         found = placing.sorted_out(asked, await aggregate(self._tasks, placing.union(self._tasks.name, asked)))
-        front, behind = (sum(int(row["n"]) for row in found.get((place,), ())) for place in (FRONT, BEHIND))
+        front, behind = (sum(int(row["n"]) for row in found[place,]) for place in (FRONT, BEHIND))
         return front, behind
 
     async def added(self, lane: Lane) -> None:

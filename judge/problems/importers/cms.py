@@ -293,7 +293,7 @@ class _Conversion:
         checker = ioi.find_program(draft, ("check", "cor", "checker"), ("checker", "correttore"))
         other = ioi.find_program(draft, ("check", "cor"), ("check",)) if self._kind == "Batch" else None
         if other is not None and (checker is None or checker.path == posixpath.splitext(other.path)[0] + "er"):
-            who = f"{checker.where} is" if checker is not None else "the default comparison"
+            who = checker.where if checker is not None else "the default comparison"
             draft.report.dropped(
                 f"{other.where}: looks like a checker, and the Contest Management System does not use one of this "
                 f"name: {who} decides"
