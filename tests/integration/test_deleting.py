@@ -573,6 +573,26 @@ def test_a_count_that_breaks_off_stops_no_other(world: World) -> None:
     assert running.do(count()) == 5
 
 
+def test_sizes_that_come_at_about_the_same_time_are_one_write_and_whoever_asks_waits_for_it(world: World) -> None:
+    running = world.judicator(**PATIENT)
+    usage, writes = running.judicator.tasks.usage, []
+    really = usage.add
+
+    async def count(user: str, size: int) -> None:
+        writes.append((user, size))
+        await really(user, size)
+
+    async def many() -> int:
+        for _ in range(10):
+            usage.later("ann", 5)
+            await asyncio.sleep(0.001)
+        return await usage.stored("ann")
+
+    usage.add = count  # type: ignore[method-assign]
+    assert running.do(many()) == 50
+    assert writes == [("ann", 50)]
+
+
 def test_a_counter_that_is_wrong_is_mended_once_it_was_wrong_twice(world: World) -> None:
     running = limited(world, 10**9)
     people = world.client()

@@ -15,6 +15,7 @@ from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorState, StatusReply
 from judge.rpc.client import RpcClient
 from tests.support.judicators import World, accepted, source
+from tests.support.servers import wait_for
 
 
 def add(people: RpcClient, **fields: object) -> str:
@@ -67,8 +68,44 @@ def test_a_beat_without_news_changes_nothing_that_people_see(world: World) -> No
     before = world.db.tasks.find_one({"_id": ObjectId(task)})
     executor.report()
     after = world.db.tasks.find_one({"_id": ObjectId(task)})
-    assert after["heartbeat"] == before["heartbeat"] + 1
-    assert after["version"] == before["version"]
+    assert after == before, "a report right after another one writes nothing"
+
+    def beaten() -> bool:
+        executor.report()
+        return bool(world.db.tasks.find_one({"_id": ObjectId(task)})["heartbeat"] > before["heartbeat"])
+
+    wait_for(beaten, what="a heartbeat")
+    assert world.db.tasks.find_one({"_id": ObjectId(task)})["version"] == before["version"]
+
+
+def test_another_status_is_written_at_once_and_progress_soon(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    executor.report()
+
+    def report(status: m.Status, progress: str, *, waiting: bool = False) -> m.Task:
+        request = executor.request()
+        one = request.executing[0]
+        one.status, one.progress, one.waiting = status, progress, waiting
+        executor.send(request)
+        return get(people, task)
+
+    assert report(m.Status.COMPILING, "").status is m.Status.COMPILING
+    turned = report(m.Status.RUNNING, "test 1 of 9")
+    assert (turned.status, turned.progress) == (m.Status.RUNNING, "test 1 of 9")
+    assert report(m.Status.RUNNING, "test 2 of 9") == turned
+    wait_for(lambda: report(m.Status.RUNNING, "test 3 of 9").progress == "test 3 of 9", what="progress")
+
+
+def test_a_hand_out_that_is_over_is_dropped_also_right_after_its_heartbeat(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    executor.report()
+    executor.report()
+    people.call("cancel", m.TaskRef(id=task), m.Task)
+    assert [one.id for one in executor.report().drop] == [task]
 
 
 def test_the_same_completion_again_is_settled_and_changes_nothing(world: World) -> None:

@@ -197,6 +197,30 @@ def test_a_lane_whose_front_was_lost_is_mended(world: World) -> None:
     assert users(executor.report(vacant=3)) == ["ann", "bob", "cleo"]
 
 
+def test_a_front_that_is_handed_out_during_an_add_is_filled_again(world: World) -> None:
+    judicator = world.judicator()
+    people, executor = world.client(), world.executor(slots=1)
+    for _ in range(ROOM):
+        add(people, "crowd")
+    queue = judicator.judicator.tasks.queue
+    place = queue.place
+
+    async def slow(*facts: Any) -> Any:
+        found = await place(*facts)
+        assert found.behind
+        world.db.tasks.delete_many({"waits": "front"})
+        return found
+
+    async def nothing() -> None:
+        """The leader does not help."""
+
+    queue.place, queue.mend = slow, nothing  # type: ignore[method-assign]
+    last = add(people, "crowd")
+    wait_for(lambda: world.db.tasks.count_documents({"waits": "front"}) == 1, what="the last one in front")
+    executor.report()
+    assert list(executor.work) == [last]
+
+
 def test_too_many_waiting_are_refused_with_one_sentence(world: World) -> None:
     world.judicator(**shares(1.0, waiting=3))
     people, executor = world.client(), world.executor(slots=1)

@@ -8,9 +8,9 @@ counter is kept with one small write beside the task's, so it may be a little wr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import bson
@@ -35,6 +35,8 @@ STORED: Final = ("user", "bytes")
 # The fields of a task beside the submission and the result.
 _FIXED: Final = 1024
 _USERS: Final = 20
+# Seconds for which sizes are gathered that nobody waits for, to be one write.
+_PAUSE: Final = 0.2
 # Reservations that are made by one command.
 _RESERVED: Final = 100
 
@@ -72,6 +74,7 @@ class Usage:
         self._reserving: Gathering[tuple[str, int, int], bool] = Gathering(self._reserve_all, _RESERVED)
         self._owed: dict[str, int] = {}
         self._paying: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
 
     async def weigh(self, document: Mapping[str, Any], blobs: Iterable[str]) -> int:
         """Bytes of a document and of blobs; a blob that others have, too, counts in full."""
@@ -92,7 +95,7 @@ class Usage:
         doc = await self._col.find_one({"_id": user})
         return max(0, int(doc["bytes"])) if doc is not None else 0
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def taking(self, user: str, size: int, output: int, most: int | None) -> AsyncIterator[Taken]:
         """Count `size` and `output` bytes for a task about to be stored; given back unless it is said to be `kept`.
 
@@ -101,7 +104,7 @@ class Usage:
         """
         both = size + output
         if most is None:
-            await self.add(user, both)
+            self.later(user, both)
         elif not (
             await self._reserve(user, both, most) or (await self.paid() and await self._reserve(user, both, most))
         ):
@@ -148,7 +151,7 @@ class Usage:
             await self._col.update_one({"_id": user}, {"$inc": {"bytes": size}}, upsert=True)
 
     def later(self, user: str, size: int) -> None:
-        """Count `size` bytes more, and let nobody wait; sizes that come during a write are one write after it."""
+        """Count `size` bytes more, and let nobody wait; sizes that come at about the same time are one write."""
         self._owed[user] = self._owed.get(user, 0) + size
         if self._paying is None or self._paying.done():  # done: broken off, what it had is counted by retention
             self._paying = asyncio.create_task(self._pay())
@@ -160,11 +163,15 @@ class Usage:
             if self._paying is None or self._paying.done():
                 break
             waited = True
+            self._hurry.set()
             await asyncio.shield(self._paying)
         return waited
 
     async def _pay(self) -> None:
         """Write the sizes that have come until now; the next write takes those that come meanwhile."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), _PAUSE)
+        self._hurry.clear()
         owed, self._owed = self._owed, {}
         for user, size in owed.items():
             try:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -63,6 +63,8 @@ _FIELDS: Final = {"attempt": 1, "needs": 1, "rank": 1, "order": 1, "arrival": 1,
     "quota": 1,
 }
 
+# Seconds from an add behind to the look whether its lane has anything in front; the adds of that time share it.
+_GLANCE: Final = 0.1
 # Places that are asked for at once, and users who are remembered to have many tasks.
 _PLACES: Final = 20
 _MANY: Final = 10_000
@@ -115,6 +117,7 @@ class Queue:
         self._allowances = allowances
         self._mended: Sequence[Any] | None = None
         self._later: set[asyncio.Task[None]] = set()
+        self._glances: set[Lane] = set()
         self._places: Gathering[Wanted, Place] = Gathering(self._find_places, _PLACES)
         self._fronts: Gathering[Lane, bool] = Gathering(self._have_front, _PLACES)
         self._many: set[str] = set()
@@ -163,8 +166,8 @@ class Queue:
         front, behind = (sum(int(row["n"]) for row in found[place,]) for place in (FRONT, BEHIND))
         return front, behind
 
-    async def added(self, lane: Lane) -> None:
-        """Look again after a task was added behind: its lane's front may have been handed out meanwhile."""
+    async def _look(self, lane: Lane) -> None:
+        """Refill a lane that has nothing in front."""
         if not await self._fronts.ask(lane):
             await self.refill(lane)
 
@@ -295,14 +298,28 @@ class Queue:
 
     def refill_later(self, lane: Lane) -> None:
         """Refill a lane, and let nobody wait for it."""
+        self._do_later(lane, self.refill(lane))
 
-        async def refill() -> None:
+    def look_later(self, lane: Lane) -> None:
+        """A task was added behind: its lane's front may have been handed out meanwhile, which is soon looked at."""
+
+        async def look() -> None:
+            await asyncio.sleep(_GLANCE)
+            self._glances.discard(lane)  # whoever comes from here on may be too late for this look
+            await self._look(lane)
+
+        if lane not in self._glances:
+            self._glances.add(lane)
+            self._do_later(lane, look())
+
+    def _do_later(self, lane: Lane, work: Coroutine[Any, Any, object]) -> None:
+        async def guarded() -> None:
             try:
-                await self.refill(lane)
+                await work
             except PyMongoError as exc:
                 log.warning("the queue of user '%s' moves up later, the database said: %s", lane[0], str(exc)[:200])
 
-        task = asyncio.create_task(refill())
+        task = asyncio.create_task(guarded())
         self._later.add(task)
         task.add_done_callback(self._later.discard)
 
@@ -317,7 +334,7 @@ class Queue:
                 self._mended = None
                 return
             lane = (docs[0]["user"], docs[0]["rank"], docs[0]["needs"])
-            await self.added(lane)
+            await self._look(lane)
             last = self._mended = (BEHIND, *lane, MaxKey())
 
 

@@ -57,6 +57,9 @@ _SMALL: Final = 256 * 1024
 # Seconds from one cohort of adds to the next one, where many come.
 _PACE: Final = 0.04
 _WORKING: Final = (Status.COMPILING, Status.RUNNING)
+# Seconds for which a heartbeat need not be written again, far below any `task_expiry`; and how many are remembered.
+_FRESH: Final = 0.5
+_BEATS: Final = 10_000
 
 
 class Tasks:
@@ -79,6 +82,8 @@ class Tasks:
         self._adding = Adding()
         self.cohorts = Cohorts(_PACE)
         self._inserts: Gathering[TaskDocument, None] = Gathering(self._insert, _INSERTS)
+        # When the heartbeats of hand-outs were written here last, by claim.
+        self._beats: dict[str, float] = {}
 
     # --- people ------------------------------------------------------------------------------------------------
 
@@ -150,7 +155,7 @@ class Tasks:
         if doc["waits"] == FRONT:
             self._listener.queued(doc["_id"], 0, doc["needs"])
         else:
-            await self.queue.added(lane_of(doc))
+            self.queue.look_later(lane_of(doc))
         return doc, True
 
     async def _insert(self, docs: Sequence[TaskDocument]) -> list[Exception | None]:
@@ -208,12 +213,22 @@ class Tasks:
         return [forms.hand_out(task) async for task in tasks]
 
     async def heartbeat(self, held: HandOut, executing: Executing) -> bool:
-        """Note that an executor still works on a hand-out; False when it is no longer in force."""
+        """Note that an executor still works on a hand-out; False when it is no longer in force.
+
+        An executor with many short tasks reports many times a second. Right after a heartbeat of the same hand-out
+        only another status is written; progress waits for the next report.
+        """
         status = executing.status if executing.status in _WORKING else Status.RUNNING
         progress = results.cut(executing.progress, 200)
+        turned = (status, executing.waiting) != (held.status, held.waiting)
+        if held.heartbeat and not turned and clock.monotonic() - self._beats.get(held.claim, -_FRESH) < _FRESH:
+            return True
+        if len(self._beats) >= _BEATS:
+            self._beats.clear()
+        self._beats[held.claim] = clock.monotonic()
         news = (status, progress) != (held.status, held.progress)
         update: Bson = {"$inc": {"heartbeat": 1}}
-        if news or executing.waiting != held.waiting:
+        if news or turned:
             fields: TaskDocument = {"status": status.value, "progress": progress, "waiting": executing.waiting}
             update = {"$set": fields, "$inc": {"heartbeat": 1, "version": int(news)}}
         done = await self._tasks.update_one(claim_filter(held), update)
