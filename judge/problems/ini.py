@@ -15,7 +15,7 @@ _KEYS: Final = frozenset({
     "allow_submit", "allow_judge", "special_run", "special_compare", "special_compare_args", "combined_run_compare",
     "problemtext_type",
 })  # fmt: skip
-_SECTION = re.compile(r"\[[^\]]*\]\s*(?:[;#].*)?")
+_SECTION: Final = re.compile(r"\[[^\]]*\]\s*(?:[;#].*)?")
 
 
 def parse_ini(data: bytes, where: str) -> dict[str, str]:
@@ -31,12 +31,12 @@ def parse_ini(data: bytes, where: str) -> dict[str, str]:
         inline_comment_prefixes=(";",),
     )
     try:
-        lines = (line.strip() for line in data.decode("utf-8-sig").splitlines())
+        lines = (line.strip() for line in _text(data).splitlines())
         kept = [line for line in lines if not _SECTION.fullmatch(line)]
         if odd := next((line for line in kept if line.startswith("[")), ""):
             raise PackageError(f"{where}: is not a list of 'key = value' lines: '{clean(odd, 40)}'")
         parser.read_string("[problem]\n" + "\n".join(kept))
-    except (configparser.Error, UnicodeDecodeError) as exc:
+    except configparser.Error as exc:
         first = str(exc).splitlines()[0]
         raise PackageError(f"{where}: is not a list of 'key = value' lines: {clean(first)}") from None
     said = {key: value.strip().strip("'\"") for key, value in parser["problem"].items()}
@@ -44,3 +44,11 @@ def parse_ini(data: bytes, where: str) -> dict[str, str]:
         shown = ", ".join(clean(key, 40) for key in list(said)[:3])
         raise PackageError(f"{where}: has none of the keys of DOMjudge ({shown}); expected timelimit and the like")
     return said
+
+
+def _text(data: bytes) -> str:
+    """UTF-8, else the Western encoding of the editors of its time: old packages have names of people and places."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")

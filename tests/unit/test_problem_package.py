@@ -223,6 +223,12 @@ def test_a_limit_of_nothing_is_the_usual_one(tmp_path: Path, key: str):
     assert any(f"limits.{key}: is 0; the usual limit counts" in note for note in package.notes)
 
 
+def test_a_name_in_an_old_ini_may_be_in_a_western_encoding(tmp_path: Path):
+    ini = "name='Caf\u00e9 \u2013 Zoo'\ntimelimit=1\n".encode("cp1252")
+    files = changed(LEGACY, {"problem.yaml": b"", "domjudge-problem.ini": ini})
+    assert read_package(folder(tmp_path, files)).manifest.title == "Caf\u00e9 \u2013 Zoo"
+
+
 def test_ini_name_and_a_given_name(tmp_path: Path):
     files = changed(LEGACY, {"problem.yaml": b"", "domjudge-problem.ini": b"name = 'From DOMjudge'\ntimelimit = 1\n"})
     manifest = read_package(folder(tmp_path, files), name="other").manifest
