@@ -87,7 +87,7 @@ class LegacyGroup(Message):
 
     `custom`: the package's own grader, which gets `flags` (all of `grader_flags`); what the default grader makes of
     them is in the other fields. `own_score`: the folder's own settings have an `accept_score`. In the dialect
-    `domjudge` only folders with settings are groups.
+    `domjudge` `secret`, and only folders with settings and those above them, are groups.
     """
 
     name: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from judge.errors import PackageError
@@ -85,6 +86,10 @@ class _Reader:
         self._found = TestData()
         self._said_out = False
         self._own = tuple(metadata.split(self._yaml.validator_flags, rules.dialect))
+        # DOMjudge's groups are the folders with settings; the others between them and the root are needed, too.
+        self._above = {"data", SECRET_FOLDER}
+        for path in group_files(tree):
+            self._above |= {str(folder) for folder in PurePosixPath(path).parents}
         # problemtools reads testdata.yaml with the legacy grader's keys in drafts, too.
         self._legacy = self._yaml.legacy or self._graded()
 
@@ -200,7 +205,7 @@ class _Reader:
                 found = replace(found, flags=tuple(flags), place=path)
             if "input_validator_flags" in keys:
                 found = replace(found, inputs=self._input_flags(keys["input_validator_flags"]))
-        if given is not None or self._rules.dialect != DOMJUDGE or folder == "data":
+        if given is not None or self._rules.dialect != DOMJUDGE or folder in self._above:
             # What is inherited has been complained of above.
             unknown = self._findings.warning if given is not None else _nothing
             where = self._tree.where(path or "data/testdata.yaml")

@@ -28,6 +28,7 @@ from judge.problems.reading import extras, formats
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import DOMJUDGE, Dialect
 from judge.problems.reading.held import Blobs, Look, Package
+from judge.problems.scoring import standing
 from judge.problems.task import MANAGER, read_task
 from judge.problems.timing import PROVISIONAL
 from judge.problems.tree import TIME_LIMIT_FILE, Tree, clean
@@ -127,6 +128,7 @@ class Reader:
             manifest = ProblemManifest(name=self.name, package=self._index(), **fields)
         except ValidationError as exc:
             raise PackageError(f"{self.tree.label}: {clean(str(first_fault(exc)), 300)}") from None
+        self._check_counts(manifest)
         return Package(
             manifest=manifest,
             blobs=self._blobs.held,
@@ -138,6 +140,17 @@ class Reader:
             findings=self.findings,
             infer=cpu is None,
         )
+
+    def _check_counts(self, manifest: ProblemManifest) -> None:
+        """PackageError when no secret test counts in DOMjudge's reading: all that is handed in would be accepted."""
+        if self.dialect != DOMJUDGE or ProblemType.SCORING not in manifest.type:
+            return
+        samples = {test.name for test in manifest.tests if test.sample}
+        if set(standing(manifest, {}).used) <= samples:
+            raise PackageError(
+                f"{self.tree.where('data/secret')}: none of its tests counts as DOMjudge reads the groups, as they are "
+                "in folders without testdata.yaml; give each such folder one, or say --dialect kattis"
+            )
 
     def _programs_and_tests(self) -> dict[str, Any]:
         """The manifest's fields about what is run: tests, validators, graders."""

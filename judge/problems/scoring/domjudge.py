@@ -1,9 +1,9 @@
 """Legacy scoring as DOMjudge reads it (its SubmissionService, release 10).
 
-A group is a folder with a settings file of its own, directly in another one; what lies in no group is not scored, so
-samples count only where their folder has such a file. A group with groups in it is worth what these are worth; any
-other one is worth its own `accept_score` when all of its tests pass and 0 when not, or else the scores that the
-validator gives. `reject_score`, `range` and the modes of verdicts play no part.
+A group is `secret`, a folder with a settings file of its own, or one above such a folder; what lies in no group is not
+scored, so samples count only where their folder has such a file. A group with groups in it is worth what these are
+worth; any other one is worth its own `accept_score` when all of its tests pass and 0 when not, or else the scores that
+the validator gives. `reject_score`, `range` and the modes of verdicts play no part.
 """
 
 from __future__ import annotations
