@@ -184,6 +184,7 @@ class IoiTask(Message):
     of `include` that starts the program. A communication task has a `manager` and `processes` of the submission, which
     talk by pipes that they are given as arguments (`fifo`), or by standard input and output (`std`). The manager reads
     from the first of its pipes with a process and writes to the second, or the other way round (`writes_first`).
+    `define` is a word that compilers define beside ONLINE_JUDGE, where they define that.
     """
 
     kind: Literal["batch", "communication", "two-steps"] = "batch"
@@ -194,6 +195,7 @@ class IoiTask(Message):
     processes: int = Field(default=1, ge=1, le=PROCESSES)
     io: Literal["fifo", "std"] = "fifo"
     writes_first: bool = False
+    define: str = ""
     manager: ProblemProgram | None = None
     subtasks: list[Subtask] = Field(default_factory=list)
 

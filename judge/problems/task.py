@@ -61,6 +61,7 @@ class JudgeYaml(_Section):
     processes: int | None = Field(default=None, ge=1, le=PROCESSES)
     io: Literal["fifo", "std"] | None = None
     writes_first: bool = False
+    define: Stem = ""
     subtasks: list[SubtaskSection] = Field(default_factory=list, max_length=SUBTASKS)
 
     @model_validator(mode="after")
@@ -118,6 +119,7 @@ def read_task(
         processes={"batch": 1, "two-steps": 2}.get(said.kind, said.processes or 1),
         io=said.io or "fifo",
         writes_first=said.writes_first,
+        define=said.define,
         manager=program,
         subtasks=_subtasks(said, [test.name for test in fields["tests"]], where),
     )

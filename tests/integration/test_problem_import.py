@@ -131,14 +131,36 @@ def test_nothing_to_infer_from(cluster: Cluster, tmp_path: Path) -> None:
     assert not {"nothing", "liar"} & problems(cluster).keys()
 
 
-def test_an_output_validator_that_does_not_compile(cluster: Cluster, tmp_path: Path) -> None:
-    limits = YAML + "limits: {time_limit: 1}\n"
-    root = package(tmp_path / "broken", {"output_validator/check.c": "int main(void) { return 42 }\n"}, yaml=limits)
+TASK = {"judge.yaml": "kind: communication\nprocesses: 1\n", "data/secret/1.ans": ""}
+LEGACY = "problem_format_version: legacy\nname: Burn\ntype: scoring\ngrading: {custom: true}\n"
+
+
+@pytest.mark.parametrize(
+    ("what", "path", "more", "yaml"),
+    [
+        ("the output validator", "output_validator/check.c", {}, YAML),
+        ("the output validator 'check'", "output_validator/check.c", {}, YAML + "type: interactive\n"),
+        ("the manager", "manager/manager.c", TASK, YAML),
+        ("the grader", "graders/own.c", {"data/testdata.yaml": "grading: custom\n", ".timelimit": "1"}, LEGACY),
+    ],
+)
+def test_a_program_that_judges_and_does_not_compile(
+    cluster: Cluster, tmp_path: Path, what: str, path: str, more: dict[str, str], yaml: str
+) -> None:
+    name = path.partition("/")[0].replace("_", "-") + ("-talks" if "interactive" in yaml else "")
+    limits = "" if yaml is LEGACY else "limits: {time_limit: 1}\n"
+    root = package(tmp_path / name, {path: "int main(void) { return 42 }\n"}, more, yaml=yaml + limits)
     said = ctl(cluster, "problem", "import", root, code=EXIT_USAGE).stderr
-    assert "broken: is not imported: the output validator does not compile" in said
-    assert "broken" not in problems(cluster)
+    assert f"{name}: is not imported: {what} does not compile" in said
+    assert name not in problems(cluster)
     ctl(cluster, "problem", "import", root, "--no-check")
-    assert "broken" in problems(cluster)
+    assert name in problems(cluster)
+    (root / path).write_text("int main(void) { return 42; }\n")
+    done = ctl(cluster, "problem", "import", root)
+    assert (
+        path.startswith("output")
+        or "the package's programs that judge submissions compile" in done.stdout + done.stderr
+    )
 
 
 def test_a_submission_that_does_not_count(cluster: Cluster, tmp_path: Path) -> None:

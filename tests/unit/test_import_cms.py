@@ -209,6 +209,33 @@ def test_a_checker_that_is_not_used_is_said(tmp_path, names):
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "word"),
+    [
+        ("sol/grader.cpp", '#ifdef EVAL\nfreopen("input.txt", "r", stdin);\n#endif\n', "EVAL"),
+        ("att/nemesi.cpp", "  # if defined(EVAL) && 1\n#endif\n", "EVAL"),
+        ("sol/grader.pas", "begin {$IFDEF EVAL} assign(input, 'input.txt'); {$ENDIF} end.", "EVAL"),
+        ("sol/grader.cpp", "enum { EVAL, NO_EVAL }; // #ifdef it\n", ""),
+        ("testo/example.txt", "#ifdef EVAL\n", ""),
+    ],
+)
+def test_a_word_that_sources_ask_for_is_defined(tmp_path, name, text, word):
+    with load(tmp_path, with_(PLAIN, {name: text})) as package:
+        task = package.manifest.task
+        assert ("" if task is None else task.define) == word
+
+
+@pytest.mark.parametrize(("language", "word"), [("cpp", "-DEVAL"), ("c11", "-DEVAL"), ("pascal", "-dEVAL"), ("go", "")])
+def test_a_defined_word_stands_before_the_usual_one(language, word):
+    task, table = IoiTask(define="EVAL"), load_table()
+    submission = Submission(language=language, source="x\n")
+    made = plan(submission, Limits(), table, {}, task).compile
+    usual = plan(submission, Limits(), table, {}, IoiTask()).compile
+    assert made is not None and usual is not None
+    assert [one for one in made if one not in usual] == ([word] if word else [])
+    assert [one for one in made if one != word] == list(usual)
+
+
+@pytest.mark.parametrize(
     ("opened", "first"),
     [
         ('FILE *o = fopen(argv[1], "w"), *i = fopen(argv[2], "r");', True),
@@ -251,7 +278,7 @@ def _asked():
 @pytest.mark.parametrize(
     ("checker", "wanted"),
     [
-        ({"check/checker.cpp": CPP, "check/lib.h": ""}, "c++ -std=gnu++17 -O2 -w -o checker checker.cpp"),
+        ({"check/checker.cpp": CPP, "check/lib.h": ""}, "c++ -std=gnu++17 -O2 -w -DEVAL -o checker checker.cpp"),
         ({"check/checker.py": "print(1)\n"}, "python3"),
         ({"check/checker": "#!/usr/bin/env python3\nprint(1)\n"}, "chmod 755 checker"),
         ({"check/checker": b"\x7fELF"}, "chmod 755 checker"),

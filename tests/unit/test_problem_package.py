@@ -22,6 +22,7 @@ from judge.problems import tree as tree_module
 from judge.problems.archives import open_tree
 from judge.problems.package import Package, manifest_bytes, read_package
 from judge.problems.reading import held as held_module
+from judge.problems.scoring import standing
 from tests.support.examples import at_least
 
 Files = dict[str, bytes]
@@ -221,6 +222,35 @@ def test_a_limit_of_nothing_is_the_usual_one(tmp_path: Path, key: str):
     package = read_package(folder(tmp_path / "none", files))
     assert getattr(package.manifest.limits, key) == getattr(usual, key)
     assert any(f"limits.{key}: is 0; the usual limit counts" in note for note in package.notes)
+
+
+SCORING_THERE: Files = {"problem.yaml": b"type: scoring\n", "domjudge-problem.ini": b"timelimit=1\n"}
+GROUP = b"accept_score: 10\ngrader_flags: min\n"
+
+
+@pytest.mark.parametrize(
+    ("places", "counting"),
+    [
+        (["secret/a"], ["secret/a/1"]),
+        (["secret/a", "secret/b/c"], ["secret/a/1", "secret/b/c/1"]),
+        (["", "secret", "secret/a"], ["secret/a/1"]),
+        (["sample", "secret/a"], ["sample/1", "secret/a/1"]),
+    ],
+)
+def test_domjudges_groups_need_no_settings_above_them(tmp_path: Path, places: list[str], counting: list[str]):
+    tests = {f"data/secret/{where}/1.{kind}": b"1\n" for where in ("a", "b/c") for kind in ("in", "ans")}
+    data = {name: data for name, data in LEGACY.items() if "secret" not in name}
+    files = {f"data/{where}/testdata.yaml".replace("//", "/"): GROUP if where else b"" for where in places}
+    found = read_package(folder(tmp_path, changed(data, SCORING_THERE | tests | files))).manifest
+    assert found.dialect == "domjudge"
+    assert standing(found, {}).used == counting
+
+
+def test_a_package_none_of_whose_tests_counts_is_refused(tmp_path: Path):
+    tests = {f"data/secret/a/1.{kind}": b"1\n" for kind in ("in", "ans")}
+    data = {name: data for name, data in LEGACY.items() if "secret" not in name}
+    with pytest.raises(PackageError, match="data/secret: none of its tests counts as DOMjudge reads the groups"):
+        read_package(folder(tmp_path, changed(data, SCORING_THERE | tests)))
 
 
 def test_a_name_in_an_old_ini_may_be_in_a_western_encoding(tmp_path: Path):

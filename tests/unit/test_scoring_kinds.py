@@ -231,6 +231,13 @@ def test_domjudge_has_the_first_failing_test_of_its_groups():
     assert (found.verdict, found.failed, found.score) == (Verdict.WA, "secret/b/1", 30)
 
 
+def test_nothing_is_accepted_where_no_test_counts():
+    """Tests in folders that are no groups; also where a package was stored by an earlier release."""
+    found = standing(read("domjudge", LegacyGroup(name="")), {})
+    assert (found.verdict, found.score, found.missing) == (Verdict.JE, None, [])
+    assert "by its groups no test counts" in found.error
+
+
 def test_domjudge_adds_the_validators_scores_where_a_group_has_none():
     bare = [LegacyGroup(name=name, on_reject="continue") for name in ("", "secret", "secret/a", "secret/b")]
     problem = read("domjudge", *bare)

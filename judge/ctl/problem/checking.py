@@ -47,9 +47,10 @@ class Checked:
 
 @dataclass
 class CheckRow(ExampleRow):
-    """One check and its task."""
+    """One check and its task. `builds`: of answers where nobody is asked about any, but programs are built."""
 
     kind: Kind = "inputs"
+    builds: bool = False
 
     @property
     def wrong(self) -> str:
@@ -67,9 +68,16 @@ def programs(manifest: ProblemManifest) -> dict[Kind, list[ProblemProgram]]:
     if manifest.input_validators:
         found["inputs"] = manifest.input_validators
     output = [] if _NO_OUTPUT & set(manifest.type) else manifest.validators
-    if manifest.answer_validators or output:
-        found["answers"] = [*manifest.answer_validators, *output]
+    if manifest.answer_validators or output or (built := built_only(manifest)):
+        found["answers"] = [*manifest.answer_validators, *output] or built
     return found
+
+
+def built_only(manifest: ProblemManifest) -> list[ProblemProgram]:
+    """What judges submissions and is asked about no answer: the check of answers builds it."""
+    speaks = {ProblemType.INTERACTIVE, ProblemType.MULTI_PASS} & set(manifest.type)
+    manager = manifest.task.manager if manifest.task is not None else None
+    return [*(manifest.validators if speaks else []), *(one for one in (manager, manifest.grader) if one is not None)]
 
 
 def check(api: Api, manifest: ProblemManifest, there: Present, *, quiet: bool) -> Checked:
@@ -87,7 +95,8 @@ def check(api: Api, manifest: ProblemManifest, there: Present, *, quiet: bool) -
             language = next(iter(languages), None)
             submission = m.Submission(language=language, check=kind, mode="full")
             example = Example("", Candidate(label, b"", language or "", []), submission)
-            rows.append(CheckRow(example, trial.hand_in(submission), kind))
+            builds = kind == "answers" and wanted == built_only(manifest)
+            rows.append(CheckRow(example, trial.hand_in(submission), kind, builds))
         for row in trial.follow(rows, table_of, quiet=quiet):
             _judge(row, done)
         done.left_out |= trial.left_out
@@ -97,6 +106,9 @@ def check(api: Api, manifest: ProblemManifest, there: Present, *, quiet: bool) -
 def _judge(row: CheckRow, done: Checked) -> None:
     """Turn the results of one check into sentences."""
     result = row.task.result or m.Result()
+    if row.builds and row.task.verdict is m.Verdict.AC:
+        done.notes.append("the package's programs that judge submissions compile")
+        return
     done.passed[row.kind] = sum(test.verdict is m.Verdict.AC for test in result.tests)
     bad = [test for test in result.tests if test.verdict is not m.Verdict.AC]
     if result.reason and row.task.verdict is m.Verdict.AC:

@@ -24,6 +24,7 @@ COMMAND_SOURCE = "source"
 # Where a program may write that looks for a home; a language's row may name another place.
 HOME = "/tmp"  # noqa: S108 - the sandbox's own
 NAME_BYTES = 255
+_DEFINED = "ONLINE_JUDGE"
 _MERGED = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
 
 
@@ -106,12 +107,21 @@ def plan(
     made = language.plan_files(files, limits.memory, entry, options)
     return Program(
         files=files,
-        compile=made.compile,
+        compile=_with_word(made.compile, task.define if task is not None else ""),
         run=_started(made.run, options),
         env={"PATH": PATH, "HOME": HOME, **made.env},
         limits=language.limits(limits),
         heap=language.heap_sign(limits.memory),
     )
+
+
+def _with_word(command: Sequence[str] | None, word: str) -> Sequence[str] | None:
+    """A compiler's command with a word defined as ONLINE_JUDGE is."""
+    if command is None or not word:
+        return command
+    more = [one.replace(_DEFINED, word) for one in command if one.endswith(_DEFINED)]
+    place = next((index for index, one in enumerate(command) if one.endswith(_DEFINED)), 0)
+    return [*command[:place], *more, *command[place:]]
 
 
 def _started(run: Sequence[str], options: RunOptions) -> Sequence[str]:

@@ -287,6 +287,8 @@ class _Conversion:
             keys["kind"] = "two-steps"
         elif self._kind == "Batch":
             self._files(graded=bool(entry))
+        if self._kind != "OutputOnly":
+            ioi.put_define(draft, self._task, ("sol", "managers", "graders", "att"))
         if self._kind == "OutputOnly":
             draft.problem["type"] = ["scoring", "submit-answer"]
             draft.limits.setdefault("time_limit", 1)

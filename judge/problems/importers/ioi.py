@@ -19,7 +19,7 @@ from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.cases import Case, write_scored
 from judge.problems.importers.cases import Subtask as Group
-from judge.problems.importers.draft import Draft, Ref, as_number, read, unique
+from judge.problems.importers.draft import TEXT_BYTES, Draft, Ref, as_number, read, unique
 from judge.problems.tree import clean
 
 JUDGE_YAML = "judge.yaml"
@@ -42,14 +42,19 @@ LANGUAGES = {
     ".go": "go",
 }
 _BUILD = {
-    ".cpp": "c++ -std=gnu++17 -O2 -w -o {0} {0}.cpp",
-    ".cc": "c++ -std=gnu++17 -O2 -w -o {0} {0}.cc",
-    ".cxx": "c++ -std=gnu++17 -O2 -w -o {0} {0}.cxx",
-    ".c": "cc -std=gnu11 -O2 -w -o {0} {0}.c -lm",
-    ".pas": "fpc -l- -v0 -O2 -o{0} {0}.pas",
+    ".cpp": "c++ -std=gnu++17 -O2 -w -DEVAL -o {0} {0}.cpp",
+    ".cc": "c++ -std=gnu++17 -O2 -w -DEVAL -o {0} {0}.cc",
+    ".cxx": "c++ -std=gnu++17 -O2 -w -DEVAL -o {0} {0}.cxx",
+    ".c": "cc -std=gnu11 -O2 -w -DEVAL -o {0} {0}.c -lm",
+    ".pas": "fpc -l- -v0 -O2 -dEVAL -o{0} {0}.pas",
     ".py": testlib.PYTHON,
     "": "chmod 755 {0}",
 }
+# The word by which sources know that the Contest Management System compiles them.
+EVAL = "EVAL"
+_ASKS_EVAL = re.compile(
+    rb"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b[^\n]*\bEVAL\b|\{\$ifn?def[ \t]+EVAL\b", re.MULTILINE | re.IGNORECASE
+)
 _IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][A-Za-z0-9_]{0,80})\b", re.MULTILINE)
 _ELF, _SCRIPT = b"\x7fELF", b"#!"
 _TRANSLATES = b"translate:"
@@ -121,6 +126,21 @@ def put_manager(draft: Draft, source: Ref) -> None:
     draft.put(f"{folder}/run", '#!/bin/sh\nexec "${0%/*}/manager" "$@"\n')
     draft.put(f"{folder}/build", f"#!/bin/sh\nset -e\n{build}\n")
     draft.report.took(f"manager: {draft.tree.where(source.path)}")
+
+
+def asks_eval(text: bytes) -> bool:
+    """Whether a source in C, C++ or Pascal asks if EVAL is defined."""
+    return _ASKS_EVAL.search(text) is not None
+
+
+def put_define(draft: Draft, task: Task, folders: Sequence[str]) -> None:
+    """Have EVAL defined, as that system does, where sources of the task ask for it: files are read only then."""
+    for path in (path for folder in folders for path in draft.tree.below(folder)):
+        small = draft.tree.files[path] <= TEXT_BYTES
+        if path.lower().endswith((*_C_FAMILY, *HEADERS, ".pas")) and small and asks_eval(read(draft.ref(path))):
+            task.keys["define"] = EVAL
+            draft.report.took(f"{EVAL} is defined, as {draft.tree.where(path)} asks for it")
+            return
 
 
 def writes_first(source: Ref) -> bool:

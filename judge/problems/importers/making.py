@@ -14,7 +14,7 @@ from pathlib import Path
 
 from judge.errors import PackageError
 from judge.languages import table
-from judge.problems.importers import testlib
+from judge.problems.importers import ioi, testlib
 from judge.problems.importers.draft import Content, Draft, Made, Ref, read
 from judge.problems.tree import CHUNK, Tree, clean
 
@@ -232,7 +232,8 @@ def program(draft: Draft, source: testlib.Source) -> Program:
     if suffix == ".sh":
         return Program(ref.path, files, "", ("sh", here))
     if suffix in {".pas", ".dpr"}:
-        return Program(ref.path, files, f"fpc -l- -v0 -O2 -oprogram {quoted}", ("{}/program",))
+        word = "-dEVAL " if _asks_eval(files) else ""
+        return Program(ref.path, files, f"fpc -l- -v0 -O2 {word}-oprogram {quoted}", ("{}/program",))
     return _of_table(ref, files)
 
 
@@ -263,11 +264,17 @@ def _compiled(draft: Draft, source: testlib.Source, suffix: str) -> Program:
     for one in (source.ref, *source.more):
         for include, content in testlib.included(draft, one):
             files.setdefault(include, content)
+    word = "-DEVAL " if _asks_eval(files) else ""
     if suffix == ".c":
-        build = f"cc -std=gnu11 -O2 -w -o program {' '.join(units)} -lm"
+        build = f"cc -std=gnu11 -O2 -w {word}-o program {' '.join(units)} -lm"
     else:
-        build = f"c++ -std=gnu++{source.standard} -O2 -w -fpermissive -o program {' '.join(units)}"
+        build = f"c++ -std=gnu++{source.standard} -O2 -w -fpermissive {word}-o program {' '.join(units)}"
     return Program(source.ref.path, files, build, ("{}/program",))
+
+
+def _asks_eval(files: Mapping[str, Content]) -> bool:
+    """Whether some source is written for the Contest Management System, which defines EVAL."""
+    return any(ioi.asks_eval(read(content)) for name, content in files.items() if name != "testlib.h")
 
 
 def several(count: int, what: str) -> str:

@@ -173,6 +173,8 @@ class _Conversion:
             draft.limits.setdefault("time_limit", 1)
         else:
             self._files()
+        if kind != "OutputOnly":
+            ioi.put_define(draft, self._task, ("graders", "grader", "solution", "solutions", "public"))
         checker = ioi.find_program(draft, ("checker",), ("checker",))
         if checker is not None and kind != "Communication" and self._get("has_checker") is not False:
             ioi.put_checker(draft, checker)

@@ -9,6 +9,7 @@ from judge import clock
 from judge.executor.slot import truncation
 from judge.executor.slot.attempt import Attempt
 from judge.executor.slot.cases import cases
+from judge.executor.slot.memory_budget import JobLimits
 from judge.executor.slot.packaged.built import BuildError, BuiltProgram
 from judge.executor.slot.packaged.checks import DataCheck, DataValidator, is_program
 from judge.executor.verdict import Checked, Ruling, checked_verdict, judge_error
@@ -46,6 +47,8 @@ class Checking:
         check = DataCheck([validator(one) for one in runnable], judges, attempt.left, answers=self._answers)
         with contextlib.closing(check):
             try:
+                if self._answers:
+                    self._build(manifest, limits, validators=not asks)
                 self._tests(check, manifest)
             except BuildError as exc:
                 result.tests = []
@@ -56,6 +59,17 @@ class Checking:
             return checked_verdict(Checked(accepted=True))._replace(reason=result.reason)
         result.failed_test = failing.name
         return Ruling(failing.verdict, f"test {failing.name}: {failing.reason}")
+
+    def _build(self, manifest: ProblemManifest, limits: JobLimits, *, validators: bool) -> None:
+        """Build what only judges submissions, so that a package whose manager does not compile is known as such."""
+        attempt = self._attempt
+        named = [(f"the output validator '{one.name}'", one) for one in manifest.validators if validators]
+        manager = manifest.task.manager if manifest.task is not None else None
+        named += [(what, one) for what, one in (("the manager", manager), ("the grader", manifest.grader)) if one]
+        workshop = attempt.workshop(limits)
+        for what, program in named:
+            with contextlib.closing(BuiltProgram(what, attempt.packaged(program, limits), workshop)) as built:
+                built.box()
 
     def _tests(self, check: DataCheck, manifest: ProblemManifest) -> None:
         attempt, budget, begin = self._attempt, truncation.OutputBudget(), clock.monotonic()
