@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64 as b64
 import functools
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -53,6 +54,7 @@ _SIGNALS: Final = {11: 7, 25: 8, 8: 9, 6: 10}
 _NZEC, _OTHER, _INTERNAL, _FORMAT = 11, 12, 13, 14
 _SIGXFSZ, _SIGSYS, _SIGKILL = 25, 31, 9
 _NOT_EXECUTABLE = 126
+_IN_BOX: Final = re.compile(r'(?<![\w"./-])/box/(?=[\w])')
 DEFAULT: Final = ("stdout", "time", "memory", "stderr", "token", "compile_output", "message", "status")
 
 
@@ -195,6 +197,8 @@ def _compile_output(seen: Seen) -> bytes | None:
     if seen.task.verdict is Verdict.CE and "time limit exceeded" in result.reason:
         return b"Compilation time limit exceeded."
     text = result.compile_log or (result.reason if seen.task.verdict is Verdict.CE else "")
+    # Judge0's compilers are told the bare names, and editors look for `main.cpp:1:5` at the beginning of a line.
+    text = _IN_BOX.sub("", text)
     return text.encode("utf-8", "replace") or None
 
 

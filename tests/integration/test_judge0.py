@@ -262,6 +262,20 @@ def test_slashes_that_clients_join_addresses_with(http: httpx.Client, server: st
         assert http.get(f"{server}//submissions//{token}").json()["token"] == token
         asked = {"Origin": "https://ide.example", "Access-Control-Request-Method": "POST"}
         assert httpx.options(joined, headers=asked, trust_env=False).status_code == 204
+    token = http.post("/submissions.json?wait=true", **sent).json()["token"]  # type: ignore[arg-type]
+    for path in (f"/submissions/{token}.json", f"/submissions/batch.json?tokens={token}", "/languages/71.json"):
+        assert http.get(path).status_code == 200, path
+    for path in ("/languages.json", "/languages/all.json", "/statuses.json", "/about.json", "/config_info.json"):
+        assert http.get(path).json() == http.get(path.removesuffix(".json")).json(), path
+
+
+@row("S16")
+def test_of_a_name_that_comes_twice_the_last_counts(http: httpx.Client) -> None:
+    sent = {"language_id": PYTHON, "source_code": "print(1)"}
+    done = http.post("/submissions?wait=false&wait=true", json=sent).json()
+    assert done["stdout"] == "1\n"
+    assert http.post("/submissions?wait=true&wait=false", json=sent).json().keys() == {"token"}
+    assert http.get(f"/submissions/{done['token']}?fields=status&fields=stdout").json() == {"stdout": "1\n"}
 
 
 def test_scripts_of_all_sites_may_call_with_a_token(http: httpx.Client, server: str) -> None:
@@ -712,7 +726,9 @@ def test_the_source_has_its_name_and_the_program_a_home(http: httpx.Client) -> N
     found = run(http, source_code=home)
     assert found["stdout"] == "/tmp ['/box/script.py'] import\n"
     assert 'File "/box/script.py", line 3' in found["stderr"]
-    assert "main.cpp:1:" in run(http, language_id=CPP, source_code="int main() { x; }")["compile_output"]
+    for language, name in ((CPP, "main.cpp"), (50, "main.c")):
+        said = run(http, language_id=language, source_code="int main() { x; }")["compile_output"]
+        assert f"\n{name}:1:" in f"\n{said}" and "/box/" not in said
     lasting = "open(__import__('os').environ['HOME'] + '/x', 'x')"
     assert [status(run(http, source_code=lasting)) for _ in range(2)] == [3, 3], "each has its own"
 
@@ -725,7 +741,10 @@ def test_what_there_is(http: httpx.Client) -> None:
     listed = {one["id"]: one["name"] for one in http.get("/languages").json()}
     assert listed[71] == "Python (3.8.1)" and listed[54] == "C++ (GCC 9.2.0)" and 47 not in listed
     everything = {one["id"]: one["is_archived"] for one in http.get("/languages/all").json()}
-    assert everything[47] is True and everything[71] is False and len(everything) == 71
+    assert everything[47] is True and everything[71] is False and len(everything) == 71 + 42
+    assert http.get("/languages/4").json()["name"] == "C (gcc 7.2.0)"
+    old = http.post("/submissions", json={"language_id": 34, "source_code": "print 1"})
+    assert old.json() == {"language_id": ["language with id 34 is archived and cannot be used anymore"]}
     cpp = http.get("/languages/54").json()
     assert cpp["source_file"] == "main.cpp" and " %s /box/main.cpp" in cpp["compile_cmd"]
     assert http.get("/languages/71").json()["compile_cmd"] is None
@@ -753,6 +772,7 @@ def test_pages_of_submissions(http: httpx.Client, server: str) -> None:
     assert bobs["submissions"] == [] and bobs["meta"]["total_count"] == 0
     assert http.get("/submissions", params={"page": 0}).json() == {"error": "invalid page: 0"}
     assert http.get("/submissions", params={"per_page": -1}).json() == {"error": "invalid per_page: -1"}
+    assert len(http.get("/submissions", params={"per_page": 1000, "fields": "token"}).json()["submissions"]) > 4
 
 
 @row("M3")
@@ -781,6 +801,16 @@ def test_a_full_queue(prepared: Prepared, tmp_path: Path) -> None:
         answer = app.test_client().post("/judge0/submissions", **ask)
         assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0
         assert answer.json == {"error": "queue is full", "reason": "1000 submissions of 'ada' wait"}
+
+        def often(_: m.Submission) -> m.AddReply:
+            error = LimitError("2 within a minute")
+            error.rate = (2, 0, 47)
+            raise error
+
+        prepared.answers["add"] = often
+        answer = app.test_client().post("/judge0/submissions", **ask)
+        assert (answer.status_code, answer.json) == (429, {"error": "2 within a minute"})
+        assert (answer.headers["Retry-After"], answer.headers["RateLimit-Limit"]) == ("47", "2")
 
 
 # --- callbacks -------------------------------------------------------------------------------------------------

@@ -200,7 +200,7 @@ def test_a_form_may_have_a_list() -> None:
             (f"submissions{key}[{name}]", text) for key, name, text in zip(keys, names, ["a", "71", "b"], strict=True)
         ]
         wanted = [other, one] if keys[2] == "[0]" else [one, other]
-        assert wire.nested([("wait", "true"), *pairs, ("wait", "no")]) == {"wait": "true", "submissions": wanted}, keys
+        assert wire.nested([("wait", "no"), *pairs, ("wait", "true")]) == {"wait": "true", "submissions": wanted}, keys
     for odd in ("submissions[", "submissions[]", "submissions[x][stdin]", "[][a]", "submissions[][a][b]"):
         assert wire.nested([(odd, "1")]) == {odd: "1"}
 

@@ -39,6 +39,7 @@ from judge.judge0.tokens import task_of, token_of
 from judge.languages import handed
 from judge.model import messages as m
 from judge.model.overview import StatusReply, UsageReply, UsageRequest
+from judge.model.rate import rate_of
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +170,7 @@ class Api:
         """Several; null for one that there is not."""
         who = self.caller()
         wanted = wire.fields()
-        tokens = (request.headers.get("tokens") or request.args.get("tokens", "")).strip().split(",")
+        tokens = (request.headers.get("tokens") or wire.asked().get("tokens", "")).strip().split(",")
         tokens = [one.strip() for one in tokens if one.strip()]
         wire.check_batch(len(tokens))
         shown: list[Any] = []
@@ -193,8 +194,9 @@ class Api:
         page, each = wire.whole("page", 1), wire.whole("per_page", _PAGE)
         if page <= 0 or page > 10_000:
             raise wire.RefusedCallError(400, f"invalid page: {page}")
-        if each < 0 or each > _MOST_EACH:
+        if each < 0:
             raise wire.RefusedCallError(400, f"invalid per_page: {each}")
+        each = min(each, _MOST_EACH)
         query = m.SearchRequest(limit=max(each, 1), skip=min((page - 1) * each, 10_000), total=True)
         found = seen.search(self.services.cluster, who, query)
         total = found.total or 0
@@ -220,7 +222,7 @@ class Api:
         who = self.caller()
         wanted = wire.fields()
         task = self._own(who, token)
-        if request.args.get("cancel") == "true":
+        if wire.asked().get("cancel") == "true":
             handlers.cancel(self.services.cluster, who, task.id)
             return self._shown(who, self._own(who, token), wanted, base64=True), 200
         if not who.admin:
@@ -261,6 +263,8 @@ class Api:
         except (FieldError, TooLargeError) as exc:
             raise self._named(exc) from None
         except LimitError as exc:
+            if rate_of(exc) is not None:  # too often, which has an end that the headers tell
+                raise
             raise wire.FullError(str(exc)) from None
         log.info("%s handed in %s by judge0, trace %s", who.user, reply.task.id, reply.task.trace)
         return reply.task
@@ -273,7 +277,7 @@ class Api:
 
     def _own(self, who: Principal, token: str) -> m.Task:
         """The caller's submission of this token; NotFoundError for any other."""
-        task_id = task_of(token)
+        task_id = task_of(token.removesuffix(".json"))
         if task_id is None:
             raise NotFoundError(f"there is no submission '{token[:60]}'")
         return seen.own_task(self.services.cluster, who, task_id)
@@ -311,6 +315,7 @@ class Api:
     def language(self, number: str) -> tuple[Any, int]:
         """One language, with its commands."""
         self.caller()
+        number = number.removesuffix(".json")
         row = self.rows.get(int(number)) if number.isdecimal() and len(number) < 9 else None
         if row is None:
             raise NotFoundError(f"there is no language '{number[:20]}'")

@@ -61,14 +61,17 @@ def register(app: Flask, services: Services) -> None:
     for flavour, prefix in flavours.items():
         api = Api(services, flavour, offered)
         for method, path, call in _ROUTES:
-            app.add_url_rule(
-                prefix + path,
-                endpoint=f"judge0.{flavour}.{call.__name__}",
-                view_func=functools.partial(_answer, api, call),
-                methods=[method, "OPTIONS"],
-                provide_automatic_options=False,
-                strict_slashes=False,
-            )
+            view = functools.partial(_answer, api, call)
+            # Rails takes the name of the format behind a path, too; where an id ends the path, the calls do.
+            for end in ("",) if path.endswith(">") else ("", ".json"):
+                app.add_url_rule(
+                    prefix + path + end,
+                    endpoint=f"judge0.{flavour}.{call.__name__}",
+                    view_func=view,
+                    methods=[method, "OPTIONS"],
+                    provide_automatic_options=False,
+                    strict_slashes=False,
+                )
 
 
 def _answer(api: Api, call: Callable[..., tuple[Any, int]], **params: str) -> Response:

@@ -107,7 +107,7 @@ def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     for key, text in pairs:
         found = _NESTED.fullmatch(key)
         if found is None:
-            plain.setdefault(key, text)
+            plain[key] = text  # of a name that comes twice the last counts, as Rails reads it
             continue
         name, number, inner = found.groups()
         objects = lists.setdefault(name, {})
@@ -116,6 +116,11 @@ def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
             place += 1
         objects.setdefault(place, {})[inner] = text
     return {**plain, **{name: [objects[place] for place in sorted(objects)] for name, objects in lists.items()}}
+
+
+def asked() -> dict[str, str]:
+    """The fields of the address; the last of a name that comes twice."""
+    return dict(_pairs(request.query_string))
 
 
 def waits(told: Mapping[str, Any]) -> bool:
@@ -128,12 +133,12 @@ def base64(told: Mapping[str, Any] | None = None) -> bool:
 
     Only this very text says so: `True` and the JSON value do not at Judge0, so who sends them sends plain contents.
     """
-    return (request.args if told is None else told).get("base64_encoded") == "true"
+    return (asked() if told is None else told).get("base64_encoded") == "true"
 
 
 def fields(told: Mapping[str, Any] | None = None) -> Sequence[str]:
     """The fields that the caller wants, by the address or by what was `given`; RefusedCallError for unknown ones."""
-    named = (request.args if told is None else told).get("fields")
+    named = (asked() if told is None else told).get("fields")
     wanted, unknown = answers.fields_of(named if isinstance(named, str) else None)
     if unknown:
         raise RefusedCallError(400, f"invalid fields: [{', '.join(name[:40] for name in unknown[:20])}]")
@@ -150,7 +155,7 @@ def check_batch(count: int) -> None:
 
 def whole(name: str, default: int) -> int:
     """A whole number of the address as Ruby reads it: what is none is 0."""
-    text = request.args.get(name)
+    text = asked().get(name)
     if text is None:
         return default
     try:
