@@ -409,6 +409,8 @@ def test_fractions_of_points_beside_a_checkers_own(tmp_path: Path) -> None:
         b"def helper(result): return result\ndef check(a, b, **kwargs): return helper(a == b)",
         b"def check(a, b, **_): return {'result': a == b}['result']",
         b"def check(a, b, **kw):\n  return kw.get('judge_input', b'') and 'result' != 'case'",
+        b"def check(a, b, judge_input, point_value, submission_source, *, case, **kwargs): return a == b",
+        b"def g(x): return x\ndef check(a, b, submission_source, **kwargs): return g(kwargs)",
     ],
 )
 def test_names_that_are_the_checkers_own(source: bytes) -> None:
@@ -418,8 +420,8 @@ def test_names_that_are_the_checkers_own(source: bytes) -> None:
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        (b"def check(a, b, submission_source, **kwargs): return True", "asks for submission_source"),
-        (b"def check(a, b, *, case_position=0, **kwargs): return True", "asks for case_position"),
+        (b"def check(a, b, submission_source, **kwargs): return submission_source", "asks for submission_source"),
+        (b"def check(a, b, *, case_position=0, **kwargs): return case_position", "asks for case_position"),
         (b"def check(a, b, **kw): return kw.get('batch')", "asks for batch"),
         (b"def check(a, b, **kw): return 'result' in kw", "asks for result"),
         (b"def f(result, **k): pass\ndef check(a, b, **kw): return f(**kw)", "asks for result"),

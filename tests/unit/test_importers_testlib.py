@@ -170,11 +170,39 @@ def programs(request, tmp_path_factory) -> Path:
         ("interactor", INTERACTOR),
         ("validator", VALIDATOR),
         ("generator", GENERATOR),
+        ("weights", WEIGHTS),
     ):
         (folder / f"{name}.cpp").write_text(source)
         command = ["c++", f"-std=gnu++{request.param}", "-O0", "-Wall", "-Werror", "-o", name, f"{name}.cpp"]
         subprocess.run(command, cwd=folder, check=True)
     return folder
+
+
+# Means of draws from 0 to 99 by weight, and how many were outside; a loop of 200,000 draws for each would not end.
+WEIGHTS = """#include "testlib.h"
+int main(int argc, char **argv) {
+    registerGen(argc, argv, 1);
+    for (int type : {0, 3, -3, 24, 30, -30, 200000, -200000}) {
+        double sum = 0, wide = 0;
+        int odd = 0;
+        for (int i = 0; i < 2000; i++) {
+            int n = rnd.wnext(100, type);
+            long long far = rnd.wnext(-50LL, 49LL, type);
+            double real = rnd.wnext(0.0, 100.0, type);
+            sum += n; wide += far + 50; odd += n < 0 || n > 99 || far < -50 || far > 49 || real < 0 || real > 100;
+        }
+        std::cout << type << " " << int(sum / 2000 + 0.5) << " " << int(wide / 2000 + 0.5) << " " << odd << "\\n";
+    }
+}
+"""
+
+
+def test_draws_by_weight_also_by_great_ones(programs) -> None:
+    done = subprocess.run([programs / "weights", "7"], capture_output=True, text=True, check=True, timeout=20)
+    for line in done.stdout.splitlines():
+        kind, mean, wide, odd = map(int, line.split())
+        expected = 100 * (kind + 1) / (kind + 2) if kind >= 0 else 100 / (2 - kind)
+        assert odd == 0 and abs(mean - expected) < 3 and abs(wide - expected) < 3, line
 
 
 @pytest.mark.parametrize(("what", "answer", "output", "code", "says"), JUDGED)

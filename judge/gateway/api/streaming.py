@@ -40,6 +40,12 @@ def _last(call: Call) -> str:
     return request.headers.get(_LAST, "").strip() or call.query.after or ""
 
 
+def _no_place() -> FieldError:
+    """The refusal of an id, by the name under which it came."""
+    came = _LAST if request.headers.get(_LAST, "").strip() else "after"
+    return FieldError(came, "is no id of an event of this stream; leave it out to begin now")
+
+
 def _stream(wish: Wish) -> Reply:
     answer = Response(iter(()), mimetype=EVENTS.media)
     # Proxies in front must not wait for the end of it.
@@ -58,7 +64,7 @@ def _listen(call: Call) -> Reply:
     try:
         place = _PLACE.validate_python(after) if after else None
     except ValidationError:
-        raise FieldError(_LAST, "is no id of an event of this stream; leave it out to begin now") from None
+        raise _no_place() from None
     return _stream(Wish(key=call.principal.user, role=call.principal.role, user=user, after=place))
 
 
@@ -66,7 +72,7 @@ def _follow(call: Call) -> Reply:
     task = own_task(call.cluster, call.principal, call.params["id"])
     after = _last(call)
     if after and not (after.isascii() and after.isdigit() and len(after) < 10):
-        raise FieldError(_LAST, "is no id of an event of this stream; leave it out to begin now")
+        raise _no_place()
     version = int(after) if after else -1
     if task.done and task.version <= version:
         return Reply(Response(status=204))  # a browser then asks no more

@@ -812,8 +812,14 @@ public:
     template <class I> void mix(I begin, I end) { std::shuffle(begin, end, engine); }
 
 private:
+    /* The largest, or smallest, of several draws. Of many it is one draw from that one's distribution. */
     template <class T> T weighed(T least, T most, int type)
     {
+        if (std::abs((long long)type) >= 25) {
+            double far = std::pow(next(), 1.0 / (std::abs((long long)type) + 1.0)), span = double(most) - double(least);
+            double at = (type > 0 ? far : 1 - far) * (span + std::is_integral<T>::value);
+            return at >= span ? most : T(least + T(at));
+        }
         T found = next(least, most);
         for (int i = 0; i < std::abs(type); i++)
             found = type > 0 ? std::max(found, T(next(least, most))) : std::min(found, T(next(least, most)));

@@ -3,6 +3,7 @@
 __main__.py INPUT ANSWER FEEDBACK/ [--points MOST [--times SCALE] | --any] < output
 """
 
+import inspect
 import sys
 from pathlib import Path
 
@@ -31,6 +32,10 @@ def main() -> int:
     scale = float(flags[3]) if flags[2:3] == ["--times"] else 1.0
     most = float(flags[1]) / scale if scored else 1.0
     told = {**ARGUMENTS, "judge_input": plain(given.read_bytes()), "point_value": most}
+    # What it names and never looks at, as the importer has seen to.
+    for name, wanted in list(inspect.signature(dmoj_checker.check).parameters.items())[2:]:
+        if wanted.kind in {wanted.POSITIONAL_OR_KEYWORD, wanted.KEYWORD_ONLY} and wanted.default is wanted.empty:
+            told.setdefault(name, b"")
     try:
         said = dmoj_checker.check(sys.stdin.buffer.read(), plain(answer.read_bytes()), **told)
     except UnicodeDecodeError:

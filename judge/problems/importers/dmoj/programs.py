@@ -225,9 +225,13 @@ def _is_literal(value: Any, depth: int = 0) -> bool:
 
 
 def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
-    """What a checker is told by DMOJ's judge alone, as far as it asks: as a parameter, or in its **kwargs."""
+    """What a checker is told by DMOJ's judge alone, as far as it looks at that: as a parameter, or in its **kwargs.
+
+    Many name all that they are told, and use little of it: checker_main.py gives the others an empty value.
+    """
     of = function.args
-    asked = {one.arg for one in (*of.posonlyargs, *of.args, *of.kwonlyargs)}
+    own = [*of.posonlyargs, *of.args, *of.kwonlyargs]
+    asked = {one.arg for one in own} & {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
     if of.kwarg is not None:
         uses, seen = 0, 0
         for node in ast.walk(function):
@@ -245,7 +249,7 @@ def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
                 asked.add(str(key.value))
         if uses > seen:
             # They are handed on whole: any word of the program may be the key.
-            asked |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+            asked |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node not in own}
             asked |= {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     return asked & _UNKNOWN
 
