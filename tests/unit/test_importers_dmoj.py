@@ -111,6 +111,7 @@ def test_batches_in_an_archive(tmp_path: Path) -> None:
         ("secret/4_04", 60, "pass-fail", ["secret/1_01", "secret/3_03"]),
     ]
     assert inputs(package)["secret/3_03/03_02"] == "b2.in"
+    assert "carried over: 5 cases, 2 batches, 0 pretests" in package.notes, "a batch of one case is a batch"
     nested = archive(tmp_path, dmoj(BATCHES, BATCHED), "aplusb/", "aplusb.zip")
     with read_package(nested) as zipped:
         assert inputs(zipped) == inputs(package), "an archive in an archive is read as well"

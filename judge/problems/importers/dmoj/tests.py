@@ -89,7 +89,6 @@ def put(draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None,
     if len(cases) > _MOST:
         raise PackageError(f"{where}: test_cases: has more than {_MOST} cases")
     generation.check()
-    batched = sum(len(one.cases) > 1 for one in subtasks)
     spoken = "points" in said or any("points" in entry for entry, _ in entries) or said.get("case_points")
     scored = spoken and sum(one.points for one in subtasks)
     if scored:
@@ -101,7 +100,7 @@ def put(draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None,
         write_scored(draft, subtasks, partial=partial)
     else:
         write_plain(draft, cases)
-    draft.report.took(f"{len(cases)} cases, {batched} batches, {len(pretests)} pretests")
+    draft.report.took(f"{len(cases)} cases, {len(batches)} batches, {len(pretests)} pretests")
 
 
 def _entries(draft: Draft, listed: Any, pretests: list[Any], source: _Source) -> tuple[list[Any], list[Any]]:
