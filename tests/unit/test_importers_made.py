@@ -224,6 +224,8 @@ def test_the_model_solution_of_tps_by_its_name(tmp_path: Path) -> None:
     where = folder(tmp_path, without(files, "grader/cpp/grader.cpp"), "x")
     with made(where, plan_of(where), tmp_path) as package:
         assert any("no solutions.json names one; solution/ac.c is right by its name" in one for one in package.notes)
+        assert any("says what the others should do" in one for one in package.notes)
+        assert list(package.submissions) == ["submissions/accepted/ac.c"]
 
 
 @pytest.mark.parametrize(

@@ -315,8 +315,7 @@ class _Conversion:
 
     def _solutions(self) -> None:
         if "solutions.json" not in self._tree.files:
-            if self._tree.below("solution"):
-                self._draft.report.dropped("solution/: there is no solutions.json that says what each should do")
+            self._solution_by_name()
             return
         chosen: dict[str, str] = {}
         for name, about in self._json("solutions.json").items():
@@ -331,6 +330,16 @@ class _Conversion:
             else:
                 self._draft.report.dropped(f"solution {clean(name, 60)}: '{clean(verdict, 40)}' for all of its tests")
         ioi.put_solutions(self._draft, chosen)
+
+    def _solution_by_name(self) -> None:
+        """The one that is trusted to make the answers is one to be accepted; nothing says what the others should do."""
+        found = tps_gen.right_by_name(self._draft)
+        if found:
+            ioi.put_solutions(self._draft, {found: "accepted"})
+        rest = [path for path in self._tree.below("solution") if path != found]
+        if rest:
+            others = "the others" if found else "each"
+            self._draft.report.dropped(f"solution/: there is no solutions.json that says what {others} should do")
 
 
 def _index(subtask: Mapping[str, Any]) -> int:

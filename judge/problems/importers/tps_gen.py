@@ -136,6 +136,15 @@ def _generator(draft: Draft, plan: Plan, head: str, where: str) -> str:
     return plan.program(draft, f"generator {stem}", testlib.Source(draft.ref(path)))
 
 
+def right_by_name(draft: Draft) -> str:
+    """The first solution whose name says that it is right; empty where none does."""
+    for path in draft.tree.below("solution"):
+        stem, suffix = posixpath.splitext(posixpath.basename(path))
+        if suffix in _SUFFIXES and _RIGHT.fullmatch(stem.lower()):
+            return path
+    return ""
+
+
 def _model(draft: Draft, plan: Plan, solutions: Mapping[str, str]) -> str:
     """The model solution: the one that is called so, else one that is right, by what is said or by its name."""
     files = draft.tree.files
@@ -143,10 +152,9 @@ def _model(draft: Draft, plan: Plan, solutions: Mapping[str, str]) -> str:
         for name, said in solutions.items():
             if said == verdict and f"solution/{name}" in files:
                 return plan.solution(draft, testlib.Source(draft.ref(f"solution/{name}")))
-    for path in draft.tree.below("solution"):
-        stem, suffix = posixpath.splitext(posixpath.basename(path))
-        if suffix in _SUFFIXES and _RIGHT.fullmatch(stem.lower()) and not solutions:
-            plan.notes.append((False, f"the model solution: no solutions.json names one; {path} is right by its name"))
-            return plan.solution(draft, testlib.Source(draft.ref(path)))
+    path = "" if solutions else right_by_name(draft)
+    if path:
+        plan.notes.append((False, f"the model solution: no solutions.json names one; {path} is right by its name"))
+        return plan.solution(draft, testlib.Source(draft.ref(path)))
     msg = "expected one with verdict 'model_solution' in solutions.json"
     raise PackageError(f"{draft.tree.label}: has no model solution that makes the answers; {msg}")
