@@ -315,3 +315,10 @@ def test_detection_leaves_packages_alone(tmp_path: Path) -> None:
 def test_pairs_of_nothing() -> None:
     assert find_pairs([]) == ([], [])
     assert find_pairs(["out.txt", "main.cpp", "Makefile", "README"]) == ([], ["out.txt"])
+
+
+def test_a_task_of_terry_has_no_tests(tmp_path: Path) -> None:
+    files = {f"managers/{name}.py": b"" for name in ("generator", "checker", "validator")}
+    shown = {"statement/x_input_example.txt": b"1\n", "statement/x_output_example.txt": b"1\n"}
+    with pytest.raises(PackageError, match=r"is a task of Terry, whose inputs are made for each contestant"):
+        open_package_tree(folder(tmp_path, {"task.yaml": b"name: x\nmax_score: 6\n", **files, **shown}))

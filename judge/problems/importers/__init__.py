@@ -89,6 +89,7 @@ def _open(tree: Tree, asked: Asked) -> Opened:
         beside = sorted({path.split("/")[0] for path in tree.files if not path.startswith(inner + "/")})
         tree.enter(inner)
         folder, found = posixpath.basename(inner), detect(tree)
+    _refuse_terry(tree, asked, found)
     chosen = asked.format or found
     if chosen is None:
         raise PackageError(_unknown(tree))
@@ -131,6 +132,20 @@ def _inner(tree: Tree) -> str | None:
     more = ", …" if len(folders) > 4 else ""
     shown = ", ".join(clean(folder, 40) for folder in folders[:4])
     raise PackageError(f"{tree.label}: is no package itself, but holds some ({shown}{more}); give one of them")
+
+
+def _refuse_terry(tree: Tree, asked: Asked, found: str | None) -> None:
+    """PackageError for a task whose managers make the inputs and judge the outputs, as Italian contests have them."""
+    stems = {posixpath.basename(path).partition(".")[0] for path in tree.below("managers")}
+    known = asked.format is not None or found not in {None, "directory"}
+    if known or "task.yaml" not in tree.files or not {"generator", "checker"} <= stems:
+        return
+    # Examples of the statement look like tests.
+    if not find_pairs(path for path in tree.files if not path.startswith("statement/"))[0]:
+        raise PackageError(
+            f"{tree.where('task.yaml')}: is a task of Terry, whose inputs are made for each contestant by its "
+            "managers; it has no tests, and cannot be judged here"
+        )
 
 
 def _without_data(tree: Tree) -> bool:
