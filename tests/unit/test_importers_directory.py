@@ -322,3 +322,11 @@ def test_a_task_of_terry_has_no_tests(tmp_path: Path) -> None:
     shown = {"statement/x_input_example.txt": b"1\n", "statement/x_output_example.txt": b"1\n"}
     with pytest.raises(PackageError, match=r"is a task of Terry, whose inputs are made for each contestant"):
         open_package_tree(folder(tmp_path, {"task.yaml": b"name: x\nmax_score: 6\n", **files, **shown}))
+
+
+def test_limits_with_units_of_an_unknown_system(tmp_path: Path) -> None:
+    files = {"testdata/1.in": b"1\n", "testdata/1.ans": b"1\n", "config.yaml": b"time: 2s  \nmemory: 256m\nx: 1\n"}
+    with read_package(folder(tmp_path, files)) as package:
+        assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (2, 256 * 1024**2)
+        assert any("time limit 2s of config.yaml" in note for note in package.notes)
+        assert any("its points are lost" in note for note in package.notes)

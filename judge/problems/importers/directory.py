@@ -43,6 +43,10 @@ _SOLUTIONS = (
 _SOLUTION_FOLDERS = frozenset({"sol", "sols", "solution", "solutions", "std", "submissions", "src", "source", "code"})
 _FOLDERS = frozenset(folder for folder, _ in _SOLUTIONS)
 # What other systems keep limits and points in, at the root.
+# A limit with its unit, as systems like Hydro write it at the top of their settings.
+_LIMIT = re.compile(r"(time|memory): *([0-9]{1,5}(?:\.[0-9]{1,3})?)(s|ms|m|mb|g|gb)")
+_SECONDS = {"s": 1.0, "ms": 0.001}
+_MIB = {"m": 1.0, "mb": 1.0, "g": 1024.0, "gb": 1024.0}
 _SETTINGS = re.compile(r"(?:task|config|problem|conf|testdata|subtasks?)\.(?:ya?ml|json|toml|ini|conf)")
 # Programs that decide verdicts in other systems, or that submissions are built with.
 _DECIDES = re.compile(r"(?:manager|grader|stub|checker|interactor|judge)[\w-]*")
@@ -79,7 +83,9 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     unknown = sorted(path for path in tree.files if _SETTINGS.fullmatch(path.lower()) and path not in used)
     _check_unknown(tree, unknown, used, asked)
     for path in unknown:
-        draft.report.dropped(f"{path}: is of a system that is not known here; its limits and points are lost")
+        taken = _take_limits(draft, path)
+        lost = "points are" if taken else "limits and points are"
+        draft.report.dropped(f"{path}: is of a system that is not known here; its {lost} lost")
     rest = sorted(path for path in tree.files if path not in {*used, *alone, *unknown, *settings})
     if rest:
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
@@ -97,6 +103,22 @@ def _check_unknown(tree: Tree, unknown: Sequence[str], used: Collection[str | No
             f"{tree.where(unknown[0])}: is of a system that is not known here, and {clean(left[0], 60)} may decide "
             "verdicts there; make a package of it, or have the tests compared alone (--from directory)"
         )
+
+
+def _take_limits(draft: Draft, path: str) -> bool:
+    """Limits with their units, as `time: 2s`: these mean the same wherever they stand. Whether there were any."""
+    found = False
+    for line in draft.text(path).splitlines():
+        said = _LIMIT.fullmatch(line.rstrip())
+        key = {"time": "time_limit", "memory": "memory"}.get(said[1]) if said is not None else None
+        if said is None or key is None or key in draft.limits or (said[3] in _SECONDS) != (said[1] == "time"):
+            continue
+        value = float(said[2]) * (_SECONDS | _MIB)[said[3]]
+        if value > 0:
+            draft.limits[key] = as_number(value)
+            draft.report.took(f"{said[1]} limit {said[2]}{said[3]} of {path}")
+            found = True
+    return found
 
 
 def _domjudge(draft: Draft) -> list[str]:
