@@ -42,11 +42,11 @@ _SOLUTIONS = (
 )  # fmt: skip
 _SOLUTION_FOLDERS = frozenset({"sol", "sols", "solution", "solutions", "std", "submissions", "src", "source", "code"})
 _FOLDERS = frozenset(folder for folder, _ in _SOLUTIONS)
-# What other systems keep limits and points in, at the root.
 # A limit with its unit, as systems like Hydro write it at the top of their settings.
 _LIMIT = re.compile(r"(time|memory): *([0-9]{1,5}(?:\.[0-9]{1,3})?)(s|ms|m|mb|g|gb)")
 _SECONDS = {"s": 1.0, "ms": 0.001}
 _MIB = {"m": 1.0, "mb": 1.0, "g": 1024.0, "gb": 1024.0}
+# What other systems keep limits and points in, at the root.
 _SETTINGS = re.compile(r"(?:task|config|problem|conf|testdata|subtasks?)\.(?:ya?ml|json|toml|ini|conf)")
 # Programs that decide verdicts in other systems, or that submissions are built with.
 _DECIDES = re.compile(r"(?:manager|grader|stub|checker|interactor|judge)[\w-]*")
