@@ -7,28 +7,33 @@ submissions that must be too slow have to be so by another margin. `judgectl pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
-from judge.problems.metadata import ProblemYaml
+from judge.problems.metadata import ProblemYaml, Section
 
 # CPU seconds of a test while there is no limit yet. With the legacy format's multiplier 5 more cannot become a limit.
 PROVISIONAL: Final = 120.0
 # The highest limit that there is (judge.model.messages.Limits).
 MOST: Final = 600.0
+# Where a margin comes from that the package says nothing of.
+DEFAULT: Final = "by default"
 
 
 @dataclass(frozen=True)
 class Margins:
     """The factors that a package asks for: `to_limit` times the slowest accepted time, `to_slow` times the limit.
 
-    `resolution` is in seconds: the limit is a multiple of it.
+    `resolution` is in seconds: the limit is a multiple of it. `limit_by` and `slow_by` are the keys that say the
+    factors, for people.
     """
 
     to_limit: float
     to_slow: float
     resolution: float
+    limit_by: str = field(default=DEFAULT, compare=False)
+    slow_by: str = field(default=DEFAULT, compare=False)
 
     def limit(self, slowest: float) -> float:
         """The limit in seconds for a slowest accepted submission of so many; at least one resolution.
@@ -50,9 +55,25 @@ def margins(yaml: ProblemYaml) -> Margins:
     limits = yaml.limits
     ours = {"time_multiplier", "time_safety_margin"} & limits.model_fields_set
     if ours or (yaml.legacy and "time_multipliers" not in limits.model_fields_set):
-        return Margins(limits.time_multiplier, limits.time_safety_margin, limits.time_resolution)
+        return Margins(
+            limits.time_multiplier,
+            limits.time_safety_margin,
+            limits.time_resolution,
+            _said(limits, "time_multiplier"),
+            _said(limits, "time_safety_margin"),
+        )
     given = limits.time_multipliers
-    return Margins(given.ac_to_time_limit, given.time_limit_to_tle, limits.time_resolution)
+    return Margins(
+        given.ac_to_time_limit,
+        given.time_limit_to_tle,
+        limits.time_resolution,
+        _said(given, "ac_to_time_limit", "time_multipliers."),
+        _said(given, "time_limit_to_tle", "time_multipliers."),
+    )
+
+
+def _said(section: Section, key: str, prefix: str = "") -> str:
+    return prefix + key if key in section.model_fields_set else DEFAULT
 
 
 def slowest(times: Mapping[str, float]) -> tuple[str, float]:

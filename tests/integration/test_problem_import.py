@@ -105,7 +105,7 @@ def test_the_table_says_how_the_limit_came_about(cluster: Cluster, tmp_path: Pat
     assert "! time_limit_exceeded/b.py: takes 1." in said.stderr
     assert "only 1." in said.stderr and "the package wants more than 3 times it" in said.stderr
     verified = ctl(cluster, "problem", "verify", root)
-    assert "the package wants more than 3 times it" in verified.stdout
+    assert "the package wants more than 3 times it (time_safety_margin)" in verified.stdout
     assert problems(cluster)["quick"]["limits"]["cpu"] == 1
 
 

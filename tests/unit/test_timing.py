@@ -71,6 +71,24 @@ def test_margins_by_format(yaml: dict[str, Any], wanted: Margins) -> None:
     assert margins(ProblemYaml.model_validate(yaml)) == wanted
 
 
+@pytest.mark.parametrize(
+    ("limits", "limit_by", "slow_by"),
+    [
+        ({}, "by default", "by default"),
+        ({"time_multiplier": 3}, "time_multiplier", "by default"),
+        ({"time_safety_margin": 3}, "by default", "time_safety_margin"),
+        ({"time_multipliers": {"ac_to_time_limit": 4}}, "time_multipliers.ac_to_time_limit", "by default"),
+        ({"time_multipliers": {"time_limit_to_tle": 4}}, "by default", "time_multipliers.time_limit_to_tle"),
+    ],
+)
+def test_margins_say_which_key_of_the_package_they_come_from(
+    limits: dict[str, Any], limit_by: str, slow_by: str
+) -> None:
+    for head in ({}, {"problem_format_version": "2025-09", "name": "x"}):
+        found = margins(ProblemYaml.model_validate({**head, "limits": limits}))
+        assert (found.limit_by, found.slow_by) == (limit_by, slow_by)
+
+
 def test_what_is_slow_and_what_is_not() -> None:
     assert slowest({"b": 1.0, "a": 1.0, "c": 0.5}) == ("a", 1.0)
     assert Margins(2, 1.5, 1).slow(3) == 4.5

@@ -188,5 +188,5 @@ def slow_warning(row: Row, margins: timing.Margins) -> str:
     what = "within the time limit" if used <= row.limit else f"only {row.excess:.2f} times the time limit"
     return (
         f"{row.example.candidate.path}: takes {used:.2f} s at most, {what}; the package wants more than "
-        f"{margins.to_slow:g} times it (time_limit_to_tle)"
+        f"{margins.to_slow:g} times it ({margins.slow_by})"
     )

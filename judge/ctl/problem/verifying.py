@@ -212,7 +212,7 @@ def _check_margins(verified: Verified, margins: timing.Margins) -> None:
         if candidate.bound == LOWER and row.margin is not None and row.margin < margins.to_limit:
             verified.warnings.append(
                 f"{candidate.path}: the time limit is only {row.margin:.2f} times its CPU time; "
-                f"the package wants {margins.to_limit:g} (time_multipliers.ac_to_time_limit)"
+                f"the package wants {margins.to_limit:g} ({margins.limit_by})"
             )
 
 
