@@ -1,4 +1,4 @@
-"""The statements of a problem of Polygon: sections of LaTeX in each language, else pages and PDFs made of them."""
+"""The statements of a problem of Polygon: LaTeX in each language, in sections or whole; pages and PDFs made of it."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ _PARTS = (
 )
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".eps")
 _KINDS = {"application/pdf": "pdf", "text/html": "html"}
+_LATEX = "application/x-tex"
 _FORMULA = re.compile(r"(\$\$[^$]*\$\$|(?<!\\)\$[^$]*\$)")
 # Polygon's own commands, and what LaTeX calls them; its \t is an accent there.
 _COMMANDS = (
@@ -62,7 +63,7 @@ def titles(root: Element) -> dict[str, str]:
 
 
 def put_statements(draft: Draft, root: Element) -> None:
-    """For each language its sections as one LaTeX file and its PDF, else its page."""
+    """For each language its LaTeX as one file and its PDF, else its page; what is of no known kind to be downloaded."""
     made: dict[str, list[str]] = {}
     names = titles(root)
     folders = {path.split("/")[1] for path in draft.tree.below(_SECTIONS) if path.count("/") > 1}
@@ -71,18 +72,44 @@ def put_statements(draft: Draft, root: Element) -> None:
         if language and language not in made and f"{_SECTIONS}/{folder}/legend.tex" in draft.tree.files:
             _put_sections(draft, folder, language, names.get(language, ""))
             made[language] = ["tex"]
+    for one in root.iterfind("statements/statement"):
+        _put_whole(draft, one, made)
     for kind in _KINDS:
         for one in root.iterfind("statements/statement"):
             _put_page(draft, one, kind, made)
     for language, kinds in sorted(made.items()):
         draft.report.took(f"statement in {language} ({', '.join(kinds)})")
-    if not made and root.find("statements/statement") is not None:
-        draft.report.dropped("statements: their files are not in the package")
+    if not made:
+        _put_others(draft, root)
     for path in draft.tree.below(_SECTIONS):
         language = code(path.split("/")[1])
         target = f"solution/solution.{language}.tex"
         if path.endswith("/tutorial.tex") and language and draft.tree.files[path] and target not in draft.files:
             draft.put(target, Ref(draft.tree, path))
+
+
+def _put_whole(draft: Draft, element: Element, made: dict[str, list[str]]) -> None:
+    """A statement that is there as the LaTeX which Polygon makes of its sections, and not in sections."""
+    language, path = code(element.get("language") or ""), path_of(element)
+    if element.get("type") == _LATEX and language and language not in made and path in draft.tree.files:
+        draft.put(f"statement/problem.{language}.tex", _section(draft, path) + "\n")
+        made[language] = ["tex"]
+        _put_images(draft, posixpath.dirname(path))
+
+
+def _put_others(draft: Draft, root: Element) -> None:
+    """Statements where none is of a known kind and in a known language: at least they can be downloaded."""
+    named = root.findall("statements/statement")
+    there = [one for one in named if path_of(one) in draft.tree.files]
+    for one in there:
+        path = path_of(one)
+        said, kind = clean(one.get("language") or "no language", 20), clean(one.get("type") or "no type", 40)
+        draft.report.dropped(f"statement {path} ({said}, {kind}): is not shown; it is offered for download")
+        target = f"attachments/{slug(posixpath.basename(path))}"
+        if target not in draft.files:
+            draft.put(target, Ref(draft.tree, path))
+    if named and not there:
+        draft.report.dropped("statements: their files are not in the package")
 
 
 def _put_page(draft: Draft, element: Element, kind: str, made: dict[str, list[str]]) -> None:
