@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.ctl.problem.making import script
+from judge.ctl.problem.making import Batch, fault, script
 from judge.errors import PackageError
+from judge.model import messages as m
 from judge.problems.archives import open_tree
 from judge.problems.importers import draft, making, testlib, tps_gen
 from judge.problems.importers.draft import Asked, Made
@@ -250,6 +251,22 @@ def test_faults_of_what_is_listed(tmp_path: Path, files: Files, sentence: str) -
     with pytest.raises(PackageError) as caught:
         read_package(folder(tmp_path, files, "x"))
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "wall", "most"),
+    [
+        (m.Verdict.TLE, 61.0, "60 s of CPU time"),
+        (m.Verdict.TLE, 120.1, "120 s, most of it waiting"),
+        (m.Verdict.MLE, 2.0, "2 GiB of memory"),
+        (m.Verdict.OLE, 2.0, "64 MiB of output"),
+    ],
+)
+def test_the_limit_that_was_passed_is_said(verdict: m.Verdict, wall: float, most: str) -> None:
+    test = m.TestResult(name="make", verdict=verdict, wall=wall)
+    task = m.Task.model_construct(verdict=verdict, result=m.Result(tests=[test]))
+    batch = Batch(2, [()], ["tests/02"])
+    assert fault(task, batch) == f"tests/02: takes more than {most}; make it beforehand"
 
 
 # --- DMOJ --------------------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> Made:
                 elif row.task.verdict in _TOO_MUCH and len(batch.tests) > 1:
                     again += [Batch(batch.first + number, [one]) for number, one in enumerate(batch.tests)]
                 else:
-                    raise PackageError(f"{plan.tree.label}: {_fault(row.task, batch)}")
+                    raise PackageError(f"{plan.tree.label}: {fault(row.task, batch)}")
             waiting = again + waiting
     return plan.made(found)
 
@@ -268,13 +268,20 @@ def _take(api: Api, task: m.Task, batch: Batch, folder: Path, found: dict[str, P
     return room
 
 
-def _fault(task: m.Task, batch: Batch) -> str:
+def _most(verdict: m.Verdict | None, run: m.TestResult | None) -> str:
+    """The limit that was passed."""
+    if verdict is m.Verdict.TLE:
+        waited = run is not None and run.wall >= (_LIMITS.wall or 0)
+        return f"{_LIMITS.wall:g} s, most of it waiting" if waited else f"{_LIMITS.cpu:g} s of CPU time"
+    return "2 GiB of memory" if verdict is m.Verdict.MLE else "64 MiB of output"
+
+
+def fault(task: m.Task, batch: Batch) -> str:
     """Why a batch was not made."""
     result = task.result or m.Result()
     run = result.tests[0] if result.tests else None
     if task.verdict in _TOO_MUCH:
-        most = f"{_LIMITS.cpu:g} s, 2 GiB of memory and 64 MiB a file"
-        return f"{clean(batch.outputs[0], 60)}: takes more than {most}; make it beforehand"
+        return f"{clean(batch.outputs[0], 60)}: takes more than {_most(task.verdict, run)}; make it beforehand"
     said = " ".join((run.error if run is not None else "").split())
     if f"exit code {_FILE_TOO_LONG}" in said:
         said += " (a file may have 64 MiB)"
