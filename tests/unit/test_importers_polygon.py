@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from judge.errors import PackageError
 from judge.model.problem import ProblemType
 from judge.problems import expectations
 from judge.problems.importers import open_package_tree
+from judge.problems.importers.making import UnmadeError
 from judge.problems.package import Package, read_package
 from tests.support.trees import Files, archive, folder
 
@@ -430,9 +432,29 @@ def test_two_testsets(tmp_path: Path) -> None:
     assert any("testset pretests of 1 tests: only tests decides" in note for note in package.notes)
 
 
-def test_line_ends_of_windows_are_told(tmp_path: Path) -> None:
-    package = taken(tmp_path, polygon(more={"tests/01": b"1 1\r\n"}))
-    assert any("line ends" in note for note in package.notes)
+def test_line_ends_of_windows_become_plain_ones(tmp_path: Path) -> None:
+    example = "statement-sections/english/example.01"
+    more = {"tests/01": b"1 1\r\n2 2\r\n", "tests/02.a": b"4\r\n5", "tests/03": b"3\r\n3\n", example: b"1 1\r\n\r\n"}
+    packages = [taken(tmp_path, polygon(more=more)), read_package(archive(tmp_path, polygon(more=more), "", "x.zip"))]
+    for package in packages:
+        content = [(package.read(test.input), package.read(test.answer)) for test in package.manifest.tests]
+        # What has another line end as well is left as it is.
+        assert content == [(b"1 1\n2 2\n", b"2\n"), (b"2 2\n", b"4\n5"), (b"3\r\n3\n", b"6\n")]
+        (note,) = (note for note in package.notes if "line ends of Windows" in note)
+        assert "(CR LF) in 3 files of tests and examples: plain ones (LF), as in the linux package" in note
+    assert open_package_tree(tmp_path / "package").tree.read("data/sample/01.in.statement", 100) == b"1 1\n\n"
+
+
+def test_plain_line_ends_are_not_told(tmp_path: Path) -> None:
+    assert not any("line ends of" in note for note in taken(tmp_path, polygon()).notes)
+
+
+def test_programs_that_make_tests_get_plain_line_ends(tmp_path: Path) -> None:
+    files = without(polygon(more={"tests/01": b"1 1\r\n"}), "tests/01.a")
+    with pytest.raises(UnmadeError) as caught:
+        taken(tmp_path, files)
+    with contextlib.closing(caught.value.plan) as plan:
+        assert plan.read("tests/01") == b"1 1\n" and plan.size("tests/01") == 4
 
 
 # --- what is refused ---------------------------------------------------------------------------------------------

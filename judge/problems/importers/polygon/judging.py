@@ -7,8 +7,10 @@ from fractions import Fraction
 from xml.etree.ElementTree import Element
 
 from judge.errors import PackageError
+from judge.problems.importers import line_ends
 from judge.problems.importers.cases import Case, Rule, Subtask, points, write_plain, write_scored, write_unbounded
 from judge.problems.importers.draft import Draft, Ref, as_number
+from judge.problems.importers.making import several
 from judge.problems.importers.polygon.assets import Programs
 from judge.problems.importers.polygon.document import PROBLEM_XML, expand, number
 from judge.problems.importers.polygon.generation import Test, check_files
@@ -36,8 +38,9 @@ def put_tests(draft: Draft, root: Element, programs: Programs) -> None:
             draft.report.dropped(f"testset {name} of {len(_listed(one))} tests: only {chosen.get('name')} decides")
     _limits(draft, judging, chosen)
     tests = _tests(draft.tree, chosen)
+    # Before anything is made of them: the main solution and validators expect plain line ends, too.
+    _plain_line_ends(draft, tests)
     check_files(draft, root, tests)
-    _check_line_ends(draft, tests[0])
     cases = {test.index: _case(draft, test) for test in tests}
     _write(draft, chosen, tests, cases, programs)
     samples = sum(test.sample for test in tests)
@@ -83,10 +86,16 @@ def _tests(tree: Tree, testset: Element) -> list[Test]:
     return [Test(index, expand(given, index), expand(answers, index), one) for index, one in enumerate(listed, 1)]
 
 
-def _check_line_ends(draft: Draft, test: Test) -> None:
-    """Packages for Windows have its line ends, which some programs here do not expect."""
-    if b"\r\n" in next(draft.tree.chunks(test.input), b"")[:65536]:
-        draft.report.dropped("line ends: the tests have those of Windows (CR LF); the linux package has plain ones")
+def _plain_line_ends(draft: Draft, tests: Sequence[Test]) -> None:
+    """Packages for Windows have its line ends, in which validators find faults; those for Linux have plain ones."""
+    files = [path for test in tests for path in (test.input, test.answer)]
+    shown = [path for test in tests if test.sample for path in _examples(draft.tree, test.index)]
+    draft.tree = line_ends.plain(draft.tree, [*files, *shown])
+    if isinstance(draft.tree, line_ends.PlainEnds):
+        changed = several(len(draft.tree.changed), "file")
+        draft.report.dropped(
+            f"line ends of Windows (CR LF) in {changed} of tests and examples: plain ones (LF), as in the linux package"
+        )
 
 
 def _case(draft: Draft, test: Test) -> Case:
@@ -179,6 +188,10 @@ def _shown_samples(draft: Draft, tests: Sequence[Test], *, interactive: bool) ->
                 draft.put(f"{path.removesuffix('.in')}.{kind}.statement", Ref(draft.tree, shown))
     if interactive and samples:
         draft.report.dropped("interactive samples as dialogues: Polygon has their two sides apart")
+
+
+def _examples(tree: Tree, index: int) -> list[str]:
+    return [path for ending in ("", ".a") if (path := _example(tree, index, ending)) is not None]
 
 
 def _example(tree: Tree, index: int, ending: str) -> str | None:
