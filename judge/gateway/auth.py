@@ -244,7 +244,7 @@ def token_with(path: str, judge0: str | None, header: Get, query: Get) -> str | 
             return ""  # a try that the app refuses
     if judge0 is None or not below(path, judge0):
         return None
-    rest = path.removeprefix(judge0).removeprefix("/extra").strip("/")
+    rest = path.removeprefix(judge0).removeprefix("/extra").strip("/").removesuffix(".json")
     return judge0_token(header, query if rest in _JUDGE0_CHECKS else None)
 
 

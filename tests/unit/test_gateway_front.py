@@ -293,7 +293,12 @@ def test_failures_cost_strangers_time_and_not_their_neighbours(config):
         assert gate.caller(head, "1.2.3.4").retry_after > 0, guess
     for header in ("Authorization: Basic t", "Authorization: wrong"):
         assert gate.caller(parse("GET /api/v1/whoami HTTP/1.1", "Host: x", header), "1.2.3.4").retry_after > 0, header
-    for asked in ("/judge0/authenticate?X-Auth-Token=wrong", "/judge0/extra/authorize?x=1&X-Auth-User=wrong"):
+    for asked in (
+        "/judge0/authenticate?X-Auth-Token=wrong",
+        "/judge0/authenticate.json?X-Auth-Token=wrong",
+        "/judge0/extra/authorize?x=1&X-Auth-User=wrong",
+        "/judge0/extra/authorize.json/?X-Auth-User=wrong",
+    ):
         assert gate.caller(parse(f"POST {asked} HTTP/1.1", "Host: x"), "1.2.3.4").retry_after > 0, asked
     assert gate.caller(parse("GET /judge0/about?X-Auth-Token=wrong HTTP/1.1", "Host: x"), "1.2.3.4").retry_after == 0
     without = parse("GET /api/v1/whoami HTTP/1.1", "Host: x")

@@ -67,13 +67,18 @@ def programs(manifest: ProblemManifest) -> dict[Kind, list[ProblemProgram]]:
     found: dict[Kind, list[ProblemProgram]] = {}
     if manifest.input_validators:
         found["inputs"] = manifest.input_validators
-    output = [] if _NO_OUTPUT & set(manifest.type) else manifest.validators
-    if manifest.answer_validators or output or (built := built_only(manifest)):
-        found["answers"] = [*manifest.answer_validators, *output] or built
+    if answers := [*_asked(manifest), *_built(manifest)]:
+        found["answers"] = answers
     return found
 
 
-def built_only(manifest: ProblemManifest) -> list[ProblemProgram]:
+def _asked(manifest: ProblemManifest) -> list[ProblemProgram]:
+    """What says whether an answer is right."""
+    output = [] if _NO_OUTPUT & set(manifest.type) else manifest.validators
+    return [*manifest.answer_validators, *output]
+
+
+def _built(manifest: ProblemManifest) -> list[ProblemProgram]:
     """What judges submissions and is asked about no answer: the check of answers builds it."""
     speaks = {ProblemType.INTERACTIVE, ProblemType.MULTI_PASS} & set(manifest.type)
     manager = manifest.task.manager if manifest.task is not None else None
@@ -95,7 +100,7 @@ def check(api: Api, manifest: ProblemManifest, there: Present, *, quiet: bool) -
             language = next(iter(languages), None)
             submission = m.Submission(language=language, check=kind, mode="full")
             example = Example("", Candidate(label, b"", language or "", []), submission)
-            builds = kind == "answers" and wanted == built_only(manifest)
+            builds = kind == "answers" and not _asked(manifest)
             rows.append(CheckRow(example, trial.hand_in(submission), kind, builds))
         for row in trial.follow(rows, table_of, quiet=quiet):
             _judge(row, done)

@@ -119,9 +119,9 @@ def _with_word(command: Sequence[str] | None, word: str) -> Sequence[str] | None
     """A compiler's command with a word defined as ONLINE_JUDGE is."""
     if command is None or not word:
         return command
-    more = [one.replace(_DEFINED, word) for one in command if one.endswith(_DEFINED)]
-    place = next((index for index, one in enumerate(command) if one.endswith(_DEFINED)), 0)
-    return [*command[:place], *more, *command[place:]]
+    return [
+        more for one in command for more in ([one.replace(_DEFINED, word), one] if one.endswith(_DEFINED) else [one])
+    ]
 
 
 def _started(run: Sequence[str], options: RunOptions) -> Sequence[str]:

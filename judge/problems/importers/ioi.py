@@ -134,7 +134,7 @@ def asks_eval(text: bytes) -> bool:
 
 
 def put_define(draft: Draft, task: Task, folders: Sequence[str]) -> None:
-    """Have EVAL defined, as that system does, where sources of the task ask for it: files are read only then."""
+    """Have EVAL defined, as that system does, where a source of the task in these folders asks for it."""
     for path in (path for folder in folders for path in draft.tree.below(folder)):
         small = draft.tree.files[path] <= TEXT_BYTES
         if path.lower().endswith((*_C_FAMILY, *HEADERS, ".pas")) and small and asks_eval(read(draft.ref(path))):
