@@ -293,7 +293,10 @@ class Deleting:
         )
         await self._db.sessions.delete_many({"user": user})
         await self._db.deliveries.delete_many({"user": user})
-        await self._db.usage.delete_one({"_id": user, "bytes": {"$lte": 0}})
+        # What this judicator still has to count would make the counter anew. A counter below zero waits for what
+        # another one has to count; retention removes it then.
+        await self._usage.paid()
+        await self._db.usage.delete_one({"_id": user, "bytes": 0})
 
 
 def _many(count: int) -> str:
