@@ -143,10 +143,14 @@ class Finder:
     def _program(self, name: str, folder: str, paths: Sequence[str]) -> FoundProgram:
         """One program from the files of one folder."""
         files = self._named(folder, paths)
-        for file, path in files.items():
+        for file, path in list(files.items()):
             if file.split("/")[0] in GIVEN:
-                msg = f"'{file.split('/')[0]}' is where a validator finds what it is given; rename it"
-                raise PackageError(f"{self._tree.where(path)}: {msg}")
+                msg = f"'{file.split('/')[0]}' is where a validator finds what it is given"
+                if "/" in file:
+                    raise PackageError(f"{self._tree.where(path)}: {msg}; rename it")
+                # Mostly judge.cpp, compiled by its author.
+                self._findings.warning(f"{self._tree.where(path)}: {msg}; it is left out")
+                del files[file]
         for own in _OWN:
             if own in files:
                 return FoundProgram(name, None, own, files)

@@ -343,6 +343,16 @@ SHAPES: dict[str, Shape] = {
             and "validate.h" in package.manifest.validators[0].files
         ),
     ),
+    "a legacy validator that its author compiled, and what he tried it with": Shape(
+        legacy("validation: custom\n")
+        | {f"output_validators/judge/{name}": "x" for name in ("judge", "feedback", "in", "out")}
+        | {"output_validators/judge/judge.cpp": "int main() {}"},
+        lambda package: (
+            validators(package) == [("judge", "cpp", "judge.cpp")]
+            and set(package.manifest.validators[0].files) == {"judge.cpp", "in", "out"}
+        ),
+        ["'judge' is where a validator finds what it is given; it is left out", "'feedback' is where"],
+    ),
     "a legacy validator of two sources": Shape(
         legacy("validation: custom\n")
         | {"output_validators/check.cc": "int main() {}", "output_validators/lib.cc": "int f() { return 1; }"},

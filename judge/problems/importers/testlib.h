@@ -801,6 +801,14 @@ public:
     {
         return *std::next(begin, next((long long)std::distance(begin, end)));
     }
+    template <class C> typename C::value_type wany(const C &all, int type)
+    {
+        return *std::next(all.begin(), wnext((long long)all.size(), type));
+    }
+    template <class I> typename std::iterator_traits<I>::value_type wany(I begin, I end, int type)
+    {
+        return *std::next(begin, wnext((long long)std::distance(begin, end), type));
+    }
     template <class T, class E = T> std::vector<E> perm(T count, E first = E(0))
     {
         std::vector<E> found(count);
@@ -818,7 +826,10 @@ private:
         if (std::abs((long long)type) >= 25) {
             double far = std::pow(next(), 1.0 / (std::abs((long long)type) + 1.0)), span = double(most) - double(least);
             double at = (type > 0 ? far : 1 - far) * (span + std::is_integral<T>::value);
-            return at >= span ? most : T(least + T(at));
+            if (at >= span)
+                return most;
+            // As unsigned numbers: between the bounds of the widest type there are more than it can tell.
+            return std::is_integral<T>::value ? T((unsigned long long)least + (unsigned long long)at) : T(least + T(at));
         }
         T found = next(least, most);
         for (int i = 0; i < std::abs(type); i++)
