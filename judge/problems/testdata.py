@@ -124,7 +124,8 @@ class _Reader:
             with self._findings.caught():
                 if self._yaml.format.name == DRAFT:
                     self._found.groups = groups.shared(self._found.groups, self._where)
-                groups.check(self._found.groups, self._found.tests, self._found.statics, self._where)
+                found = self._found
+                groups.check(found.groups, found.tests, found.statics, self._where, self._findings.warning)
         return self._found
 
     def _hint(self) -> str:

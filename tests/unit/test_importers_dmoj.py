@@ -126,6 +126,17 @@ def test_an_archive_that_was_unpacked(where: str, tmp_path: Path) -> None:
         assert any("as the archive tests.zip is not there" in note for note in package.notes)
 
 
+def test_a_batch_depends_on_one_that_gives_parts_of_its_points(tmp_path: Path) -> None:
+    files = {**BATCHED, "checker.cpp": CHECKER, "testlib.h": b"// testlib\n"}
+    init = BRIDGED.replace("TYPE", "coci") + BATCHES.replace("- {points: 0, in: p0.in, out: p0.out}\n", "")
+    package = taken(tmp_path, init, files)
+    assert groups_of(package)[-2:] == [
+        ("secret/2_02", 30, "min", []),
+        ("secret/3_03", 60, "min", ["secret/2_02"]),
+    ]
+    assert any("also with a part of their points" in note for note in package.notes)
+
+
 def test_dependencies_by_their_older_name(tmp_path: Path) -> None:
     older = taken(tmp_path / "older", BATCHES.replace("dependencies", "requirements"), BATCHED)
     assert groups_of(older) == groups_of(taken(tmp_path / "newer", BATCHES, BATCHED))

@@ -330,6 +330,17 @@ SHAPES: dict[str, Shape] = {
         lambda package: package.manifest.languages == ["cpp", "python3"],
         ["languages: klingon: not judged here"],
     ),
+    "a group that requires one which gives points for each test": Shape(
+        current("name: X\ntype: scoring\n")
+        | {f"data/secret/{group}/1.{end}": "1\n" for group in "ab" for end in ("in", "ans")}
+        | {
+            "data/secret/a/test_group.yaml": "{max_score: 40, score_aggregation: sum}\n",
+            "data/secret/b/test_group.yaml": "{max_score: 60, require_pass: secret/a}\n",
+        },
+        lambda package: package.manifest.groups[-1].require_pass == ["secret/a"],
+        ["must have aggregation pass-fail; here it passes when all its tests are accepted"],
+        tests=False,
+    ),
     # --- validators ------------------------------------------------------------------------------------------------
     "a legacy validator beside its header": Shape(
         legacy("validation: custom\n")

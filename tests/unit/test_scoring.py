@@ -83,6 +83,19 @@ def test_groups(changes, score, verdict, failed):
     assert found.groups[-1].score == score
 
 
+@pytest.mark.parametrize("rule", ["sum", "min"])
+@pytest.mark.parametrize(
+    ("changes", "score"),
+    [
+        ({"secret/a/2": Judged(Verdict.AC, multiplier=0.5)}, {"sum": 95, "min": 90}),
+        ({"secret/a/2": WA}, {"sum": 60, "min": 50}),
+    ],
+)
+def test_a_required_group_passes_with_a_part_of_its_points(changes, score, rule):
+    groups = [one.model_copy(update={"aggregation": rule}) if one.name == "secret/a" else one for one in SCORED.groups]
+    assert standing(SCORED.model_copy(update={"groups": groups}), {**GOOD, **changes}).score == score[rule]
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -169,9 +169,12 @@ def _groups(draft: Draft, subtasks: Sequence[Subtask], *, partial: bool) -> list
             continue
         requires = list(dict.fromkeys(found for name in one.requires for found in became.get(name, [])))
         made = _split(one, required=one.name in required, partial=partial)
-        became[one.name] = [group.name for group in made if group.rule == "all"]
-        if one.name in required and not became[one.name]:
-            draft.report.dropped(f"dependencies on subtask {one.name}: its tests can have a part of their points")
+        became[one.name] = [group.name for group in made]
+        if one.name in required and any(group.rule != "all" for group in made):
+            draft.report.dropped(
+                f"what dependencies on subtask {one.name} ask for: they are fulfilled when all its tests are accepted, "
+                "also with a part of their points"
+            )
         if all(case.sample for case in one.cases) and not sum(group.points for group in made):
             # Samples without points are the format's own group of samples.
             became[one.name] = [_SAMPLE]

@@ -36,8 +36,12 @@ def check(
     tests: Sequence[ProblemTest],
     statics: Sequence[StaticTest],
     where: Callable[[str], str],
+    say: Callable[[str], None],
 ) -> None:
-    """The rules of 2025-09 that groups must keep among themselves; PackageError for the first that is broken."""
+    """The rules of 2025-09 that groups must keep among themselves; PackageError for the first that is broken.
+
+    `say` is told of what is read all the same: a required group with another aggregation passes when its tests do.
+    """
     secret = next((group for group in groups if group.name == SECRET), None)
     if secret is None:
         return
@@ -50,19 +54,22 @@ def check(
             raise PackageError(f"{place}: max_score: is unbounded, but that of secret is {secret.max_score:g}")
         if secret.aggregation == "pass-fail" and group.aggregation != "pass-fail":
             raise PackageError(f"{place}: score_aggregation: must be pass-fail, as it is for secret")
-        _check_required(group, earlier, place)
+        _check_required(group, earlier, place, say)
         earlier[group.name] = group.aggregation
         has_tests = any(test.name.startswith(group.name + "/") for test in tests)
         if not has_tests and not any(static.group == group.name for static in statics):
             raise PackageError(f"{place}: its group has no tests; add some, or remove the folder")
 
 
-def _check_required(group: TestGroup, earlier: Mapping[str, str], place: str) -> None:
+def _check_required(group: TestGroup, earlier: Mapping[str, str], place: str, say: Callable[[str], None]) -> None:
     for name in group.require_pass:
         if name not in earlier or (group.name == SECRET and name != "sample"):
             raise PackageError(f"{place}: require_pass: '{name[:80]}' is no group that comes before this one")
         if earlier[name] != "pass-fail":
-            raise PackageError(f"{place}: require_pass: '{name[:80]}' must have aggregation pass-fail")
+            say(
+                f"{place}: require_pass: '{name[:80]}' must have aggregation pass-fail; here it passes when all its tests "
+                "are accepted, with whatever part of their points"
+            )
 
 
 def grader(
