@@ -67,8 +67,8 @@ def _check_required(group: TestGroup, earlier: Mapping[str, str], place: str, sa
             raise PackageError(f"{place}: require_pass: '{name[:80]}' is no group that comes before this one")
         if earlier[name] != "pass-fail":
             say(
-                f"{place}: require_pass: '{name[:80]}' must have aggregation pass-fail; here it passes when all its tests "
-                "are accepted, with whatever part of their points"
+                f"{place}: require_pass: '{name[:80]}' must have aggregation pass-fail; here it passes when all its "
+                "tests are accepted, with whatever part of their points"
             )
 
 
