@@ -293,8 +293,8 @@ class Deleting:
         )
         await self._db.sessions.delete_many({"user": user})
         await self._db.deliveries.delete_many({"user": user})
-        # What this judicator still has to count would make the counter anew. A counter below zero waits for what
-        # another one has to count; retention removes it then.
+        # What this judicator still has to count would make the counter anew. A counter that is not at zero waits for
+        # what another judicator has to count, which removes it then, or retention does.
         await self._usage.paid()
         await self._db.usage.delete_one({"_id": user, "bytes": 0})
 

@@ -610,6 +610,40 @@ def test_a_counter_that_is_wrong_is_mended_once_it_was_wrong_twice(world: World)
     assert world.db.usage.find_one({"_id": "ghost"}) is None
 
 
+def test_a_recount_beside_judging_takes_nothing_for_a_fault(world: World) -> None:
+    """What is judged just before both looks is not counted yet at either, if nobody waits for it."""
+    running = world.judicator(**PATIENT, allowances={"user": {"stored_bytes": 10 * OUTPUT, "slot_share": 1.0}})
+    people, executor = world.client(), world.executor(slots=4)
+    usage = running.judicator.tasks.usage
+    for _ in range(2):
+        judged(people, executor, *(add(people, limits=FREE) for _ in range(4)))
+        running.do(usage.recount(None))
+    assert stored(running, "ann") == real(world, "ann") > 0
+
+
+def test_a_counter_that_comes_to_nothing_goes(world: World) -> None:
+    """What another judicator counts after a purge leaves no counter with the name of whoever is gone."""
+    usage = world.judicator(**PATIENT).judicator.tasks.usage
+    for size, counters in ((5_000, 1), (-2_000, 1), (-3_000, 0)):
+        world.judicators[0].do(usage.add("ann", size))
+        assert world.db.usage.count_documents({}) == counters
+
+
+def test_much_is_counted_at_once(world: World) -> None:
+    """An output that had room kept for it: whoever counts all tasks meanwhile would take it for a fault."""
+    usage = world.judicator(**PATIENT).judicator.tasks.usage
+
+    async def much() -> None:
+        usage.later("ann", 1)
+        started = asyncio.get_running_loop().time()
+        usage.later("ann", 70_000)
+        await usage._paying
+        assert asyncio.get_running_loop().time() - started < 0.15
+
+    world.judicators[0].do(much())
+    assert world.db.usage.find_one({"_id": "ann"})["bytes"] == 70_001
+
+
 def test_a_fault_that_several_recounts_see_at_once_is_mended_once(world: World) -> None:
     """Two judicators that both take themselves for the leader, or a person's recount beside the leader's."""
     running = limited(world, 10**9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 
 import pytest
@@ -32,6 +33,12 @@ def test_what_is_always_off_is_mended_whatever_is_under_way(off: int, noise: lis
         amount = correction(seen, now)
         off, seen = off - amount, now - amount
     assert abs(off) <= 2 * max(map(abs, noise), default=0)
+
+
+@given(st.lists(st.integers(1, 8 * 64 * 1024), unique=True, min_size=2), st.sampled_from([1, -1]))
+def test_a_little_that_is_under_way_at_every_look_is_no_fault(looks: list[int], sign: int) -> None:
+    """As of a user whose tasks never end: something of his always waits to be counted."""
+    assert {correction(sign * before, sign * now) for before, now in itertools.pairwise(looks)} == {0}
 
 
 details = st.recursive(

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import bson
+from pymongo import ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
 from pymongo.operations import UpdateOne
@@ -35,8 +36,11 @@ STORED: Final = ("user", "bytes")
 # The fields of a task beside the submission and the result.
 _FIXED: Final = 1024
 _USERS: Final = 20
-# Seconds for which sizes are gathered that nobody waits for, to be one write.
+# Seconds for which sizes are gathered that nobody waits for, to be one write; the most bytes of a user that wait.
 _PAUSE: Final = 0.2
+_WAIT: Final = 64 * 1024
+# What a look may be off by while several judicators have something to count.
+_UNDER_WAY: Final = 8 * _WAIT
 # Reservations that are made by one command.
 _RESERVED: Final = 100
 
@@ -147,12 +151,21 @@ class Usage:
 
     async def add(self, user: str, size: int) -> None:
         """Count `size` bytes more, or less."""
-        if size:
-            await self._col.update_one({"_id": user}, {"$inc": {"bytes": size}}, upsert=True)
+        more = {"$inc": {"bytes": size}}
+        if size > 0:
+            await self._col.update_one({"_id": user}, more, upsert=True)
+        elif size:
+            left = await self._col.find_one_and_update(
+                {"_id": user}, more, {"bytes": 1}, upsert=True, return_document=ReturnDocument.AFTER
+            )
+            if left is not None and left["bytes"] == 0:  # all is gone: whoever was purged is not named here either
+                await self._col.delete_one({"_id": user, "bytes": 0})
 
     def later(self, user: str, size: int) -> None:
-        """Count `size` bytes more, and let nobody wait; sizes that come at about the same time are one write."""
+        """Count `size` bytes more, and let nobody wait; small sizes that come at about the same time are one write."""
         self._owed[user] = self._owed.get(user, 0) + size
+        if abs(self._owed[user]) > _WAIT:
+            self._hurry.set()
         if self._paying is None or self._paying.done():  # done: broken off, what it had is counted by retention
             self._paying = asyncio.create_task(self._pay())
 
@@ -208,6 +221,7 @@ class Usage:
         return min([*found, *([counter["_id"]] if counter else [])], default=None)
 
     async def _recount(self, user: str) -> bool:
+        await self.paid()
         counter: UsageDocument = await self._col.find_one({"_id": user}) or {"bytes": 0}
         sums: list[Bson] = [
             {"$match": {"user": user}},
@@ -238,7 +252,9 @@ def correction(before: int, now: int) -> int:
     """By how much to mend a counter that was off by `before` at the last look and is by `now`; pure.
 
     What was under way at one look is over at the next, so only what is off at both, in the same direction, is a fault.
+    Something else may be under way then, of a user whose tasks never end: a little is a fault where it stays the same.
     """
     if before * now <= 0:
         return 0
-    return min(before, now, key=abs)
+    least = min(before, now, key=abs)
+    return least if before == now else max(0, abs(least) - _UNDER_WAY) * (1 if least > 0 else -1)
