@@ -43,7 +43,7 @@ from judge.judicator.rejudging.reruns import Reruns
 from judge.judicator.service import Parts, Service
 from judge.judicator.sessions import Sessions
 from judge.judicator.status import StatusReader
-from judge.judicator.tasks.lifecycle import Tasks
+from judge.judicator.tasks.lifecycle import FRESH, Tasks
 from judge.model.messages import Message
 from judge.mongodb import backup_age
 from judge.mongodb.store import connect, translate
@@ -75,7 +75,8 @@ class Judicator:
         self._etcd = Etcd(config.etcd)
         self.database = Database(self._client, config.mongodb.database, batch)
         self.hub = Hub()
-        self.tasks = Tasks(self.database, self.hub, config.attempts, config.allowances)
+        fresh = min(FRESH, config.task_expiry / 6)
+        self.tasks = Tasks(self.database, self.hub, config.attempts, config.allowances, fresh)
         self.follower = Follower(self.database, self.hub, self.tasks.queue)
         self.executors = Executors(self.database)
         self.blobs = Blobs(self.database)

@@ -195,7 +195,7 @@ class IoiTask(Message):
     processes: int = Field(default=1, ge=1, le=PROCESSES)
     io: Literal["fifo", "std"] = "fifo"
     writes_first: bool = False
-    define: str = ""
+    define: str = Field(default="", pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$", max_length=100)
     manager: ProblemProgram | None = None
     subtasks: list[Subtask] = Field(default_factory=list)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
+import time
 from collections import Counter
 
 import pytest
@@ -76,6 +77,19 @@ def test_a_beat_without_news_changes_nothing_that_people_see(world: World) -> No
 
     wait_for(beaten, what="a heartbeat")
     assert world.db.tasks.find_one({"_id": ObjectId(task)})["version"] == before["version"]
+
+
+def test_beats_are_written_as_often_as_a_short_expiry_asks_for(world: World) -> None:
+    """A task that is taken back after a second of silence must not be silent for half of it."""
+    world.judicator(task_expiry=1.2, sweep_interval=0.2)
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    executor.report()
+    over = time.monotonic() + 3
+    while time.monotonic() < over:
+        executor.report()
+    found = world.db.tasks.find_one({"_id": ObjectId(task)})
+    assert found["heartbeat"] >= 9, "each fifth of a second; every half of a second it would be six"
 
 
 def test_another_status_is_written_at_once_and_progress_soon(world: World) -> None:

@@ -330,3 +330,11 @@ def test_limits_with_units_of_an_unknown_system(tmp_path: Path) -> None:
         assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (2, 256 * 1024**2)
         assert any("time limit 2s of config.yaml" in note for note in package.notes)
         assert any("its points are lost" in note for note in package.notes)
+
+
+@pytest.mark.parametrize("odd", ["time: 700s\nmemory: 1m\n", "time: 0.001ms\nmemory: 99999m\n"])
+def test_limits_that_there_cannot_be_are_not_taken(tmp_path: Path, odd: str) -> None:
+    files = {"1.in": b"1\n", "1.ans": b"1\n", "config.yaml": odd.encode()}
+    with read_package(folder(tmp_path, files), time_limit=1.0) as package:
+        assert package.manifest.limits.cpu == 1
+        assert any("its limits and points are lost" in note for note in package.notes)

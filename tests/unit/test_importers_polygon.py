@@ -373,6 +373,7 @@ def test_line_ends_of_windows_become_plain_ones(tmp_path: Path) -> None:
         content = [(package.read(test.input), package.read(test.answer)) for test in package.manifest.tests]
         # What has another line end as well is left as it is.
         assert content == [(b"1 1\n2 2\n", b"2\n"), (b"2 2\n", b"4\n5"), (b"3\r\n3\n", b"6\n")]
+        assert any("some of which are those of Windows (first: tests/03)" in one for one in package.notes)
         (note,) = (note for note in package.notes if "line ends of Windows" in note)
         assert "(CR LF) in 3 files of tests and examples: plain ones (LF), as in the linux package" in note
     assert open_package_tree(tmp_path / "package").tree.read("data/sample/01.in.statement", 100) == b"1 1\n\n"
@@ -380,6 +381,14 @@ def test_line_ends_of_windows_become_plain_ones(tmp_path: Path) -> None:
 
 def test_plain_line_ends_are_not_told(tmp_path: Path) -> None:
     assert not any("line ends of" in note for note in taken(tmp_path, polygon()).notes)
+
+
+def test_polygon_does_not_define_what_cms_does(tmp_path: Path) -> None:
+    source = b"#ifdef EVAL\n#endif\nint main() {}\n"
+    with pytest.raises(UnmadeError) as caught:
+        taken(tmp_path, without(polygon(more={"solutions/main.cpp": source}), "tests/01.a", "tests/02.a", "tests/03.a"))
+    with contextlib.closing(caught.value.plan) as plan:
+        assert {"EVAL" in one.build for one in plan.programs.values()} == {False}
 
 
 def test_programs_that_make_tests_get_plain_line_ends(tmp_path: Path) -> None:

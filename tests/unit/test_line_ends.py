@@ -40,10 +40,11 @@ class Cut(Tree):
 def test_only_files_whose_line_ends_are_all_windows_change(pieces: list[bytes]) -> None:
     whole = b"".join(pieces)
     rest = whole.replace(b"\r\n", b"")
-    tree = plain(Cut(pieces), ["a", "b", "gone"])
+    tree, mixed = plain(Cut(pieces), ["a", "b", "gone"])
     changed = b"\r\n" in whole and not re.search(rb"[\r\n]", rest)
     wanted = whole.replace(b"\r\n", b"\n") if changed else whole
     assert isinstance(tree, PlainEnds) is changed
+    assert set(mixed) <= {"a"} and (not mixed or (b"\r\n" in whole and not changed))
     assert b"".join(tree.chunks("a")) == wanted and tree.files["a"] == len(wanted)
     assert tree.local("a") == (None if changed else Path("a")) and tree.local("b") == Path("b")
     assert b"".join(tree.chunks("b")) == b"b"
@@ -51,12 +52,12 @@ def test_only_files_whose_line_ends_are_all_windows_change(pieces: list[bytes]) 
 
 def test_a_file_with_plain_line_ends_is_not_read_to_its_end() -> None:
     tree = Cut([b"1", b"2\n", *100 * [b"3\n"]])
-    assert plain(tree, ["a"]) is tree and tree.given == 2
+    assert plain(tree, ["a"]) == (tree, []) and tree.given == 2
 
 
 def test_pieces_are_no_longer_than_a_trees(tmp_path: Path) -> None:
     text = b"x" * (CHUNK - 1) + b"\r\n" + b"y" * CHUNK + b"\r\n"
-    tree = plain(Folder(folder(tmp_path, {"a": text}, "x")), ["a"])
+    tree, _ = plain(Folder(folder(tmp_path, {"a": text}, "x")), ["a"])
     pieces = list(tree.chunks("a"))
     assert max(map(len, pieces)) <= CHUNK and b"".join(pieces) == text.replace(b"\r\n", b"\n")
 
@@ -64,7 +65,7 @@ def test_pieces_are_no_longer_than_a_trees(tmp_path: Path) -> None:
 @pytest.mark.parametrize("now", [[b"1\r\n2333"], [b"1\r\n\r\n\r\n"]])
 def test_a_file_that_changes_while_it_is_read_is_refused(now: list[bytes]) -> None:
     base = Cut([b"1\r\n2\r\n3"])
-    tree = plain(base, ["a"])
+    tree, _ = plain(base, ["a"])
     base.pieces = now
     with pytest.raises(PackageError, match="x/a: changed while it was read"):
         list(tree.chunks("a"))

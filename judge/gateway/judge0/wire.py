@@ -20,6 +20,8 @@ from judge.model.rate import rate_of
 from judge.rpc.faults import check_values
 
 _VALUES: Final = 300_000
+# Fields of a form or address: twenty submissions with all that there is are some hundred.
+_FIELDS: Final = 5_000
 _NESTED: Final = re.compile(r"([a-z_]+)\[([0-9]{0,4})\]\[([a-z_]+)\]")
 
 
@@ -79,7 +81,9 @@ def _body() -> dict[str, Any]:
 
 
 def _pairs(data: bytes) -> list[tuple[str, str]]:
-    """The names and values of a form or address, in their order."""
+    """The names and values of a form or address, in their order; RefusedCallError for more than anyone needs."""
+    if data.count(b"&") >= _FIELDS:
+        raise RefusedCallError(400, f"there are more than {_FIELDS} fields; send fewer submissions at a time")
     return parse_qsl(data.decode("utf-8", "replace"), keep_blank_values=True)
 
 
@@ -104,6 +108,7 @@ def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """
     plain: dict[str, Any] = {}
     lists: dict[str, dict[int, dict[str, Any]]] = {}
+    highest: dict[str, int] = {}
     for key, text in pairs:
         found = _NESTED.fullmatch(key)
         if found is None:
@@ -111,9 +116,10 @@ def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
             continue
         name, number, inner = found.groups()
         objects = lists.setdefault(name, {})
-        place = int(number) if number else max(objects, default=0)
+        place = int(number) if number else highest.get(name, 0)
         if not number and inner in objects.get(place, {}):
             place += 1
+        highest[name] = max(place, highest.get(name, 0))
         objects.setdefault(place, {})[inner] = text
     return {**plain, **{name: [objects[place] for place in sorted(objects)] for name, objects in lists.items()}}
 

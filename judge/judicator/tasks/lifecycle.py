@@ -57,8 +57,8 @@ _SMALL: Final = 256 * 1024
 # Seconds from one cohort of adds to the next one, where many come.
 _PACE: Final = 0.04
 _WORKING: Final = (Status.COMPILING, Status.RUNNING)
-# Seconds for which a heartbeat need not be written again, far below any `task_expiry`; and how many are remembered.
-_FRESH: Final = 0.5
+# Seconds for which a heartbeat need not be written again, and how many are remembered.
+FRESH: Final = 0.5
 _BEATS: Final = 10_000
 
 
@@ -66,9 +66,18 @@ class Tasks:
     """The task documents of one cluster."""
 
     def __init__(
-        self, database: Database, listener: Listener, attempts: int, allowances: Allowances | None = None
+        self,
+        database: Database,
+        listener: Listener,
+        attempts: int,
+        allowances: Allowances | None = None,
+        fresh: float = FRESH,
     ) -> None:
-        """`attempts` is the cap after which a task ends as internal_error, `allowances` what each role may take."""
+        """`attempts` is the cap after which a task ends as internal_error, `allowances` what each role may take.
+
+        A heartbeat is not written again for `fresh` seconds, which must be far below the silence after which a task is
+        taken back.
+        """
         self._db = database
         self._tasks = database.tasks
         self._listener = listener
@@ -84,6 +93,7 @@ class Tasks:
         self._inserts: Gathering[TaskDocument, None] = Gathering(self._insert, _INSERTS)
         # When the heartbeats of hand-outs were written here last, by claim.
         self._beats: dict[str, float] = {}
+        self._fresh = fresh
 
     # --- people ------------------------------------------------------------------------------------------------
 
@@ -221,17 +231,18 @@ class Tasks:
         status = executing.status if executing.status in _WORKING else Status.RUNNING
         progress = results.cut(executing.progress, 200)
         turned = (status, executing.waiting) != (held.status, held.waiting)
-        if held.heartbeat and not turned and clock.monotonic() - self._beats.get(held.claim, -_FRESH) < _FRESH:
+        if held.heartbeat and not turned and clock.monotonic() - self._beats.get(held.claim, -FRESH) < self._fresh:
             return True
-        if len(self._beats) >= _BEATS:
-            self._beats.clear()
-        self._beats[held.claim] = clock.monotonic()
+        written = clock.monotonic()
         news = (status, progress) != (held.status, held.progress)
         update: Bson = {"$inc": {"heartbeat": 1}}
         if news or turned:
             fields: TaskDocument = {"status": status.value, "progress": progress, "waiting": executing.waiting}
             update = {"$set": fields, "$inc": {"heartbeat": 1, "version": int(news)}}
         done = await self._tasks.update_one(claim_filter(held), update)
+        if len(self._beats) >= _BEATS:
+            self._beats.clear()
+        self._beats[held.claim] = written
         if done.matched_count and news:
             self._listener.changed(held.id)
         return bool(done.matched_count)

@@ -46,6 +46,8 @@ _FOLDERS = frozenset(folder for folder, _ in _SOLUTIONS)
 _LIMIT = re.compile(r"(time|memory): *([0-9]{1,5}(?:\.[0-9]{1,3})?)(s|ms|m|mb|g|gb)")
 _SECONDS = {"s": 1.0, "ms": 0.001}
 _MIB = {"m": 1.0, "mb": 1.0, "g": 1024.0, "gb": 1024.0}
+# The limits that there can be here; others are left to whoever imports.
+_POSSIBLE = {"time_limit": (0.01, 600.0), "memory": (4.0, 65536.0)}
 # What other systems keep limits and points in, at the root.
 _SETTINGS = re.compile(r"(?:task|config|problem|conf|testdata|subtasks?)\.(?:ya?ml|json|toml|ini|conf)")
 # Programs that decide verdicts in other systems, or that submissions are built with.
@@ -114,7 +116,8 @@ def _take_limits(draft: Draft, path: str) -> bool:
         if said is None or key is None or key in draft.limits or (said[3] in _SECONDS) != (said[1] == "time"):
             continue
         value = float(said[2]) * (_SECONDS | _MIB)[said[3]]
-        if value > 0:
+        least, most = _POSSIBLE[key]
+        if least <= value <= most:
             draft.limits[key] = as_number(value)
             draft.report.took(f"{said[1]} limit {said[2]}{said[3]} of {path}")
             found = True

@@ -52,6 +52,8 @@ _BUILD = {
 }
 # The word by which sources know that the Contest Management System compiles them.
 EVAL = "EVAL"
+# The formats whose systems define it.
+DEFINING = ("cms", "tps")
 _ASKS_EVAL = re.compile(
     rb"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b[^\n]*\bEVAL\b|\{\$ifn?def[ \t]+EVAL\b", re.MULTILINE | re.IGNORECASE
 )

@@ -13,10 +13,14 @@ from judge.errors import PackageError
 from judge.problems.tree import Tree
 
 
-def plain(tree: Tree, paths: Collection[str]) -> Tree:
-    """The tree with plain line ends in those of these files that have none but Windows'; itself where none has."""
-    found = {path: count for path in paths if path in tree.files and (count := _returns(tree.chunks(path)))}
-    return PlainEnds(tree, found) if found else tree
+def plain(tree: Tree, paths: Collection[str]) -> tuple[Tree, list[str]]:
+    """The tree with plain line ends in those of these files that have none but Windows'; itself where none has.
+
+    Also the files that have both kinds, which stay as they are.
+    """
+    counts = {path: _returns(tree.chunks(path)) for path in paths if path in tree.files}
+    found = {path: count for path, count in counts.items() if count}
+    return PlainEnds(tree, found) if found else tree, [path for path, count in counts.items() if count is None]
 
 
 class PlainEnds(Tree):
@@ -61,14 +65,14 @@ class PlainEnds(Tree):
         raise NotImplementedError
 
 
-def _returns(chunks: Iterator[bytes]) -> int:
-    """How many line ends are CR LF; 0 when one is not, after which nothing more is read."""
+def _returns(chunks: Iterator[bytes]) -> int | None:
+    """How many line ends are CR LF; 0 when one is not, after which nothing more is read; None when some were before."""
     count = 0
     for piece in _whole(chunks):
         both = piece.count(b"\r\n")
-        if piece.count(b"\r") != both or piece.count(b"\n") != both:
-            return 0
         count += both
+        if piece.count(b"\r") != both or piece.count(b"\n") != both:
+            return None if count else 0
     return count
 
 

@@ -232,7 +232,7 @@ def program(draft: Draft, source: testlib.Source) -> Program:
     if suffix == ".sh":
         return Program(ref.path, files, "", ("sh", here))
     if suffix in {".pas", ".dpr"}:
-        word = "-dEVAL " if _asks_eval(files) else ""
+        word = "-dEVAL " if _asks_eval(draft, files) else ""
         return Program(ref.path, files, f"fpc -l- -v0 -O2 {word}-oprogram {quoted}", ("{}/program",))
     return _of_table(ref, files)
 
@@ -264,7 +264,7 @@ def _compiled(draft: Draft, source: testlib.Source, suffix: str) -> Program:
     for one in (source.ref, *source.more):
         for include, content in testlib.included(draft, one):
             files.setdefault(include, content)
-    word = "-DEVAL " if _asks_eval(files) else ""
+    word = "-DEVAL " if _asks_eval(draft, files) else ""
     if suffix == ".c":
         build = f"cc -std=gnu11 -O2 -w {word}-o program {' '.join(units)} -lm"
     else:
@@ -272,9 +272,11 @@ def _compiled(draft: Draft, source: testlib.Source, suffix: str) -> Program:
     return Program(source.ref.path, files, build, ("{}/program",))
 
 
-def _asks_eval(files: Mapping[str, Content]) -> bool:
-    """Whether some source is written for the Contest Management System, which defines EVAL."""
-    return any(ioi.asks_eval(read(content)) for name, content in files.items() if name != "testlib.h")
+def _asks_eval(draft: Draft, files: Mapping[str, Content]) -> bool:
+    """Whether some source is written for the Contest Management System, which defines EVAL, and is from there."""
+    return draft.report.origin in ioi.DEFINING and any(
+        ioi.asks_eval(read(content)) for name, content in files.items() if name != "testlib.h"
+    )
 
 
 def several(count: int, what: str) -> str:

@@ -90,11 +90,16 @@ def _plain_line_ends(draft: Draft, tests: Sequence[Test]) -> None:
     """Packages for Windows have its line ends, in which validators find faults; those for Linux have plain ones."""
     files = [path for test in tests for path in (test.input, test.answer)]
     shown = [path for test in tests if test.sample for path in _examples(draft.tree, test.index)]
-    draft.tree = line_ends.plain(draft.tree, [*files, *shown])
+    draft.tree, mixed = line_ends.plain(draft.tree, [*files, *shown])
     if isinstance(draft.tree, line_ends.PlainEnds):
         changed = several(len(draft.tree.changed), "file")
         draft.report.dropped(
             f"line ends of Windows (CR LF) in {changed} of tests and examples: plain ones (LF), as in the linux package"
+        )
+    if mixed:
+        draft.report.dropped(
+            f"line ends of {several(len(mixed), 'file')}, some of which are those of Windows (first: {mixed[0]}): they "
+            "are left as they are"
         )
 
 
