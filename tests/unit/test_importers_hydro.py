@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,13 @@ def test_tests_without_settings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("said", "seconds", "mib"),
-    [("time: 2s\nmemory: 64m", 2, 64), ("time: 500ms\nmemory: 1g", 0.5, 1024), ("time: 3\nmemory: 128MB", 3, 128)],
+    [
+        ("time: 2s\nmemory: 64m", 2, 64),
+        ("time: 500ms\nmemory: 1g", 0.5, 1024),
+        ("time: 3000\nmemory: 128MB", 3, 128),
+        ("time: '500'\nmemory: 64", 0.5, 64),
+        ("time: '1.5'", 1.5, 256),
+    ],
 )
 def test_limits(tmp_path: Path, said: str, seconds: float, mib: int) -> None:
     with load(tmp_path, said) as package:
@@ -77,6 +84,80 @@ def test_subtasks(tmp_path: Path) -> None:
         assert [one[0] for one in groups(package)] == [40, 60]
 
 
+def pairs(*names: str) -> Files:
+    files = {path: data for path, data in PLAIN.items() if not path.startswith("testdata/")}
+    return {**files, **{f"testdata/{name}.{end}": name.encode() for name in names for end in ("in", "out")}}
+
+
+def listed(*rows: str) -> str:
+    return "cases: [" + ", ".join(f"{{input: a1.in, output: a1.out{row}}}" for row in rows) + "]"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (f"subtasks: [{{{listed('')}}}, {{{listed('')}}}]", [50, 50]),
+        (
+            f"subtasks: [{{{listed('')}, score: 30}}, {{{listed('')}}}, {{{listed('')}}}, {{{listed('')}}}]",
+            [30, 23, 23, 24],
+        ),
+        (f"subtasks: [{{{listed('')}, id: 2, score: 90}}, {{{listed('')}, id: 1}}]", [10, 90]),
+        (listed(", score: 60", "", ""), [60, 20, 20]),
+        (listed("", "", ""), [33, 33, 34]),
+        (listed(", score: 0", ", score: 100"), [0, 100]),
+        (f"subtasks: [{{{listed('', '', ', score: 1')}, type: sum, score: 10}}]", [4, 5, 1]),
+    ],
+)
+def test_points_that_are_not_said(tmp_path: Path, said: str, expected: list[int]) -> None:
+    with load(tmp_path, said) as package:
+        assert [one[0] for one in groups(package)] == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["1-1", "1-2", "2-1", "2-2"], [(50, "pass-fail", 2), (50, "pass-fail", 2)]),
+        (["subtask_1_1", "a02_01", "3_1"], [(33, "pass-fail", 1), (33, "pass-fail", 1), (34, "pass-fail", 1)]),
+        (["data-1", "data-2"], [(100, "sum", 2)]),
+        (["1", "2", "2-1"], [(50, "sum", 2), (50, "pass-fail", 1)]),
+        (["big"], [(100, "sum", 1)]),
+    ],
+)
+@pytest.mark.parametrize("config", ["", "time: 2s\n"])
+def test_subtasks_by_names(tmp_path: Path, names: list[str], expected: list[tuple[int, str, int]], config: str) -> None:
+    files = {**pairs(*names), **({"testdata/config.yaml": config.encode()} if config else {})}
+    with read_package(folder(tmp_path, files, "x")) as package:
+        found = [
+            (
+                one.max_score,
+                one.aggregation,
+                sum(test.name.startswith(one.name + "/") for test in package.manifest.tests),
+            )
+            for one in package.manifest.groups
+            if "/" in one.name
+        ]
+        assert found == expected
+
+
+def test_settings_of_the_oldest_kind(tmp_path: Path) -> None:
+    ini = "2\n1.in|1.out|3|30|524288\n2.in|2.out|3|70|524288\n"
+    with read_package(folder(tmp_path, {**pairs("1", "2"), "testdata/config.ini": ini.encode()}, "x")) as package:
+        assert [one[0] for one in groups(package)] == [30, 70]
+        assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (3, 512 * 1024**2)
+    for wrong, sentence in (
+        ("3\n1.in|1.out|3|30\n", "config.ini: expected the number of tests in its first line"),
+        ("1\n1.in|1.out|3\n", "config.ini:2: expected INPUT|OUTPUT|SECONDS|POINTS"),
+    ):
+        with pytest.raises(PackageError, match=re.escape(sentence)):
+            read_package(folder(tmp_path, {**pairs("1", "2"), "testdata/config.ini": wrong.encode()}, "y"))
+
+
+@pytest.mark.parametrize(("name", "flags"), [("ncmp", []), ("rcmp6", ["float_tolerance", "1e-6"])])
+def test_a_checker_of_testlibs_collection(tmp_path: Path, name: str, flags: list[str]) -> None:
+    with load(tmp_path, f"checker_type: testlib\nchecker: {name}\n") as package:
+        assert (package.manifest.validator_flags, package.manifest.validators) == (flags, [])
+
+
 def test_programs(tmp_path: Path) -> None:
     said = "checker_type: testlib\nchecker: {file: chk.cc, lang: cc.cc17}\nvalidator: val.cc\nuser_extra_files: [s.h]\n"
     more: Files = {"testdata/chk.cc": TESTLIB, "testdata/val.cc": TESTLIB, "testdata/s.h": b""}
@@ -96,6 +177,9 @@ def test_programs(tmp_path: Path) -> None:
         ("type: objective", "type: 'objective' is not one of default, interactive, submit_answer"),
         ("time: soon", "time: 'soon' is no limit; expected such as 1s or 1000ms"),
         ("time: 1d", "time: '1d' is no limit"),
+        ("time: 700s", "time: 700s is 700 s; expected from 0.001 to 600 s"),
+        ("memory: 1k", "memory: 1k is 0.000976562 MiB; expected from 4 to 65536 MiB"),
+        ("checker: ncmp\ntype: interactive", "checker: 'ncmp' is not in testdata/"),
         (SUBTASKS.replace("{id: 1,", "{id: 1, time: 1s,"), "time: there are different ones"),
         (SUBTASKS.replace("type: sum", "type: max"), "subtasks.2: type: 'max' is neither min nor sum"),
         (SUBTASKS.replace("a2.ans", "a3.ans"), "cases.2: output: 'a3.ans' is not in testdata/"),

@@ -18,11 +18,17 @@ from judge.problems.tree import Tree, clean
 
 _PROBLEM, _DATA = "problem.yaml", "testdata"
 _CONFIGS = (f"{_DATA}/config.yaml", f"{_DATA}/config.yml")
+_INI = f"{_DATA}/config.ini"
 _STATEMENT = re.compile(r"problem(?:_([A-Za-z_-]{2,8}))?\.md")
 _PID = re.compile(rb"^(?:pid|owner|nSubmit|tag) *:", re.MULTILINE)
 _LIMIT = re.compile(r"([0-9]+(?:\.[0-9]*)?) *([a-z]*)")
-_SECONDS = {"": 1, "s": 1, "ms": 0.001, "us": 0.000001}
+_SECONDS = {"": 1, "s": 1, "m": 0.001, "ms": 0.001, "u": 1e-6, "us": 1e-6, "n": 1e-9, "ns": 1e-9}
 _MIB = {"": 1, "m": 1, "mb": 1, "k": 1 / 1024, "kb": 1 / 1024, "g": 1024, "gb": 1024}
+# The limits that there can be here, in seconds and MiB.
+_POSSIBLE = {"time": (0.001, 600), "memory": (4, 65536)}
+# A test's name, and in it the number of its subtask.
+_NUMBERED = re.compile(r"[\w.-]*?(?:(\d*)[-_])?\d+", re.ASCII)
+_WHOLE = 100
 _KINDS = ("default", "interactive", "submit_answer")
 _CHECKERS = {"default": ["case_sensitive"], "strict": ["case_sensitive", "space_change_sensitive"]}
 # What the top, a subtask and a case may say; some of it is about the site alone.
@@ -65,14 +71,59 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     return _Conversion(tree, asked).convert()
 
 
+def read_ini(text: str, where: str) -> dict[str, Any]:
+    """The settings of a config.ini: how many tests, then `INPUT|OUTPUT|SECONDS|POINTS|KIB` of each. PackageError."""
+    lines = text.splitlines()
+    count = int(lines[0]) if lines and lines[0].strip().isdecimal() and len(lines[0]) < 6 else 0
+    listed = [line.split("|") for line in lines[1 : count + 1] if line.strip()]
+    if not count or len(listed) < count:
+        raise PackageError(f"{where}: expected the number of tests in its first line, and as many lines after it")
+    subtasks = []
+    for number, parts in enumerate(listed, 2):
+        if len(parts) < 4:
+            raise PackageError(f"{where}:{number}: expected INPUT|OUTPUT|SECONDS|POINTS, and perhaps |KIB")
+        given, answer, seconds, score, *memory = (part.strip() for part in parts)
+        kib = memory[0] if memory and memory[0].isdecimal() else ""
+        subtasks.append({
+            "score": score,
+            "time": f"{seconds}s",
+            "memory": f"{int(kib) // 1024}m" if kib else "256m",
+            "cases": [{"input": given, "output": answer}],
+        })  # fmt: skip
+    return {"subtasks": subtasks}
+
+
+def _scored(subtasks: list[Subtask]) -> list[Subtask]:
+    """Subtasks whose points are said, or dealt: what is left of 100 to subtasks, what is left of those to cases."""
+    for one, value in zip(subtasks, _dealt([one.points for one in subtasks], Fraction(_WHOLE)), strict=True):
+        one.points = value
+        if one.rule == "each":
+            values = _dealt([case.points or Fraction(0) for case in one.cases], value)
+            for case, own in zip(one.cases, values, strict=True):
+                case.points = own
+    return subtasks
+
+
+def _dealt(given: Sequence[Fraction], whole: Fraction) -> list[Fraction]:
+    """What is left of `whole` goes to those that have nothing, as whole numbers, one more to the last of them."""
+    left, silent = max(whole - sum(given), Fraction(0)), sum(not value for value in given)
+    each, more = divmod(left, silent) if silent else (0, Fraction(0))
+    shares = iter(Fraction(each + (number >= silent - more)) for number in range(silent))
+    return [value or next(shares) for value in given]
+
+
 class _Conversion:
     def __init__(self, tree: Tree, asked: Asked) -> None:
         self._tree = tree
         self._draft = Draft(tree, "hydro")
         self._about = self._yaml(_PROBLEM)
         path = next((one for one in _CONFIGS if one in tree.files), "")
-        self._conf: Mapping[str, Any] = self._yaml(path) if path else {}
+        path = path or (_INI if _INI in tree.files else "")
         self._where = tree.where(path or _DATA)
+        text = self._draft.text(path) if path == _INI else ""
+        self._conf: Mapping[str, Any] = (
+            read_ini(text, self._where) if path == _INI else self._yaml(path) if path else {}
+        )
         self._asked = asked
         self._limits: dict[str, set[float]] = {"time": set(), "memory": set()}
 
@@ -119,13 +170,23 @@ class _Conversion:
         for key, units in (("time", _SECONDS), ("memory", _MIB)):
             if said.get(key) is None:
                 continue
-            found = _LIMIT.fullmatch(str(said[key]).strip().lower())
+            text = str(said[key]).strip().lower()
+            found = _LIMIT.fullmatch(text)
             if found is None or found[2] not in units:
                 example = "1s or 1000ms" if key == "time" else "256m"
                 raise PackageError(
                     f"{where}: {key}: '{clean(str(said[key]), 40)}' is no limit; expected such as {example}"
                 )
-            self._limits[key].add(float(found[1]) * units[found[2]])
+            # A number is one of milliseconds, and so is a text that is a whole number.
+            bare = key == "time" and (isinstance(said[key], int | float) or text.isdecimal())
+            value = float(found[1]) * (0.001 if bare else units[found[2]])
+            least, most = _POSSIBLE[key]
+            if not least <= value <= most:
+                unit = "s" if key == "time" else "MiB"
+                raise PackageError(
+                    f"{where}: {key}: {clean(text, 40)} is {value:g} {unit}; expected from {least:g} to {most:g} {unit}"
+                )
+            self._limits[key].add(value)
 
     def _put_limits(self) -> None:
         for key, ours, usual in (("time", "time_limit", 1.0), ("memory", "memory", 256.0)):
@@ -161,13 +222,17 @@ class _Conversion:
 
     def _subtasks(self, *, partial: bool) -> list[Subtask]:
         listed, cases = self._conf.get("subtasks"), self._conf.get("cases")
+        if cases:  # then there are no subtasks for that system
+            self._note(self._conf, self._where)
+            return _scored([Subtask("all", self._cases(cases, self._where), rule="each")])
         if not listed:
             self._note(self._conf, self._where)
-            found = self._cases(cases, self._where) if cases else self._found()
-            return [Subtask("all", found, Fraction(100), "each")]
+            return _scored(list(self._found(partial=partial).values()))
         if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
             raise PackageError(f"{self._where}: subtasks: expected a list of mappings")
-        return [self._subtask(one, number, partial=partial) for number, one in enumerate(listed, 1)]
+        if all(type(one.get("id")) is int for one in listed):
+            listed = sorted(listed, key=lambda one: int(one["id"]))
+        return _scored([self._subtask(one, number, partial=partial) for number, one in enumerate(listed, 1)])
 
     def _subtask(self, said: Mapping[str, Any], number: int, *, partial: bool) -> Subtask:
         where = f"{self._where}: subtasks.{number}"
@@ -179,11 +244,10 @@ class _Conversion:
             raise PackageError(f"{where}: type: '{clean(kind, 40)}' is neither min nor sum, which there are here")
         requires = said.get("if") or []
         rule: Rule = "each" if kind == "sum" else "min" if partial else "all"
-        cases = self._cases(said.get("cases"), where)
         return Subtask(
             str(said.get("id", number)),
-            cases,
-            points(said.get("score", 0), f"{where}: score"),
+            self._cases(said.get("cases"), where),
+            points(said.get("score") or 0, f"{where}: score"),
             rule,
             [str(one) for one in (requires if isinstance(requires, list) else [requires])],
         )
@@ -197,7 +261,7 @@ class _Conversion:
             self._note(one, f"{where}: cases.{number}")
             given = self._file(one.get("input"), f"{where}: cases.{number}: input")
             answer = self._file(one.get("output"), f"{where}: cases.{number}: output")
-            value = points(one["score"], f"{where}: cases.{number}: score") if "score" in one else None
+            value = points(one["score"], f"{where}: cases.{number}: score") if one.get("score") else None
             name = posixpath.splitext(posixpath.basename(given.path))[0] if given else str(number)
             found.append(Case(name, given or b"", answer or b"", points=value))
         return found
@@ -211,22 +275,34 @@ class _Conversion:
             raise PackageError(f"{where}: '{clean(str(name), 60)}' is not in {_DATA}/")
         return self._draft.ref(path)
 
-    def _found(self) -> list[Case]:
-        """Pairs of files by their names, as nothing lists them."""
+    def _found(self, *, partial: bool) -> dict[str, Subtask]:
+        """Pairs of files by their names, as nothing lists them: 2 of 2-1.in is the number of its subtask."""
         pairs, _ = find_pairs(path for path in self._tree.files if path.startswith(f"{_DATA}/"))
         whole = [(pair, pair.answer) for pair in pairs if pair.answer is not None]
         if not whole:
             raise PackageError(f"{self._where}: has no tests; expected pairs of files as 1.in and 1.out")
         if len(whole) < len(pairs):
             self._draft.report.dropped(f"{len(pairs) - len(whole)} inputs without an answer")
-        return [Case(pair.name, self._draft.ref(pair.input), self._draft.ref(answer)) for pair, answer in whole]
+        found: dict[int, Subtask] = {}
+        for pair, answer in whole:
+            stem, suffix = posixpath.splitext(pair.input.removeprefix(f"{_DATA}/"))
+            said = _NUMBERED.fullmatch(stem) if suffix.lower() in {".in", ".txt"} else None
+            number = (said[1] or "") if said is not None else ""
+            rule: Rule = "each" if not number else "min" if partial else "all"
+            one = found.setdefault(int(number or 1), Subtask(str(int(number or 1)), [], rule=rule))
+            one.cases.append(Case(pair.name, self._draft.ref(pair.input), self._draft.ref(answer)))
+        if len(found) > 1:
+            self._draft.report.took(f"{len(found)} subtasks by the names of files, as 2 in 2-1.in")
+        return {one.name: one for _, one in sorted(found.items())}
 
     # --- programs ---------------------------------------------------------------------------------------------------
 
     def _programs(self, kind: str) -> tuple[list[str], bool]:
         """Checker, interactor and validator; the default validator's flags, and whether parts of points are given."""
-        draft, checker = self._draft, self._source("checker")
-        style = str(self._conf.get("checker_type") or ("testlib" if checker is not None else "default"))
+        draft, flags = self._draft, self._collected(kind)
+        checker = self._source("checker") if flags is None else None
+        named = checker is not None or flags is not None
+        style = str(self._conf.get("checker_type") or ("testlib" if named else "default"))
         interactor = self._source("interactor") if kind == "interactive" else None
         if kind == "interactive" and interactor is None:
             raise PackageError(f"{self._where}: interactor: is missing in a problem of type interactive")
@@ -236,7 +312,7 @@ class _Conversion:
                 f"{self._where}: checker_type: '{clean(style, 40)}' is not one of {known}, which are here"
             )
         sources = [one for one in (checker if style == "testlib" else None, interactor) if one is not None]
-        if style == "testlib" and checker is None and interactor is None:
+        if style == "testlib" and not named and interactor is None:
             raise PackageError(f"{self._where}: checker: is missing, and checker_type is testlib")
         if sources:
             testlib.put_checker(draft, checker if style == "testlib" else None, interactor)
@@ -246,7 +322,17 @@ class _Conversion:
         if validator is not None and testlib.uses_testlib(validator.ref):
             testlib.put_input_validator(draft, "validator", validator)
         partial = any(testlib.gives_points(one.ref) for one in sources)
-        return ([] if sources else _CHECKERS[style]), partial
+        usual = _CHECKERS[style] if style != "testlib" else flags or []
+        return ([] if sources else usual), partial
+
+    def _collected(self, kind: str) -> list[str] | None:
+        """The flags that do what a checker of testlib's collection does, which is called by its name there."""
+        name = str(self._conf.get("checker") or "")
+        collection = {**testlib.CHECKERS, **testlib.CLOSE_CHECKERS}
+        if name not in collection or f"{_DATA}/{name}" in self._tree.files or kind == "interactive":
+            return None
+        self._draft.report.took(f"checker {name} as the default validator {' '.join(collection[name])}".rstrip())
+        return collection[name]
 
     def _source(self, key: str) -> testlib.Source | None:
         said = self._conf.get(key)

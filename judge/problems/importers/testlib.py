@@ -37,6 +37,25 @@ _STANDARDS = {
 # Makes a program of a script; `{0}` is its name without the suffix.
 PYTHON = "printf '#!/bin/sh\\nexec python3 \"%s/{0}.py\" \"$@\"\\n' '${{0%/*}}' > {0} && chmod 755 {0}"
 _COMPILE = "c++ -std=gnu++{standard} -O2 -w -fpermissive -DPC_BASE_EXIT_CODE=16 -o {program} {source}"
+# Checkers of testlib's collection that the default validator agrees with on every well-formed answer. Those of reals
+# compare absolutely (r), or absolutely or relatively, whichever is kinder.
+CHECKERS = {
+    "wcmp": ["case_sensitive"],
+    "ncmp": [],
+    "icmp": [],
+    "hcmp": [],
+    "yesno": [],
+    "nyesno": [],
+    "acmp": ["float_absolute_tolerance", "1.5e-6"],
+    "rcmp": ["float_absolute_tolerance", "1.5e-6"],
+    "rncmp": ["float_absolute_tolerance", "1.5e-5"],
+    "dcmp": ["float_tolerance", "1e-6"],
+    "rcmp4": ["float_tolerance", "1e-4"],
+    "rcmp6": ["float_tolerance", "1e-6"],
+    "rcmp9": ["float_tolerance", "1e-9"],
+}
+# Those that come close, when the source is not there to ask.
+CLOSE_CHECKERS = {"lcmp": ["case_sensitive"], "fcmp": ["case_sensitive", "space_change_sensitive"]}
 
 
 @dataclass(frozen=True)

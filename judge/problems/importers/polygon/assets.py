@@ -15,25 +15,6 @@ from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref, slug
 from judge.problems.importers.polygon.document import PROBLEM_XML, number, path_of, source
 
-# Checkers of testlib's collection that the default validator agrees with on every well-formed answer. Those of reals
-# compare absolutely (r), or absolutely or relatively, whichever is kinder.
-_STANDARD = {
-    "wcmp": ["case_sensitive"],
-    "ncmp": [],
-    "icmp": [],
-    "hcmp": [],
-    "yesno": [],
-    "nyesno": [],
-    "acmp": ["float_absolute_tolerance", "1.5e-6"],
-    "rcmp": ["float_absolute_tolerance", "1.5e-6"],
-    "rncmp": ["float_absolute_tolerance", "1.5e-5"],
-    "dcmp": ["float_tolerance", "1e-6"],
-    "rcmp4": ["float_tolerance", "1e-4"],
-    "rcmp6": ["float_tolerance", "1e-6"],
-    "rcmp9": ["float_tolerance", "1e-9"],
-}
-# Those that come close, when the source is not there to ask.
-_CLOSE = {"lcmp": ["case_sensitive"], "fcmp": ["case_sensitive", "space_change_sensitive"]}
 # A tag, the folder for it, and what its tests may be and what one must be, where the folder does not say just that.
 _ANY = ["AC", "WA", "TLE", "RTE"]
 _TAGS: dict[str, tuple[str, dict[str, list[str]] | None]] = {
@@ -83,8 +64,8 @@ def put_programs(draft: Draft, root: Element) -> Programs:
     twice = (runs or 1) > 1 or any((one.get("value") or "") == "run-twice" for one in root.iterfind("tags/tag"))
     for position, one in enumerate(root.iterfind("assets/validators/validator"), 1):
         _put_validator(draft, one, position)
-    if interactor is None and not twice and standard in _STANDARD:
-        flags = _STANDARD[standard]
+    if interactor is None and not twice and standard in testlib.CHECKERS:
+        flags = testlib.CHECKERS[standard]
         _put_flags(draft, flags)
         draft.report.took(f"checker {name} as the default validator {' '.join(flags)}".rstrip())
         return Programs()
@@ -136,10 +117,11 @@ def _checker(draft: Draft, element: Element | None, standard: str, *, alone: boo
     try:
         return _program(source(draft, element, "check.cpp"))
     except PackageError:
-        if not alone or standard not in _CLOSE:
+        if not alone or standard not in testlib.CLOSE_CHECKERS:
             raise
-    _put_flags(draft, _CLOSE[standard])
-    draft.report.dropped(f"checker std::{standard}: without its source it is the default validator {_CLOSE[standard]}")
+    flags = testlib.CLOSE_CHECKERS[standard]
+    _put_flags(draft, flags)
+    draft.report.dropped(f"checker std::{standard}: without its source it is the default validator {flags}")
     return None
 
 
