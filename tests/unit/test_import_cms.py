@@ -14,7 +14,7 @@ from judge.executor.slot.program import plan
 from judge.languages.table import load_table
 from judge.model.messages import Limits, Submission
 from judge.model.problem import IoiTask, ProblemType
-from judge.problems.importers import cms, tps
+from judge.problems.importers import cms, cms_gen, tps
 from judge.problems.package import Package, read_package
 from tests.support.packages import Files, write
 
@@ -198,7 +198,7 @@ def test_communication(tmp_path, place):
         assert "manager.cpp" in task.manager.files
     with load(tmp_path / "fifo", with_(PLAIN, {place: CPP})) as package:
         task = package.manifest.task
-        assert task is not None and (task.processes, task.io, task.entry) == (1, "fifo", "")
+        assert task is not None and (task.processes, task.io, task.entry) == (1, "std", "")
 
 
 @pytest.mark.parametrize("names", [["check/check.cpp"], ["check/check.cpp", "check/checker"]])
@@ -356,6 +356,14 @@ def test_testlib_is_asked_in_the_way_that_its_header_speaks(tmp_path):
         (with_(yaml("num_processes: 0\n"), {"check/manager.cpp": CPP}), None),
         (with_(yaml("num_processes: 99\n"), {"check/manager.cpp": CPP}), "num_processes: must be from 1 to 32"),
         (with_(yaml("user_io: odd\n"), {"check/manager.cpp": CPP}), "user_io: 'odd' is neither"),
+        (with_(PLAIN, {"check/controller.cpp": CPP}), "check/controller.cpp: is the controller of an interactive task"),
+        (yaml("output_only_testcases: '0'\n"), "output_only_testcases: a task is judged either by programs or"),
+        (yaml("output_optional_testcases: 0,1\n"), "output_optional_testcases: a task is judged either by"),
+        (
+            with_(PLAIN, {"gen/GEN": "#ST: 100\n#STNAME: a\n#STDEP: b\n1\n2\n3\n"}),
+            "#STDEP: 'b' is no #STNAME of a subtask",
+        ),
+        (with_(PLAIN, {"gen/GEN": "#ST: 9\n#STNAME: a\n1\n#ST: 9\n#STNAME: a\n2\n3\n"}), "two subtasks are called a"),
         (with_(PLAIN, {"check/checker": "what?"}), "is neither a source nor a program"),
         (with_(PLAIN, {"task.yaml": "name: sums\ntime_limit: x\nn_input: 3\n"}), "time_limit: 'x' is not a number"),
         (with_(PLAIN, {"task.yaml": "name: [x\n"}), "task.yaml"),
@@ -372,21 +380,35 @@ def test_faults_have_one_sentence(tmp_path, files, sentence):
     assert "\n" not in str(fault.value)
 
 
-@given(st.lists(st.sampled_from(["#ST: 10", "#ST:0", "#COPY: a/b", "1 2 3", "4 # x", "# text", ""]), max_size=30))
+def test_subtasks_of_task_maker_contain_others(tmp_path):
+    gen = "#ST: 30\n#STNAME: a\n1\n#ST: 30\n#STDEP: c # and a\n2\n#ST: 40\n#STNAME: c\n#STDEP: a, c\n3\n"
+    with load(tmp_path, with_(PLAIN, {"gen/GEN": gen})) as package:
+        task = package.manifest.task
+        assert task is not None
+        found = {one.name: (one.points, [name[-3:] for name in one.tests]) for one in task.subtasks}
+    assert found == {"a": (30, ["000"]), "subtask 1": (30, ["000", "001", "002"]), "c": (40, ["000", "002"])}
+
+
+@given(
+    st.lists(
+        st.sampled_from(["#ST: 10", "#ST:0", "#COPY: a/b", "1 2 3", "4 # x", "# text", "#STNAME: a", "#STDEP: a", ""]),
+        max_size=30,
+    )
+)
 def test_gen_counts_every_test_once(lines):
     try:
-        found = cms.read_gen("\n".join(lines), "GEN")
+        found = cms_gen.read_gen("\n".join(lines), "GEN")
     except PackageError:
         return
     tests = [line for line in lines if line.startswith("#COPY") or (line and not line.startswith("#"))]
     assert found.tests == len(tests)
     if found.subtasks:
-        assert sum(count for _, count in found.subtasks) == found.tests
+        assert sum(one.count for one in found.subtasks) == found.tests
 
 
 @given(st.text(alphabet=string.printable, max_size=200))
 def test_any_gen_is_read_or_refused(said):
-    one_sentence(lambda: cms.read_gen(said, "GEN"))
+    one_sentence(lambda: cms_gen.read_gen(said, "GEN"))
 
 
 @given(st.text(alphabet="01.*+?|()[]{}\\d,-^$ab", max_size=30))

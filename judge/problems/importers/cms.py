@@ -44,22 +44,6 @@ _OF_GROUPS = frozenset({"max_score", "points", "testcases", "tests", "threshold"
 _MOST = 5000
 
 
-@dataclass
-class Gen:
-    """gen/GEN: the points and the number of tests of each subtask (none: no subtasks), and all tests.
-
-    Of each test its line's number, the arguments of the generator, and else the file that it is.
-    """
-
-    subtasks: list[tuple[Fraction, int]] = field(default_factory=list)
-    lines: list[cms_gen.Line] = field(default_factory=list)
-
-    @property
-    def tests(self) -> int:
-        """How many there are."""
-        return len(self.lines)
-
-
 def matches(tree: Tree) -> bool:
     """Whether there is a task.yaml of that system, and not only one of something else."""
     if not any(name in tree.files for name in _SETTINGS):
@@ -70,33 +54,6 @@ def matches(tree: Tree) -> bool:
 def convert(tree: Tree, asked: Asked) -> Draft:
     """A package of the task; PackageError."""
     return _Conversion(tree, asked).convert()
-
-
-def read_gen(text: str, where: str) -> Gen:
-    """Read gen/GEN: a line is a test unless it is empty or a comment.
-
-    `#ST: POINTS` begins a subtask, `#COPY: FILE` is a test. PackageError for what that system refuses as well.
-    """
-    found = Gen()
-    for number, raw in enumerate(text.splitlines(), 1):
-        test, hash_, comment = raw.strip().partition("#")
-        comment = comment.strip()
-        begins, copies = comment.startswith("ST:"), comment.startswith("COPY:")
-        if (test.strip() or copies) and begins:
-            raise PackageError(f"{where}:{number}: has a test and begins a subtask; write them on two lines")
-        if begins:
-            if not found.subtasks and found.tests:
-                raise PackageError(f"{where}:{number}: the first subtask begins after some tests; move it before them")
-            found.subtasks.append((points(comment[3:].split("#")[0], f"{where}:{number}"), 0))
-        elif test.strip() or (hash_ and copies):
-            given = "" if test.strip() else comment[len("COPY:") :].strip()
-            found.lines.append(cms_gen.Line(number, test.strip(), given))
-            if found.tests > _MOST:
-                raise PackageError(f"{where}: has more than {_MOST} tests; join some")
-            if found.subtasks:
-                value, count = found.subtasks[-1]
-                found.subtasks[-1] = (value, count + 1)
-    return found
 
 
 def score_groups(kind: str, raw: Any, names: Sequence[str], where: str) -> list[ioi.Scored]:
@@ -260,6 +217,7 @@ class _Conversion:
         said = str(self._get("task_type") or "")
         if self._conf.get("output_only"):
             return "OutputOnly"
+        self._check_unknown()
         managers = ioi.find_program(self._draft, ("check", "cor"), ("manager",))
         if not said:
             return "Communication" if managers is not None else "Batch"
@@ -268,6 +226,17 @@ class _Conversion:
             shown = ", ".join(known.values())
             raise PackageError(f"{self._where}: task_type: '{clean(said, 40)}' is not one of {shown}")
         return known[said.lower()]
+
+    def _check_unknown(self) -> None:
+        """PackageError for what decides verdicts and is not known here."""
+        for key in ("output_only_testcases", "output_optional_testcases"):
+            if self._conf.get(key) not in {None, ""}:
+                msg = "a task is judged either by programs or by their outputs here, not test by test; remove it"
+                raise PackageError(f"{self._where}: {key}: {msg}")
+        controller = ioi.find_program(self._draft, ("check", "cor"), ("controller",))
+        if controller is not None:
+            msg = "is the controller of an interactive task of task-maker, which is not judged here"
+            raise PackageError(f"{controller.where}: {msg}; write an interactive output validator instead")
 
     # --- programs ---------------------------------------------------------------------------------------------------
 
@@ -320,7 +289,7 @@ class _Conversion:
         count = self._get("num_processes") or (said[0] if said else 1)
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 32:
             raise PackageError(f"{self._where}: num_processes: must be from 1 to 32, found '{clean(str(count), 40)}'")
-        way = self._get("user_io") or (said[2] if len(said) > 2 else "fifo_io")
+        way = self._get("user_io") or (said[2] if len(said) > 2 else "std_io" if alone else "fifo_io")
         if way not in {"fifo_io", "std_io"}:
             raise PackageError(f"{self._where}: user_io: '{clean(str(way), 40)}' is neither fifo_io nor std_io")
         keys.update({"kind": "communication", "processes": count, "io": str(way).removesuffix("_io")})
@@ -354,11 +323,12 @@ class _Conversion:
     # --- tests ------------------------------------------------------------------------------------------------------
 
     def _tests(self) -> None:
-        gen = read_gen(self._draft.text(_GEN), self._tree.where(_GEN)) if _GEN in self._tree.files else Gen()
+        there = _GEN in self._tree.files
+        gen = cms_gen.read_gen(self._draft.text(_GEN), self._tree.where(_GEN)) if there else cms_gen.Gen()
         listed = cms_gen.listed(self._conf.get("testcases"), self._where)
         if listed:
             cases = [self._listed(one) for one in listed]
-            ioi.write_tests(self._draft, self._task, cases, self._subtasks(Gen(), [one.name for one in listed]))
+            ioi.write_tests(self._draft, self._task, cases, self._subtasks(cms_gen.Gen(), [one.name for one in listed]))
             return
         count = self._count(gen)
         self._check_made(gen, count)
@@ -372,7 +342,7 @@ class _Conversion:
             self._draft.report.took(f"{len(shown)} tests of the first subtask as samples: it has no points")
         ioi.write_tests(self._draft, self._task, cases, [one for one in subtasks if one.tests])
 
-    def _check_made(self, gen: Gen, count: int) -> None:
+    def _check_made(self, gen: cms_gen.Gen, count: int) -> None:
         """UnmadeError where inputs are to be made by the generator, or answers by the official solution."""
         files, keys = self._tree.files, self._task.keys
         inputs = [number for number in range(count) if f"input/input{number}.txt" not in files]
@@ -392,7 +362,7 @@ class _Conversion:
         names = (keys.get("input_file", ""), keys.get("output_file", ""))
         raise cms_gen.unmade(self._draft, {number: gen.lines[number] for number in inputs}, answers, solution, names)
 
-    def _count(self, gen: Gen) -> int:
+    def _count(self, gen: cms_gen.Gen) -> int:
         """How many tests there are."""
         said = self._conf.get("n_input")
         there = {int(path[11:-4]) for path in self._tree.files if re.fullmatch(r"input/input\d{1,4}\.txt", path)}
@@ -409,7 +379,7 @@ class _Conversion:
             self._draft.report.dropped(f"{extra} files in input/ beyond the {count} tests")
         return count
 
-    def _subtasks(self, gen: Gen, names: Sequence[str]) -> list[ioi.Scored]:
+    def _subtasks(self, gen: cms_gen.Gen, names: Sequence[str]) -> list[ioi.Scored]:
         kind, raw = self._conf.get("score_type"), self._conf.get("score_type_parameters")
         if kind is not None and raw is not None:
             for number, group in enumerate(raw if isinstance(raw, list) else []):
@@ -424,12 +394,10 @@ class _Conversion:
         rule: ioi.Rule = _RULES.get(str(kind or "GroupMin").lower(), "min")
         if rule == "threshold":
             raise PackageError(f"{self._where}: score_type: GroupThreshold needs score_type_parameters")
-        found: list[ioi.Scored] = []
-        begin = 0
-        for number, (value, count) in enumerate(gen.subtasks):
-            found.append(ioi.Scored(f"subtask {number}", value, list(names[begin : begin + count]), rule))
-            begin += count
-        return found
+        return [
+            ioi.Scored(one.name or f"subtask {number}", one.points, [names[test] for test in tests], rule)
+            for number, (one, tests) in enumerate(zip(gen.subtasks, gen.members(self._tree.where(_GEN)), strict=True))
+        ]
 
     def _listed(self, one: cms_gen.Listed) -> Case:
         return Case(one.name, self._draft.ref(one.input), self._draft.ref(one.output), sample=False)

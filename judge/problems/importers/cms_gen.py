@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from judge.errors import PackageError
 from judge.problems.importers import testlib
+from judge.problems.importers.cases import points
 from judge.problems.importers.draft import Draft
 from judge.problems.importers.making import MOST, Plan, Step, UnmadeError, several, words
 from judge.problems.tree import clean
@@ -25,6 +27,88 @@ class Line:
     number: int
     arguments: str
     copy: str = ""
+
+
+@dataclass
+class Subtask:
+    """One subtask of gen/GEN: its points, the number of its own tests, its name, and the names of those it contains."""
+
+    points: Fraction
+    count: int = 0
+    name: str = ""
+    requires: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Gen:
+    """gen/GEN: the subtasks (none: all tests are alike), and all tests."""
+
+    subtasks: list[Subtask] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+
+    @property
+    def tests(self) -> int:
+        """How many there are."""
+        return len(self.lines)
+
+    def members(self, where: str) -> list[list[int]]:
+        """The tests of each subtask, from 0, with those of the subtasks that it contains. PackageError."""
+        named = {one.name: number for number, one in enumerate(self.subtasks) if one.name}
+        within: list[set[int]] = [{number} for number in range(len(self.subtasks))]
+        for one, found in zip(self.subtasks, within, strict=True):
+            waiting = list(one.requires)
+            while waiting:
+                name = waiting.pop()
+                number = named.get(name)
+                if number is None:
+                    raise PackageError(f"{where}: #STDEP: '{clean(name, 40)}' is no #STNAME of a subtask")
+                if number not in found:
+                    found.add(number)
+                    waiting += self.subtasks[number].requires
+        begins = [sum(one.count for one in self.subtasks[:number]) for number in range(len(self.subtasks))]
+        own = [range(begin, begin + one.count) for begin, one in zip(begins, self.subtasks, strict=True)]
+        return [[test for number in sorted(found) for test in own[number]] for found in within]
+
+
+def read_gen(text: str, where: str) -> Gen:
+    """Read gen/GEN: a line is a test unless it is empty or a comment.
+
+    `#ST: POINTS` begins a subtask, `#COPY: FILE` is a test; `#STNAME: NAME` and `#STDEP: NAME …` are task-maker's, for
+    subtasks that contain the tests of others. PackageError for what these systems refuse as well.
+    """
+    found = Gen()
+    for number, raw in enumerate(text.splitlines(), 1):
+        test, hash_, comment = raw.strip().partition("#")
+        comment = comment.strip()
+        begins, copies = comment.startswith("ST:"), comment.startswith("COPY:")
+        if (test.strip() or copies) and begins:
+            raise PackageError(f"{where}:{number}: has a test and begins a subtask; write them on two lines")
+        if begins:
+            if not found.subtasks and found.tests:
+                raise PackageError(f"{where}:{number}: the first subtask begins after some tests; move it before them")
+            found.subtasks.append(Subtask(points(comment[3:].split("#")[0], f"{where}:{number}")))
+        elif test.strip() or (hash_ and copies):
+            given = "" if test.strip() else comment[len("COPY:") :].strip()
+            found.lines.append(Line(number, test.strip(), given))
+            if found.tests > MOST:
+                raise PackageError(f"{where}: has more than {MOST} tests; join some")
+            if found.subtasks:
+                found.subtasks[-1].count += 1
+        elif comment.startswith(("STNAME:", "STDEP:")) and found.subtasks:
+            _describe(found.subtasks, comment, f"{where}:{number}")
+    return found
+
+
+def _describe(subtasks: Sequence[Subtask], comment: str, where: str) -> None:
+    """Note the name of the last subtask, or which others it contains; PackageError for a name that is taken."""
+    key, _, said = comment.partition(":")
+    names = said.split("#")[0].replace(",", " ").split()
+    if key == "STDEP":
+        subtasks[-1].requires += names
+    elif names:
+        if any(one.name == names[0] for one in subtasks):
+            raise PackageError(f"{where}: #STNAME: two subtasks are called {clean(names[0], 40)}; rename one")
+        subtasks[-1].name = names[0]
 
 
 @dataclass(frozen=True)
