@@ -451,9 +451,10 @@ REPOSITORY: dict[str, bytes | str] = {
     "solutions.json": json.dumps(
         {"a.cpp": {"verdict": "model_solution"}, "b.cpp": {"verdict": "correct"}, "c.py": {"verdict": "time_limit"},
          "d.cpp": {"verdict": "incorrect", "except": {"samples": "correct", "2^n": "time_limit"}},
-         "e.cpp": {"verdict": "partially_correct"}, "gone.cpp": {"verdict": "correct"}}
+         "e.cpp": {"verdict": "partially_correct"}, "f.cpp": {"verdict": "protocol_violation"},
+         "h.cpp": {"verdict": "correct", "except": {"2^n": "protocol_violation"}}, "gone.cpp": {"verdict": "correct"}}
     ),
-    **{f"solution/{name}": CPP for name in ("a.cpp", "b.cpp", "c.py", "d.cpp", "e.cpp")},
+    **{f"solution/{name}": CPP for name in ("a.cpp", "b.cpp", "c.py", "d.cpp", "e.cpp", "f.cpp", "h.cpp")},
     "grader/cpp/grader.cpp": CPP,
     "grader/cpp/mountains.h": "",
     "grader/java/grader.java": "class grader {}",
@@ -497,7 +498,12 @@ def test_a_repository_of_tps(tmp_path):
             "submissions/accepted/b.cpp",
             "submissions/time_limit_exceeded/c.py",
             "submissions/rejected/d.cpp",
+            "submissions/wrong_answer/f.cpp",
         }
+        said = [note for note in package.notes if "not carried over: solution" in note]
+        assert len(said) == 3
+        for sentence in ("e.cpp: 'partially_correct' for all of its tests", "h.cpp: 'correct' with exceptions"):
+            assert any(sentence in one for one in said)
     pages = {
         "statement/index.md": b"# Mountains\n![top](top.png)\n",
         "statement/top.png": b"\x89PNG",

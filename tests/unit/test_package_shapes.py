@@ -740,6 +740,12 @@ def test_a_shape_passes_the_check(tmp_path: Path, name: str) -> None:
     checked.package.close()
 
 
+def test_a_package_without_problem_yaml_is_not_asked_for_its_license(tmp_path: Path) -> None:
+    checked = check_package(package_of(tmp_path, SHAPES["DOMjudge: no problem.yaml"]))
+    assert checked.package is not None and not any("license" in one.text for one in checked.findings.all)
+    checked.package.close()
+
+
 @pytest.mark.parametrize("made", ["data/gen.sh", "data/secret/generate.py"])
 def test_tests_that_are_still_to_be_made_are_said(tmp_path: Path, made: str) -> None:
     with pytest.raises(PackageError, match=rf"has no tests; .*; run its generators first \({made}\), which is not"):

@@ -49,6 +49,7 @@ _VERDICTS = {
     "memory_limit": "run_time_error",
     "runtime_error": "run_time_error",
     "time_limit_and_runtime_error": "brute_force",
+    "protocol_violation": "wrong_answer",
     "failed": "rejected",
     "partially_correct": "",
 }
@@ -328,7 +329,8 @@ class _Conversion:
             if path in self._tree.files and folder:
                 chosen[path] = folder
             else:
-                self._draft.report.dropped(f"solution {clean(name, 60)}: '{clean(verdict, 40)}' for all of its tests")
+                which = "with exceptions" if isinstance(other, dict) and other else "for all of its tests"
+                self._draft.report.dropped(f"solution {clean(name, 60)}: '{clean(verdict, 40)}' {which}")
         ioi.put_solutions(self._draft, chosen)
 
     def _solution_by_name(self) -> None:

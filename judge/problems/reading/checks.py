@@ -26,7 +26,7 @@ from judge.problems.reading import formats
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import Dialect
 from judge.problems.reading.held import Package
-from judge.problems.reading.reader import Given, Reader
+from judge.problems.reading.reader import PROBLEM_YAML, Given, Reader
 from judge.problems.tree import Tree, clean
 
 LICENSES = ("unknown", "public domain", "cc0", "cc by", "cc by-sa", "educational", "permission")
@@ -172,7 +172,9 @@ class _About:
 
 
 def _description(about: _About) -> None:
-    """License, owner, uuid: nobody may use a problem of which they are unknown."""
+    """License, owner, uuid: nobody may use a problem of which they are unknown. DOMjudge's have no place for them."""
+    if PROBLEM_YAML not in about.tree.files:
+        return
     yaml, said = about.yaml, about.yaml.settings
     license_ = str(said.license or "unknown")
     if license_ not in LICENSES:
