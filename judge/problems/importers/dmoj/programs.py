@@ -14,7 +14,8 @@ from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, slug
 from judge.problems.tree import clean
 
-# The site's checkers that the default validator stands for. Line breaks are blanks to it.
+# What stands for the site's checkers that compare line by line.
+_TO_WHICH = "the default validator, to which line breaks are blanks"
 _FLOATS = {"default": "float_tolerance", "absolute": "float_absolute_tolerance", "relative": "float_relative_tolerance"}
 _STYLES = {"default": testlib.PLAIN, "testlib": testlib.TESTLIB, "coci": testlib.COCI, "peg": testlib.PEG}
 # Those that compare.py does, and whether it gives parts of the points.
@@ -89,7 +90,7 @@ def _put_checker(draft: Draft, name: str, args: Mapping[str, Any], where: str) -
         _check_keys(args, _TAKEN.get(name, ()), f"checker {clean(name, 40)}", where)
     if name == "standard":
         _flags(draft, ["case_sensitive"])
-        draft.report.took("checker standard as the default validator, to which line breaks are blanks")
+        draft.report.took(f"checker standard as {_TO_WHICH}")
         return False
     if name in {"floats", "floatsabs", "floatsrel"}:
         mode = {"floatsabs": "absolute", "floatsrel": "relative"}.get(name) or str(args.get("error_mode") or "default")
@@ -102,7 +103,7 @@ def _put_checker(draft: Draft, name: str, args: Mapping[str, Any], where: str) -
         ):
             raise PackageError(f"{where}: checker: floats: expected a precision from 0 to 300, and a known error_mode")
         _flags(draft, ["case_sensitive", _FLOATS[mode], f"1e-{precision}"])
-        draft.report.took(f"checker {name} as the default validator {_FLOATS[mode]} 1e-{precision}")
+        draft.report.took(f"checker {name} with {_FLOATS[mode]} 1e-{precision} as {_TO_WHICH}")
         return False
     if name in _COMPARED:
         if name == "sorted" and args.get("split_on", "lines") not in {"lines", "whitespace"}:
