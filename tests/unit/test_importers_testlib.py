@@ -161,6 +161,27 @@ JUDGED = [
 ]
 
 
+IOI_CHECKER = """#include "testlib.h"
+int main(int argc, char *argv[])
+{
+    registerChecker("sums", argc, argv);
+    readBothSecrets("s3cret");
+    readBothGraderResults();
+    compareRemainingLines(3);
+}
+"""
+SAID = "s3cret\nOK\n"
+# What the submission's grader wrote, the exit code, and what is said.
+BY_GRADER = [
+    (SAID + "1 2\n3", 0, "ok"), (SAID + "1 2 \n3\n\n", 0, "ok"),
+    (SAID + "1 3\n3\n", 1, "line 3 differs: expected '1 2'"),
+    (SAID + "1 2\n", 1, "line 4 differs: expected '3', found ''"), (SAID + "1 2\n3\n4\n", 1, "line 5 differs"),
+    ("OK\n1 2\n3\n", 1, "security violation the output is not the grader's"), ("", 8, "unexpected eof"),
+    ("s3cret\nWA\ntoo many calls\n", 1, "wrong answer too many calls"),
+    ("s3cret\nSV\nodd\n", 1, "security violation odd"),
+]  # fmt: skip
+
+
 @pytest.fixture(scope="module", params=["14", "20"])
 def programs(request, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("testlib")
@@ -171,6 +192,7 @@ def programs(request, tmp_path_factory) -> Path:
         ("validator", VALIDATOR),
         ("generator", GENERATOR),
         ("weights", WEIGHTS),
+        ("grader", IOI_CHECKER),
     ):
         (folder / f"{name}.cpp").write_text(source)
         command = ["c++", f"-std=gnu++{request.param}", "-O0", "-Wall", "-Werror", "-o", name, f"{name}.cpp"]
@@ -220,6 +242,15 @@ def test_what_a_checker_says(what, answer, output, code, says, programs, tmp_pat
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     assert says in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("output", "code", "says"), BY_GRADER)
+def test_what_a_checker_of_an_ioi_task_says(output, code, says, programs, tmp_path) -> None:
+    for name, text in (("input", ""), ("output", output), ("answer", SAID + "1 2\n3\n")):
+        (tmp_path / name).write_text(text)
+    command = [programs / "grader", "input", "output", "answer"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, says in done.stderr) == (code, True), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@
 #include <utility>
 #include <vector>
 
-enum TResult { _ok = 0, _wa = 1, _pe = 2, _fail = 3, _dirt = 4, _points = 5, _unexpected_eof = 8, _partially = 16 };
+enum TResult { _ok = 0, _wa = 1, _pe = 2, _fail = 3, _dirt = 4, _points = 5, _unexpected_eof = 8, _sv = 9, _partially = 16 };
 enum TMode { _input, _output, _answer };
 enum TTestlibMode { _unknown, _checker, _validator, _generator, _interactor };
 typedef TMode TStreamMode;
@@ -682,7 +682,7 @@ inline void InStream::quit(TResult result, const std::string &message)
     }
     static const std::map<int, const char *> words = {
         {_ok, "ok "}, {_wa, "wrong answer "}, {_pe, "wrong output format "}, {_fail, "FAIL "}, {_dirt, "wrong output format "},
-        {_points, "points "}, {_unexpected_eof, "unexpected eof "},
+        {_points, "points "}, {_unexpected_eof, "unexpected eof "}, {_sv, "security violation "},
     };
     std::string word = result >= _partially ? "partially correct (" + toString(int(result) - _partially) + ") " : words.at(result);
     if (mode != _output && this != &ouf)
@@ -691,11 +691,11 @@ inline void InStream::quit(TResult result, const std::string &message)
     fflush(stdout);
     tout.flush();
     std::cerr << word << (result == _points ? "" : testlib_case) << text << std::endl;
-    std::_Exit(result == _points ? 7 : int(result));
+    std::_Exit(result == _points ? 7 : result == _sv ? int(_wa) : int(result));
 }
 
 [[noreturn]] inline void quit(TResult result, const std::string &message) { ouf.quit(result, message); }
-[[noreturn]] inline void quit(TResult result, const char *message) { ouf.quit(result, std::string(message)); }
+[[noreturn]] inline void quit(TResult result, const char *message = "") { ouf.quit(result, std::string(message)); }
 [[noreturn]] inline void quitf(TResult result, const char *pattern, ...)
 {
     TESTLIB_TEXT(pattern, text)
@@ -991,6 +991,43 @@ inline void registerTestlib(int count, ...)
         words[i] = va_arg(given, char *);
     va_end(given);
     registerTestlibCmd(count + 1, words);
+}
+/* What checkers of IOI tasks call: a grader's output begins with a word that submissions do not know, then OK. */
+inline void registerChecker(const std::string &, int count, char *words[]) { registerTestlibCmd(count, words); }
+inline void readSecret(InStream &from, const std::string &secret)
+{
+    if (from.readWord() != secret)
+        from.quit(_sv, "the output is not the grader's");
+    from.readEoln();
+}
+inline void readBothSecrets(const std::string &secret)
+{
+    readSecret(ans, secret);
+    readSecret(ouf, secret);
+}
+inline void readGraderResult(InStream &from)
+{
+    std::string word = from.readWord();
+    from.readEoln();
+    if (word == "OK")
+        return;
+    std::string text = from.eof() ? "said by the grader" : from.readLine();
+    from.quit(word == "WA" ? _wa : word == "SV" ? _sv : _fail, text);
+}
+inline void readBothGraderResults()
+{
+    readGraderResult(ans);
+    readGraderResult(ouf);
+}
+/* The rest must be the same, line by line; `number` is that of the first one. */
+[[noreturn]] inline void compareRemainingLines(int number = 1)
+{
+    for (; !ans.seekEof() || !ouf.seekEof(); number++) {
+        std::string wanted = ans.seekEof() ? "" : ans.readLine(), found = ouf.seekEof() ? "" : ouf.readLine();
+        if (trim(wanted) != trim(found))
+            quitf(_wa, "line %d differs: expected '%s', found '%s'", number, compress(wanted).c_str(), compress(found).c_str());
+    }
+    quit(_ok);
 }
 inline void registerInteraction(int count, char *words[])
 {
