@@ -17,7 +17,7 @@ from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
 from tests.support.trees import Files, folder
-from tests.unit.test_importers_made import contents, made, plan_of, steps
+from tests.unit.test_importers_made import STANDARD, contents, made, plan_of, steps
 
 LISTED = b"""solution: /submissions/accepted/sol.cpp
 random_salt: pepper
@@ -66,21 +66,21 @@ def test_tests_are_planned_as_they_are_listed(tmp_path: Path) -> None:
     where = folder(tmp_path, FILES)
     plan = plan_of(where)
     assert [(one[0], *one[-2:]) for one in steps(plan)] == [
-        ("generator random", "", "data/secret/1-random.in"),
-        ("solution", "data/secret/1-random.in", "data/secret/1-random.ans"),
-        ("generator random", "", "data/secret/2-random.in"),
-        ("solution", "data/secret/2-random.in", "data/secret/2-random.ans"),
-        ("generator two", "", "data/secret/3-deep/many-1.in"),
-        ("solution", "data/secret/3-deep/many-1.in", "data/secret/3-deep/many-1.ans"),
-        ("generator two", "", "data/secret/3-deep/many-2.in"),
-        ("solution", "data/secret/3-deep/many-2.in", "data/secret/3-deep/many-2.ans"),
-        ("generator gen.py", "", "data/secret/4-one.in"),
-        ("solution", "data/secret/4-one.in", "data/secret/4-one.ans"),
-        ("generator built", "", "data/secret/5-other.in"),
-        ("solution", "data/secret/5-other.in", "data/secret/5-other.ans"),
+        ("generator random", "", "data/secret/3-random.in"),
+        ("solution", "data/secret/3-random.in", "data/secret/3-random.ans"),
+        ("generator random", "", "data/secret/4-random.in"),
+        ("solution", "data/secret/4-random.in", "data/secret/4-random.ans"),
+        ("generator two", "", "data/secret/1-deep/many-1.in"),
+        ("solution", "data/secret/1-deep/many-1.in", "data/secret/1-deep/many-1.ans"),
+        ("generator two", "", "data/secret/1-deep/many-2.in"),
+        ("solution", "data/secret/1-deep/many-2.in", "data/secret/1-deep/many-2.ans"),
+        ("generator gen.py", "", "data/secret/5-one.in"),
+        ("solution", "data/secret/5-one.in", "data/secret/5-one.ans"),
+        ("generator built", "", "data/secret/6-other.in"),
+        ("solution", "data/secret/6-other.in", "data/secret/6-other.ans"),
     ]
     arguments = [step.args for test in plan.tests for step in test if step.args]
-    assert arguments[0][2:] == ("a b",) and arguments[1][2:] == ("2-random",) and arguments[2:] == [
+    assert arguments[0][2:] == ("a b",) and arguments[1][2:] == ("4-random",) and arguments[2:] == [
         ("1",), ("2",), ("7",),
     ]  # fmt: skip
     assert arguments[0][1].isdecimal() and arguments[0][1] != arguments[1][1]
@@ -88,9 +88,9 @@ def test_tests_are_planned_as_they_are_listed(tmp_path: Path) -> None:
     assert set(plan.programs["generator two"].files) == {"a.py", "b.py"}
     with made(where, plan, tmp_path) as package:
         found = {name: (given, answer) for name, given, answer in contents(package)}
-        assert found["sample/1"] == (b"1\n", b"2\n") == found["secret/3-deep/hand"]
+        assert found["sample/1"] == (b"1\n", b"2\n") == found["secret/1-deep/hand"]
         assert found["sample/2-second"] == (b"5\n", b"6\n")
-        assert found["secret/5-other"] == (b"data/secret/5-other.in\n", b"data/secret/5-other.ans\n")
+        assert found["secret/6-other"] == (b"data/secret/6-other.in\n", b"data/secret/6-other.ans\n")
         assert len(found) == 9
         assert {tuple(test.flags or []) for test in package.manifest.tests if test.name.startswith("secret/")} == {
             ("case_sensitive",)
@@ -150,11 +150,31 @@ def test_what_interacts_has_no_answers(tmp_path: Path) -> None:
         ("data: {secret: {data: {a: {copy: manual/2}}}}", "there is no generators/manual/2.in in the package"),
         ("data: {secret: {data: {a: {hint: x}}}}", "a: has none of 'generate', 'copy' and 'in'"),
         ("data: {secret: {data: {a: [1]}}}", "a: expected a command, or a mapping"),
+        (
+            "data: {secret: {data: {a: {generate: gen.py, data: {}}}}}",
+            "a: has 'data' of a directory, and keys of a test",
+        ),
+        ("data: {secret: {data: {a: {type: testcase, input: gen.py}}}}", "a: has none of 'generate', 'copy' and 'in'"),
+        ("data: {secret: {data: {a: {args: 1}}}}", "a: has none of 'generate', 'copy' and 'in'"),
+        ("data: {secret: {data: {a: gen.py, b: }}}", "b: says nothing, so data/secret/b.in must be in the package"),
+        ("data: {secret: {data: {a: {in: 1.10}}}}", "a: in: expected text, found float; put it in quotes"),
+        ("data: {secret: {data: {a: {generate: 7}}}}", "a: generate: expected text, found int"),
+        ("data: {secret: {data: {a: gen.py}, test_group.yaml: [1]}}", "test_group.yaml: expected a mapping"),
+        ("data: {secret: {data: {a: {generate: gen.py, solutions: /x}}}}", "did you mean solution?"),
+        ("data: {secret: {data: {a: {in: x, in.statement: {link: ans}}}}}", "link: 'ans' is not a file that it may be"),
+        ("random_salt: 1.0\ndata: {secret: {data: {a: gen.py}}}", "random_salt: expected text"),
+        ("generators: {x: [no.py]}\ndata: {secret: {data: {a: x}}}", "x: generators/no.py is not in the package"),
+        (
+            "data: {secret: {data: {a-1: gen.py, a: {generate: gen.py, count: 1}}}}",
+            "there are two tests data/secret/a-1",
+        ),
         ("data: {secret: {data: {../a: gen.py}}}", "'../a' is not the name of a test"),
         ("data: {secret: {data: {a: {generate: gen.py, count: 0}}}}", "count: expected from 1 to 5000"),
         ('data: {secret: {data: {a: "gen.py \'x"}}}', "is no command"),
         ("data: {secret: [1]}", "secret: expected a mapping with 'data'"),
         ("data: {secret: {data: [a]}}", "data: expected a mapping of tests and directories"),
+        ("solution: [1]\ndata: {secret: {data: {a: gen.py}}}", "solution: expected the path of a submission"),
+        ("data: {secret: {solution: , data: {a: gen.py}}}", "solution: is empty, so nothing makes data/secret/a.ans"),
         ("solution: /x.cpp\ndata: {secret: {data: {a: gen.py}}}", "solution: '/x.cpp' is not in the package"),
     ],
 )
@@ -164,11 +184,279 @@ def test_what_cannot_be_made_is_refused(tmp_path: Path, text: str, sentence: str
     assert sentence in str(caught.value) and not isinstance(caught.value, UnmadeError)
 
 
+# What test/problems/testseed of BAPCtools keeps beside its settings: the seed, and the value.
+SEEDS = b"""data:
+  sample:
+    data:
+      - basic_seed: "gen.py {seed}"
+      - whitespace: "gen.py {seed} a  aa  b "
+      - seed-42: "gen.py {seed:42}"
+      - random_salt: {generate: "gen.py {seed:42}", random_salt: bob}
+      - count: {generate: "gen.py {seed} {count}", count: 5}
+      - count-list: {generate: "gen.py {seed:1} {count}", count: [-2, 0, 1, 2]}
+      - count-range: {generate: "gen.py {seed:2} {count}", count: -2..=3}
+  secret:
+    data: {a: gen.py}
+"""
+
+
+def arguments(tmp_path: Path, settings: str | bytes) -> dict[str, str]:
+    """What generators are called with, by the test that they make."""
+    text = settings if isinstance(settings, str) else settings.decode()
+    plan = plan_of(folder(tmp_path, {**with_(text), "generators/stdout.py": b"\n"}))
+    plan.close()
+    made_by = [step for test in plan.tests for step in test if step.output.endswith(".in")]
+    return {step.output.removeprefix("data/").removesuffix(".in"): " ".join(step.args) for step in made_by}
+
+
+def test_seeds_are_those_of_bapctools(tmp_path: Path) -> None:
+    """Of tests with a count, the value and the command with it put in are part of what the seed is made of."""
+    found = arguments(tmp_path, SEEDS.replace(b"gen.py", b"stdout.py"))
+    wanted = {
+        "02-whitespace": "2133905738 a aa b",
+        "04-random_salt": "593058468",
+        "06-count-2": "1581952888 2",
+        "07-count-3": "969404650 3",
+        "10-count-list--2": "207342926 -2",
+        "11-count-list-0": "627447910 0",
+        "13-count-list-2": "2075121131 2",
+        "14-count-range--2": "458079516 -2",
+        "18-count-range-02": "2011330370 2",
+    }
+    assert {name: found["sample/" + name] for name in wanted} == wanted
+    assert len(found) == 20 and "secret/a" in found
+
+
+def test_an_inner_salt_takes_the_place_of_the_outer_one(tmp_path: Path) -> None:
+    same = "'gen.py {seed}'"
+    inner = (
+        f"data: {{a: {same}, b: {{generate: {same}, random_salt: pepper}}, c: {{generate: {same}, random_salt: ''}}}}"
+    )
+    text = f"random_salt: salt\ndata: {{sample: {{data: {{a: {same}}}}}, secret: {{random_salt: pepper, {inner}}}}}\n"
+    found = arguments(tmp_path / "inner", text)
+    assert found["secret/a"] == found["secret/b"]
+    assert len({found["sample/a"], found["secret/a"], found["secret/c"]}) == 3
+    plain = arguments(tmp_path / "plain", f"data: {{secret: {{data: {{a: {same}}}}}}}\n")
+    assert found["secret/c"] == plain["secret/a"]
+
+
+@pytest.mark.parametrize(
+    ("count", "names"),
+    [
+        ("1", ["a-1"]),
+        ("3", ["a-1", "a-2", "a-3"]),
+        ("[10, 20, 30]", ["a-10", "a-20", "a-30"]),
+        ("[100, -5]", ["a-100", "a--5"]),
+        ("5..=7", ["a-5", "a-6", "a-7"]),
+        ("-1..=1", ["a--1", "a-00", "a-01"]),
+        ("8..=10", ["a-08", "a-09", "a-10"]),
+    ],
+)
+def test_a_count_gives_the_values(tmp_path: Path, count: str, names: list[str]) -> None:
+    found = arguments(
+        tmp_path, f"data: {{secret: {{data: {{a: {{generate: 'gen.py {{count}}', count: {count}}}}}}}}}\n"
+    )
+    assert list(found) == [f"secret/{name}" for name in names]
+    assert [int(value) for value in found.values()] == [int(name.removeprefix("a-")) for name in names]
+
+
+@pytest.mark.parametrize(
+    "count", ["0", "true", "5001", "[]", "[1, 1]", "[a]", "[true]", "7..=5", "1..=6000", "1..5", "2.0"]
+)
+def test_a_count_that_cannot_be_meant_is_refused(tmp_path: Path, count: str) -> None:
+    with pytest.raises(PackageError, match="secret: a: count: expected from 1 to 5000 tests") as caught:
+        read_package(
+            folder(tmp_path, with_(f"data: {{secret: {{data: {{a: {{generate: gen.py, count: {count}}}}}}}}}"))
+        )
+    assert not isinstance(caught.value, UnmadeError)
+
+
+INCLUDED = """data:
+  sample:
+    data: {"1": {in: "1", ans: "1"}, "2": {copy: manual/1}}
+  secret:
+    data:
+    - small:
+        test_group.yaml: {max_score: 40}
+        data:
+        - ones: {data: [a: gen.py 1, b: {generate: gen.py 2, yaml: {output_validator_args: x}}], include: ["1"]}
+        - rest: {data: [c: {in: "5"}]}
+    - alone:
+        include: [small, a]
+    - large: {test_group.yaml: {max_score: 60}, data: [d: gen.py 4], include: [sample, alone]}
+    - last: {include: [alone]}
+"""
+
+
+def test_included_tests_are_in_each_group(tmp_path: Path) -> None:
+    """By the key of a test or a directory, with all their files; each is made once."""
+    where = folder(tmp_path, with_(INCLUDED))
+    plan = plan_of(where)
+    assert [step.output for test in plan.tests for step in test if step.output.endswith(".in")] == [
+        "data/secret/1-small/1-ones/1-a.in", "data/secret/1-small/1-ones/2-b.in", "data/secret/3-large/4-d.in",
+    ]  # fmt: skip
+    with made(where, plan, tmp_path) as package:
+        found = {name: (given, answer) for name, given, answer in contents(package)}
+    whole = {"1-a", "2-b", "3-c", "1"}
+    assert {name.removeprefix("secret/2-alone/") for name in found if "/2-alone/" in name} == whole
+    assert {name.removeprefix("secret/3-large/") for name in found if "/3-large/" in name} == {*whole, "2", "4-d"}
+    assert {name.removeprefix("secret/4-last/") for name in found if "/4-last/" in name} == whole
+    one = "data/secret/1-small/1-ones/1-a"
+    assert found["secret/2-alone/1-a"] == (f"{one}.in\n".encode(), f"{one}.ans\n".encode())
+    assert found["secret/2-alone/3-c"] == (b"5\n", b"data/secret/1-small/2-rest/3-c.ans\n")
+    assert found["secret/2-alone/1"] == (b"1\n", b"1\n") and found["secret/3-large/2"] == (b"1\n", b"2\n")
+
+
+def test_included_tests_decide_points(tmp_path: Path) -> None:
+    problem = b"problem_format_version: 2025-09\nname: x\ntype: scoring\nuuid: 5ca6ba5b-36d5-4eff-8aa7-d967cbc4375e\n"
+    text = (
+        "data:\n  secret:\n    data:\n    - one: {test_group.yaml: {max_score: 40}, data: [a: gen.py 1]}\n"
+        "    - two: {test_group.yaml: {max_score: 60}, data: [b: {generate: gen.py 2, yaml: {args: x}}],"
+        " include: one}\n    - three: {test_group.yaml: {max_score: 0}, include: [two]}\n"
+    )
+    where = folder(tmp_path, {**with_(text), "problem.yaml": problem + b"limits: {time_limit: 1}\n"})
+    with made(where, plan_of(where), tmp_path) as package:
+        tests = {test.name: test.args for test in package.manifest.tests}
+    assert tests == {
+        "secret/1-one/1-a": [], "secret/2-two/1-a": [], "secret/2-two/2-b": ["x"], "secret/3-three/1-a": [],
+        "secret/3-three/2-b": ["x"],
+    }  # fmt: skip
+
+
+def test_included_tests_that_were_handed_in(tmp_path: Path) -> None:
+    sample = {"data/sample/1.in": b"3\n", "data/sample/1.ans": b"4\n"}
+    where = folder(tmp_path, {**with_("data: {sample: {data: {'1': }}, secret: {include: ['1']}}"), **sample})
+    with made(where, plan_of(where), tmp_path) as package:
+        assert contents(package) == [("sample/1", b"3\n", b"4\n"), ("secret/1", b"3\n", b"4\n")]
+
+
+@pytest.mark.parametrize(
+    ("include", "sentence"),
+    [
+        ("[what]", "include: 'what' is not the key of a test or directory that stands before it"),
+        ("[z]", "'z' is not the key"),
+        ("[secret/a]", "'secret/a' is not the key"),
+        ("[[a]]", "is not the key"),
+        ("[twice]", "'twice' is the key of several"),
+        ("[many]", "'many' is the key of several"),
+        ("[same]", "data/secret/x/same and data/secret/y/same are both to be data/secret/y/same"),
+    ],
+)
+def test_an_include_that_cannot_be_meant_is_refused(tmp_path: Path, include: str, sentence: str) -> None:
+    entries = "a: gen.py, many: {generate: gen.py, count: 2}, twice: gen.py"
+    text = (
+        f"data: {{secret: {{data: {{w: {{data: {{{entries}}}}}, x: {{data: {{twice: gen.py, same: gen.py 1}}}},"
+        f" y: {{data: {{same: gen.py 2, b: gen.py}}, include: {include}}}, z: {{data: {{c: gen.py}}}}}}}}}}\n"
+    )
+    if include == "[same]":
+        text = text.replace("include: [same]", "include: [x]")
+    with pytest.raises(PackageError) as caught:
+        read_package(folder(tmp_path, with_(text)))
+    assert sentence in str(caught.value) and not isinstance(caught.value, UnmadeError)
+
+
+@pytest.mark.parametrize(
+    "empty", ["{}", "{data: }", "{data: []}", "{type: directory}", "{test_group.yaml: {max_score: 0}}"]
+)
+def test_a_directory_may_have_no_tests(tmp_path: Path, empty: str) -> None:
+    text = f"data: {{secret: {{data: [g0: {empty}, g1: {{data: [a: gen.py 1]}}]}}}}\n"
+    plan = plan_of(folder(tmp_path, with_(text)))
+    plan.close()
+    assert [step.output for step in plan.tests[0]] == ["data/secret/2-g1/1-a.in", "data/secret/2-g1/1-a.ans"]
+    assert ("data/secret/1-g0/test_group.yaml" in plan.texts) == ("max_score" in empty)
+
+
+def test_the_innermost_solution_makes_the_answer(tmp_path: Path) -> None:
+    text = (
+        "solution: /submissions/accepted/sol.cpp\ndata:\n  secret:\n    data:\n      a: gen.py 1\n"
+        "      b: {generate: gen.py 2, solution: /generators/gen.py}\n"
+        "      c: {solution: /generators/both --fast, data: {d: gen.py 3, e: {in: x, solution: gen.py}}}\n"
+        "      f: {solution: , data: {g: {in: x, ans: y}}}\n"
+    )
+    plan = plan_of(folder(tmp_path, with_(text)))
+    plan.close()
+    answers = [step for test in plan.tests for step in test if step.output.endswith(".ans")]
+    assert {step.output[12:-4]: (plan.programs[step.program].name, step.args) for step in answers} == {
+        "a": ("submissions/accepted/sol.cpp", ()),
+        "b": ("generators/gen.py", ()),
+        "c/d": ("generators/both/a.py", ("--fast",)),
+        "c/e": ("generators/gen.py", ()),
+    }
+    assert (True, "3 inputs made at import by generators/gen.py") in plan.notes
+    assert plan.texts["data/secret/f/g.ans"] == b"y\n"
+
+
+def test_settings_of_tests_and_of_the_root_are_written(tmp_path: Path) -> None:
+    text = (
+        "testdata.yaml: {output_validator_flags: root}\ndata: {secret: {data: {a: {generate: 'gen.py {count}',"
+        " count: 2, yaml: {output_validator_args: [x, y]}}, b: {in: '1', ans: '', yaml: 'args: [z]'},"
+        " c: {copy: manual/3}}}}\n"
+    )
+    files = {"generators/manual/3.in": b"1\n", "generators/manual/3.yaml": b"args: [w]\n"}
+    plan = plan_of(folder(tmp_path, {**with_(text), **files}))
+    plan.close()
+    assert plan.texts["data/testdata.yaml"] == b"output_validator_flags: root\n"
+    assert plan.texts["data/secret/a-1.yaml"] == plan.texts["data/secret/a-2.yaml"]
+    assert b"output_validator_args" in plan.texts["data/secret/a-1.yaml"]
+    assert plan.texts["data/secret/b.yaml"] == b"args: [z]\n" and plan.texts["data/secret/b.ans"] == b""
+    assert plan.copies["data/secret/c.yaml"] == "generators/manual/3.yaml"
+
+
+def test_how_a_sample_is_shown_is_written(tmp_path: Path) -> None:
+    text = (
+        "data: {sample: {data: {a: {in: '1', ans: '2', in.statement: '3', ans.statement: {link: ans.download},"
+        " ans.download: '4'}, b: {interaction: '<1'}}}, secret: {data: {c: gen.py}}}\n"
+    )
+    plan = plan_of(folder(tmp_path, with_(text)))
+    plan.close()
+    assert plan.texts["data/sample/a.in.statement"] == b"3\n" and plan.texts["data/sample/b.interaction"] == b"<1\n"
+    assert plan.texts["data/sample/a.ans.statement"] == b"4\n" and "data/sample/b.ans" not in plan.texts
+
+
+def test_generators_that_are_listed_go_before_files_of_their_name(tmp_path: Path) -> None:
+    text = "generators: {gen.py: [gen.py, both/b.py]}\ndata: {secret: {data: {a: gen.py}}}\n"
+    plan = plan_of(folder(tmp_path, with_(text)))
+    plan.close()
+    assert set(plan.programs["generator gen.py"].files) == {"gen.py", "b.py"}
+
+
+def test_what_is_left_alone_is_said_by_check(tmp_path: Path) -> None:
+    text = "tool: 1\ndata: {secret: {data: {a: {generate: 'gen.py {count}', retries: 3}}}}\n"
+    checked = check_package(folder(tmp_path, with_(text)))
+    assert checked.plan is not None
+    checked.plan.close()
+    said = [f"{one.level}: {one.text.partition('generators.yaml')[2]}" for one in checked.findings.all]
+    assert "warning: : tool: is no key that is known here, and is left alone" in said
+    assert "warning: : secret: a: retries: is no key that is known here, and is left alone" in said
+    assert "warning: : secret: a: has {count} in its command, and no 'count'; it stays so" in said
+
+
+def test_generators_that_make_tests_are_not_said_to_be_only_kept(tmp_path: Path) -> None:
+    def kept(files: Files, name: str) -> bool:
+        checked = check_package(folder(tmp_path, files, name))
+        for one in (checked.plan, checked.package):
+            if one is not None:
+                one.close()
+        assert checked.plan is not None or name == "given"
+        return any("kept with the package, and not run" in one.text for one in checked.findings.all)
+
+    assert not kept(FILES, "made")
+    assert not kept(STANDARD, "polygon")
+    # Only the answers are to be made.
+    assert kept(with_("data: {secret: {data: {a: {in: x}}}}\n"), "answers")
+    assert kept({**FILES, "data/secret/1.in": b"1\n", "data/secret/1.ans": b"1\n"}, "given")
+
+
 ENTRIES = st.recursive(
     st.one_of(st.none(), st.integers(), st.sampled_from(["gen.py 1", "manual/1.in", "x", "", "gen.py '"])),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
-        st.dictionaries(st.sampled_from(["data", "secret", "generate", "copy", "in", "count", "a", ""]), inner),
+        st.dictionaries(
+            st.sampled_from(
+                ["data", "secret", "generate", "copy", "in", "count", "include", "solution", "yaml", "a", ""]
+            ),
+            inner,
+        ),
     ),
     max_leaves=10,
 )

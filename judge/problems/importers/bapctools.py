@@ -8,35 +8,63 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from judge.errors import PackageError
 from judge.languages.table import guess, load_table
 from judge.problems import metadata
+from judge.problems.importers import bapctools_entries as entries
 from judge.problems.importers import testlib
-from judge.problems.importers.draft import Draft, Ref, dump
-from judge.problems.importers.making import MOST, Plan, Step, UnmadeError, several, words
+from judge.problems.importers.draft import Draft, Made, Ref, dump
+from judge.problems.importers.making import MOST, SOLUTION, Plan, Step, UnmadeError, several, words
 from judge.problems.tree import Tree, clean
 
 SETTINGS = "generators/generators.yaml"
-_GROUPS = frozenset({"testdata.yaml", "test_group.yaml"})
-# Of each directory, beside tests.
+# In the order in which their tests are numbered.
 _FOLDERS = ("sample", "secret")
-_HELD = ("in", "ans", "out", "hint", "desc", "interaction")
-_DEEP = 20
+# So many tests are looked at for all `include` together: a few lines may name the same thousands over and over.
+_LOOKS = 100 * MOST
 
 
-@dataclass(frozen=True)
-class _Test:
-    """One test: its path without a suffix, the command that makes it, or what it is."""
+@dataclass
+class _Group:
+    """A directory, with all tests in it and below it so far."""
 
     path: str
-    command: str = ""
-    copy: str = ""
-    texts: tuple[tuple[str, str], ...] = ()
-    salt: str = ""
+    tests: dict[str, entries.Test] = field(default_factory=dict)
+
+
+@dataclass
+class _Plan(Plan):
+    """A plan in which tests may be in several groups. `same` are files that are the same as one that is made."""
+
+    same: dict[str, str] = field(default_factory=dict)
+
+    def refuse(self, message: str) -> UnmadeError:
+        """As for other plans; the answers are of several solutions."""
+        steps = [step for test in self.tests for step in test]
+        for what, suffix in (("input", ".in"), ("answer", ".ans")):
+            found = [step for step in steps if step.output.endswith(suffix)]
+            names = ", ".join(sorted({self.programs[step.program].name for step in found}))
+            if found:
+                self.notes.append((True, f"{several(len(found), what)} made at import by {clean(names, 200)}"))
+        return UnmadeError(message, self)
+
+    def stand_ins(self) -> Made:
+        """As for other plans."""
+        found = super().stand_ins()
+        return replace(found, files={**dict.fromkeys(self.same, b""), **found.files})
+
+    def made(self, files: Mapping[str, Path]) -> Made:
+        """As for other plans."""
+        return super().made({**{path: files[other] for path, other in self.same.items()}, **files})
+
+    def has(self, path: str) -> bool:
+        """Whether a file needs no program."""
+        return path in self.texts or path in self.copies
 
 
 def is_unmade(tree: Tree) -> bool:
@@ -49,15 +77,6 @@ def unmade(tree: Tree) -> UnmadeError:
     return _Planning(tree).plan()
 
 
-def _numbered(content: Any, deep: int = 0) -> int:
-    """How many entries stand in lists: these are numbered, all with as many digits."""
-    if deep > 3 * _DEEP:
-        return 0
-    if isinstance(content, list):
-        return sum(len(part) + _numbered(part, deep + 1) for part in content if isinstance(part, dict))
-    return sum(_numbered(part, deep + 1) for part in content.values()) if isinstance(content, dict) else 0
-
-
 class _Planning:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -65,8 +84,14 @@ class _Planning:
         self._conf: Mapping[str, Any] = metadata.read(tree.read(SETTINGS, metadata.YAML_BYTES), self._where).value
         self._draft = Draft(tree, "package")
         self._draft.files |= {path: Ref(tree, path) for path in tree.below("include")}
-        self._plan = Plan(tree)
-        self._digits = 1
+        self._plan = _Plan(tree)
+        self._solutions: dict[str, str] = {}
+        # All tests by the path that they are found under: those of other groups by several.
+        self._tests: dict[str, entries.Test] = {}
+        # By the key that `include` names them by.
+        self._keys: dict[str, list[entries.Test | _Group]] = {}
+        self._most = self._number = self._looks = 0
+        self._unknown: set[str] = set()
         said = tree.read("problem.yaml", metadata.YAML_BYTES) if "problem.yaml" in tree.files else b""
         problem = metadata.read(said, tree.where("problem.yaml")).value
         kinds = f"{problem.get('type', '')} {problem.get('validation', '')}"
@@ -75,143 +100,303 @@ class _Planning:
 
     def plan(self) -> UnmadeError:
         data = self._conf.get("data")
-        self._digits = len(str(_numbered(data)))
-        found: list[_Test] = []
+        if self._conf.get("include"):
+            raise PackageError(f"{self._where}: include: belongs to a directory below data.secret")
+        level = self._settings("data", self._conf, entries.Level(), self._where, entries.OF_ROOT)
+        self._most = entries.numbered(self._conf)
         for folder in _FOLDERS:
             content = data.get(folder) if isinstance(data, dict) else None
             if content is not None:
-                found += self._directory(f"data/{folder}", content, str(self._conf.get("random_salt") or ""), 0)
-        for test in found:
-            self._add(test)
-        if not any(test.path.startswith("data/secret/") for test in found):
+                self._group(f"data/{folder}", folder, content, level, 0)
+        for path, test in self._tests.items():
+            if path == test.path:
+                self._add(test)
+        self._share_all()
+        if not any(path.startswith("data/secret/") for path in self._tests):
             raise PackageError(f"{self._where}: data.secret: has no tests; expected some that generators make")
-        return self._plan.refuse(f"{self._tree.label}: {several(len(found), 'test')} of {SETTINGS} still to be made")
+        count = several(len(self._tests), "test")
+        return self._plan.refuse(f"{self._tree.label}: {count} of {SETTINGS} still to be made")
 
-    # --- what is listed ---------------------------------------------------------------------------------------------
+    # --- what is listed ----------------------------------------------------------------------------------------------
 
-    def _directory(self, path: str, content: Any, salt: str, deep: int) -> Iterator[_Test]:
-        """The tests of a directory and of those below it; its settings are written beside them."""
-        where = f"{self._where}: {clean(path.removeprefix('data/'), 60)}"
-        if not isinstance(content, dict) or deep > _DEEP:
-            raise PackageError(f"{where}: expected a mapping with 'data'")
-        salt += str(content.get("random_salt") or "") if deep else ""
-        for name in _GROUPS & content.keys():
-            if isinstance(content[name], dict):
+    def _settings(
+        self,
+        path: str,
+        content: Mapping[Any, Any],
+        above: entries.Level,
+        where: str,
+        more: frozenset[str] = frozenset(),
+    ) -> entries.Level:
+        """What a directory says beside its tests; its own settings of the format are written beside them."""
+        self._check_keys(content, entries.OF_GROUP | entries.OF_BOTH | more, where)
+        for name in sorted(entries.GROUPS & content.keys()):
+            if isinstance(content[name], dict) and content[name]:
                 self._plan.texts[f"{path}/{name}"] = dump(content[name])
-        data = content.get("data") or {}
-        parts = data if isinstance(data, list) else [data]
-        if not all(isinstance(part, dict) for part in parts):
-            raise PackageError(f"{where}: data: expected a mapping of tests and directories, or a list of such")
+            elif content[name]:
+                raise PackageError(f"{where}: {name}: expected a mapping of settings")
+        return entries.level_of(content, above, where)
+
+    def _check_keys(self, content: Mapping[Any, Any], known: frozenset[str], where: str) -> None:
+        """Say which keys are left alone; PackageError for a misspelt one, as verdicts may depend on it."""
+        for name in entries.unknown(content, known, where):
+            if name not in self._unknown and len(self._unknown) < entries.DEEP:
+                self._unknown.add(name)
+                self._plan.notes.append((False, f"{where}: {name}: is no key that is known here, and is left alone"))
+
+    def _group(self, path: str, key: str, content: Any, above: entries.Level, deep: int) -> _Group:
+        """A directory, with its tests and those of directories below it."""
+        where = f"{self._where}: {clean(path.removeprefix('data/'), 60)}"
+        if not isinstance(content, dict) or entries.is_test(content) or deep > entries.DEEP:
+            raise PackageError(f"{where}: expected a mapping with 'data'")
+        level = self._settings(path, content, above, where)
+        group = _Group(path)
+        self._keys.setdefault(key, []).append(group)
+        # Before the directory's own: it can only have others.
+        wanted = self._included(content.get("include"), where)
+        parts = entries.parts_of(content.get("data"), where)
+        listed = isinstance(content.get("data"), list)
+        groups = sum(
+            isinstance(entry, dict) and not entries.is_test(entry) for part in parts for entry in part.values()
+        )
         number = 0
         for part in parts:
-            for raw, entry in part.items():
+            for raw in sorted(part, key=lambda one: "" if one is None else str(one)):
+                name, entry = "" if raw is None else str(raw), part[raw]
+                if entries.is_test(entry):
+                    for test in self._several(path, name, entry, level, where, listed=listed):
+                        group.tests[test.path] = test
+                    continue
+                entries.check_group(entry, f"{where}: {clean(name, 40)}")
                 number += 1
-                name = "" if raw is None else str(raw)
-                if isinstance(data, list):
-                    name = "-".join(one for one in (f"{number:0{self._digits}d}", name) if one)
-                if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,254}", name):
-                    raise PackageError(f"{where}: '{clean(name, 40)}' is not the name of a test or directory")
-                if isinstance(entry, dict) and ("data" in entry or entry.get("type") == "directory"):
-                    yield from self._directory(f"{path}/{name}", entry, salt, deep + 1)
-                else:
-                    yield from self._tests(f"{path}/{name}", entry, salt, where)
+                full = self._name(entries.prefixed(number, groups, name) if listed else name, where)
+                group.tests |= self._group(f"{path}/{full}", name, entry, level, deep + 1).tests
+        for test in wanted:
+            self._know(f"{path}/{posixpath.basename(test.path)}", test, where)
+            group.tests[test.path] = test
+        return group
 
-    def _tests(self, path: str, entry: Any, salt: str, where: str) -> Iterator[_Test]:
-        """One entry: a test, or as many as its `count` says. One without anything is written by hand: it is there."""
+    def _included(self, said: Any, where: str) -> list[entries.Test]:
+        """The tests of `include`: each entry is the key of one test, or of one directory, that stands before it."""
+        found: list[entries.Test] = []
+        for key in said if isinstance(said, list) else [] if said is None else [said]:
+            known = self._keys.get(str(key), []) if isinstance(key, str | int) else []
+            name = clean(str(key), 40)
+            if not known:
+                raise PackageError(
+                    f"{where}: include: '{name}' is not the key of a test or directory that stands before it"
+                )
+            if len(known) > 1:
+                raise PackageError(f"{where}: include: '{name}' is the key of several; give each a key of its own")
+            one = known[0]
+            found += [one] if isinstance(one, entries.Test) else one.tests.values()
+            self._looks += len(found)
+            if self._looks > _LOOKS:
+                raise PackageError(f"{where}: include: is too much; include fewer directories of so many tests")
+        return found
+
+    def _know(self, path: str, test: entries.Test, where: str) -> None:
+        """Have a test at a path. PackageError for two there, and for too many."""
+        if self._tests.setdefault(path, test).path != test.path:
+            other = clean(self._tests[path].path, 60)
+            raise PackageError(
+                f"{where}: {clean(test.path, 60)} and {other} are both to be {clean(path, 60)}; rename one"
+            )
+        if len(self._tests) > MOST:
+            raise PackageError(f"{self._where}: has more than {MOST} tests; remove some")
+
+    def _name(self, name: str, where: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,254}", name):
+            raise PackageError(f"{where}: '{clean(name, 40)}' is not the name of a test or directory")
+        return name
+
+    def _several(
+        self, folder: str, key: str, entry: Any, level: entries.Level, where: str, *, listed: bool
+    ) -> Iterator[entries.Test]:
+        """The tests of one entry, as many as its `count` says. Each of several has a name and a seed of its own."""
+        at = f"{where}: {clean(key, 40)}"
+        values = entries.values_of(entry, at)
+        one = self._test(entry, level, at, sample=folder.startswith("data/sample"))
+        # Values that follow one another have as many digits.
+        follow = values is not None and max(values) - min(values) == len(values) - 1
+        width = max(len(str(value)) for value in values) if values is not None and follow else 0
+        for value in [1] if values is None else values:
+            name, command = key, one.command
+            if listed:
+                self._number += 1
+                name = entries.prefixed(self._number, self._most, key)
+            if values is not None:
+                name += f"-{value:0{width}d}"
+                command = command.replace("{count}", str(value))
+            elif "{count}" in command:
+                self._plan.notes.append((False, f"{at}: has {{count}} in its command, and no 'count'; it stays so"))
+            # The first keeps the seed that it had alone.
+            salt = one.level.salt if value == 1 else f"{one.level.salt}:{value - 1}"
+            path = f"{folder}/{self._name(name, where)}"
+            if path in self._tests:
+                raise PackageError(f"{where}: there are two tests {clean(path, 60)}; rename one")
+            test = replace(one, path=path, command=command, level=replace(one.level, salt=salt))
+            self._know(path, test, where)
+            self._keys.setdefault(key, []).append(test)
+            yield test
+
+    def _test(self, entry: Any, above: entries.Level, at: str, *, sample: bool) -> entries.Test:
+        """What one entry says. One without anything is written by hand: it is there."""
         if entry is None:
-            return
+            return entries.Test("", at, above)
         if isinstance(entry, str):
             entry = {"copy": entry.removesuffix(".in")} if entry.endswith(".in") else {"generate": entry}
-        if not isinstance(entry, dict):
-            raise PackageError(f"{where}: {clean(posixpath.basename(path), 40)}: expected a command, or a mapping")
-        count = entry.get("count", 1)
-        count = len(count) if isinstance(count, list) else count
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST:
-            raise PackageError(f"{where}: {clean(posixpath.basename(path), 40)}: count: expected from 1 to {MOST}")
-        command, copied = str(entry.get("generate") or ""), str(entry.get("copy") or "")
-        texts = tuple((key, str(entry[key])) for key in _HELD if isinstance(entry.get(key), str | int | float))
-        if not command and not copied and "in" not in dict(texts):
-            raise PackageError(
-                f"{where}: {clean(posixpath.basename(path), 40)}: has none of 'generate', 'copy' and 'in'"
-            )
-        salt += str(entry.get("random_salt") or "")
-        one = _Test(path, command, copied, texts, salt)
-        for number in range(1, count + 1):
-            # Each of several has a seed, and a name, of its own.
-            yield one if count == 1 else replace(one, path=f"{path}-{number}", salt=f"{salt}:{number}")
+        if both := sorted(entries.OF_GROUP & entry.keys()):
+            raise PackageError(f"{at}: has '{both[0]}' of a directory, and keys of a test; give it those of one")
+        self._check_keys(entry, entries.OF_TEST | entries.OF_BOTH, at)
+        texts, links = entries.files_of(entry, at)
+        command, copied = entries.text_of(entry, "generate", at), entries.text_of(entry, "copy", at)
+        test = entries.Test("", at, entries.level_of(entry, above, at), command, copied, texts, links)
+        shown = sample and test.has("in.statement", "interaction")
+        if not command and not copied and "in" not in texts and not shown:
+            raise PackageError(f"{at}: has none of 'generate', 'copy' and 'in'")
+        return test
 
-    # --- what makes them --------------------------------------------------------------------------------------------
+    # --- what makes them ---------------------------------------------------------------------------------------------
 
-    def _add(self, test: _Test) -> None:
-        plan, given = self._plan, f"{test.path}.in"
-        if {given, f"{test.path}.ans"} <= self._tree.files.keys():
+    def _add(self, test: entries.Test) -> None:
+        plan, given, answer = self._plan, f"{test.path}.in", f"{test.path}.ans"
+        there = {given, answer} <= self._tree.files.keys()
+        for suffix, text in test.texts.items():
+            if not there or f"{test.path}.{suffix}" not in self._tree.files:
+                plan.texts[f"{test.path}.{suffix}"] = text
+        if there:
             return
-        steps: list[Step] = []
-        for suffix, text in test.texts:
-            plan.texts[f"{test.path}.{suffix}"] = (text if text.endswith("\n") else text + "\n").encode()
         if test.copy:
             self._copy(test)
-        if test.command and given not in plan.texts:
+        steps: list[Step] = []
+        if test.command and not plan.has(given):
             steps.append(self._generate(test, given))
-        if f"{test.path}.ans" not in {**plan.texts, **plan.copies}:
+        if not steps and not plan.has(given) and given not in self._tree.files:
+            if test.copy or test.texts or test.links:
+                # It is only shown, not judged.
+                return
+            raise PackageError(
+                f"{test.at}: says nothing, so {clean(given, 60)} must be in the package; hand it in as well"
+            )
+        # An answer that was handed in belongs to an input that was.
+        if not plan.has(answer) and (steps or plan.has(given) or answer not in self._tree.files):
             if not self._answers:
-                plan.texts[f"{test.path}.ans"] = b""
+                plan.texts[answer] = b""
             else:
-                self._solution()
-                steps.append(Step("solution", f"{test.path}.ans", (), given))
+                steps.append(self._answer(test, given, answer))
         plan.add(*steps)
 
-    def _copy(self, test: _Test) -> None:
+    def _share_all(self) -> None:
+        """Have the files of tests in each other group that they are in, and those that are the same as another."""
+        made = {file for steps in self._plan.tests for step in steps for file in step.made}
+        for path, test in self._tests.items():
+            for suffix in entries.HELD if path != test.path else ():
+                self._share(f"{test.path}.{suffix}", f"{path}.{suffix}", made)
+            for suffix, other in test.links.items():
+                self._share(f"{test.path}.{other}", f"{path}.{suffix}", made)
+
+    def _share(self, source: str, target: str, made: set[str]) -> None:
+        """Have a file under another name as well, wherever it comes from."""
+        plan = self._plan
+        if target in self._tree.files or plan.has(target):
+            return
+        if source in plan.texts:
+            plan.texts[target] = plan.texts[source]
+        elif source in plan.copies:
+            plan.copies[target] = plan.copies[source]
+        elif source in made:
+            plan.same[target] = source
+        elif source in self._tree.files:
+            plan.copies[target] = source
+
+    def _copy(self, test: entries.Test) -> None:
         """The files of this name below generators/."""
         base = posixpath.normpath(posixpath.join("generators", test.copy.lstrip("/")))
-        found = [suffix for suffix in _HELD if f"{base}.{suffix}" in self._tree.files]
-        if "in" not in found and not test.command and not dict(test.texts).get("in"):
-            raise PackageError(f"{self._where}: copy: there is no {clean(base, 80)}.in in the package")
+        found = [suffix for suffix in entries.HELD if f"{base}.{suffix}" in self._tree.files]
+        shown = test.path.startswith("data/sample/") and {*found} & {"in.statement", "interaction"}
+        if "in" not in found and not test.command and not test.has("in") and not shown:
+            raise PackageError(f"{test.at}: copy: there is no {clean(base, 80)}.in in the package")
         for suffix in found:
             self._plan.copies[f"{test.path}.{suffix}"] = f"{base}.{suffix}"
 
-    def _generate(self, test: _Test, given: str) -> Step:
-        digest = hashlib.sha512((test.salt + test.command.strip()).encode()).hexdigest()
+    def _generate(self, test: entries.Test, given: str) -> Step:
+        digest = hashlib.sha512((test.level.salt + test.command).encode()).hexdigest()
         seed = str(int(digest, 16) % 2**31)
         filled = re.sub(r"\{seed(?::[0-9]+)?\}", seed, test.command)
         filled = filled.replace("{name}", posixpath.basename(test.path))
-        filled = filled.replace("{count}", test.salt.rpartition(":")[2] or "1")
-        name, *arguments = words(filled, f"{self._where}: {clean(test.path, 60)}")
-        key = self._plan.program(self._draft, f"generator {name}", self._program(name))
+        name, *arguments = words(filled, test.at)
+        key = self._plan.program(self._draft, f"generator {name}", self._generator(name, test.at))
         return Step(key, given, tuple(arguments))
 
-    def _program(self, name: str) -> testlib.Source:
-        """A generator: a file, a folder of files, the files that `generators` lists, or a file of this name."""
+    def _generator(self, name: str, at: str) -> testlib.Source:
+        """A generator: the files that `generators` lists, of which the first starts it, a file, or a folder."""
         files, base = self._tree.files, posixpath.normpath(posixpath.join("generators", name.lstrip("/")))
         listed = self._conf.get("generators")
         said = listed.get(name) if isinstance(listed, dict) else None
         paths = [posixpath.normpath(posixpath.join("generators", str(one))) for one in said or ()]
-        paths = paths or [path for path in sorted(files) if posixpath.dirname(path) == base]
-        paths = [base] if base in files else paths or [
-            path for path in sorted(files) if posixpath.splitext(path)[0] == base
-        ]  # fmt: skip
         known = load_table()
-        sources = [path for path in paths if path in files and guess(path, known)]
-        if not sources:
-            raise PackageError(f"{self._where}: '{clean(name, 60)}': there is no such program in generators/")
-        stems = (posixpath.basename(base), "main", "__main__")
-        main = next((one for one in sources if posixpath.splitext(posixpath.basename(one))[0] in stems), sources[0])
-        more = tuple(Ref(self._tree, path) for path in paths if path != main and path in files)
-        return testlib.Source(Ref(self._tree, main), more=more if len(paths) > 1 else ())
+        if paths:
+            if lost := next((path for path in paths if path not in files), ""):
+                raise PackageError(
+                    f"{self._where}: generators: {clean(name, 40)}: {clean(lost, 80)} is not in the package"
+                )
+            main = next((path for path in paths if guess(path, known)), None)
+            found = main and testlib.Source(Ref(self._tree, main), more=self._beside(main, paths))
+        else:
+            alike = (path for path in sorted(files) if posixpath.splitext(path)[0] == base and guess(path, known))
+            one = base if base in files and guess(base, known) else None
+            found = testlib.Source(Ref(self._tree, one)) if one else self._folder(base)
+            if found is None and (path := next(alike, None)) is not None:
+                found = testlib.Source(Ref(self._tree, path))
+        if not found:
+            raise PackageError(f"{at}: '{clean(name, 60)}': there is no such program in generators/")
+        return found
 
-    def _solution(self) -> None:
-        """The submission that makes the answers: the one that is named, or the first that is accepted."""
-        if "solution" in self._plan.programs:
-            return
-        said = str(self._conf.get("solution") or "")
-        path = posixpath.normpath(said.lstrip("/") if said.startswith("/") else f"generators/{said}")
-        if not said:
+    def _folder(self, base: str) -> testlib.Source | None:
+        """A program that is a folder of files; None where there is none."""
+        known = load_table()
+        paths = [path for path in sorted(self._tree.files) if posixpath.dirname(path) == base]
+        sources = [path for path in paths if guess(path, known)]
+        stems = (posixpath.basename(base), "main", "__main__")
+        main = next(
+            (one for one in sources if posixpath.splitext(one)[0].rpartition("/")[2] in stems), (*sources, "")[0]
+        )
+        return testlib.Source(Ref(self._tree, main), more=self._beside(main, paths)) if main else None
+
+    def _beside(self, main: str, paths: Sequence[str]) -> tuple[Ref, ...]:
+        return tuple(Ref(self._tree, path) for path in paths if path != main)
+
+    def _answer(self, test: entries.Test, given: str, answer: str) -> Step:
+        """What makes the answer: the submission that is named, with its arguments, or the first that is accepted."""
+        said = test.level.solution
+        if said is None:
+            raise PackageError(
+                f"{test.at}: solution: is empty, so nothing makes {clean(answer, 60)}; name a submission, or give 'ans'"
+            )
+        name, *arguments = words(said, f"{test.at}: solution") if said.strip() else [""]
+        if name not in self._solutions:
+            self._solutions[name] = self._solution(name, test.at)
+        return Step(self._solutions[name], answer, tuple(arguments), given)
+
+    def _solution(self, name: str, at: str) -> str:
+        """Have a program that makes answers; its key. PackageError."""
+        path = posixpath.normpath(name.lstrip("/") if name.startswith("/") else f"generators/{name}")
+        if not name:
             known = load_table()
             there = [one for one in self._tree.below("submissions/accepted") if one.count("/") == 2]
             path = next((one for one in sorted(there) if guess(one, known)), "")
-        if path not in self._tree.files:
+        source = testlib.Source(Ref(self._tree, path)) if path in self._tree.files else self._folder(path)
+        if source is None:
             what = (
-                f"'{clean(said, 60)}' is not in the package" if said else "there is no accepted submission of one file"
+                f"'{clean(name, 60)}' is not in the package" if name else "there is no accepted submission of one file"
             )
-            raise PackageError(f"{self._where}: solution: {what}; it makes the answers")
-        self._plan.solution(self._draft, testlib.Source(Ref(self._tree, path)))
+            raise PackageError(f"{at}: solution: {what}; it makes the answers")
+        if source.more:
+            return self._plan.program(self._draft, f"{SOLUTION} {path}", source)
+        # The first has this key; others have it as long as they are made ready.
+        first = self._plan.programs.pop(SOLUTION, None)
+        key = self._plan.solution(self._draft, source)
+        if first is not None:
+            key = f"{SOLUTION} {path}"
+            self._plan.programs |= {key: self._plan.programs[SOLUTION], SOLUTION: first}
+        return key

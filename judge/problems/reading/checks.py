@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import difflib
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -55,6 +56,8 @@ _DATA_FOLDERS = {
     "valid_output": ("ans", "out"), "valid_outputs": ("ans", "out"),
 }  # fmt: skip
 _ALIKE = 0.75
+# How a plan says that generators make tests (judge.problems.importers.making).
+_INPUTS = re.compile(r"[0-9]+ inputs? made at import by ")
 # So many of one kind are named one by one.
 _NAMED = 5
 
@@ -100,7 +103,15 @@ def check_package(
         package = reader.read()
         for note in reader.notes:
             reader.findings.note(note)
-        about = _About(reader, package, content)
+        made = asked.made.notes if asked is not None and asked.made is not None else ()
+        # In packages of other formats these are among the notes.
+        for carried, line in made if not reader.notes else ():
+            (reader.findings.note if carried else reader.findings.warning)(
+                f"{reader.tree.label}: {line}" if carried else line
+            )
+        about = _About(
+            reader, package, content, generated=any(carried and _INPUTS.match(line) for carried, line in made)
+        )
         # What only describes a package is asked of those who wrote it in this format.
         left_out = _OF_AUTHORS if reader.notes else ()
         if asked is not None and asked.made is not None and asked.made.stand_ins:
@@ -142,11 +153,12 @@ class _Content:
 
 @dataclass
 class _About:
-    """All that a check looks at."""
+    """All that a check looks at. `generated`: its generators make inputs, at import."""
 
     reader: Reader
     package: Package | None
     content: _Content
+    generated: bool = False
 
     @property
     def tree(self) -> Tree:
@@ -219,7 +231,7 @@ def _folders(about: _About) -> None:
                 f"{about.tree.where(f'data/{folder}')}: is no folder of the format; it is left alone"
             )
     generators = about.tree.below("generators")
-    if generators:
+    if generators and not about.generated:
         names = ", ".join(PurePosixPath(path).name for path in generators[:_NAMED])
         more = f" and {len(generators) - _NAMED} more" if len(generators) > _NAMED else ""
         where = about.tree.where("generators")
