@@ -174,6 +174,9 @@ def test_what_interacts_has_no_answers(tmp_path: Path) -> None:
         ("data: {secret: [1]}", "secret: expected a mapping with 'data'"),
         ("data: {secret: {data: [a]}}", "data: expected a mapping of tests and directories"),
         ("solution: [1]\ndata: {secret: {data: {a: gen.py}}}", "solution: expected the path of a submission"),
+        ("solution: ''\ndata: {secret: {data: {a: gen.py}}}", "solution: is empty, so nothing makes data/secret/a.ans"),
+        ("generators: {x: 5}\ndata: {secret: {data: {a: x}}}", "generators: x: expected a list of the program's files"),
+        ("include: a\ndata: {secret: {data: {a: gen.py}}}", "include: belongs to a directory below data.secret"),
         ("data: {secret: {solution: , data: {a: gen.py}}}", "solution: is empty, so nothing makes data/secret/a.ans"),
         ("solution: /x.cpp\ndata: {secret: {data: {a: gen.py}}}", "solution: '/x.cpp' is not in the package"),
     ],
@@ -418,6 +421,19 @@ def test_generators_that_are_listed_go_before_files_of_their_name(tmp_path: Path
     plan = plan_of(folder(tmp_path, with_(text)))
     plan.close()
     assert set(plan.programs["generator gen.py"].files) == {"gen.py", "b.py"}
+
+
+def test_constants_are_put_in(tmp_path: Path) -> None:
+    """Into commands, before their seeds are made, and into the programs that are run."""
+    text = "data: {secret: {data: {a: 'gen.py {{most}} {{no}} {seed}', b: 'gen.py 9 {{no}} {seed}'}}}\n"
+    problem = b"name: x\nlimits: {time_limit: 1}\nconstants: {most: {value: 9, latex: $9$}}\n"
+    files = {"problem.yaml": problem, "generators/gen.py": b"print({{most}})\n"}
+    plan = plan_of(folder(tmp_path, {**with_(text), "submissions/accepted/a.py": b"x = {{most}}\n", **files}))
+    plan.close()
+    first, second = (steps[0].args for steps in plan.tests)
+    assert first == second and first[:2] == ("9", "{{no}}") and first[2].isdecimal()
+    assert plan.programs["generator gen.py"].files == {"gen.py": b"print(9)\n"}
+    assert plan.programs["solution"].files == {"a.py": b"x = 9\n"}
 
 
 def test_what_is_left_alone_is_said_by_check(tmp_path: Path) -> None:

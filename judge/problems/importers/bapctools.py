@@ -18,8 +18,9 @@ from judge.languages.table import guess, load_table
 from judge.problems import metadata
 from judge.problems.importers import bapctools_entries as entries
 from judge.problems.importers import testlib
-from judge.problems.importers.draft import Draft, Made, Ref, dump
+from judge.problems.importers.draft import Draft, Made, Ref, dump, read
 from judge.problems.importers.making import MOST, SOLUTION, Plan, Step, UnmadeError, several, words
+from judge.problems.programs import substitute
 from judge.problems.tree import Tree, clean
 
 SETTINGS = "generators/generators.yaml"
@@ -94,6 +95,11 @@ class _Planning:
         self._unknown: set[str] = set()
         said = tree.read("problem.yaml", metadata.YAML_BYTES) if "problem.yaml" in tree.files else b""
         problem = metadata.read(said, tree.where("problem.yaml")).value
+        constants = problem.get("constants")
+        self._constants = {
+            str(name): one.get("value", one) if isinstance(one, dict) else one
+            for name, one in (constants.items() if isinstance(constants, dict) else ())
+        }
         kinds = f"{problem.get('type', '')} {problem.get('validation', '')}"
         # Nothing prints the answers of these: the validator finds out.
         self._answers = not re.search(r"interactive|multi-?pass", kinds)
@@ -249,7 +255,9 @@ class _Planning:
             raise PackageError(f"{at}: has '{both[0]}' of a directory, and keys of a test; give it those of one")
         self._check_keys(entry, entries.OF_TEST | entries.OF_BOTH, at)
         texts, links = entries.files_of(entry, at)
-        command, copied = entries.text_of(entry, "generate", at), entries.text_of(entry, "copy", at)
+        # The seed is made of the command with the constants in it.
+        command = substitute(entries.text_of(entry, "generate", at).encode(), self._constants).decode()
+        copied = entries.text_of(entry, "copy", at)
         test = entries.Test("", at, entries.level_of(entry, above, at), command, copied, texts, links)
         shown = sample and test.has("in.statement", "interaction")
         if not command and not copied and "in" not in texts and not shown:
@@ -325,14 +333,26 @@ class _Planning:
         filled = re.sub(r"\{seed(?::[0-9]+)?\}", seed, test.command)
         filled = filled.replace("{name}", posixpath.basename(test.path))
         name, *arguments = words(filled, test.at)
-        key = self._plan.program(self._draft, f"generator {name}", self._generator(name, test.at))
+        key = f"generator {name}"
+        if key not in self._plan.programs:
+            self._fill(self._plan.program(self._draft, key, self._generator(name, test.at)))
         return Step(key, given, tuple(arguments))
+
+    def _fill(self, key: str) -> str:
+        """Put the constants of problem.yaml into a program's files, as it is done with others; returns its key."""
+        one = self._plan.programs[key]
+        if self._constants:
+            files = {name: substitute(read(content), self._constants) for name, content in one.files.items()}
+            self._plan.programs[key] = replace(one, files=files)
+        return key
 
     def _generator(self, name: str, at: str) -> testlib.Source:
         """A generator: the files that `generators` lists, of which the first starts it, a file, or a folder."""
         files, base = self._tree.files, posixpath.normpath(posixpath.join("generators", name.lstrip("/")))
         listed = self._conf.get("generators")
         said = listed.get(name) if isinstance(listed, dict) else None
+        if said is not None and not isinstance(said, list):
+            raise PackageError(f"{self._where}: generators: {clean(name, 40)}: expected a list of the program's files")
         paths = [posixpath.normpath(posixpath.join("generators", str(one))) for one in said or ()]
         known = load_table()
         if paths:
@@ -373,7 +393,7 @@ class _Planning:
             raise PackageError(
                 f"{test.at}: solution: is empty, so nothing makes {clean(answer, 60)}; name a submission, or give 'ans'"
             )
-        name, *arguments = words(said, f"{test.at}: solution") if said.strip() else [""]
+        name, *arguments = words(said, f"{test.at}: solution") if said else [""]
         if name not in self._solutions:
             self._solutions[name] = self._solution(name, test.at)
         return Step(self._solutions[name], answer, tuple(arguments), given)
@@ -392,10 +412,10 @@ class _Planning:
             )
             raise PackageError(f"{at}: solution: {what}; it makes the answers")
         if source.more:
-            return self._plan.program(self._draft, f"{SOLUTION} {path}", source)
+            return self._fill(self._plan.program(self._draft, f"{SOLUTION} {path}", source))
         # The first has this key; others have it as long as they are made ready.
         first = self._plan.programs.pop(SOLUTION, None)
-        key = self._plan.solution(self._draft, source)
+        key = self._fill(self._plan.solution(self._draft, source))
         if first is not None:
             key = f"{SOLUTION} {path}"
             self._plan.programs |= {key: self._plan.programs[SOLUTION], SOLUTION: first}

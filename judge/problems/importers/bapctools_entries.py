@@ -93,6 +93,8 @@ def level_of(content: Mapping[Any, Any], above: Level, where: str) -> Level:
         raise PackageError(f"{where}: random_salt: expected text, on which all seeds depend; put it in quotes")
     if solution is not None and not isinstance(solution, str):
         raise PackageError(f"{where}: solution: expected the path of a submission, such as /submissions/accepted/a.py")
+    if "solution" in content and not (solution or "").strip():
+        solution = None
     return Level(above.salt if salt is None else salt, solution)
 
 
