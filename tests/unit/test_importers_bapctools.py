@@ -359,14 +359,34 @@ def test_an_include_that_cannot_be_meant_is_refused(tmp_path: Path, include: str
 
 
 @pytest.mark.parametrize(
-    "empty", ["{}", "{data: }", "{data: []}", "{type: directory}", "{test_group.yaml: {max_score: 0}}"]
+    "empty",
+    [
+        "{}",
+        "{data: }",
+        "{data: []}",
+        "{type: directory}",
+        "{test_group.yaml: {args: x}}",
+        "{data: {h: {}}, solution: }",
+    ],
 )
 def test_a_directory_may_have_no_tests(tmp_path: Path, empty: str) -> None:
-    text = f"data: {{secret: {{data: [g0: {empty}, g1: {{data: [a: gen.py 1]}}]}}}}\n"
-    plan = plan_of(folder(tmp_path, with_(text)))
-    plan.close()
-    assert [step.output for step in plan.tests[0]] == ["data/secret/2-g1/1-a.in", "data/secret/2-g1/1-a.ans"]
-    assert ("data/secret/1-g0/test_group.yaml" in plan.texts) == ("max_score" in empty)
+    """In a problem with points, too: its settings decide nothing then."""
+    problem = b"problem_format_version: 2025-09\nname: x\ntype: scoring\nuuid: 5ca6ba5b-36d5-4eff-8aa7-d967cbc4375e\n"
+    group = "{test_group.yaml: {max_score: 40}, data: [a: gen.py 1]}"
+    files = {"problem.yaml": problem + b"limits: {time_limit: 1}\n"}
+    where = folder(tmp_path, {**with_(f"data: {{secret: {{data: [g0: {empty}, g1: {group}]}}}}\n"), **files})
+    with made(where, plan_of(where), tmp_path) as package:
+        assert [test.name for test in package.manifest.tests] == ["secret/2-g1/1-a"]
+        assert [one.name for one in package.manifest.groups] == ["secret", "secret/2-g1"]
+
+
+def test_a_directory_with_points_and_no_tests_is_refused(tmp_path: Path) -> None:
+    problem = b"problem_format_version: 2025-09\nname: x\ntype: scoring\nuuid: 5ca6ba5b-36d5-4eff-8aa7-d967cbc4375e\n"
+    text = "data: {secret: {data: {g0: {test_group.yaml: {max_score: 60}}, g1: {data: {a: gen.py}}}}}\n"
+    checked = check_package(folder(tmp_path, {**with_(text), "problem.yaml": problem}))
+    assert checked.plan is not None
+    checked.plan.close()
+    assert any("g0/test_group.yaml: its group has no tests" in one for one in checked.findings.errors)
 
 
 def test_the_innermost_solution_makes_the_answer(tmp_path: Path) -> None:

@@ -179,6 +179,10 @@ class _Planning:
         for test in wanted:
             self._know(f"{path}/{posixpath.basename(test.path)}", test, where)
             group.tests[test.path] = test
+        if not group.tests and not entries.has_points(content):
+            # They would be for nothing, and a package is asked for the tests that they are for.
+            for name in entries.GROUPS:
+                self._plan.texts.pop(f"{path}/{name}", None)
         return group
 
     def _included(self, said: Any, where: str) -> list[entries.Test]:

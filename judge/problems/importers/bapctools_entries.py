@@ -17,6 +17,11 @@ from judge.problems.tree import clean
 # Directories may lie so deep in others.
 DEEP = 20
 GROUPS = frozenset({"testdata.yaml", "test_group.yaml"})
+# Keys of these on which points depend, even without tests.
+_POINTS = frozenset({
+    "max_score", "static_validation_score", "require_pass", "grading", "grader_flags", "accept_score", "reject_score",
+    "range", "on_reject",
+})  # fmt: skip
 # Files of a test that may stand in the settings, or beside the one that is copied.
 HELD = (
     "in", "ans", "out", "in.statement", "ans.statement", "in.download", "ans.download", "interaction", "yaml", "hint",
@@ -75,6 +80,11 @@ def check_group(entry: Any, at: str) -> None:
         raise PackageError(f"{at}: expected a command, or a mapping")
     if entry.get("type") == "testcase" or (entry and not entry.keys() & (OF_GROUP | OF_BOTH)):
         raise PackageError(f"{at}: has none of 'generate', 'copy' and 'in' of a test, and is no directory with 'data'")
+
+
+def has_points(content: Mapping[Any, Any]) -> bool:
+    """Whether the settings of a directory say something of points."""
+    return any(key in _POINTS and said for name in GROUPS for key, said in (content.get(name) or {}).items())
 
 
 def unknown(content: Mapping[Any, Any], known: frozenset[str], where: str) -> Iterator[str]:
