@@ -66,6 +66,9 @@ def open_reader(
         )
     if opened.report is None:
         reader = Reader(tree, found, given, look=look)
+        # In packages of other formats these are among the notes.
+        for carried, line in asked.made.notes if asked is not None and asked.made is not None else ():
+            (reader.findings.note if carried else reader.findings.warning)(f"{tree.label}: {line}" if carried else line)
     else:
         made = replace(given, origin=opened.report.origin)
         reader = Reader(tree, found, made, notes=opened.report.lines(), look=look)

@@ -456,9 +456,15 @@ def test_constants_are_put_in(tmp_path: Path) -> None:
     assert plan.programs["solution"].files == {"a.py": b"x = 9\n"}
 
 
-def test_what_is_left_alone_is_said_by_check(tmp_path: Path) -> None:
+def test_what_is_left_alone_is_said_by_check_and_import(tmp_path: Path) -> None:
     text = "tool: 1\ndata: {secret: {data: {a: {generate: 'gen.py {count}', retries: 3}}}}\n"
-    checked = check_package(folder(tmp_path, with_(text)))
+    where = folder(tmp_path, with_(text))
+    with pytest.raises(UnmadeError) as unmade:
+        read_package(where)
+    with read_package(where, asked=draft.Asked(made=unmade.value.plan.stand_ins())) as package:
+        assert any("tool: is no key that is known here, and is left alone" in note for note in package.notes)
+    unmade.value.plan.close()
+    checked = check_package(where)
     assert checked.plan is not None
     checked.plan.close()
     said = [f"{one.level}: {one.text.partition('generators.yaml')[2]}" for one in checked.findings.all]

@@ -104,11 +104,6 @@ def check_package(
         for note in reader.notes:
             reader.findings.note(note)
         made = asked.made.notes if asked is not None and asked.made is not None else ()
-        # In packages of other formats these are among the notes.
-        for carried, line in made if not reader.notes else ():
-            (reader.findings.note if carried else reader.findings.warning)(
-                f"{reader.tree.label}: {line}" if carried else line
-            )
         about = _About(
             reader, package, content, generated=any(carried and _INPUTS.match(line) for carried, line in made)
         )
