@@ -19,6 +19,7 @@ from judge0.data import LANGUAGE_TO_LANGUAGE_ID
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, TooLargeError
 from judge.executor.slot.program import plan
+from judge.gateway.api import handing
 from judge.gateway.judge0 import info, wire
 from judge.judge0 import answers, base64s, callbacks, fields, languages, program
 from judge.judge0.tokens import task_of, token_of
@@ -218,6 +219,24 @@ def test_a_form_of_very_many_objects_or_fields_takes_no_time() -> None:
     ):
         wire.asked()
     assert "there are more than 5000 fields" in str(caught.value)
+
+
+# Parts of forms without a name, as curl and fuzzers can send them: none, of a file, and one whose quotes do not end.
+NAMELESS = ["", '; filename="x"', '; name="a\\"']
+
+
+@pytest.mark.parametrize("said", NAMELESS)
+def test_a_part_of_a_form_without_a_name_is_a_refusal(said: str) -> None:
+    part = f"--b\r\nContent-Disposition: form-data{said}\r\n\r\n1\r\n"
+    sent = {"method": "POST", "data": f"{part}--b--\r\n", "content_type": "multipart/form-data; boundary=b"}
+    with flask.Flask("x").test_request_context(**sent), pytest.raises(FieldError, match="has a part without a name"):
+        handing.submission(SubmissionLimits())
+    if "filename" not in said:  # files of a form are left alone there
+        with (
+            flask.Flask("x").test_request_context(**sent),
+            pytest.raises(wire.RefusedCallError, match="a part of the form has no name"),
+        ):
+            wire.given()
 
 
 def test_a_language_may_run_by_judge0s_own_command() -> None:

@@ -60,6 +60,7 @@ def _sent(bounds: handed.Bounds) -> list[tuple[str, bytes]]:
     """The files of the form; each is read as far as anybody may send."""
     found: list[tuple[str, bytes]] = []
     for part, file in request.files.items(multi=True):
+        _check_name(part)
         if part not in _FILES:
             raise FieldError(part[:60], "is no field for a file; send the sources as 'files'")
         if not file.filename:
@@ -75,10 +76,17 @@ def _sent(bounds: handed.Bounds) -> list[tuple[str, bytes]]:
     return found
 
 
+def _check_name(name: str | None) -> None:
+    """FieldError for a part of a form without a name: werkzeug calls it None, whatever its types say."""
+    if name is None:
+        raise FieldError("form", "has a part without a name, or with one whose quotes do not end; name each part")
+
+
 def _fields(given: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """The fields of a submission; a dot leads into an inner one, as in `limits.cpu`."""
     fields: dict[str, Any] = {}
     for count, (key, text) in enumerate(given):
+        _check_name(key)
         name = _NAMES.get(key, key)
         if count >= _MOST:
             raise FieldError(name[:60], f"is one field too many; at most {_MOST} are taken")

@@ -41,6 +41,7 @@ _STATUS = {
     415: "The body is of a type that this call does not take",
     422: "No submission meets the conditions",
     429: "This user has all that one may have, or tokens that are not known came from this address too often",
+    431: "The address and headers are larger than 32 KiB together",
     503: "The judge's servers do not answer at the moment",
     504: "The judge's servers did not answer in time",
 }

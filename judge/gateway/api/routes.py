@@ -171,6 +171,8 @@ class Route:
         statuses = {*self.errors, *(error.http_status for name in calls for error in METHODS[name].errors)}
         if self.query or self.body or self.binary_body or self.headers:
             statuses.add(400)
+        if self.query or self.headers or "<" in self.path:
+            statuses.add(431)
         if self.role != "none":
             statuses |= {401, 403, 429, 503, 504}
         if "<" in self.path:

@@ -92,6 +92,8 @@ def _parts(form: MultiDict[str, str]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     counts: dict[str, int] = {}
     for key, values in form.lists():
+        if key is None:  # as werkzeug calls a part without one, whatever its types say
+            raise RefusedCallError(400, "a part of the form has no name, or one whose quotes do not end")
         name, mark, inner = key.partition("[][")
         if mark and counts.setdefault(name, len(values)) != len(values):
             raise RefusedCallError(
