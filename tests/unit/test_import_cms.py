@@ -364,6 +364,7 @@ def test_testlib_is_asked_in_the_way_that_its_header_speaks(tmp_path):
             "#STDEP: 'b' is no #STNAME of a subtask",
         ),
         (with_(PLAIN, {"gen/GEN": "#ST: 9\n#STNAME: a\n1\n#ST: 9\n#STNAME: a\n2\n3\n"}), "two subtasks are called a"),
+        (with_(PLAIN, {"gen/GEN": "#ST: 1\n" * 501 + "1\n2\n3\n"}), "has more than 500 subtasks"),
         (with_(PLAIN, {"check/checker": "what?"}), "is neither a source nor a program"),
         (with_(PLAIN, {"task.yaml": "name: sums\ntime_limit: x\nn_input: 3\n"}), "time_limit: 'x' is not a number"),
         (with_(PLAIN, {"task.yaml": "name: [x\n"}), "task.yaml"),

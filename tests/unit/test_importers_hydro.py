@@ -147,6 +147,7 @@ def test_settings_of_the_oldest_kind(tmp_path: Path) -> None:
     for wrong, sentence in (
         ("3\n1.in|1.out|3|30\n", "config.ini: expected the number of tests in its first line"),
         ("1\n1.in|1.out|3\n", "config.ini:2: expected INPUT|OUTPUT|SECONDS|POINTS"),
+        (f"1\n1.in|1.out|{'9' * 5000}|1|{'9' * 5000}\n", "config.ini: subtasks.1: time: "),
     ):
         with pytest.raises(PackageError, match=re.escape(sentence)):
             read_package(folder(tmp_path, {**pairs("1", "2"), "testdata/config.ini": wrong.encode()}, "y"))
@@ -154,8 +155,12 @@ def test_settings_of_the_oldest_kind(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "flags"), [("ncmp", []), ("rcmp6", ["float_tolerance", "1e-6"])])
 def test_a_checker_of_testlibs_collection(tmp_path: Path, name: str, flags: list[str]) -> None:
-    with load(tmp_path, f"checker_type: testlib\nchecker: {name}\n") as package:
-        assert (package.manifest.validator_flags, package.manifest.validators) == (flags, [])
+    for number, said in enumerate((f"checker_type: testlib\nchecker: {name}\n", f"checker: {{file: {name}}}\n")):
+        with load(tmp_path / str(number), said) as package:
+            assert (package.manifest.validator_flags, package.manifest.validators) == (flags, [])
+    with load(tmp_path / "other", f"checker_type: strict\nchecker: {name}\n") as package:
+        assert package.manifest.validator_flags == ["case_sensitive", "space_change_sensitive"]
+        assert not any(name in note for note in package.notes)
 
 
 def test_programs(tmp_path: Path) -> None:

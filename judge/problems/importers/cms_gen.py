@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from judge.problems.importers.making import MOST, Plan, Step, UnmadeError, sever
 from judge.problems.tree import clean
 
 _GEN = "gen/GEN"
+# As many as judge.yaml may have.
+_SUBTASKS = 500
 _GENERATORS = ("generatore", "generator", "gen")
 _SUFFIXES = (".cpp", ".cc", ".c", ".py", ".pas", ".java", ".sh")
 
@@ -65,8 +68,8 @@ class Gen:
                 if number not in found:
                     found.add(number)
                     waiting += self.subtasks[number].requires
-        begins = [sum(one.count for one in self.subtasks[:number]) for number in range(len(self.subtasks))]
-        own = [range(begin, begin + one.count) for begin, one in zip(begins, self.subtasks, strict=True)]
+        begins = itertools.accumulate((one.count for one in self.subtasks), initial=0)
+        own = [range(begin, begin + one.count) for begin, one in zip(begins, self.subtasks, strict=False)]
         return [[test for number in sorted(found) for test in own[number]] for found in within]
 
 
@@ -86,6 +89,8 @@ def read_gen(text: str, where: str) -> Gen:
         if begins:
             if not found.subtasks and found.tests:
                 raise PackageError(f"{where}:{number}: the first subtask begins after some tests; move it before them")
+            if len(found.subtasks) >= _SUBTASKS:
+                raise PackageError(f"{where}: has more than {_SUBTASKS} subtasks; join some")
             found.subtasks.append(Subtask(points(comment[3:].split("#")[0], f"{where}:{number}")))
         elif test.strip() or (hash_ and copies):
             given = "" if test.strip() else comment[len("COPY:") :].strip()
@@ -104,7 +109,7 @@ def _describe(subtasks: Sequence[Subtask], comment: str, where: str) -> None:
     key, _, said = comment.partition(":")
     names = said.split("#")[0].replace(",", " ").split()
     if key == "STDEP":
-        subtasks[-1].requires += names
+        subtasks[-1].requires = list(dict.fromkeys([*subtasks[-1].requires, *names]))
     elif names:
         if any(one.name == names[0] for one in subtasks):
             raise PackageError(f"{where}: #STNAME: two subtasks are called {clean(names[0], 40)}; rename one")

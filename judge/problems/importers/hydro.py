@@ -83,7 +83,7 @@ def read_ini(text: str, where: str) -> dict[str, Any]:
         if len(parts) < 4:
             raise PackageError(f"{where}:{number}: expected INPUT|OUTPUT|SECONDS|POINTS, and perhaps |KIB")
         given, answer, seconds, score, *memory = (part.strip() for part in parts)
-        kib = memory[0] if memory and memory[0].isdecimal() else ""
+        kib = memory[0] if memory and memory[0].isdecimal() and len(memory[0]) < 12 else ""
         subtasks.append({
             "score": score,
             "time": f"{seconds}s",
@@ -227,7 +227,7 @@ class _Conversion:
             return _scored([Subtask("all", self._cases(cases, self._where), rule="each")])
         if not listed:
             self._note(self._conf, self._where)
-            return _scored(list(self._found(partial=partial).values()))
+            return _scored(self._found(partial=partial))
         if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
             raise PackageError(f"{self._where}: subtasks: expected a list of mappings")
         if all(type(one.get("id")) is int for one in listed):
@@ -275,7 +275,7 @@ class _Conversion:
             raise PackageError(f"{where}: '{clean(str(name), 60)}' is not in {_DATA}/")
         return self._draft.ref(path)
 
-    def _found(self, *, partial: bool) -> dict[str, Subtask]:
+    def _found(self, *, partial: bool) -> list[Subtask]:
         """Pairs of files by their names, as nothing lists them: 2 of 2-1.in is the number of its subtask."""
         pairs, _ = find_pairs(path for path in self._tree.files if path.startswith(f"{_DATA}/"))
         whole = [(pair, pair.answer) for pair in pairs if pair.answer is not None]
@@ -293,7 +293,7 @@ class _Conversion:
             one.cases.append(Case(pair.name, self._draft.ref(pair.input), self._draft.ref(answer)))
         if len(found) > 1:
             self._draft.report.took(f"{len(found)} subtasks by the names of files, as 2 in 2-1.in")
-        return {one.name: one for _, one in sorted(found.items())}
+        return [found[number] for number in sorted(found)]
 
     # --- programs ---------------------------------------------------------------------------------------------------
 
@@ -327,10 +327,13 @@ class _Conversion:
 
     def _collected(self, kind: str) -> list[str] | None:
         """The flags that do what a checker of testlib's collection does, which is called by its name there."""
-        name = str(self._conf.get("checker") or "")
+        said = self._conf.get("checker")
+        name = str((said.get("file") if isinstance(said, dict) else said) or "")
         collection = {**testlib.CHECKERS, **testlib.CLOSE_CHECKERS}
         if name not in collection or f"{_DATA}/{name}" in self._tree.files or kind == "interactive":
             return None
+        if self._conf.get("checker_type") in _CHECKERS:  # which decides then
+            return []
         self._draft.report.took(f"checker {name} as the default validator {' '.join(collection[name])}".rstrip())
         return collection[name]
 
