@@ -9,9 +9,10 @@ Every function here may be repeated, and may run at several judicators at once: 
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final, TypedDict, cast
 
 from bson import ObjectId
@@ -217,14 +218,18 @@ class Reruns:
         """Remove all runs, and let go of the submissions."""
         await self._remove(runs(number))
         failpoint.hit("rejudge-remove")
-        while part := await self._col.find(members(number), {"_id": 1}).limit(_MANY).to_list():
-            ids = [doc["_id"] for doc in part]
-            free = {"$unset": {"rejudging": "", "staged": ""}}
-            await self._col.update_many({**members(number), "_id": {"$in": ids}}, free, hint=_BY_ID)
+        free = {"$unset": {"rejudging": "", "staged": ""}}
+        await self._until_none(members(number), lambda part: self._col.update_many(part, free, hint=_BY_ID))
 
     async def _remove(self, query: Bson) -> None:
-        while part := await self._col.find(query, {"_id": 1}).limit(_MANY).to_list():
-            await self._col.delete_many({**query, "_id": {"$in": [doc["_id"] for doc in part]}}, hint=_BY_ID)
+        await self._until_none(query, lambda part: self._col.delete_many(part, hint=_BY_ID))
+
+    async def _until_none(self, query: Bson, write: Callable[[Bson], Awaitable[object]]) -> None:
+        """Write to what a query finds, a batch at a time, until it finds nothing; two commands work at each batch."""
+        while found := await self._col.find(query, {"_id": 1}).limit(_MANY).to_list():
+            ids = [doc["_id"] for doc in found]
+            parts = _parts(ids, -(-len(ids) // 2))
+            await asyncio.gather(*(write({**query, "_id": {"$in": part}}) for part in parts))
 
     async def numbers(self) -> set[int]:
         """The rejudgings that any task is part of."""
