@@ -6,6 +6,7 @@ of values; both end here.
 
 from __future__ import annotations
 
+import re
 import reprlib
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +22,8 @@ _MOST: Final = 200_000
 _QUOTED: Final = 80
 # Longer integers become no text and no float, and nobody means them.
 _BITS: Final = 256
+# What an escape in quotes can put into a text.
+_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 
 
 class UnreadableError(yaml.constructor.ConstructorError):
@@ -61,6 +64,9 @@ class Loader(yaml.SafeLoader):
             raise UnreadableError(None, None, problem, node.start_mark) from None
         if isinstance(value, int) and value.bit_length() > _BITS:
             problem = f"has a value that cannot be read as int: it has more than {_BITS} bits"
+            raise UnreadableError(None, None, problem, node.start_mark)
+        if isinstance(value, str) and _NO_TEXT.search(value):
+            problem = "has a NUL or half a character, which no file, program or database takes; write it without"
             raise UnreadableError(None, None, problem, node.start_mark)
         return value
 

@@ -6,11 +6,14 @@ Shapes only: `judge.problems.package` fills a manifest from a package, `judge.pr
 from __future__ import annotations
 
 import enum
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
 from judge.model.messages import FileName, Identifier, Limits, Message, Sha256
+
+# A word of a command line, in which no program can be handed a NUL.
+Argument = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 
 
 class ProblemType(enum.StrEnum):
@@ -74,7 +77,7 @@ class StaticTest(Message):
 
     group: str
     score: float | None = Field(default=None, ge=0)
-    args: list[str] = Field(default_factory=list)
+    args: list[Argument] = Field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -101,7 +104,7 @@ class LegacyGroup(Message):
     low: float | None = None
     high: float | None = None
     custom: bool = False
-    flags: list[str] = Field(default_factory=list)
+    flags: list[Argument] = Field(default_factory=list)
     own_score: bool = False
 
 
@@ -123,10 +126,10 @@ class ProblemTest(Message):
     input: Sha256
     answer: Sha256
     sample: bool = False
-    flags: list[str] | None = None
-    args: list[str] = Field(default_factory=list, description="command-line arguments of the submission")
+    flags: list[Argument] | None = None
+    args: list[Argument] = Field(default_factory=list, description="command-line arguments of the submission")
     files: dict[FileName, Sha256] = Field(default_factory=dict)
-    input_flags: list[str] | dict[str, list[str]] = Field(default_factory=list)
+    input_flags: list[Argument] | dict[str, list[Argument]] = Field(default_factory=list)
 
 
 class LimitOrigin(Message):
@@ -209,7 +212,7 @@ class ProblemManifest(Message):
     name: Identifier
     title: str = ""
     limits: Limits = Limits()
-    validator_flags: list[str] = Field(default_factory=list)
+    validator_flags: list[Argument] = Field(default_factory=list)
     type: list[ProblemType] = Field(default=[ProblemType.PASS_FAIL], description="in the order of the table")
     tests: list[ProblemTest]
     source_bytes: int = 128 * 1024

@@ -100,11 +100,21 @@ def test_integers_are_of_a_size_that_somebody_means(number: str) -> None:
     assert yamltext.read("a: 0x" + "f" * 64, "f").value == {"a": 2**256 - 1}
 
 
+@pytest.mark.parametrize("escape", [r"\0", r"a\x00b", r"\ud800", r"\uDFFF x"])
+def test_an_escape_makes_no_text_that_nothing_takes(escape: str) -> None:
+    sentence = r"^f:2: has a NUL or half a character, .*; write it without$"
+    for text in (f'a: 1\nb: "{escape}"', f'a: 1\n"{escape}": 1', f'a:\n- ["{escape}"]'):
+        with pytest.raises(ConfigError, match=sentence):
+            yamltext.read(text, "f", plain=True)
+    assert yamltext.read(r'a: "\x01\U0001F600"', "f").value == {"a": "\x01\U0001f600"}
+
+
 _WORDS = st.sampled_from(
     ["<<", "a", "name", "tokens", "=", "~", ".nan", "-.inf", "1", "0x_", "0b_", "1e999", "2026-13-45", "190:20:30",
      "!!int", "!!int ''", "!!timestamp", "!!binary a", "!!set", "!!omap", "!!pairs", "!!float", "!!merge x",
      "!!value x", "!x", "&x", "*x", "&x a", "[", "]", "{", "}", ", ", ": ", "? ", "- ", "\n", "\n  ", "\n- ", "|", ">",
-     "'", '"', "#", "%YAML 1.1\n---\n", "---\n", "...\n", "\t", "\ufeff", "\u2028", "9" * 5000, "0x" + "f" * 4000]
+     "'", '"', "#", "%YAML 1.1\n---\n", "---\n", "...\n", "\t", "\ufeff", "\u2028",
+     r'"\0"', r'"\ud800"', "9" * 5000, "0x" + "f" * 4000]
 )  # fmt: skip
 
 
