@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from judge import clock
 from judge.errors import RefusedError
 
 log = logging.getLogger(__name__)
@@ -98,11 +99,17 @@ class ChildProcess:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def stop(self, grace: float, sig: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end, kill it after `grace` seconds, join it and its output; returns its exit code."""
+    def stop(self, grace: float, sig: signal.Signals = signal.SIGTERM, *, again: float | None = None) -> int:
+        """Ask it to end, kill it after `grace` seconds, join it and its output; returns its exit code.
+
+        `again`: ask once more every so many seconds, which must do no harm.
+        """
         if self._process.poll() is None:
+            over, step = clock.Deadline(grace), grace if again is None else again
             self._process.send_signal(sig)
-            if self.wait(grace) is None:
+            while self.wait(min(step, over.left())) is None and not over.over:
+                self._process.send_signal(sig)
+            if self._process.poll() is None:
                 log.warning("%s did not end within %.0f s of %s, killing it", self.name, grace, sig.name)
                 self.kill()
         return self.join()

@@ -32,6 +32,8 @@ from judge.process import ChildProcess, find_binary
 log = logging.getLogger(__name__)
 
 _POLL = 0.2
+# uWSGI sees once a second whether its workers have ended, or when a signal wakes it.
+_WAKE = 0.05
 _PORT_WAIT = 5.0
 _CHECK_TIMEOUT = 5.0
 _SERVING = Gauge("judge_gateway_serving", "1 while uWSGI answers")
@@ -214,7 +216,7 @@ def run(config: GatewayConfig, stop: threading.Event) -> int:
             notify("STOPPING=1")
             checker.stop()
             watch.stop(_POLL)
-            code = child.stop(config.stop_grace)
+            code = child.stop(config.stop_grace, again=_WAKE)
     if stop.is_set():
         log.info("stopped")
         return 0
