@@ -35,19 +35,7 @@ class Api:
         self.context = context
         self.timeout = timeout
         self._servers = [context.server, *context.others]
-        verify: ssl.SSLContext | bool = True
-        if context.ca is not None:
-            try:
-                verify = ssl.create_default_context(cafile=str(context.ca))
-            except OSError as exc:  # ssl.SSLError is one
-                why = exc.strerror if isinstance(exc, FileNotFoundError) else "is no certificate in PEM"
-                raise ConfigError(f"{context.ca}: CA of {context.source} cannot be read: {why}") from None
-        self._http = httpx.Client(
-            headers={"Authorization": f"Bearer {context.token}"},
-            verify=verify,
-            timeout=httpx.Timeout(40.0, connect=3.0),
-            trust_env=False,
-        )
+        self._http = _client(context)
 
     def __enter__(self) -> Api:
         return self
@@ -85,6 +73,9 @@ class Api:
                 error: JudgeError = UnavailableError(
                     f"{_listed(self._servers, silent)} ({_why(exc)}); is the cluster of {self.context.source} running?"
                 )
+                if _is_about_a_certificate(exc):  # the CA may have been replaced, and its file with it
+                    self._http.close()
+                    self._http = _client(self.context)
             else:
                 if response.is_success:
                     return response
@@ -196,6 +187,23 @@ def connect() -> Api:
     return Api(contexts.current())
 
 
+def _client(context: Context) -> httpx.Client:
+    """The connections of a person who trusts what the CA's file says now; ConfigError."""
+    verify: ssl.SSLContext | bool = True
+    if context.ca is not None:
+        try:
+            verify = ssl.create_default_context(cafile=str(context.ca))
+        except OSError as exc:  # ssl.SSLError is one
+            why = exc.strerror if isinstance(exc, FileNotFoundError) else "is no certificate in PEM"
+            raise ConfigError(f"{context.ca}: CA of {context.source} cannot be read: {why}") from None
+    return httpx.Client(
+        headers={"Authorization": f"Bearer {context.token}"},
+        verify=verify,
+        timeout=httpx.Timeout(40.0, connect=3.0),
+        trust_env=False,
+    )
+
+
 def _sent(
     content: IO[bytes] | None, headers: dict[str, str] | None, told: Callable[[int], None] | None
 ) -> dict[str, Any]:
@@ -223,8 +231,11 @@ def _listed(servers: Sequence[str], silent: set[str]) -> str:
 
 def _why(exc: httpx.TransportError) -> str:
     """The kind of failure; what is wrong with a certificate in full, as only a person can put that right."""
-    text = str(exc)
-    return text if "certificate" in text.lower() else type(exc).__name__
+    return str(exc) if _is_about_a_certificate(exc) else type(exc).__name__
+
+
+def _is_about_a_certificate(exc: httpx.TransportError) -> bool:
+    return "certificate" in str(exc).lower()
 
 
 def _parse(reply: type[M], response: httpx.Response) -> M:

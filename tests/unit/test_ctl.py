@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 import http.server
+import ipaddress
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from typer.testing import CliRunner
 
 from judge.ctl import api, context, examples, main, show, submit
@@ -336,6 +343,46 @@ def test_when_no_gateway_answers_all_are_named() -> None:
         str(caught.value)
         == f"none of {', '.join(sorted(dead))} answers (ConnectError); is the cluster of mine running?"
     )
+
+
+def _own_authority(directory: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that nobody else has signed, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gateway")])
+    at = datetime.datetime.now(datetime.UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(at - datetime.timedelta(days=1))
+        .not_valid_after(at + datetime.timedelta(days=1))
+        .add_extension(address, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    directory.mkdir()
+    cert_file, key_file = directory / "crt", directory / "key"
+    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return cert_file, key_file
+
+
+def test_a_ca_that_is_replaced_while_somebody_waits_is_read_again(
+    gateways: list[http.server.ThreadingHTTPServer], tmp_path: Path
+) -> None:
+    (before, _), (after, key) = _own_authority(tmp_path / "before"), _own_authority(tmp_path / "after")
+    gateways[0].answer = (200, b"fine")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(after, key)
+    gateways[0].socket = tls.wrap_socket(gateways[0].socket, server_side=True)
+    trusted = tmp_path / "ca.crt"
+    trusted.write_bytes(before.read_bytes())
+    url = f"https://127.0.0.1:{gateways[0].server_port}"
+    with api.Api(context.Context(url, "t", ca=trusted), timeout=1) as strict:
+        with pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+            strict.request("GET", "/alive")
+        trusted.write_bytes(after.read_bytes())
+        assert strict.request("GET", "/alive").content == b"fine"
 
 
 def test_examples_that_nobody_can_judge_are_told_apart() -> None:
