@@ -16,9 +16,9 @@ import judge
 from judge import clock
 from judge.hooks.addresses import Network, may_go_to, url_fault
 from judge.hooks.lookups import Lookups, TooManyLookupsError
+from judge.hooks.tries import SECONDS
 from judge.text import one_line
 
-SECONDS: Final = 10.0
 # Characters of an answer that are kept for people.
 _KEPT: Final = 500
 _AGENT: Final = f"judge/{judge.__version__}"

@@ -1,4 +1,4 @@
-"""When a failed call is tried again; pure functions."""
+"""How long a call is waited for, and when a failed one is tried again; pure functions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import datetime
 import email.utils
 from typing import Final
 
+# How long one call may take.
+SECONDS: Final = 10.0
 _FIRST: Final = 2.0
 _MOST: Final = 3600.0
 # 2 s, 4 s … 34 min, then each hour: three days in all.

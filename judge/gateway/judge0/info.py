@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import judge
 from judge.config import GatewayConfig
-from judge.hooks import sender
+from judge.hooks import tries
 from judge.judge0 import callbacks, languages
 from judge.judge0.answers import STATUSES
 from judge.judge0.fields import NUMBERS, SWITCHES
@@ -56,7 +56,7 @@ def config_info(config: GatewayConfig, waiting: int | None) -> dict[str, Any]:
         "enable_submission_delete": settings.delete,
         "enable_callbacks": settings.callbacks,
         "callbacks_max_tries": callbacks.TRIES,
-        "callbacks_timeout": sender.SECONDS,
+        "callbacks_timeout": tries.SECONDS,
         "enable_additional_files": True,
         "max_queue_size": 1_000_000 if waiting is None else waiting,
         **bounds,
