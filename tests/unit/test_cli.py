@@ -255,9 +255,16 @@ def test_exit_codes_return(monkeypatch):
     assert ended.value.code == 0
 
 
-def test_start_of_the_command_is_light():
-    """Daemons are started through it five times per host: it must not load servers, drivers or template engines."""
-    code = "import sys, judge.cli; print(' '.join(sys.modules))"
+# What each start must not load: nobody is served meanwhile, and a verb restarts every daemon of a cluster.
+_LIGHT = {
+    "judge.cli": {"flask", "pymongo", "grpc", "aiohttp", "httpx", "jinja2", "pydantic", "cryptography"},
+    "judge.boot.main": {"flask", "pymongo", "aiohttp", "httpx"},
+    "judge.gateway.app": {"pymongo", "aiohttp"},
+}
+
+
+@pytest.mark.parametrize(("module", "heavy"), _LIGHT.items())
+def test_a_start_is_light(module, heavy):
+    code = f"import sys, {module}; print(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
-    assert not loaded & {"flask", "pymongo", "grpc", "aiohttp", "httpx", "jinja2", "pydantic", "cryptography"}
+    assert not set(done.stdout.split()) & heavy
