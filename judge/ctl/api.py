@@ -74,8 +74,8 @@ class Api:
                     f"{_listed(self._servers, silent)} ({_why(exc)}); is the cluster of {self.context.source} running?"
                 )
                 if _is_about_a_certificate(exc):  # the CA may have been replaced, and its file with it
-                    self._http.close()
-                    self._http = _client(self.context)
+                    before, self._http = self._http, _client(self.context)
+                    before.close()
             else:
                 if response.is_success:
                     return response
