@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from bson import MaxKey, ObjectId
-from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
@@ -46,7 +45,8 @@ log = logging.getLogger(__name__)
 
 RUN: Final = "run"
 _RUNS: Final[Bson] = {"waits": RUN}
-_FAILED: Final[Bson] = {"waits": {"$in": [FRONT, RUN]}, "tried": {"$gt": ""}}
+_READY: Final = [FRONT, RUN]
+_FAILED: Final[Bson] = {"waits": {"$in": _READY}, "tried": {"$gt": ""}}
 
 # The index that knows every waiting task by its user, and covers all counts; its keys.
 LANE: Final = "lane"
@@ -150,12 +150,6 @@ class Queue:
         """The answers, by one command, as the newest writes left them."""
         return placing.sorted_out(asked, await aggregate(self._newest, placing.union(self._newest.name, asked)))
 
-    @staticmethod
-    async def _union(tasks: AsyncCollection[TaskDocument], parts: list[list[Bson]]) -> list[Any]:
-        """The rows of several pipelines, by one command."""
-        more = [{"$unionWith": {"coll": tasks.name, "pipeline": part}} for part in parts[1:]]
-        return await aggregate(tasks, [*parts[0], *more])
-
     async def _lengths(self, lane: Lane) -> tuple[int, int]:
         """How many are in front, up to a few, and whether any is behind: a look at keys, as every hand-out asks."""
         asked: dict[Key, Pipeline] = {
@@ -210,24 +204,29 @@ class Queue:
     ) -> list[TaskDocument]:
         """Up to `limit` waiting tasks for an executor in order, none of the users in `full`; runs come last.
 
-        One question to the database finds what nobody has failed, and whether there is anything else.
+        Two small questions at once, as each part of a bigger one is planned anew: what nobody has failed, and whether
+        there is anything else.
         """
         others = capacity.others(executor.name)
-        front: Bson = {"waits": FRONT, **({"user": {"$nin": sorted(full)}} if full else {})}
+        ready: list[Bson] = [{"waits": {"$in": _READY}}]
+        if full:  # by another index, which leads past their tasks
+            ready = [{"waits": FRONT, "user": {"$nin": sorted(full)}}, _RUNS]
+        able: Bson = {}
+        # Of an older release, while a cluster is upgraded; or without a program that not all have.
+        if not executor.abilities >= ABILITIES | TOOLS:
+            able["wants"] = {"$not": {"$elemMatch": {"$nin": sorted(executor.abilities)}}}
 
-        def first(where: Bson, tried: str) -> list[Bson]:
-            match = {**where, **eligible_filter(executor.name, executor.languages, tried, others)}
-            # Of an older release, while a cluster is upgraded; or without a program that not all have.
-            if not executor.abilities >= ABILITIES | TOOLS:
-                match["wants"] = {"$not": {"$elemMatch": {"$nin": sorted(executor.abilities)}}}
-            return [{"$match": match}, {"$sort": dict.fromkeys(ORDER, 1)}, {"$limit": limit}, {"$project": _FIELDS}]
+        async def first(tried: str) -> list[TaskDocument]:
+            eligible = {**able, **eligible_filter(executor.name, executor.languages, tried, others)}
+            sort = [(key, 1) for key in ORDER]
+            looks = (self._tasks.find({**where, **eligible}, _FIELDS, sort=sort, limit=limit) for where in ready)
+            return [task for found in await asyncio.gather(*(look.to_list() for look in looks)) for task in found]
 
-        any_failed: list[Bson] = [{"$match": _FAILED}, {"$limit": 1}, {"$project": {"_id": 0, "tried": 1}}]
-        rows = await self._union(self._tasks, [first(front, ""), first(_RUNS, ""), any_failed])
-        tasks = [row for row in rows if "_id" in row]
-        if len(tasks) < len(rows):
+        any_failed = self._tasks.find_one(_FAILED, {"tried": 1, "_id": 0})
+        tasks, failed = await asyncio.gather(first(""), any_failed)
+        if failed is not None:
             for tried in await self._tasks.distinct("tried", _FAILED):
-                tasks += await self._union(self._tasks, [first(front, tried), first(_RUNS, tried)])
+                tasks += await first(tried)
         tasks.sort(key=lambda task: precedence(task, executor.name, others))
         return tasks[:limit]
 
