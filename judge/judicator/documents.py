@@ -286,7 +286,10 @@ class RateDocument(TypedDict):
 
 
 class WebhookDocument(TypedDict):
-    """One webhook, by name (collection `webhooks`). `last`: of the last try, for people."""
+    """One webhook, by name (collection `webhooks`). `last`: of the last try, for people.
+
+    `since`: the database's time when it was added; it is told of what ends later.
+    """
 
     _id: str
     url: str
@@ -295,6 +298,7 @@ class WebhookDocument(TypedDict):
     user: str | None
     problem: str | None
     created: datetime.datetime
+    since: NotRequired[Timestamp]
     last: NotRequired[str]
 
 

@@ -276,3 +276,16 @@ def test_one_that_is_added_later_is_told_of_what_ends_from_then_on(shared, peopl
         assert [one.told["data"]["id"] for one in receiver.got] == [task] and task != before
     finally:
         people.call("webhook_remove", WebhookRef(name="late"), m.Empty)
+
+
+def test_what_has_ended_before_it_was_added_is_not_told(shared, people, executor, receiver):
+    """Also where the leader's place in the log is some seconds old."""
+    wait_for(lambda: shared.db.meta.find_one({"_id": POSITION}), what="a leader's place")
+    judge(people, executor, "WA")
+    people.call("webhook_add", WebhookAdd(name="new", url=receiver.url), WebhookAdded)
+    try:
+        (task,) = judge(people, executor, "AC")
+        wait_for(receiver.taken, what="a call")
+        assert [one.told["data"]["id"] for one in receiver.got] == [task]
+    finally:
+        people.call("webhook_remove", WebhookRef(name="new"), m.Empty)

@@ -14,7 +14,7 @@ from judge.hooks import signing
 from judge.hooks.addresses import Network, url_fault
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import DeliveryDocument, WebhookDocument, iso, iso_or_none
-from judge.judicator.events.outbox import begin, delivery
+from judge.judicator.events.outbox import begin, database_time, delivery
 from judge.model.messages import Empty, Message
 from judge.model.webhooks import (
     DeliveriesReply,
@@ -63,11 +63,12 @@ class WebhookCalls:
         if known is None and await self._db.webhooks.count_documents({}) >= _MOST:
             raise LimitError(f"there are {_MOST} webhooks; remove one first")
         await begin(self._db)
+        now = await database_time(self._db)
         secret = request.secret or (known["secret"] if known is not None else signing.new_secret())
         fields: Bson = {**request.model_dump(mode="json", exclude={"name"}), "secret": secret}
         doc = await self._db.webhooks.find_one_and_update(
             {"_id": request.name},
-            {"$set": fields, "$setOnInsert": {"created": clock.wall()}},
+            {"$set": fields, "$setOnInsert": {"created": clock.wall(), "since": now}},
             upsert=True,
             return_document=True,
         )

@@ -39,6 +39,7 @@ _PIPELINE: Final[list[Bson]] = [
     {
         "$project": {
             "documentKey": 1,
+            "clusterTime": 1,
             "wallTime": 1,
             "done": "$updateDescription.updatedFields.done",
             "version": "$updateDescription.updatedFields.version",
@@ -83,7 +84,7 @@ class Outbox:
         """Move the place on without reading while there is no webhook; False when there is one."""
         due = clock.monotonic() - self._moved > _SAVE
         if due:
-            known, now = await begin(self._db), await _now(self._db)
+            known, now = await begin(self._db), await database_time(self._db)
         # After that: a webhook that is not seen here is told of what ends after its adding, which is later than `now`.
         if await self._db.webhooks.find_one({}, {"_id": 1}) is not None:
             return False
@@ -112,7 +113,12 @@ class Outbox:
     async def happened(self, event: Bson) -> None:
         """Write the deliveries of one change."""
         kind: Event = "submission.finished" if event.get("done") is True else "submission.rejudged"
-        hooks = await self._db.webhooks.find({"events": kind}).to_list()
+        hooks = [
+            hook
+            for hook in await self._db.webhooks.find({"events": kind}).to_list()
+            # The place in the log may be from before it was added.
+            if "since" not in hook or hook["since"] < event["clusterTime"]
+        ]
         if hooks:
             await self._about(event["documentKey"]["_id"], kind, event["version"], hooks, event.get("wallTime"))
 
@@ -121,7 +127,9 @@ class Outbox:
         known = await self._db.meta.find_one({"_id": POSITION}) or {}
         # The log is read from this moment on; submissions that ended before are searched for. Some are met twice.
         await self._db.meta.update_one(
-            {"_id": POSITION}, {"$set": {"token": None, "since": await _now(self._db), "at": clock.wall()}}, upsert=True
+            {"_id": POSITION},
+            {"$set": {"token": None, "since": await database_time(self._db), "at": clock.wall()}},
+            upsert=True,
         )
         since = known.get("at")
         hooks = await self._db.webhooks.find({}).to_list()
@@ -176,12 +184,13 @@ async def begin(database: Database) -> MetaDocument:
     known = await database.find(database.meta, {"_id": POSITION})
     if known is not None:
         return known
-    first: Bson = {"token": None, "since": await _now(database), "at": clock.wall()}
+    first: Bson = {"token": None, "since": await database_time(database), "at": clock.wall()}
     await database.meta.update_one({"_id": POSITION}, {"$setOnInsert": first}, upsert=True)
     return await begin(database)
 
 
-async def _now(database: Database) -> Timestamp:
+async def database_time(database: Database) -> Timestamp:
+    """The newest change's time in the database's log; what is written from here on has a later one."""
     hello: dict[str, Any] = await database.client.admin.command("hello")
     moment: Timestamp = hello["operationTime"]
     return moment
