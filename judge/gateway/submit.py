@@ -97,7 +97,7 @@ def admit(
     """The submission as it goes to the judicators: with its user and idempotency key, and allowed to this person.
 
     `key` is the Idempotency-Key header, `trace` the request's id. Whether language, problem and tests fit together is
-    the judicators' to say. `told` goes, which callers do not set.
+    the judicators' to say. `told` and `contents` go, which callers do not set.
     """
     if submission.user and submission.user != principal.user and not principal.admin:
         raise ForbiddenError(f"user: '{principal.user}' may not hand in for '{submission.user}'; leave the field out")
@@ -121,6 +121,7 @@ def admit(
             "idempotency_key": key or submission.idempotency_key,
             "trace": trace,
             "told": {},
+            "contents": {},
         }
     )
 

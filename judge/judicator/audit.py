@@ -7,12 +7,14 @@ only added: nothing here or elsewhere changes one, and only retention removes th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import datetime
+import hashlib
 import logging
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from bson import ObjectId
@@ -37,15 +39,20 @@ _BATCH: Final = 500
 # Acts of one person of role user within an hour: more than anybody does, and few for what is kept for ever.
 HOURLY: Final = 300
 _HOUR: Final = 3600
+# What takes rights away. Whoever has stolen a token cannot keep its owner from it by doing much.
+_TAKING: Final = frozenset({"token.revoke", "user.password"})
+# Fields of requests from which nothing is derived that is kept.
+_SECRET: Final = frozenset({"password", "old", "secret"})
 
 
 @dataclasses.dataclass(frozen=True)
 class Act:
-    """One action, as the trail names it."""
+    """One action, as the trail names it. `content` is the hash of the request: two tries of one call have the same."""
 
     action: Action
     object: str
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    content: str = ""
 
 
 # What a call is about, by its request and who asks; None when it is nothing for the trail. May ask the database.
@@ -79,7 +86,7 @@ class Audit:
         known = {**act.details, **(details or {})}
         entry: AuditDocument = {
             "_id": ObjectId(),
-            "key": f"{by.call or uuid.uuid4().hex}/{act.action}/{bounded(act.object)}/{outcome}",
+            "key": f"{by.call or uuid.uuid4().hex}/{act.action}/{bounded(act.object)}/{act.content}/{outcome}",
             "at": clock.wall(),
             "actor": bounded(by.actor),
             "role": by.role,
@@ -110,33 +117,51 @@ class Audit:
             act = await describe(request, peer)
             if act is None:
                 return await method(request, peer)
-            await self._pace(peer)
-            if not await self.write(peer, act, "begun"):
-                peer = dataclasses.replace(peer, again=True)
-            try:
-                reply = await method(request, peer)
-            except Exception as exc:
-                outcome = "refused" if isinstance(exc, JudgeError) else "failed"
-                await self._write_end(peer, act, outcome, {"error": str(exc) or type(exc).__name__})
-                raise
-            if not act.object:  # it has come to be by this call
-                known = getattr(reply, "id", None) or getattr(reply, "name", "")
-                act = dataclasses.replace(act, object=str(known))
-            await self.write(peer, act, "done", told(reply))
-            return reply
+            act = dataclasses.replace(act, content=_hash(request))
+            async with self._paced(peer, act) as noted:
+                if noted and not await self.write(peer, act, "begun"):
+                    peer = dataclasses.replace(peer, again=True)
+                try:
+                    reply = await method(request, peer)
+                except Exception as exc:
+                    if noted:
+                        outcome = "refused" if isinstance(exc, JudgeError) else "failed"
+                        await self._write_end(peer, act, outcome, {"error": str(exc) or type(exc).__name__})
+                    raise
+                if not act.object:  # it has come to be by this call
+                    known = getattr(reply, "id", None) or getattr(reply, "name", "")
+                    act = dataclasses.replace(act, object=str(known))
+                await self.write(peer, act, "done", told(reply))
+                return reply
 
         return run
 
-    async def _pace(self, peer: Peer) -> None:
-        """Nobody fills the trail, or buries in it what they have done."""
+    @contextlib.asynccontextmanager
+    async def _paced(self, peer: Peer, act: Act) -> AsyncIterator[bool]:
+        """Whether its beginning, and a refusal, are noted: nobody fills the trail, or buries in it what they have done.
+
+        Of what takes rights away, whatever else was done within the hour, only what succeeds counts, and is noted.
+        """
         if peer.by.role != "user":
+            yield True
             return
         count = await self._rates.take(f"noted {peer.by.actor}", HOURLY, _HOUR)
+        if not count.beyond:
+            yield True
+            return
+        taking = f"taken {peer.by.actor}"
+        if act.action in _TAKING:
+            count = await self._rates.take(taking, HOURLY, _HOUR)
         if count.beyond:
             raise count.refusal(
                 f"'{peer.by.actor}' has had {HOURLY} things done within an hour that are noted; "
                 f"try again in {count.seconds} s"
             )
+        try:
+            yield False
+        except JudgeError:
+            await self._rates.give_back(taking, HOURLY)
+            raise
 
     async def _write_end(self, peer: Peer, act: Act, outcome: str, details: Mapping[str, Any]) -> None:
         """The end of what was not done: nothing is acknowledged, so its answer does not depend on this entry."""
@@ -149,7 +174,8 @@ class Audit:
 
     async def note(self, request: Note, peer: Peer) -> m.Empty:
         """Something that has happened at a gateway, or that a person's command says it has done."""
-        await self.write(peer, Act(request.action, request.object, request.details), "done")
+        act = Act(request.action, request.object, request.details, _hash(request))
+        await self.write(peer, act, "done")
         return m.Empty()
 
     async def tokens(self, request: TokensSeen, peer: Peer) -> m.Empty:
@@ -256,6 +282,10 @@ def to_entry(doc: AuditDocument) -> AuditEntry:
     """The message for people."""
     fields = {name: value for name, value in doc.items() if name in AuditEntry.model_fields}
     return AuditEntry.stored({**fields, "id": str(doc["_id"]), "at": iso(doc["at"])})
+
+
+def _hash(request: m.Message) -> str:
+    return hashlib.sha256(request.model_dump_json(exclude=set(_SECRET)).encode()).hexdigest()[:32]
 
 
 def _counted(changes: Mapping[str, Any]) -> str:

@@ -32,12 +32,17 @@ _BATCH, _SENT = 8, 16
 _NAMES = 1000
 # For what a person deletes. Longer than any call takes between the question for a blob and the reference to it.
 SOON: Final = datetime.timedelta(minutes=5)
+# For an output, which its executor stores before the result that refers to it: that may be void, or never come.
+_UNREFERRED: Final = datetime.timedelta(hours=1)
 
 
 def mark(grace: datetime.timedelta) -> list[Bson]:
     """An update that lets a document be removed after `grace`, or when its mark says, whichever is sooner."""
-    moment = {"$add": ["$$NOW", int(grace.total_seconds() * 1000)]}
-    return [{"$set": {"unused": {"$min": ["$unused", moment]}}}]
+    return [{"$set": {"unused": {"$min": ["$unused", _after(grace)]}}}]
+
+
+def _after(grace: datetime.timedelta) -> Bson:
+    return {"$add": ["$$NOW", int(grace.total_seconds() * 1000)]}
 
 
 def due() -> Bson:
@@ -138,10 +143,21 @@ class Blobs:
             await self.write(sha, _one(data))
         return sha
 
-    async def write(self, sha: str, pieces: AsyncIterator[bytes]) -> None:
+    async def take(self, sha: str, pieces: AsyncIterator[bytes], *, output: bool = False) -> None:
+        """Store what comes, unless it is there; the rest as `write`."""
+        if await self.absent([sha]):
+            await self.write(sha, pieces, output=output)
+            return
+        async for _ in pieces:
+            pass
+        if output:
+            await self._files.update_many({"filename": sha}, mark(_UNREFERRED))
+
+    async def write(self, sha: str, pieces: AsyncIterator[bytes], *, output: bool = False) -> None:
         """Store what comes, if it is what the hash says; FieldError, and nothing stored, when not.
 
-        The file becomes visible with its last write, after all its pieces are held by a majority.
+        An `output` to which no result comes to refer is removed soon. The file becomes visible with its last write,
+        after all its pieces are held by a majority.
         """
         digest, total, upload = hashlib.sha256(), 0, ObjectId()
         number, held = 0, bytearray()
@@ -158,7 +174,7 @@ class Blobs:
             if digest.hexdigest() != sha:
                 raise FieldError("sha", f"the content sent has SHA-256 {digest.hexdigest()}, not {sha}")
             await self._store(upload, number, held)
-            await self._files.bulk_write([_file(upload, sha, total)])
+            await self._files.bulk_write([_file(upload, sha, total, _UNREFERRED if output else None)])
             whole = True
         finally:
             if not whole:
@@ -208,9 +224,11 @@ class Blobs:
         return number + len(starts)
 
 
-def _file(upload: ObjectId, sha: str, length: int) -> UpdateOne:
+def _file(upload: ObjectId, sha: str, length: int, grace: datetime.timedelta | None = None) -> UpdateOne:
     """The write that makes an upload visible: with the database's clock, and all of it at once."""
-    file = {"_id": upload, "filename": sha, "chunkSize": _CHUNK, "length": Int64(length)}
+    file: Bson = {"_id": upload, "filename": sha, "chunkSize": _CHUNK, "length": Int64(length)}
+    if grace is not None:
+        file["unused"] = _after(grace)
     return UpdateOne({"_id": upload}, [{"$set": {**file, "uploadDate": "$$NOW"}}], upsert=True)
 
 

@@ -276,7 +276,7 @@ class Deleting:
 
         async def cancel(task: ObjectId) -> None:
             with contextlib.suppress(ConflictError, NotFoundError):  # it has come to its end meanwhile
-                await self._tasks.cancel(task)
+                await self._tasks.cancel(task, purged=True)
 
         await asyncio.gather(*(cancel(doc["_id"]) for doc in docs))
 

@@ -157,6 +157,7 @@ class Submission(Message):
         max_length=64,
         description="set by the gateway: what was said in Judge0's API, which gives it back",
     )
+    contents: dict[Sha256, str] = Field(default_factory=dict, description="set by the gateway: tests' blobs, as Base64")
     mode: Literal["lazy", "full"] = Field(
         default="lazy", description="lazy: judging ends where the verdict is decided; full: every test is run"
     )

@@ -13,7 +13,7 @@ import logging
 import re
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -105,11 +105,11 @@ class BlobStore(Protocol):
     def read(self, sha: str) -> AsyncIterator[bytes]:
         """The content in pieces."""
 
-    async def write(self, sha: str, pieces: AsyncIterator[bytes]) -> None:
-        """Store the pieces if they are what the hash says; FieldError when not."""
+    async def take(self, sha: str, pieces: AsyncIterator[bytes], *, output: bool = False) -> None:
+        """Store the pieces, unless they are there, if they are what the hash says; FieldError when not.
 
-    async def absent(self, shas: Iterable[str]) -> list[str]:
-        """Those of the blobs that do not seem to be there."""
+        An `output` is kept for long only if a result refers to it.
+        """
 
     async def store(self, contents: Mapping[str, memoryview]) -> None:
         """Store those of several blobs that are not there; FieldError when one is not what its hash says."""
@@ -363,11 +363,7 @@ class _App:
         pieces = self._pieces(request)
         try:
             async with asyncio.timeout(_SLOW + (request.content_length or self.blob_bytes) / _RATE):
-                if await self.blobs.absent([sha]):
-                    await self.blobs.write(sha, pieces)
-                else:
-                    async for _ in pieces:
-                        pass
+                await self.blobs.take(sha, pieces, output=_peer(request).role == "executor")
         except TimeoutError:
             raise _too_slow(request) from None
         return web.Response(status=204)

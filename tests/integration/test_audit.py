@@ -155,6 +155,20 @@ def test_tries_of_one_call_are_one_action(world, judicator):
     assert [outcome for *_, outcome in lines(world)] == ["begun", "done"]
 
 
+def test_an_action_does_not_hide_behind_another_of_the_same_call(world, judicator):
+    """A gateway that somebody has taken over makes up the ids of calls."""
+    executor = world.executor()
+    executor.report()
+    by = By(actor="root", role="admin", call="the-call")
+    for reason in ("cleaning", "sabotage"):
+        request = DrainRequest(executor="e1", drain=True, reason=reason)
+        world.client().call("drain", request, ExecutorState, by=by)
+    assert [(one.outcome, one.details["reason"]) for one in trail(world)] == [
+        *(("begun", "cleaning"), ("done", "cleaning")),
+        *(("begun", "sabotage"), ("done", "sabotage")),
+    ]
+
+
 def test_only_gateways_say_for_whom_they_ask(world, judicator):
     """An executor may not put words into the trail, and a gateway no nonsense."""
     world.executor().report()

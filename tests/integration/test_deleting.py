@@ -406,6 +406,10 @@ def test_room_for_an_output_is_kept_until_the_task_ends(world: World, how: str) 
     with pytest.raises(LimitError, match=f"{OUTPUT} of them for its output; the limit is 1000000"):
         add(people, limits=FREE)
     settle(world, running, how, people, executor, ids[0])
+    if how == "runs":  # its output may be on its way to the database
+        assert stored(running, "ann") == real(world, "ann") + OUTPUT
+        for _ in range(2):
+            clean(running)
     assert stored(running, "ann") == real(world, "ann")
     left = {"output": 3, "purged": 0}.get(how, 2)
     assert left * OUTPUT <= stored(running, "ann") < left * OUTPUT + 100_000
@@ -413,6 +417,25 @@ def test_room_for_an_output_is_kept_until_the_task_ends(world: World, how: str) 
     assert open_ones == world.db.tasks.count_documents({"reserved": {"$exists": True}}) == (0 if how == "purged" else 2)
     if how != "output":
         add(people, limits=FREE)
+
+
+def test_an_output_to_which_no_result_refers_goes_soon(world: World) -> None:
+    """Its task was cancelled while the executor stored it, once more after that, too."""
+    running = world.judicator(**PATIENT)
+    people, executor = world.client(), world.executor()
+    executor.report(vacant=0)
+    ids = [add(people, limits=FREE) for _ in range(2)]
+    executor.report(vacant=2)
+    kept, lost = executor.rpc.put_blob(b"kept"), executor.rpc.put_blob(b"lost")
+    people.call("cancel", m.TaskRef(id=ids[0]), m.Task)
+    assert executor.rpc.put_blob(b"lost") == lost
+    executor.report(accepted(executor.work[ids[1]], result=m.Result(stdout_blob=kept)), vacant=0)
+    mine = people.put_blob(b"a gateway's, which somebody is about to name")
+    moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1)
+    within = {"unused": {"$lt": moment + datetime.timedelta(hours=2)}}
+    assert world.db["fs.files"].update_many(within, {"$set": {"unused": moment}}).matched_count == 2
+    clean(running)
+    assert blobs(world) == {kept, mine}
 
 
 def test_outputs_never_come_to_more_than_a_user_may_store(world: World) -> None:

@@ -10,6 +10,7 @@ import base64
 import contextlib
 import io
 import json
+import os
 import re
 import secrets
 import sqlite3
@@ -28,6 +29,7 @@ import pytest
 import yaml
 from judge0_client import Judge0Client, MultiFileSubmission, SingleFileSubmission
 
+from judge.config import MongodbClient
 from judge.ctl.context import from_file
 from judge.errors import LimitError
 from judge.gateway.auth import token_digest
@@ -35,6 +37,7 @@ from judge.judge0.answers import STATUSES
 from judge.judge0.tokens import token_of
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply
+from judge.mongodb.store import connect
 from tests.support.cluster import Cluster, processes_of, running
 from tests.support.gateway import USER, Prepared, executor_state, make_config, make_task, running_gateway, serving_app
 from tests.support.receiver import Receiver, receiving
@@ -447,6 +450,23 @@ def test_base64(http: httpx.Client) -> None:
     assert bad.status_code == 201 and bad.json()["error"] == text and bad.json()["token"]
     several = http.get("/submissions/batch", params={"tokens": done["token"]})
     assert several.status_code == 400 and "one or more submissions" in several.json()["error"]
+
+
+def test_what_is_refused_stores_nothing(cluster: Cluster, http: httpx.Client) -> None:
+    """Bytes that are no text neither, in a batch neither."""
+    found = MongodbClient.model_validate(cluster.config("judicator")["mongodb"])
+    odd = {"stdin": b64(b"\xff" + os.urandom(5000)), "expected_output": b64(b"\xfe" + os.urandom(5000))}
+    bad = {"language_id": PYTHON, "source_code": b64(b"print()\0"), **odd}
+    with connect(found, asynchronous=False) as client:
+        files = client[found.database]["fs.files"]
+        before = files.count_documents({})
+        answer = http.post("/submissions?base64_encoded=true", json=bad)
+        assert answer.status_code == 422 and "source_code" in answer.json(), answer.text
+        answer = http.post("/submissions/batch?base64_encoded=true", json={"submissions": [bad, bad]})
+        assert answer.status_code == 422, answer.text
+        assert files.count_documents({}) == before
+        run(http, base64_encoded="true", source_code=b64(b"print()"), **odd)
+        assert files.count_documents({}) == before + 2
 
 
 @row("S7", "S8", "S15")

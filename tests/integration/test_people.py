@@ -620,7 +620,11 @@ def test_each_change_is_in_the_trail_with_who_did_it(people: RpcClient) -> None:
 
 
 def test_nobody_without_rights_can_fill_the_trail(people: RpcClient) -> None:
-    """Each act, and each that is refused, took two entries that are kept for ever."""
+    """Each act, and each that is refused, took two entries that are kept for ever.
+
+    Whoever has stolen a token cannot keep its owner from revoking it in this way.
+    """
+    theirs = people.call("add", source(user="else"), m.AddReply).task.id
     by, ref = By(actor="flooder", role="user"), p.TokenEnd(id="0" * 16, user="flooder")
 
     def revoke() -> None:
@@ -631,12 +635,19 @@ def test_nobody_without_rights_can_fill_the_trail(people: RpcClient) -> None:
             revoke()
     for _ in range(3):
         with pytest.raises(LimitError, match="'flooder' has had 300 things done") as refused:
+            people.call("cancel", m.TaskRef(id=theirs), m.Task, by=by)
+        with pytest.raises(NotFoundError):  # what takes rights away is done all the same, and noted if it is
             revoke()
     assert refused.value.rate == (300, 0, pytest.approx(3600, abs=300))
     found = people.call("audit", AuditQuery(actor="flooder", limit=500), AuditReply)
     assert len(found.entries) == 500 and found.next is not None
     rest = people.call("audit", AuditQuery(actor="flooder", limit=500, before=found.next), AuditReply)
     assert len(found.entries) + len(rest.entries) == 2 * audit.HOURLY
+    call(people, "user_add", name="flooder", role="user")
+    stolen = token(people, "flooder", "stolen")
+    people.call("token_revoke", p.TokenEnd(id=stolen.id, user="flooder"), m.Empty, by=by)
+    last = people.call("audit", AuditQuery(actor="flooder", limit=1), AuditReply).entries[0]
+    assert (last.action, last.object, last.outcome) == ("token.revoke", stolen.id, "done")
     with pytest.raises(NotFoundError):  # admins are trusted, and whoever else acts in between has their own count
         people.call("token_revoke", ref, m.Empty, by=ROOT)
     with pytest.raises(NotFoundError):

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +93,8 @@ class _Blobs:
     async def read(self, sha: str) -> AsyncIterator[bytes]:
         yield self.data[sha]
 
-    async def write(self, sha: str, pieces: AsyncIterator[bytes]) -> None:
+    async def take(self, sha: str, pieces: AsyncIterator[bytes], *, output: bool = False) -> None:
         self.data[sha] = b"".join([piece async for piece in pieces])
-
-    async def absent(self, shas: Iterable[str]) -> list[str]:
-        return [sha for sha in shas if sha not in self.data]
 
     async def store(self, contents: Mapping[str, memoryview]) -> None:
         self.data |= {sha: bytes(data) for sha, data in contents.items()}

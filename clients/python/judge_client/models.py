@@ -1075,6 +1075,8 @@ class Submission:
     options: RunOptions | None = None
     # set by the gateway: what was said in Judge0's API, which gives it back
     told: dict[str, Any] = field(default_factory=dict)
+    # set by the gateway: tests' blobs, as Base64
+    contents: dict[str, Any] = field(default_factory=dict)
     # lazy: judging ends where the verdict is decided; full: every test is run
     mode: Literal["lazy", "full"] | str = "lazy"
     priority: Literal["high", "normal", "low"] | str = "normal"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import io
 import logging
 import threading
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -244,9 +244,12 @@ class Api:
         if asked.faults:
             raise wire.InvalidError(asked.faults)
 
+        # Bytes that are no text go along, and are stored as texts are: after all that may refuse a submission.
+        blobs: dict[str, str] = {}
+
         def store(data: bytes) -> str:
             name = sha256(data).hexdigest()
-            cluster.put_blob(io.BytesIO(data), name, len(data))
+            blobs[name] = b64encode(data).decode()
             return name
 
         most = config.limits.judge0_bytes
@@ -254,9 +257,9 @@ class Api:
         try:
             submit.check_length(asked.contents.get("source_code", b""), config.limits)
             made = program.submission(asked, bounds, store)
-            bare = made.model_copy(update={"tests": []})  # its blobs are its own, just stored
+            bare = made.model_copy(update={"tests": []})  # its blobs are its own
             admitted = submit.admit(bare, who, config.limits, key, trace.current())
-            own = {"tests": made.tests, "told": made.told}
+            own = {"tests": made.tests, "told": made.told, "contents": blobs}
             reply = cluster.call("add", admitted.model_copy(update=own), m.AddReply)
         except ValidationError as exc:
             raise self._named(field_error(exc, "the submission")) from None

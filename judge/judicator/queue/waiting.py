@@ -63,6 +63,9 @@ _FIELDS: Final = {"attempt": 1, "needs": 1, "rank": 1, "order": 1, "arrival": 1,
     "quota": 1,
 }
 
+# For more ranges of an index than this MongoDB sorts all that waits (internalQueryMaxScansToExplode).
+_RANGES: Final = 200
+
 # Seconds from an add behind to the look whether its lane has anything in front; the adds of that time share it.
 _GLANCE: Final = 0.1
 # Places that are asked for at once, and users who are remembered to have many tasks.
@@ -209,6 +212,8 @@ class Queue:
         """
         others = capacity.others(executor.name)
         ready: list[Bson] = [{"waits": {"$in": _READY}}]
+        if len(executor.languages) >= _RANGES // 2:
+            ready = [{"waits": FRONT}, _RUNS]
         if full:  # by another index, which leads past their tasks
             ready = [{"waits": FRONT, "user": {"$nin": sorted(full)}}, _RUNS]
         able: Bson = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Collection, Iterable
 from typing import Final
@@ -201,18 +202,33 @@ def _check_test(place: str, test: Test) -> None:
 
 
 def name_texts(submission: Submission) -> tuple[Submission, dict[str, bytes]]:
-    """The submission with its big test texts named as blobs, so that its document stays small; these by their names."""
+    """The submission with its big test texts named as blobs, so that its document stays small; these by their names.
+
+    Bytes that came along are among them. FieldError where one is not what its name says.
+    """
+    blobs = {name: _content(name, text) for name, text in submission.contents.items()}
+    submission = submission.model_copy(update={"contents": {}})
     total = sum(len(text.encode()) for test in submission.tests for text in (test.input, test.answer) if text)
     if total <= INLINE_BYTES:
-        return submission, {}
-    tests, big = [], {}
+        return submission, blobs
+    tests = []
     for test in submission.tests:
         update: dict[str, str | None] = {}
         for text, blob in (("input", "input_blob"), ("answer", "answer_blob")):
             data = (getattr(test, text) or "").encode()
             if len(data) > SMALL_BYTES:
                 name = hashlib.sha256(data).hexdigest()
-                big[name] = data
+                blobs[name] = data
                 update |= {text: None, blob: name}
         tests.append(test.model_copy(update=update))
-    return submission.model_copy(update={"tests": tests}), big
+    return submission.model_copy(update={"tests": tests}), blobs
+
+
+def _content(name: str, text: str) -> bytes:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError:
+        raise FieldError(f"contents.{name}", "is not Base64 (RFC 4648, with padding)") from None
+    if hashlib.sha256(data).hexdigest() != name:
+        raise FieldError(f"contents.{name}", "has another SHA-256 than its name; send it again")
+    return data

@@ -178,11 +178,12 @@ class Tasks:
             return one_by_one(len(docs), exc)
         return [None] * len(docs)
 
-    async def cancel(self, task: ObjectId, *, rerun: bool = False) -> TaskDocument:
+    async def cancel(self, task: ObjectId, *, rerun: bool = False, purged: bool = False) -> TaskDocument:
         """End a task that is not done (seed: Cancel); one that is cancelled already is answered as it is.
 
         A running one is dropped by its executor at its next report. ConflictError when there is a verdict, and for a
-        run of a rejudging unless `rerun` says that the rejudging itself is being cancelled.
+        run of a rejudging unless `rerun` says that the rejudging itself is being cancelled. Of whoever is `purged` no
+        counter is left.
         """
         while True:
             doc = await self._db.latest(self._tasks, {"_id": task})
@@ -199,7 +200,9 @@ class Tasks:
                 raise ConflictError(f"submission {task} is finished already ({doc['status']}); nothing to cancel")
             held = forms.hand_out(doc)
             end: TaskDocument = {"status": Status.CANCELLED.value, "freed": doc["executor"]}
-            after = await self._finish(claim_filter(held), held, end, whole=True)
+            # Its executor may be storing its output at this moment: what is reserved for that is the recount's to give.
+            counted = purged or doc["executor"] is None
+            after = await self._finish(claim_filter(held), held, end, whole=True, counted=counted)
             if after is not None:
                 if doc["executor"] is None and not rerun:
                     await self.queue.refill(lane_of(doc))
@@ -358,10 +361,11 @@ class Tasks:
         blob: str | None = None,
         more: int = 0,
         whole: bool = False,
+        counted: bool = True,
     ) -> TaskDocument | None:
         """Compare-and-set to an end; the document after it (its version, unless `whole`), None when nothing matched.
 
-        `more` are the bytes that its result takes; what was reserved for it is given back.
+        `more` are the bytes that its result takes; what was reserved for it is given back, to its user if `counted`.
         """
         now = clock.wall()
         fields: TaskDocument = {
@@ -389,7 +393,8 @@ class Tasks:
                 self.counts.ended(str(end["verdict"]), fields["latency"] or 0.0, rerun=is_rejudge(RANKS[held.priority]))
             spans.ended(held, end)
             failpoint.hit("task-ended")
-            self.usage.later(held.user, added)
+            if counted:
+                self.usage.later(held.user, added)
             if held.seat is not None:
                 await self.queue.freed(held.user)
         return after
