@@ -222,6 +222,13 @@ def test_handing_out_reporting_and_ending(big: World) -> None:
     check(found)
 
 
+def test_an_executor_of_very_many_languages(big: World) -> None:
+    """MongoDB takes apart so many ranges of an index, and no more."""
+    with recorded(big) as found:
+        assert may_be_handed(big, "e1", frozenset({"c", *(f"language-{n}" for n in range(120))}))
+    check(found)
+
+
 def test_the_queue_is_asked_once_when_nothing_more_waits(
     tmp_path: Path, etcd_endpoint: str, mongod_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
