@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 import ssl
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, TypeVar
 
@@ -28,20 +29,24 @@ _PIECE = 256 * 1024
 
 
 class Api:
-    """One connection pool to a gateway. Every call raises the error class that the cluster named."""
+    """The connections to a gateway, for any number of threads. Calls raise the error class that the cluster named."""
 
     def __init__(self, context: Context, *, timeout: float = 30.0) -> None:
         """`timeout` in seconds is how long a call keeps trying while the cluster does not answer."""
         self.context = context
         self.timeout = timeout
         self._servers = [context.server, *context.others]
+        self._lock = threading.Lock()  # around what the threads' calls change: the order of servers, the connections
+        self._trusted = _trusted(context)
         self._http = _client(context)
+        self._replaced: list[httpx.Client] = []
 
     def __enter__(self) -> Api:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._http.close()
+        for client in (self._http, *self._replaced):
+            client.close()
 
     def request(
         self,
@@ -73,19 +78,42 @@ class Api:
                 error: JudgeError = UnavailableError(
                     f"{_listed(self._servers, silent)} ({_why(exc)}); is the cluster of {self.context.source} running?"
                 )
-                if _is_about_a_certificate(exc):  # the CA may have been replaced, and its file with it
-                    before, self._http = self._http, _client(self.context)
-                    before.close()
+                if _is_about_a_certificate(exc):
+                    error = self._trust_again() or error
             else:
                 if response.is_success:
                     return response
                 error = _error(response)
                 if response.status_code not in {502, 503, 504}:
                     raise error
-            self._servers = [*self._servers[1:], server]
+            self._move_on(server)
             if deadline.left() <= _PAUSE:
                 raise error
             clock.sleep(_PAUSE)
+
+    def _move_on(self, server: str) -> None:
+        """Ask the next gateway from now on, unless another thread has moved on from this one already."""
+        with self._lock:
+            if self._servers[0] == server:
+                self._servers = [*self._servers[1:], server]
+
+    def _trust_again(self) -> ConfigError | None:
+        """Take what the CA's file says now, if it says something else: the CA may have been replaced.
+
+        Other threads' calls go on by the connections that they have, which stay open to the end. Returns what is wrong
+        with the file: it may be that it is being written, and other gateways need not be asked by it.
+        """
+        with self._lock:
+            try:
+                now = _trusted(self.context)
+                if now == self._trusted:
+                    return None
+                client = _client(self.context)
+            except ConfigError as exc:
+                return exc
+            self._replaced.append(self._http)
+            self._trusted, self._http = now, client
+            return None
 
     def _once(self, method: str, url: str, into: IO[bytes] | None, **kwargs: Any) -> httpx.Response:
         with self._http.stream(method, url, **kwargs) as response:
@@ -187,21 +215,32 @@ def connect() -> Api:
     return Api(contexts.current())
 
 
+def _trusted(context: Context) -> bytes:
+    """What the CA's file says now; ConfigError."""
+    try:
+        return context.ca.read_bytes() if context.ca is not None else b""
+    except OSError as exc:
+        raise _unreadable(context, str(exc.strerror)) from None
+
+
 def _client(context: Context) -> httpx.Client:
     """The connections of a person who trusts what the CA's file says now; ConfigError."""
     verify: ssl.SSLContext | bool = True
     if context.ca is not None:
         try:
             verify = ssl.create_default_context(cafile=str(context.ca))
-        except OSError as exc:  # ssl.SSLError is one
-            why = exc.strerror if isinstance(exc, FileNotFoundError) else "is no certificate in PEM"
-            raise ConfigError(f"{context.ca}: CA of {context.source} cannot be read: {why}") from None
+        except OSError:  # ssl.SSLError is one
+            raise _unreadable(context, "is no certificate in PEM") from None
     return httpx.Client(
         headers={"Authorization": f"Bearer {context.token}"},
         verify=verify,
         timeout=httpx.Timeout(40.0, connect=3.0),
         trust_env=False,
     )
+
+
+def _unreadable(context: Context, why: str) -> ConfigError:
+    return ConfigError(f"{context.ca}: CA of {context.source} cannot be read: {why}")
 
 
 def _sent(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import http.server
+import io
 import ipaddress
 import socket
 import ssl
@@ -383,6 +384,108 @@ def test_a_ca_that_is_replaced_while_somebody_waits_is_read_again(
             strict.request("GET", "/alive")
         trusted.write_bytes(after.read_bytes())
         assert strict.request("GET", "/alive").content == b"fine"
+
+
+class Slow(Gateway):
+    """Takes an upload piece by piece and waits for its server's word before the last one. GET: the server's status."""
+
+    def do_PUT(self) -> None:
+        left = int(self.headers["Content-Length"])
+        self.server.begun.release()
+        while left > _PIECE and (piece := self.rfile.read(_PIECE)):
+            left -= len(piece)
+        self.server.go_on.wait(20)
+        if len(self.rfile.read(left)) == left:
+            self.server.whole.append(left)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+_PIECE = 65536
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Iterator[list[http.server.ThreadingHTTPServer]]:
+    """Two gateways by HTTPS, each with a certificate of its own authority: in `crt` of the directories 0 and 1."""
+    servers = []
+    for number in range(2):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(*_own_authority(tmp_path / str(number)))
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        server.handle_error = lambda *_: None
+        server.answer, server.whole = (503, b""), []
+        server.begun, server.go_on = threading.Semaphore(0), threading.Event()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+    yield servers
+    for server in servers:
+        server.go_on.set()
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("news", [None, b"", b"# more\n"], ids=["the same", "being written", "replaced"])
+def test_a_certificate_that_one_thread_does_not_trust_cuts_no_other_threads_upload(
+    secured: list[http.server.ThreadingHTTPServer], tmp_path: Path, news: bytes | None
+) -> None:
+    """A second gateway's certificate is none of the CA's: what goes to the first one goes on, by its connection."""
+    first = secured[0]
+    trusted = tmp_path / "ca.crt"
+    trusted.write_bytes((tmp_path / "0" / "crt").read_bytes())
+    urls = [f"https://127.0.0.1:{server.server_port}" for server in secured]
+    failed: list[BaseException] = []
+
+    with api.Api(context.Context(urls[0], "t", ca=trusted, others=(urls[1],)), timeout=20) as shared:
+
+        def upload() -> None:
+            try:
+                shared.request("PUT", "/blobs/x", content=io.BytesIO(bytes(40 * _PIECE)))
+            except BaseException as exc:  # noqa: BLE001 - it is told by the thread that asks
+                failed.append(exc)
+
+        uploads = [threading.Thread(target=upload) for _ in range(2)]
+        for one in uploads:
+            one.start()
+        assert first.begun.acquire(timeout=10) and first.begun.acquire(timeout=10)
+        if news is not None:
+            trusted.write_bytes(news and trusted.read_bytes() + news)
+        shared.timeout = 1
+        # The first one does not answer, so the other one is asked, and so on.
+        with pytest.raises((UnavailableError, ConfigError)):
+            shared.request("GET", "/alive")
+        first.go_on.set()
+        for one in uploads:
+            one.join(15)
+    assert not failed and len(first.whole) == 2
+    assert not first.begun.acquire(blocking=False), "nothing was sent a second time"
+
+
+def test_the_same_ca_makes_no_connections_anew(
+    secured: list[http.server.ThreadingHTTPServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+    client = api._client
+    monkeypatch.setattr(api, "_client", lambda one: made.append(one) or client(one))
+    url = f"https://127.0.0.1:{secured[1].server_port}"
+    with api.Api(context.Context(url, "t", ca=tmp_path / "0" / "crt"), timeout=2) as strict:
+        with pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+            strict.request("GET", "/alive")
+        (tmp_path / "0" / "crt").unlink()
+        with pytest.raises(ConfigError, match=r"0/crt: CA of environment cannot be read: No such file"):
+            strict.request("GET", "/alive")
+    assert len(made) == 1
+
+
+def test_threads_that_fail_at_one_gateway_move_on_by_one() -> None:
+    """Each of them knows the gateway at which it has failed; the one after that must not get lost."""
+    with api.Api(context.Context("a", "t", others=("b", "c"))) as shared:
+        for _ in range(3):
+            shared._move_on("a")
+        assert shared._servers == ["b", "c", "a"]
+        shared._move_on("b")
+        assert shared._servers == ["c", "a", "b"]
 
 
 def test_examples_that_nobody_can_judge_are_told_apart() -> None:
