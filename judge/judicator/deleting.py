@@ -20,6 +20,7 @@ from judge.judicator.audit import Act, Describe, of
 from judge.judicator.blobs import SOON, Blobs, mark
 from judge.judicator.database import Database
 from judge.judicator.documents import ProblemDocument, TaskDocument
+from judge.judicator.events import removal
 from judge.judicator.people.users import Users
 from judge.judicator.tasks.lifecycle import Tasks
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
@@ -66,7 +67,7 @@ class Deleting:
         return {
             "delete_submission": (self.submission, self._about),
             "delete_problem": (self.problem, of("problem.delete", "name")),
-            "purge": (self.purge, of("user.purge", "user", "until")),
+            "purge": (self.purge, self._about_user),
         }
 
     async def _about(self, request: TaskRef, _: Peer) -> Act:
@@ -75,6 +76,10 @@ class Deleting:
         if doc is not None and (problem := doc.get("problem")) is not None:
             about["problem"] = problem["name"]
         return Act("submission.delete", request.id, about)
+
+    async def _about_user(self, request: PurgeRequest, _: Peer) -> Act:
+        hooks = await removal.of_user(self._db, request.user, _moment(request.until))
+        return Act("user.purge", request.user, {"until": request.until, "webhooks": hooks or None})
 
     async def preview(self, wanted: DeletionWanted) -> DeletionPreview:
         """The effect of a deletion: what would go and stay, and why it could not; nothing is stored. NotFoundError."""
@@ -200,14 +205,19 @@ class Deleting:
         count = await self._db.tasks.count_documents(mine, limit=_COUNT, comment=_LOOK)
         unfinished = await self._db.tasks.count_documents({"user": user, "done": False}, limit=_COUNT, comment=_LOOK)
         account = await self._db.users.find_one({"_id": user}, {"_id": 1})
-        if not count and account is None and not await self._db.rejudgings.find_one({"user": user}, {"_id": 1}):
+        hooks = await removal.of_user(self._db, user)
+        known = count or account is not None or hooks
+        if not known and not await self._db.rejudgings.find_one({"user": user}, {"_id": 1}):
             raise NotFoundError(f"nothing of user '{user}' is stored")
         goes = [
             f"{_many(count)} submissions with their sources, results, histories and idempotency keys",
             "their own test data and outputs, unless another user's submission has the same",
             f"the name in the history of rejudgings, where '{REMOVED}' takes its place",
             "sessions: this user is logged out",
+            "calls of webhooks about their submissions",
         ]
+        if hooks:
+            goes.append(f"webhooks that are told of this user alone: {', '.join(hooks)}")
         if account is not None:
             goes.append("the account, which is disabled first, with its password, groups, figures and tokens")
         if unfinished:
@@ -236,12 +246,14 @@ class Deleting:
         ConflictError: some of it is part of an open rejudging.
         """
         user = request.user
-        until = await self._now() if request.until is None else Timestamp(*map(int, request.until.split(".")))
+        until = _moment(request.until) or await self._now()
         old: Bson = {"user": user, "arrival": {"$lte": until}}
         refusal = await self._rejudged(old)
         if refusal is not None:
             raise ConflictError(refusal)
         await self._users.shut_out(user, until)
+        # Before anything is cancelled, which they would be told.
+        await removal.remove(self._db, await removal.of_user(self._db, user, until))
         deadline, deleted, size = clock.Deadline(_PATIENCE), 0, 0
         while not deadline.over:
             await self._cancel(old)
@@ -297,6 +309,11 @@ class Deleting:
         # what another judicator has to count, which removes it then, or retention does.
         await self._usage.paid()
         await self._db.usage.delete_one({"_id": user, "bytes": 0})
+
+
+def _moment(text: str | None) -> Timestamp | None:
+    """The database's logical time that a call before this one has answered."""
+    return None if text is None else Timestamp(*map(int, text.split(".")))
 
 
 def _many(count: int) -> str:

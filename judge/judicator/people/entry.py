@@ -10,6 +10,7 @@ from judge.errors import ConflictError, ForbiddenError, UnauthorizedError
 from judge.judicator.audit import Act, Describe, of
 from judge.judicator.database import Database
 from judge.judicator.documents import UserDocument
+from judge.judicator.events import removal
 from judge.judicator.people.passwords import Passwords
 from judge.judicator.people.rates import Rates
 from judge.judicator.people.throttle import Throttle
@@ -17,7 +18,7 @@ from judge.judicator.people.tokens import Tokens
 from judge.judicator.people.users import Users, new_user
 from judge.judicator.people.ways import Ways
 from judge.model.messages import Message
-from judge.model.people import IdentityLogin, Login, Person, UserAdd
+from judge.model.people import IdentityLogin, Login, Person, UserAdd, UserRef
 from judge.mongodb.store import Bson
 from judge.rpc.server import Handler, Peer
 
@@ -60,7 +61,7 @@ class People:
             "user_add": (self.users.add, _added),
             "user_change": (_alone(self.users.change), _changed),
             "user_password": (_alone(self.users.password), of("user.password", "name", "own")),
-            "user_delete": (self.users.delete, of("user.delete", "name")),
+            "user_delete": (self.users.delete, self._deleted),
             "token_create": (_alone(self.tokens.create), _created),
             "token_revoke": (self.tokens.revoke, of("token.revoke", "id")),
             "identity_login": (self.vouched, self._vouched_for),
@@ -143,6 +144,9 @@ class People:
             return Act("user.add", request.name or "", {"issuer": request.identity.issuer, **given})
         changes = {name: value for name, value in given.items() if doc.get(name) != value}
         return Act("user.change", doc["_id"], {**changes, "issuer": request.identity.issuer}) if changes else None
+
+    async def _deleted(self, request: UserRef, _: Peer) -> Act:
+        return Act("user.delete", request.name, {"webhooks": await removal.of_user(self._db, request.name) or None})
 
 
 def to_person(doc: UserDocument) -> Person:
