@@ -108,7 +108,7 @@ class Judicator:
             config, self.database, self._etcd, self.executors, self.tally, following=lambda: self.follower.alive
         )
         self.service = self._service()
-        noted = {**self.deleting.methods(), **self.people.audited()}
+        noted = {**self.deleting.methods(), **self.people.audited(), **self.sessions.audited(), **self.events.audited()}
         self.handlers = self.service.handlers(self._calls(), noted, self.audit, self.deleting)
         self.server = Server(
             self.handlers,

@@ -91,12 +91,10 @@ class Service:
             "cancel": others(tasks.reader.get),
             "drain": drain,
             "problem_import": problem_import,
+            "problem_verified": of("problem.verify", "problem", "hash", "right"),
             "rejudge_start": rejudge_start,
             "rejudge_apply": of("rejudging.apply", "id"),
             "rejudge_cancel": of("rejudging.cancel", "id"),
-            "webhook_add": of("webhook.add", "name", "events", "user", "problem"),
-            "webhook_remove": of("webhook.remove", "name"),
-            "webhook_resend": of("webhook.resend", "webhook", "delivery"),
         }
         self._languages = frozenset(load_table(None))
 

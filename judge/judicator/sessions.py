@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from judge import clock
+from judge.judicator.audit import Act, Describe
 from judge.judicator.database import Database
 from judge.judicator.people.entry import People
 from judge.model.messages import Empty, Message
 from judge.model.people import NameRef
 from judge.mongodb.store import Bson
+from judge.rpc.server import Handler, Peer
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 log = logging.getLogger(__name__)
@@ -29,8 +31,12 @@ class Sessions:
         self._people = people
 
     def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
-        """The RPC methods, by name."""
-        return {"session_begin": self.begin, "session_end": self.end, "session_live": self.live}
+        """The RPC methods that are nothing for the trail, by name. The gateway notes log-ins itself."""
+        return {"session_begin": self.begin, "session_live": self.live}
+
+    def audited(self) -> dict[str, tuple[Handler, Describe]]:
+        """The other one, with what it is for the audit trail."""
+        return {"session_end": (self.end, _ended)}
 
     async def begin(self, request: SessionBegin) -> Empty:
         """Note a log-in; a majority has it on return. Repeating it changes nothing.
@@ -47,7 +53,7 @@ class Sessions:
             log.info("user '%s' has more than %d sessions, the %d oldest ended", request.user, MOST, len(old))
         return Empty()
 
-    async def end(self, request: SessionEnd) -> Empty:
+    async def end(self, request: SessionEnd, _: Peer) -> Empty:
         """Forget one session, or all of its user; from now on no gateway takes it."""
         query = {"user": request.user} if request.everywhere else {"_id": request.id, "user": request.user}
         done = await self._db.sessions.delete_many(query)
@@ -74,3 +80,8 @@ class Sessions:
         if made is None or await self._people.tokens.owner(made) is None:
             return SessionState(live=False)
         return SessionState(live=True, role=user["role"], scopes=made["scopes"], token=token)
+
+
+async def _ended(request: SessionEnd, _: Peer) -> Act | None:
+    """For the trail where it ends all that a person has; of a single log-out the gateway tells, as of log-ins."""
+    return Act("logout", request.user, {"everywhere": True}) if request.everywhere else None

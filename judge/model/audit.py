@@ -21,6 +21,7 @@ Action = Literal[
     "tokens.change",
     "problem.import",
     "problem.delete",
+    "problem.verify",
     "submission.behalf",
     "submission.cancel",
     "submission.delete",
@@ -42,6 +43,7 @@ Action = Literal[
     "hold.release",
     "webhook.add",
     "webhook.remove",
+    "webhook.ping",
     "webhook.resend",
 ]
 Outcome = Literal["begun", "done", "refused", "failed"]

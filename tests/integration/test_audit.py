@@ -21,7 +21,7 @@ from judge.model.overview import DrainRequest, ExecutorState
 from judge.rpc.pki import client_context
 from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway, write_tokens
 from tests.support.judicators import World
-from tests.support.problems import manifest
+from tests.support.problems import imported, manifest
 from tests.support.rejudging import judge
 from tests.support.servers import wait_for
 
@@ -198,6 +198,46 @@ def test_logins_and_logouts(world, app):
         ("ada", "logout", "ada", "done"),
     ]
     assert "wrong" not in json.dumps([one.model_dump() for one in trail(world)])
+
+
+def test_ending_all_sessions_is_noted_by_whichever_way(world, app, ada):
+    """As other acts are, with their beginning; the page notes it no second time."""
+    browser = Browser(app.test_client())
+    assert browser.post("/login", "/login", token=USER).status_code == 303
+    assert ada("DELETE", "/sessions").status_code == 200
+    assert browser.post("/login", "/login", token=USER).status_code == 303
+    assert browser.post("/", "/logout", everywhere="yes").status_code == 303
+    assert (
+        lines(world, action="logout")
+        == [
+            ("ada", "logout", "ada", "begun"),
+            ("ada", "logout", "ada", "done"),
+        ]
+        * 2
+    )
+    assert [one.details for one in trail(world, action="logout")] == [{"everywhere": True}] * 4
+    assert {one.origin for one in trail(world, action="logout")} == {"127.0.0.1"}
+
+
+def test_what_comes_of_verifying_and_each_call_to_a_webhook_is_noted(world, app, admin, judicator):
+    people = world.client()
+    small = imported(people, "small")
+    told = {"problem": "small", "hash": small.hash, "faults": ["no solution is right"]}
+    assert admin("POST", "/problems/small/verification", json=told).status_code == 201
+    hook = {"name": "h", "url": "https://receiver.example/"}
+    assert admin("POST", "/webhooks", json=hook).status_code == 201
+    ping = admin("POST", "/webhooks/h/ping").json["id"]
+    assert admin("POST", "/deliveries/resend", json={"delivery": ping}).status_code == 200
+    assert admin("POST", "/deliveries/resend", json={"webhook": "h"}).status_code == 200
+    done = [one for one in trail(world, actor="root") if one.outcome == "done"]
+    assert [(one.action, one.object) for one in done] == [
+        ("problem.verify", "small"),
+        ("webhook.add", "h"),
+        ("webhook.ping", "h"),
+        ("webhook.resend", ping),
+        ("webhook.resend", "h"),
+    ]
+    assert done[0].details == {"hash": small.hash, "right": False}
 
 
 def test_a_flood_of_wrong_tokens_cannot_fill_the_database(world, app):

@@ -316,6 +316,26 @@ def test_guesses_are_stopped_at_all_gateways_with_when_to_come_back(gateways, ap
     assert guesses == {429}, "the same throttle for the present password"
 
 
+@pytest.mark.parametrize("scopes", [["read"], ["admin"], ["account"]], ids=lambda scopes: scopes[0])
+def test_a_session_by_token_ends_all_sessions_with_scope_account_alone(app, root, scopes) -> None:
+    """As the API has it; it may always end itself."""
+    name = f"ends-{scopes[0]}"
+    add(root, name, role="admin", password=PASSWORD)
+    other, browser = log_in(app, name), Browser(app.test_client())
+    assert browser.post("/login", "/login", token=token_of(root, name, *scopes)).status_code == 303
+    answer = browser.post("/me", "/logout", everywhere="yes")
+    if scopes == ["account"]:
+        assert answer.status_code == 303
+        wait_for(lambda: other.get("/api/v1/whoami").status_code == 401, 4, what="the end of the other session")
+        return
+    assert answer.status_code == 403 and "make one with scope &#39;account&#39;" in answer.text
+    for one in (browser, other):
+        assert one.get("/api/v1/whoami").status_code == 200, "nothing has ended"
+    assert browser.post("/me", "/logout").status_code == 303
+    assert browser.get("/api/v1/whoami").status_code == 401
+    assert other.get("/api/v1/whoami").status_code == 200
+
+
 def test_a_session_by_token_may_what_the_token_may_and_ends_with_it(app, root) -> None:
     add(root, "tokened", role="admin")
     browser = Browser(app.test_client(), token_of(root, "tokened", "read"))

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
+from judge.config import EtcdClient, JudicatorConfig, MongodbClient
 from judge.errors import ForbiddenError, JudgeError, TooLargeError, UnavailableError, UsageError
 from judge.gateway.api.handlers import ROUTES
 from judge.gateway.api.routes import Route
+from judge.judicator.audit import Audit
+from judge.judicator.main import Judicator
+from judge.model.audit import Action
+from judge.rpc import pki
 from judge.rpc.methods import EXECUTOR, GATEWAY, JUDICATOR, METHODS, Method
 
 PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
@@ -21,6 +29,16 @@ WITHOUT_ROUTE = {
     "ping", "session_begin", "session_live", "audit_tokens",
     "login", "identity_login", "name_state", "token_check", "token_used", "ways",
 }  # fmt: skip
+# What people have stored, by a gateway: not the executors' reports.
+WRITING = {name for name, method in METHODS.items() if GATEWAY in method.roles and not method.reads}
+# What of it has no entry of its own in the audit trail, and why.
+NOT_AUDITED = {
+    "login": "the gateway notes log-ins, ten at a time",
+    "session_begin": "as the log-in that it is part of",
+    "token_used": "a token's last use, which stands in its own document",
+    "audit_note": "is an entry itself",
+    "audit_tokens": "is an entry itself",
+}
 rows = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 routes = pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 
@@ -85,3 +103,56 @@ def test_a_call_that_will_go_stays_for_as_long_as_the_policy_says(route: Route) 
     if route.deprecated is not None:
         assert (route.deprecated.sunset - route.deprecated.since).days >= 180
         assert route.deprecated.instead in {one.path for one in ROUTES if one.deprecated is None}
+
+
+class NotedError(Exception):
+    """A method that is called with its entries in the trail."""
+
+
+def audited(directory: Path) -> set[str]:
+    """The methods of a judicator, without its databases, that are called with their entries alone."""
+
+    async def look() -> set[str]:
+        pki.make_ca(directory)
+        config = JudicatorConfig(
+            name="j1", listen="127.0.0.1:1", address="127.0.0.1:1", tls=pki.issue(directory, "j1", "judicator", []),
+            etcd=EtcdClient(endpoints=["127.0.0.1:1"]), mongodb=MongodbClient(seeds=["127.0.0.1:1"], timeout=1),
+        )  # fmt: skip
+        judicator = Judicator(config)
+        judicator.service.ready = True
+        found = set()
+        try:
+            for name in WRITING:
+                # No method does anything with such a request.
+                with contextlib.suppress(AttributeError):
+                    try:
+                        await asyncio.wait_for(judicator.handlers[name](None, None), 5)
+                    except NotedError:
+                        found.add(name)
+        finally:
+            await judicator.stop()
+        return found
+
+    return asyncio.run(look())
+
+
+def test_what_stores_something_is_in_the_audit_trail_or_there_is_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def around(*_: object) -> Any:
+        async def noted(*_: object) -> None:
+            raise NotedError
+
+        return noted
+
+    monkeypatch.setattr(Audit, "around", around)
+    found = audited(tmp_path)
+    assert found | set(NOT_AUDITED) == WRITING
+    assert not found & set(NOT_AUDITED)
+
+
+def test_the_page_has_each_action_of_the_trail() -> None:
+    text = PROTOCOL.read_text(encoding="utf-8")
+    table = text[text.index("| action | object |") :].partition("\n\n")[0]
+    named = re.findall(r"`([a-z.]+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:]))
+    assert sorted(named) == sorted(get_args(Action))

@@ -107,6 +107,7 @@ class AuditEntry:
             "tokens.change",
             "problem.import",
             "problem.delete",
+            "problem.verify",
             "submission.behalf",
             "submission.cancel",
             "submission.delete",
@@ -128,6 +129,7 @@ class AuditEntry:
             "hold.release",
             "webhook.add",
             "webhook.remove",
+            "webhook.ping",
             "webhook.resend",
         ]
         | str

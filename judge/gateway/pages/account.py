@@ -129,10 +129,16 @@ class AccountPages:
         self._notes = services.notes
 
     def logout(self) -> Any:
-        """POST /logout: end this session, or all of this person's, at every gateway."""
+        """POST /logout: end this session, or all of this person's, at every gateway.
+
+        ForbiddenError for all of them, as by the API, with a token that is not for what is the account's.
+        """
         everywhere = request.form.get("everywhere", "") == "yes"
+        if everywhere:
+            g.principal.may("account")
         self._sessions.end(g.principal, everywhere=everywhere)
-        self._notes.logged_out(g.principal.user)
+        if not everywhere:  # the cluster notes that
+            self._notes.logged_out(g.principal.user)
         log.info("%s logged out%s", g.principal.user, " everywhere" if everywhere else "")
         return redirect(url_for("login"), 303)
 

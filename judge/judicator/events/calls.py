@@ -12,6 +12,7 @@ from judge import clock
 from judge.errors import FieldError, LimitError, NotFoundError
 from judge.hooks import signing
 from judge.hooks.addresses import Network, url_fault
+from judge.judicator.audit import Act, Describe, of
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import DeliveryDocument, WebhookDocument, iso, iso_or_none
 from judge.judicator.events.outbox import begin, database_time, delivery
@@ -30,6 +31,7 @@ from judge.model.webhooks import (
     WebhooksReply,
 )
 from judge.mongodb.store import Bson
+from judge.rpc.server import Handler, Peer
 
 _MOST: Final = 100
 
@@ -44,17 +46,19 @@ class WebhookCalls:
         self._wake = wake
 
     def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
-        """The RPC methods, by name."""
+        """The RPC methods that are nothing for the audit trail, by name."""
+        return {"webhooks": self.all, "deliveries": self.deliveries}
+
+    def audited(self) -> dict[str, tuple[Handler, Describe]]:
+        """The others, each with what it is for the trail. A ping has the cluster call out, as a resend does."""
         return {
-            "webhook_add": self.add,
-            "webhook_remove": self.remove,
-            "webhook_ping": self.ping,
-            "webhook_resend": self.resend,
-            "webhooks": self.all,
-            "deliveries": self.deliveries,
+            "webhook_add": (self.add, of("webhook.add", "name", "events", "user", "problem")),
+            "webhook_remove": (self.remove, of("webhook.remove", "name")),
+            "webhook_ping": (self.ping, of("webhook.ping", "name")),
+            "webhook_resend": (self.resend, _resent),
         }
 
-    async def add(self, request: WebhookAdd) -> WebhookAdded:
+    async def add(self, request: WebhookAdd, _: Peer) -> WebhookAdded:
         """Add a webhook, or change it; FieldError for an address to which nothing may be sent."""
         fault = url_fault(request.url, self._allowed)
         if fault:
@@ -76,7 +80,7 @@ class WebhookCalls:
             raise NotFoundError(f"webhook '{request.name}' is gone again; add it once more")
         return WebhookAdded(webhook=_shown(doc, {}), secret=secret)
 
-    async def remove(self, request: WebhookRef) -> Empty:
+    async def remove(self, request: WebhookRef, _: Peer) -> Empty:
         """Remove a webhook and what waits for it. Repeating it is NotFoundError."""
         gone = await self._db.webhooks.delete_one({"_id": request.name})
         await self._db.deliveries.delete_many({"hook": request.name})
@@ -96,7 +100,7 @@ class WebhookCalls:
         docs = self._db.webhooks.find({}, sort=[("_id", 1)])
         return WebhooksReply(webhooks=[_shown(doc, counts.get(doc["_id"], {})) async for doc in docs])
 
-    async def ping(self, request: WebhookRef) -> Delivery:
+    async def ping(self, request: WebhookRef, _: Peer) -> Delivery:
         """Send a call that is about nothing, as a test."""
         if await self._db.find(self._db.webhooks, {"_id": request.name}, {"_id": 1}) is None:
             raise _missing(request.name)
@@ -119,7 +123,7 @@ class WebhookCalls:
         shown = [_listed(doc) for doc in docs[: request.limit]]
         return DeliveriesReply(deliveries=shown, next=shown[-1].id if len(docs) > request.limit else None)
 
-    async def resend(self, request: Resend) -> Resent:
+    async def resend(self, request: Resend, _: Peer) -> Resent:
         """Let deliveries wait again: one, whatever became of it, or all of a webhook that were given up."""
         if (request.delivery is None) == (request.webhook is None):
             raise FieldError("delivery", "or 'webhook' must be given, one of the two")
@@ -132,6 +136,11 @@ class WebhookCalls:
         done = await self._db.deliveries.update_many(query, again)
         self._wake()
         return Resent(count=done.matched_count)
+
+
+async def _resent(request: Resend, _: Peer) -> Act:
+    """About a webhook, or one delivery."""
+    return Act("webhook.resend", request.webhook or str(request.delivery), {"delivery": request.delivery})
 
 
 def _missing(name: str) -> NotFoundError:
