@@ -795,6 +795,31 @@ def test_pages_of_submissions(http: httpx.Client, server: str) -> None:
     assert len(http.get("/submissions", params={"per_page": 1000, "fields": "token"}).json()["submissions"]) > 4
 
 
+def test_pages_end_with_the_newest_ten_thousand(prepared: Prepared, tmp_path: Path) -> None:
+    """Of row M1."""
+    ids = [f"{number:024x}" for number in range(12_000)]
+
+    def search(asked: m.SearchRequest) -> m.SearchReply:
+        page = [make_task(id=one) for one in ids[asked.skip : asked.skip + asked.limit]]
+        return m.SearchReply(tasks=page, total=10_000)
+
+    prepared.answers |= {"search": search, "get": lambda asked: make_task(id=asked.id)}
+    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+
+        def page(number: int, each: int) -> tuple[list[str], dict[str, Any]]:
+            asked = {"page": number, "per_page": each, "fields": "id"}
+            answer: Any = app.test_client().get(
+                "/judge0/submissions", query_string=asked, headers={"X-Auth-Token": USER}
+            )
+            return [one["id"] for one in answer.json["submissions"]], answer.json["meta"]
+
+        assert page(100, 100)[0] == ids[9_900:10_000] and page(100, 100)[1]["next_page"] is None
+        assert page(101, 100) == ([], {**page(101, 100)[1], "next_page": None, "prev_page": 100})
+        assert page(334, 30)[0] == ids[9_990:10_000] and page(334, 30)[1]["total_pages"] == 334
+        for number in (335, 500, 10_001, 10**8):
+            assert page(number, 30)[0] == [], number
+
+
 @row("M3")
 def test_deleting_and_cancelling(http: httpx.Client, server: str) -> None:
     token = run(http, fields="token", source_code="print(1)")["token"]

@@ -46,6 +46,8 @@ log = logging.getLogger(__name__)
 _POLL: Final = 30.0
 _OFFERED_AGE: Final = 5.0
 _PAGE, _MOST_EACH = 20, 100
+# Of a list no more are shown, the newest: a search leaves out no more, and counts no further.
+_LISTED: Final = 10_000
 # What a fault of our own is called in a submission of Judge0.
 _NAMES: Final = {
     "source": "source_code",
@@ -192,19 +194,21 @@ class Api:
             raise ForbiddenError("a list of submissions takes a token; send it in the header X-Auth-Token")
         wanted = wire.fields()
         page, each = wire.whole("page", 1), wire.whole("per_page", _PAGE)
-        if page <= 0 or page > 10_000:
+        if page <= 0:
             raise wire.RefusedCallError(400, f"invalid page: {page}")
         if each < 0:
             raise wire.RefusedCallError(400, f"invalid per_page: {each}")
         each = min(each, _MOST_EACH)
-        query = m.SearchRequest(limit=max(each, 1), skip=min((page - 1) * each, 10_000), total=True)
+        start = (page - 1) * each
+        room = max(0, min(each, _LISTED - start))
+        query = m.SearchRequest(limit=room or 1, skip=start if room else 0, total=True)
         found = seen.search(self.services.cluster, who, query)
         total = found.total or 0
         pages = -(-total // each) if each else 0
         try:
             shown = [
                 self._shown(who, seen.own_task(self.services.cluster, who, one.id), wanted, base64=wire.base64())
-                for one in found.tasks[:each]
+                for one in found.tasks[:room]
             ]
         except answers.ConversionError as exc:
             raise wire.RefusedCallError(400, str(exc).replace("this submission", "one or more submissions")) from None
