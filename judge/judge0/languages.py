@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import model_validator
 
 from judge import config
-from judge.languages.table import Language, load_table
+from judge.languages.table import BOX, Language, load_table
 from judge.model.messages import Identifier
 
 Flavour = Literal["ce", "extra"]
 _FILE = Path(__file__).with_name("languages.yml")
 # What Judge0 shows of its own commands: where the options of the caller go.
 _OPTIONS = "%s"
+# Whose `-o` is never written together with the name: `-odir` is another option there.
+_APART: Final = frozenset({"haskell"})
 
 
 class Row(config.Model):
@@ -74,6 +77,24 @@ def options_allowed(row: Row) -> bool:
     """Whether the compiler of this language takes options of people."""
     known = load_table(None).get(row.row or "")
     return known is not None and known.compiler_options and row.command is None
+
+
+def without_output(row: Row, options: Sequence[str]) -> list[str]:
+    """Options of people without those that say where the program goes: `-o a.out`, as people write for Judge0.
+
+    A compiler takes the last one, so nothing would lie where a run looks for it.
+    """
+    known = load_table(None).get(row.row or "")
+    command = (known.compile if known is not None else None) or []
+    apart = {flag for flag, place in pairwise(command) if flag[:1] == "-" and f"{place}/".startswith(f"{BOX}/")}
+    joined = {word.partition(f"{BOX}/")[0] for word in command if word[:1] == "-" and f"{BOX}/" in word}
+    joined |= {flag for flag in apart if flag == "-o" and (known is None or known.family not in _APART)}
+    kept, skip = [], False
+    for word in options:
+        if not skip and word not in apart and not word.startswith(tuple(joined)):
+            kept.append(word)
+        skip = not skip and word in apart
+    return kept
 
 
 def compiled(row: Row) -> bool:

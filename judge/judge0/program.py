@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from judge.errors import FieldError
+from judge.judge0 import languages
 from judge.judge0.fields import PROJECT, Asked
 from judge.languages import handed
 from judge.model import messages as m
@@ -127,8 +128,9 @@ _MOST: Final = {
 def _options(asked: Asked) -> m.RunOptions:
     said, row = asked.said, asked.row
     language = row is not None and row.row is not None and row.command is None
+    compiler = words(str(said.get("compiler_options", "")))
     return m.RunOptions(
-        compiler=words(str(said.get("compiler_options", ""))) if language else [],
+        compiler=languages.without_output(row, compiler) if row is not None and language else [],
         arguments=words(str(said.get("command_line_arguments", ""))) if language else [],
         merged=bool(said["redirect_stderr_to_stdout"]),
         alone=row is not None and row.row is not None and (not language or asked.archive is not None),

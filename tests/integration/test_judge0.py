@@ -730,7 +730,7 @@ def test_sql_has_the_database_that_comes_along(http: httpx.Client, tmp_path: Pat
     assert "additional_files" in refused(http, additional_files=packed(a_dot_bin=secrets.token_bytes(2 * 1024**2)))
 
 
-@row("P15", "P16")
+@row("P15", "P16", "P17")
 def test_what_compilers_are_told_here(http: httpx.Client) -> None:
     main = '#include <stdio.h>\nint main() {\n#ifdef __OPTIMIZE__\nputs("fast");\n#endif\n}'
     for language in (C, CPP):

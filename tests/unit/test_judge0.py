@@ -164,6 +164,28 @@ def test_arguments_are_parted_as_a_shell_does_and_never_reach_one() -> None:
     assert submission.options is not None and submission.options.arguments == ["a", "b c"]
 
 
+@pytest.mark.parametrize(
+    ("language", "given", "kept"),
+    [
+        (50, "-Wall -o a.out -O0", "-Wall -O0"),
+        (54, "-oa.out -std=c++17 -o", "-std=c++17"),
+        (54, "-o -o -lm", "-lm"),
+        (73, "-C debuginfo=0 -o main", "-C debuginfo=0"),
+        (61, "-odir /tmp -o main -O1", "-odir /tmp -O1"),
+        (67, "-omain -O1", "-O1"),
+        (51, "-o+ -out:Main.exe", "-o+"),
+        (62, "-d . -Xlint", "-Xlint"),
+        (86, "-o x", "-o x"),
+    ],
+)
+def test_where_the_program_goes_is_not_for_people_to_say(language: int, given: str, kept: str) -> None:
+    """Row P17."""
+    told = {"language_id": language, "source_code": "x", "compiler_options": given}
+    made = program.submission(fields.read(told, CE, lambda _: True, base64=False), handed.Bounds(), str)
+    assert made.options is not None
+    assert (made.options.compiler, made.told["compiler_options"]) == (kept.split(), given)
+
+
 def test_the_page_of_languages_fits_the_sdk_and_our_table() -> None:
     table = load_table(None)
     for flavour, version in info.VERSIONS.items():
