@@ -29,6 +29,7 @@ import pytest
 import yaml
 from judge0_client import Judge0Client, MultiFileSubmission, SingleFileSubmission
 
+from judge.allowance import Allowance
 from judge.config import MongodbClient
 from judge.ctl.context import from_file
 from judge.errors import LimitError
@@ -36,7 +37,7 @@ from judge.gateway.auth import token_digest
 from judge.judge0.answers import STATUSES
 from judge.judge0.tokens import token_of
 from judge.model import messages as m
-from judge.model.overview import ExecutorsReply
+from judge.model.overview import ExecutorsReply, UsageReply
 from judge.mongodb.store import connect
 from tests.support.cluster import Cluster, processes_of, running
 from tests.support.gateway import USER, Prepared, executor_state, make_config, make_task, running_gateway, serving_app
@@ -856,6 +857,41 @@ def test_a_full_queue(prepared: Prepared, tmp_path: Path) -> None:
         answer = app.test_client().post("/judge0/submissions", **ask)
         assert (answer.status_code, answer.json) == (429, {"error": "2 within a minute"})
         assert (answer.headers["Retry-After"], answer.headers["RateLimit-Limit"]) == ("47", "2")
+
+
+@row("B6")
+def test_a_batch_is_taken_whole_or_not_at_all_where_too_many_wait(prepared: Prepared, tmp_path: Path) -> None:
+    """The SDK reads nothing but tokens in the answer to a batch."""
+    allowance = Allowance(waiting=10)
+    waiting = 7
+
+    def add(asked: m.Submission) -> m.AddReply:
+        nonlocal waiting
+        if waiting >= 10:
+            raise LimitError("10 submissions of 'ada' wait")
+        waiting += 1
+        return m.AddReply(task=make_task(submission=asked), created=True)
+
+    prepared.answers |= {
+        "executors": ExecutorsReply(executors=[executor_state()]),
+        "usage": lambda _: UsageReply(allowance=allowance, waiting=waiting, running=0),
+        "add": add,
+    }
+    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+
+        def batch(count: int) -> Any:
+            many = {"submissions": [{"language_id": PYTHON, "source_code": "print(1)"}] * count}
+            return app.test_client().post("/judge0/submissions/batch", json=many, headers={"X-Auth-Token": USER})
+
+        refused = batch(4)
+        assert (refused.status_code, refused.json["error"], waiting) == (503, "queue is full", 7)
+        assert refused.json["reason"] == "7 submissions of 'ada' wait, of at most 10" and refused.headers["Retry-After"]
+        assert ([list(one) for one in batch(3).json], waiting) == ([["token"]] * 3, 10)
+        allowance = Allowance(waiting=None)
+        halfway = batch(2)
+        assert halfway.status_code == 503, "there is none before it that its answer would have to tell"
+        waiting = 9
+        assert [list(one) for one in batch(2).json] == [["token"], ["error"]]
 
 
 # --- callbacks -------------------------------------------------------------------------------------------------

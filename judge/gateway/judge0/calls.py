@@ -139,13 +139,14 @@ class Api:
             return {"error": str(exc), "token": token_of(task.id)}, 201
 
     def create_batch(self) -> tuple[Any, int]:
-        """Several submissions; each is taken or refused by itself."""
+        """Several submissions; each is taken or refused by itself, but none when not all of them may wait."""
         who = self.caller()
         given = wire.given()
         base64 = wire.base64(given)
         batch = given.get("submissions")
         batch = list(batch) if isinstance(batch, list) else []
         wire.check_batch(len(batch))
+        self._check_room(who, len(batch))
         told: list[Any] = []
         taken = False
         for one in batch:
@@ -276,6 +277,16 @@ class Api:
         log.info("%s handed in %s by judge0, trace %s", who.user, reply.task.id, reply.task.trace)
         return reply.task
 
+    def _check_room(self, who: Principal, count: int) -> None:
+        """FullError unless so many more submissions of this person may wait: clients cannot read half a batch."""
+        used = self._usage(who)
+        most = used.allowance.waiting
+        if most is not None and used.waiting + count > most:
+            raise wire.FullError(f"{used.waiting} submissions of '{who.user}' wait, of at most {most}")
+
+    def _usage(self, who: Principal) -> UsageReply:
+        return self.services.cluster.call("usage", UsageRequest(user=who.user, role=who.role), UsageReply)
+
     def _named(self, error: JudgeError) -> wire.InvalidError:
         """A fault of a submission of ours under Judge0's name of the field."""
         place = (error.field or "").split(".", maxsplit=1)[0]
@@ -336,8 +347,7 @@ class Api:
     def config_info(self) -> tuple[Any, int]:
         """The settings."""
         who = self.caller()
-        used = self.services.cluster.call("usage", UsageRequest(user=who.user, role=who.role), UsageReply)
-        return info.config_info(self.services.config, used.allowance.waiting), 200
+        return info.config_info(self.services.config, self._usage(who).allowance.waiting), 200
 
     def system_info(self) -> tuple[Any, int]:
         """The machine."""
@@ -359,13 +369,12 @@ class Api:
             statuses[number] = seen.search(cluster, who, query).total or 0
         found = seen.search(cluster, who, m.SearchRequest(limit=500, total=True))
         rows = Counter(answers.row_of(task, self.rows, self.flavour) for task in found.tasks)
-        used = cluster.call("usage", UsageRequest(user=who.user, role=who.role), UsageReply)
         counts = info.Counts(
             total=found.total or 0,
             statuses=statuses,
             languages={row: count for row, count in rows.items() if row is not None},
             days=Counter(task.created[:10] for task in found.tasks),
-            stored_bytes=used.stored_bytes,
+            stored_bytes=self._usage(who).stored_bytes,
         )
         return info.statistics(counts, clock.wall()), 200
 
