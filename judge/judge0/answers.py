@@ -39,7 +39,9 @@ STATUSES: Final[dict[int, str]] = {
 }
 # Of any answer, as Judge0 says it: some clients take one for Latin-1 that does not.
 MEDIA: Final = "application/json; charset=utf-8"
-_WAITING: Final = frozenset({m.Status.PENDING, m.Status.RETRYING})
+# The statuses 1 and 2.
+WAITING: Final = frozenset({m.Status.PENDING, m.Status.RETRYING})
+PROCESSING: Final = frozenset({m.Status.COMPILING, m.Status.RUNNING})
 # Of verdicts that need no look at the run; OLE is what the kernel would do with a file that grows too large.
 _PLAIN: Final[dict[Verdict, int]] = {
     Verdict.AC: 3,
@@ -87,7 +89,7 @@ class Seen:
 def status(task: m.Task, kind: str | None = None) -> int:
     """The number of Judge0's status that a task has; `kind` is its row's."""
     if not task.done:
-        return 1 if task.status in _WAITING else 2
+        return 1 if task.status in WAITING else 2
     if task.verdict is None:
         return _INTERNAL
     tests = task.result.tests if task.result is not None else []

@@ -737,6 +737,10 @@ def test_what_compilers_are_told_here(http: httpx.Client) -> None:
     for language in (C, CPP):
         assert run(http, language_id=language, source_code=main)["stdout"] == "fast\n"
         assert run(http, language_id=language, source_code=main, compiler_options="-O0")["stdout"] is None
+    for options in ("-o a.out", "-DX -oprogram -O0"):
+        found = run(http, language_id=C, source_code=main, compiler_options=options)
+        assert (status(found), found["compiler_options"]) == (3, options)
+        assert found["stdout"] == (None if "-O0" in options else "fast\n")
     java = "package a.b; public class Other { public static void main(String[] a) { System.out.print(1); } }"
     assert run(http, language_id=JAVA, source_code=java)["stdout"] == "1"
 
@@ -776,7 +780,18 @@ def test_what_there_is(http: httpx.Client) -> None:
     (queue,) = http.get("/workers").json()
     assert queue["available"] == 2 and queue["failed"] == 0
     assert http.get("/system_info").json()["Slots"] == "2"
+    run(http, source_code="exit(1)")
+    # What tests before this one have left unfinished may end between two of its questions.
+    wait_for(
+        lambda: (
+            (counts := http.get("/statistics").json())["submissions"]["total"]
+            == sum(one["count"] for one in counts["statuses"])
+        ),
+        what="all that are counted",
+    )
     counts = http.get("/statistics").json()
+    assert 11 in {one["status"]["id"] for one in counts["statuses"] if one["count"]}
+    assert str(counts["created_at"])[:10] not in counts["submissions"]["last_30_days"]
     assert counts["submissions"]["total"] >= counts["submissions"]["today"] > 0
     assert "sandbox" in http.get("/isolate").text and "Apache" in http.get("/license").text
 

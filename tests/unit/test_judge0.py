@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import functools
 import json
 import re
@@ -285,6 +286,21 @@ def test_additional_files_may_be_more_than_other_sources() -> None:
         with pytest.raises(TooLargeError) as caught:
             check(changed, SubmissionLimits(), languages=["python3"], source_bytes=128 * 1024)
         assert caught.value.field == "files"
+
+
+def test_statistics_have_thirty_days_before_today_and_the_statuses_that_occur() -> None:
+    """Row N3, as Judge0's own code has it: the newest day first, and what there is most of."""
+    days = {"2026-03-01": 4, "2026-02-28": 2, "2026-01-30": 3, "2026-01-29": 9}
+    counts = info.Counts(18, {3: 5, 11: 7, 1: 6}, {CE[71]: 8, CE[50]: 10}, days, 5 * 1024)
+    shown = info.statistics(counts, datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC))
+    last = shown["submissions"]["last_30_days"]
+    assert (shown["submissions"]["total"], shown["submissions"]["today"]) == (18, 4)
+    assert list(last) == sorted(last, reverse=True) and len(last) == 30
+    assert (max(last), min(last), sum(last.values())) == ("2026-02-28", "2026-01-30", 5)
+    assert [(one["status"]["id"], one["count"]) for one in shown["statuses"]] == [(11, 7), (1, 6), (3, 5)]
+    assert shown["statuses"][0]["status"]["name"] == "Runtime Error (NZEC)"
+    assert [(one["language"]["id"], one["count"]) for one in shown["languages"]] == [(50, 10), (71, 8)]
+    assert shown["database"] == {"size_pretty": "5 kB", "size_in_bytes": 5120}
 
 
 @pytest.mark.parametrize(("value", "text"), [(0, "0.0"), (0.0174, "0.017"), (5, "5.0"), (1.25, "1.25"), (10.0, "10.0")])

@@ -48,6 +48,15 @@ _OFFERED_AGE: Final = 5.0
 _PAGE, _MOST_EACH = 20, 100
 # Of a list no more are shown, the newest: a search leaves out no more, and counts no further.
 _LISTED: Final = 10_000
+# Searches that count all submissions, and the status that each finds: which signal ended a run is in no index.
+_COUNTED: Final = [
+    *((m.SearchRequest(verdict=one, limit=1, total=True), answers.of_run(one, None)) for one in m.Verdict),
+    *(
+        (m.SearchRequest(status=status, limit=1, total=True), number)
+        for number, several in ((1, answers.WAITING), (2, answers.PROCESSING), (13, {m.Status.CANCELLED}))
+        for status in sorted(several)
+    ),
+]
 # What a fault of our own is called in a submission of Judge0.
 _NAMES: Final = {
     "source": "source_code",
@@ -363,15 +372,14 @@ class Api:
         """How many submissions there are, as far as the caller may know."""
         who = self.caller()
         cluster = self.services.cluster
-        statuses: dict[int, int] = {}
-        for verdict, number in ((m.Verdict.AC, 3), (m.Verdict.WA, 4), (m.Verdict.TLE, 5), (m.Verdict.CE, 6)):
-            query = m.SearchRequest(verdict=verdict, limit=1, total=True)
-            statuses[number] = seen.search(cluster, who, query).total or 0
+        statuses: Counter[int] = Counter()
+        for query, number in _COUNTED:
+            statuses[number] += seen.search(cluster, who, query).total or 0
         found = seen.search(cluster, who, m.SearchRequest(limit=500, total=True))
         rows = Counter(answers.row_of(task, self.rows, self.flavour) for task in found.tasks)
         counts = info.Counts(
             total=found.total or 0,
-            statuses=statuses,
+            statuses=+statuses,
             languages={row: count for row, count in rows.items() if row is not None},
             days=Counter(task.created[:10] for task in found.tasks),
             stored_bytes=self._usage(who).stored_bytes,

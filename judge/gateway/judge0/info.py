@@ -142,7 +142,7 @@ def statistics(counts: Counts, now: datetime.datetime) -> dict[str, Any]:
     """The counts as Judge0 shows them."""
     total, by_status, days = counts.total, counts.statuses, counts.days
     today = now.date()
-    last = {str(today - datetime.timedelta(days=back)): 0 for back in range(_DAYS + 1)}
+    last = [str(today - datetime.timedelta(days=back)) for back in range(1, _DAYS + 1)]
     return {
         "created_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "cached_until": (now + _KEPT).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
