@@ -79,7 +79,7 @@ def _program(asked: Asked, bounds: handed.Bounds) -> dict[str, Any]:
     if asked.archive is not None:
         if not handed.is_archive(ARCHIVE, asked.archive):
             raise FieldError("files", "are no ZIP archive; send one as Base64")
-        files = handed.gather([(ARCHIVE, asked.archive)], bounds)
+        files = handed.gather([(ARCHIVE, asked.archive)], bounds, whole=True)
     if row.kind is not None or (row.command is not None and asked.problem is None):
         arguments = shlex.join(words(str(asked.said.get("command_line_arguments", ""))))
         command = _COMMANDS[row.kind] if row.kind is not None else f"cd /scratch && {row.command}"

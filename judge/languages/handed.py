@@ -73,12 +73,18 @@ def is_archive(name: str, data: bytes) -> bool:
     return name.lower().endswith(".zip") and data.startswith(_MAGIC)
 
 
-def gather(named: Iterable[tuple[str, bytes]], bounds: Bounds | None = None) -> dict[str, bytes]:
-    """Files by their names, those of archives among them unpacked; in the order in which they were given."""
+def gather(
+    named: Iterable[tuple[str, bytes]], bounds: Bounds | None = None, *, whole: bool = False
+) -> dict[str, bytes]:
+    """Files by their names, those of archives among them unpacked; in the order in which they were given.
+
+    `whole`: of an archive all is kept but what is hidden, which has no name that may be: archives in it, and what tools
+    leave behind, too.
+    """
     found = _Gathered(bounds or Bounds())
     for name, data in named:
         if is_archive(name, data):
-            _unpack(name, data, found, (bounds or Bounds()).archive)
+            _unpack(name, data, found, (bounds or Bounds()).archive, whole=whole)
         else:
             found.add(name, len(data))
             found.files[_composed(name)] = data
@@ -100,9 +106,11 @@ def read_directory(directory: Path, bounds: Bounds | None = None) -> dict[str, b
 
 def left_out(name: str) -> bool:
     """Whether tools left this behind, by its name in an archive or a directory: it is no part of what is handed in."""
-    parts = name.split("/")
-    hidden = any(part[:1] == "." and part not in {".", ".."} for part in parts)
-    return hidden or not _LEFT_BEHIND.isdisjoint(parts) or name.endswith(("~", ".pyc"))
+    return _hidden(name) or not _LEFT_BEHIND.isdisjoint(name.split("/")) or name.endswith(("~", ".pyc"))
+
+
+def _hidden(name: str) -> bool:
+    return any(part[:1] == "." and part not in {".", ".."} for part in name.split("/"))
 
 
 def program(
@@ -251,7 +259,7 @@ class _Gathered:
             raise FieldError("files", f"'{_shown(name)}' is not as long as the archive says; pack it again")
 
 
-def _unpack(label: str, data: bytes, found: _Gathered, most: int) -> None:
+def _unpack(label: str, data: bytes, found: _Gathered, most: int, *, whole: bool) -> None:
     label = _shown(label)
     if len(data) > most:
         raise TooLargeError(f"files: the archive '{label}' has {len(data)} bytes; at most {most} are taken", "files")
@@ -262,13 +270,14 @@ def _unpack(label: str, data: bytes, found: _Gathered, most: int) -> None:
                 raise FieldError("files", f"the archive '{label}' has {len(entries)} entries; pack the sources alone")
             for entry in entries:
                 name = _entry_name(label, entry)
-                if name is None:
+                if name is None or (_hidden(name) if whole else left_out(name)):
                     continue
+                _check_entry(label, name, entry)
                 found.add(name, entry.file_size)
                 with archive.open(entry) as file:
                     content = file.read(entry.file_size + 1)
                 found.check_size(name, content, entry.file_size)
-                if is_archive(name, content):
+                if is_archive(name, content) and not whole:
                     raise FieldError(
                         "files", f"'{name}' is an archive in the archive '{label}'; pack its files instead"
                     )
@@ -279,7 +288,7 @@ def _unpack(label: str, data: bytes, found: _Gathered, most: int) -> None:
 
 
 def _entry_name(label: str, entry: zipfile.ZipInfo) -> str | None:
-    """The name of an entry, None for one that is no file or is left out; FieldError for one that nobody can mean."""
+    """The name of an entry, None for a folder; FieldError for what is neither that nor a file."""
     name = entry.filename
     if not entry.flag_bits & _UTF8_NAME and not name.isascii():
         raw = name.encode("cp437", "replace")  # as zipfile has read it; a Mac writes UTF-8 and does not say so
@@ -291,13 +300,15 @@ def _entry_name(label: str, entry: zipfile.ZipInfo) -> str | None:
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in {0, stat.S_IFREG, stat.S_IFDIR}:
         raise FieldError("files", f"'{_shown(name)}' in '{label}' is a link or no plain file; pack the file itself")
-    if name.endswith("/") or left_out(name):
-        return None
+    return None if name.endswith("/") else name
+
+
+def _check_entry(label: str, name: str, entry: zipfile.ZipInfo) -> None:
+    """FieldError for a file that cannot be unpacked."""
     if entry.flag_bits & _ENCRYPTED:
         raise FieldError("files", f"'{_shown(name)}' in '{label}' is encrypted; pack it without a password")
     if entry.compress_type not in _METHODS:
         raise FieldError("files", f"'{_shown(name)}' in '{label}' is packed by an unusual method; pack a plain ZIP")
-    return name
 
 
 def _below(directory: Path) -> list[Path]:

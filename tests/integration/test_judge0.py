@@ -682,6 +682,11 @@ def test_files(http: httpx.Client) -> None:
     assert (status(found), found["stdout"]) == (3, "5 datum\n")
     back = zipfile.ZipFile(io.BytesIO(base64.b64decode(found["additional_files"])))
     assert sorted(back.namelist()) == ["data/x.txt", "helper.py"] and found["source_code"] == uses
+    behind = packed(
+        **{"x_dot_txt~": "1", "y_dot_zip": base64.b64decode(files), "_dot_env": "2", "_dot_git__config": "3"}
+    )
+    found = run(http, source_code="import os; print(sorted(os.listdir('.')))", additional_files=behind)
+    assert found["stdout"] == "['script.py', 'x.txt~', 'y.zip']\n"
     included = packed(part_dot_c="int part(void) { return 4; }")
     main = '#include "part.c"\n#include <stdio.h>\nint main() { printf("%d", part()); }'
     assert run(http, language_id=C, source_code=main, additional_files=included)["stdout"] == "4"

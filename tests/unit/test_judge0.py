@@ -277,6 +277,20 @@ def test_a_language_may_run_by_judge0s_own_command() -> None:
     assert sql(problem="sums").command is None, "the problem says how it is run"
 
 
+def test_of_additional_files_all_are_kept_but_hidden_ones() -> None:
+    """Row P4; of what people hand in themselves, files that tools leave behind are left out."""
+    inner = handed.pack({"x": b"1"})
+    plain = {"a.txt~": b"1", "__pycache__/m.pyc": b"2", "lib/Thumbs.db": b"3", "data.zip": inner}
+    packed = handed.pack({**plain, ".env": b"4", "lib/.git/config": b"5", "__MACOSX/._a": b"6"})
+    submission = made(additional_files=base64.b64encode(packed).decode())
+    assert {one.name: one.data for one in submission.files} == {**plain, "script.py": b"x"}
+    assert submission.told["language_id"] == 71
+    others = handed.pack({"a.txt~": b"1", "__pycache__/m.pyc": b"2", "b.py": b"3"})
+    assert list(handed.gather([("x.zip", others)])) == ["b.py"]
+    with pytest.raises(FieldError, match="is an archive in the archive"):
+        handed.gather([("x.zip", handed.pack({"data.zip": inner}))])
+
+
 def test_additional_files_may_be_more_than_other_sources() -> None:
     files = [m.SourceFile.of("a.bin", b"\1" * 300_000), m.SourceFile.of("script.py", b"x")]
     submission = made().model_copy(update={"files": files, "source": None, "filename": None, "entry": "script.py"})
