@@ -210,6 +210,8 @@ def api_token(header: str | None) -> str | None:
 # markets that sell access to it.
 JUDGE0_HEADERS = ("X-Auth-Token", "Authorization", "X-Auth-User", "X-RapidAPI-Key", "x-apihub-key")
 _JUDGE0_CHECKS: Final = ("authenticate", "authorize")
+# Of calls that Judge0 keeps for its second token, which comes beside the first: so it is the one that counts.
+_JUDGE0_SECOND: Final = "X-Auth-User"
 # What programs send that have no token, but a header for it.
 _NO_TOKENS: Final = frozenset({"", "null", "undefined"})
 _API: Final = "/api/"
@@ -218,12 +220,14 @@ _READING: Final = frozenset({"GET", "HEAD"})
 Get = Callable[[str], str | None]
 
 
-def judge0_token(header: Get, query: Get | None) -> str | None:
+def judge0_token(header: Get, query: Get | None, *, second: bool = False) -> str | None:
     """The token that came with a call of Judge0's API, in the first header that has one; None without any.
 
     In the address it counts for the two calls that check a token (their rows say so): some clients know no other way.
+    `second`: of a call that Judge0 keeps for its second token. The other one is then not looked at, so that it cannot
+    be guessed at beside a right one.
     """
-    for name in JUDGE0_HEADERS:
+    for name in (_JUDGE0_SECOND, *JUDGE0_HEADERS) if second else JUDGE0_HEADERS:
         given = (header(name) or (query(name) if query is not None else "") or "").strip()
         token = _in_authorization(given) if name == "Authorization" else given
         if token.lower() not in _NO_TOKENS:
@@ -231,7 +235,7 @@ def judge0_token(header: Get, query: Get | None) -> str | None:
     return None
 
 
-def token_with(path: str, judge0: str | None, header: Get, query: Get) -> str | None:
+def token_with(method: str, path: str, judge0: str | None, header: Get, query: Get) -> str | None:
     """The token that counts for a call of this path, whichever others came along; None when none did.
 
     The front asks this, and the app reads tokens by the same functions: so nobody is counted as one person and served
@@ -245,7 +249,10 @@ def token_with(path: str, judge0: str | None, header: Get, query: Get) -> str | 
     if judge0 is None or not below(path, judge0):
         return None
     rest = path.removeprefix(judge0).removeprefix("/extra").strip("/").removesuffix(".json")
-    return judge0_token(header, query if rest in _JUDGE0_CHECKS else None)
+    listing = method in _READING and rest == "submissions"
+    deleting = method == "DELETE" and rest.startswith("submissions/")
+    in_address = rest in _JUDGE0_CHECKS
+    return judge0_token(header, query if in_address else None, second=listing or deleting or rest == _JUDGE0_CHECKS[1])
 
 
 def session_counts(method: str, path: str, judge0: str | None) -> bool:

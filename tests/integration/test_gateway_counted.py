@@ -13,6 +13,7 @@ from judge.gateway import sessions
 from judge.gateway.auth import JUDGE0_HEADERS, Tokens
 from judge.gateway.front import head as heads
 from judge.gateway.front.gate import Gate
+from judge.judge0.tokens import token_of
 from judge.model.overview import UsageReply, UsageRequest
 from judge.model.people import NameState
 from tests.support.gateway import ADMIN, OTHER, USER, Prepared, make_config, serving_app
@@ -72,6 +73,42 @@ def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path) -> 
                 assert counted(path, headers) == who, (path, headers)
                 found.add((path, who))
         assert len(found) == 12, found
+
+
+def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(prepared: Prepared, tmp_path: Path) -> None:
+    """Lists, deleting and `authorize`; the same one in the front as in the app. All else is the first one's."""
+    settings = make_config(
+        tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0={"delete": True}
+    )
+    gate = Gate(settings, Tokens(settings.tokens), settings.session_key.read_bytes())
+    prepared.tasks()
+    prepared.answers["usage"] = nothing
+    token = token_of("0" * 24)
+    with serving_app(settings) as app:
+        client = app.test_client()
+
+        def both(method: str, path: str, first: str, second: str) -> tuple[int, str]:
+            headers = {"X-Auth-Token": first, "X-Auth-User": second}
+            lines = [f"{method} {path} HTTP/1.1", "Host: x", *(f"{name}: {value}" for name, value in headers.items())]
+            caller = gate.caller(heads.parse(("\r\n".join(lines) + "\r\n\r\n").encode()), "127.0.0.1")
+            answer = client.open(path, method=method, headers=headers)
+            return answer.status_code, caller.known.user if caller.known else ""
+
+        for at in ("/judge0", "/judge0/extra"):
+            for method, path, right, wrong in (
+                ("POST", "/authorize", 200, 403),
+                ("GET", "/submissions", 200, 200),
+                ("GET", "/submissions.json", 200, 200),
+                ("DELETE", f"/submissions/{token}", 404, 404),
+            ):
+                assert both(method, at + path, USER, ADMIN) == (right, "root"), path
+                assert both(method, at + path, ADMIN, USER) == (wrong, "ada"), path
+                assert both(method, at + path, USER, "nobody's") == (401, ""), path
+                assert both(method, at + path, USER, "") == both(method, at + path, "", USER) == (wrong, "ada"), path
+            for method, path in (("POST", "/authenticate"), ("GET", "/statuses"), ("GET", f"/submissions/{token}")):
+                assert both(method, at + path, USER, ADMIN)[1] == "ada", path
+        listed = [asked.user for name, asked in prepared.asked if name == "search"]
+        assert listed[:2] == [None, "ada"]
 
 
 def test_guests_are_shut_out_with_the_account_they_count_as(prepared: Prepared, tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ class Gate:
 
     def token(self, head: Head) -> str | None:
         """The token by which the app will serve this request; None when the app looks at none."""
-        return token_with(head.path, self._judge0, head.field, head.argument)
+        return token_with(head.method, head.path, self._judge0, head.field, head.argument)
 
     def speaks_judge0(self, head: Head) -> bool:
         """Whether the maker of this request reads answers of Judge0's API."""

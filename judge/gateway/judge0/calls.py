@@ -29,7 +29,7 @@ from judge.errors import (
 from judge.gateway import asking, submit, trace
 from judge.gateway.api import deleting, handlers, seen
 from judge.gateway.api.routes import Services, field_error
-from judge.gateway.auth import Principal, judge0_token
+from judge.gateway.auth import Principal, token_with
 from judge.gateway.judge0 import info, wire
 from judge.gateway.judge0.contents import contents
 from judge.judge0 import answers, fields, languages, program
@@ -110,9 +110,10 @@ class Api:
     # --- who -------------------------------------------------------------------------------------------------------
 
     def caller(self, *, in_address: bool = False) -> Principal:
-        """Who makes this call; UnauthorizedError for nobody. `in_address`: the token may stand there."""
-        token = judge0_token(request.headers.get, request.args.get if in_address else None)
-        guest = self.services.config.judge0.guest
+        """Who makes this call; UnauthorizedError for nobody. `in_address`: it only checks a token."""
+        own = self.services.config.judge0
+        token = token_with(request.method, request.path, own.prefix, request.headers.get, request.args.get)
+        guest = own.guest
         if token is None and guest:
             visitor = Principal(guest, "user", "")
             if not self.services.known.lets_in(visitor):
