@@ -208,6 +208,9 @@ def test_a_source_lies_in_the_box_under_judge0s_name_for_it() -> None:
         assert (list(planned.files), planned.env["HOME"][:1]) == ([row.file], "/")
         words = " ".join([*planned.run, *(planned.compile or []), *planned.env.values()])
         assert row.file == table[row.row].source_name or f"/box/{table[row.row].source_name}" not in words, row
+    prolog = fields.read({"language_id": 69, "source_code": "x"}, CE, lambda _: True, base64=False)
+    planned = plan(program.submission(prolog, handed.Bounds(), str), m.Limits(), table)
+    assert (list(planned.files), (planned.compile or [])[-1]) == (["main.pro"], "/box/main.pro"), "GNU's suffix"
     of_a_problem = made(problem="sums", source_code="x")
     assert list(plan(of_a_problem, m.Limits(), table).files) == ["main.py"], "graders may know it"
     ours = m.Submission(language="python3", source="x", filename="a.py")
