@@ -15,9 +15,11 @@ import re
 import secrets
 import sqlite3
 import subprocess
+import time
 import uuid
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,10 +39,20 @@ from judge.gateway.auth import token_digest
 from judge.judge0.answers import STATUSES
 from judge.judge0.tokens import token_of
 from judge.model import messages as m
+from judge.model.deleting import Deleted
 from judge.model.overview import ExecutorsReply, UsageReply
 from judge.mongodb.store import connect
 from tests.support.cluster import Cluster, processes_of, running
-from tests.support.gateway import USER, Prepared, executor_state, make_config, make_task, running_gateway, serving_app
+from tests.support.gateway import (
+    ADMIN,
+    USER,
+    Prepared,
+    executor_state,
+    make_config,
+    make_task,
+    running_gateway,
+    serving_app,
+)
 from tests.support.receiver import Receiver, receiving
 from tests.support.servers import wait_for
 
@@ -470,6 +482,44 @@ def test_what_is_refused_stores_nothing(cluster: Cluster, http: httpx.Client) ->
         assert files.count_documents({}) == before + 2
 
 
+def test_an_answer_is_held_for_some_seconds_and_for_so_many(prepared: Prepared, tmp_path: Path) -> None:
+    """Of row S2: who waits gets status 1 or 2 once `wait` seconds are over, or at once while too many wait."""
+    now = m.Status.PENDING
+    held: list[str] = []
+
+    async def get(asked: m.GetRequest) -> m.Task:
+        held.append(asked.id)
+        await asyncio.sleep(asked.wait)
+        return make_task(id=asked.id, status=now)
+
+    prepared.answers |= {
+        "executors": ExecutorsReply(executors=[executor_state()]),
+        "add": lambda asked: m.AddReply(task=make_task(submission=asked), created=True),
+        "get": get,
+    }
+    own: dict[str, Any] = {"threads": 2, "judge0": {"wait": 2}}  # so one answer may be held
+    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), **own)
+    with serving_app(settings) as app:
+
+        def ask() -> tuple[float, dict[str, Any]]:
+            began = time.monotonic()
+            sent = {"language_id": PYTHON, "source_code": "print(1)"}
+            who = {"X-Auth-Token": USER}
+            answer = app.test_client().post("/judge0/submissions?wait=true", json=sent, headers=who)
+            assert answer.status_code == 201 and answer.json is not None
+            return time.monotonic() - began, answer.json["status"]
+
+        with ThreadPoolExecutor() as pool:
+            first = pool.submit(ask)
+            wait_for(lambda: len(held) == 1, what="an answer that is held")
+            now = m.Status.RUNNING
+            seconds, found = ask()
+            assert found == {"id": 2, "description": "Processing"} and seconds < 1.5
+            now = m.Status.PENDING
+            seconds, found = first.result()
+        assert found == {"id": 1, "description": "In Queue"} and 2 <= seconds < 20
+
+
 @row("S7", "S8", "S15")
 def test_forms_and_texts_for_numbers(http: httpx.Client) -> None:
     form = {"source_code": "print(5)", "language_id": "71", "cpu_time_limit": "2.5", "redirect_stderr_to_stdout": "1"}
@@ -525,6 +575,9 @@ def test_faults(http: httpx.Client) -> None:
     }
     assert refused(http, command_line_arguments="x" * 513) == {
         "command_line_arguments": ["is too long (maximum is 512 characters)"]
+    }
+    assert refused(http, language_id=C, compiler_options="x" * 513) == {
+        "compiler_options": ["is too long (maximum is 512 characters)"]
     }
     only = "setting compiler options is only allowed for"
     assert refused(http, compiler_options="-O2") == {"compiler_options": [f"{only} compiled languages"]}
@@ -646,6 +699,10 @@ def test_ends(http: httpx.Client) -> None:
     assert (found["exit_code"], found["message"]) == (3, "Exited with error status 3")
     found = run(http, fields="status,message,verdict", source_code="x = bytearray(10**9)", memory_limit=64_000)
     assert (status(found), found["verdict"]) == (11, "MLE") and "Exited with error status" in found["message"]
+    grows = "#include <stdlib.h>\n#include <string.h>\nint main() { for (;;) memset(malloc(1 << 20), 1, 1 << 20); }"
+    found = run(http, language_id=C, source_code=grows, memory_limit=16_000)
+    assert (status(found), found["message"]) == (11, "Exited with error status 137")
+    assert (found["exit_code"], found["exit_signal"]) == (137, None)
     found = run(http, source_code="while True: print('x' * 1000)", max_file_size=64)
     assert (status(found), found["exit_signal"]) == (8, 25) and len(found["stdout"]) == 64 * 1024
     found = run(http, base64_encoded="true", language_id=44, source_code=b64(b"\x7fELF nothing \x00\x01"))
@@ -661,6 +718,17 @@ def test_options(http: httpx.Client) -> None:
     assert (status(found), found["number_of_runs"], found["cpu_extra_time"]) == (3, 3, "0.5")
     seen = run(http, fields="tests", source_code="print(1)", number_of_runs=3)["tests"]
     assert [one["verdict"] for one in seen] == ["AC"] * 3
+    several = run(http, fields="tests,time,memory", source_code="print(len('x' * 10**7))", number_of_runs=3)
+    assert float(several["time"]) == pytest.approx(sum(float(one["time"]) for one in several["tests"]) / 3, abs=0.001)
+    assert abs(several["memory"] - sum(one["memory"] for one in several["tests"]) / 3) < 2
+    failed = run(http, fields="tests,status,number_of_runs", source_code="exit(1)", number_of_runs=3)
+    assert (status(failed), failed["number_of_runs"], [one["verdict"] for one in failed["tests"]]) == (11, 3, ["RTE"])
+    each = "enable_per_process_and_thread_time_limit", "enable_per_process_and_thread_memory_limit"
+    shared = "import os\nos.fork(); x = bytearray(b'1') * 50_000_000\nwhile os.times().user < 0.6: pass\nos.wait()"
+    for limits in ({"cpu_time_limit": 1.0}, {"memory_limit": 80_000}):
+        found = run(http, source_code=shared, **limits, **dict.fromkeys(each, True))
+        assert [found[name] for name in each] == [True, True]
+        assert status(found) == (5 if "cpu_time_limit" in limits else 11), "all processes together"
     merged = "import sys\nprint('err', file=sys.stderr, flush=True)\nprint('out')"
     found = run(http, source_code=merged, redirect_stderr_to_stdout=True)
     assert (found["stdout"], found["stderr"]) == ("err\nout\n", None)
@@ -854,6 +922,38 @@ def test_deleting_and_cancelling(http: httpx.Client, server: str) -> None:
     assert found.status_code == 200
     wait_for(lambda: http.get(f"/submissions/{token}").json()["status"]["id"] == 13, what="the end")
     assert http.get(f"/submissions/{token}").json()["message"] == "the submission was cancelled"
+
+
+def test_deleting_where_it_is_allowed(prepared: Prepared, tmp_path: Path) -> None:
+    """Of row M3: a finished submission goes, and is what is answered."""
+    done = m.Result(tests=[m.TestResult(name="run", verdict=m.Verdict.AC, cpu=0.25)], stdout="ä\n")
+    shown = make_task(status=m.Status.SUCCESS, done=True, verdict=m.Verdict.AC, result=done)
+    prepared.answers["delete_submission"] = lambda _: Deleted(deleted=1)
+    settings = make_config(
+        tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0={"delete": True}
+    )
+    token = token_of(shown.id)
+    with serving_app(settings) as app:
+
+        def delete(by: str, **query: str) -> tuple[int, Any]:
+            headers = {"X-Auth-Token": by}
+            answer = app.test_client().delete(f"/judge0/submissions/{token}", query_string=query, headers=headers)
+            return answer.status_code, answer.json
+
+        for number, now in ((1, m.Status.PENDING), (2, m.Status.RUNNING)):
+            prepared.tasks(make_task(status=now))
+            text = f"submission cannot be deleted because its status is {number} ({STATUSES[number]})"
+            assert delete(ADMIN) == (400, {"error": text})
+        prepared.tasks(shown)
+        assert delete(USER)[0] == 403
+        assert "delete_submission" not in [method for method, _ in prepared.asked]
+        code, answer = delete(ADMIN)
+        assert (code, answer["token"], answer["status"]["id"], answer["time"]) == (200, token, 3, "0.25")
+        assert base64.b64decode(answer["stdout"]).decode() == "ä\n"
+        assert delete(ADMIN, fields="status_id") == (200, {"status_id": 3})
+        assert delete(ADMIN, fields="x") == (400, {"error": "invalid fields: [x]"})
+        deleted = [asked.id for method, asked in prepared.asked if method == "delete_submission"]
+        assert deleted == [shown.id] * 2
 
 
 @row("S10")
