@@ -277,7 +277,7 @@ def handing_in(user: str) -> str:
 
 def _counts(user: str) -> list[str]:
     """Under which all that has a person's name is counted: with these, what the audit trail paces; pure."""
-    return [handing_in(user), f"noted {user}"]
+    return [handing_in(user), f"noted {user}", f"taken {user}"]
 
 
 def new_user(request: UserAdd, peer: Peer) -> UserDocument:
