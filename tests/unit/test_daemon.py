@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from jinja2.nativetypes import NativeEnvironment
 
 from judge import daemon, kinds
 from judge.config import MODELS, BootService, Daemon, rendering
@@ -88,6 +90,10 @@ def test_a_row_a_model_and_a_module_make_a_daemon(judge, work):
     assert judge("-c", "from judge.ctl.fleet import logs; print(*logs.unit_names([]))")[1][0].endswith(
         "judge-clock.service judge-clock-proxy.service judge-*"
     )
+    assert (
+        "for name in boot etcd etcd-proxy mongodb judicator executor gateway clock clock-proxy; do"
+        in (judge("-c", "from judge.ctl.fleet import versions; print(versions.SCRIPT)")[1])
+    )
     lists = "from judge.kinds import services_of as of; print(*of({'clocks'}), '|', *of({'gateways'}))"
     assert judge("-c", lists)[1] == ["boot etcd-proxy clock | boot etcd-proxy gateway clock-proxy"]
 
@@ -136,6 +142,55 @@ def test_the_playbook_puts_each_kind_on_the_hosts_of_its_group():
     when = {role["name"].removeprefix("judge_"): only for role, only in roles if "tasks_from" not in role}
     for name, kind in kinds.KINDS.items():
         assert when[name] == (None if kind.proxy else f"'{kind.group}' in group_names"), name
+
+
+GROUPS = [
+    {"judicators"},
+    {"executors"},
+    {"gateways"},
+    {"executors", "gateways"},
+    {kind.group for kind in kinds.KINDS.values()},
+]
+
+
+def rendered(expression: str, **given: object) -> object:
+    """What Ansible makes of an expression in a file of variables."""
+    environment = NativeEnvironment()
+    environment.filters["regex_replace"] = lambda value, pattern, by: re.sub(pattern, by, value)
+    return environment.from_string(expression).render(given)
+
+
+@pytest.mark.parametrize("groups", GROUPS, ids=lambda groups: "+".join(sorted(groups)))
+@pytest.mark.parametrize(
+    ("file", "variable"),
+    [
+        ("roles/judge_common/vars/main.yml", "judge_common_services"),
+        ("molecule/shared/vars/documented.yml", "documented_services"),
+    ],
+)
+def test_the_roles_expect_the_services_of_a_host_that_the_table_has(file, variable, groups):
+    expression = yaml.safe_load((ROOT / file).read_text())[variable]
+    given = {"group_names": sorted(groups), "judge_common_is_judicator": "judicators" in groups}
+    assert rendered(expression, **given) == kinds.services_of(groups)
+
+
+def test_check_mode_knows_what_the_role_of_each_kind_places():
+    names = ["boot", *kinds.KINDS]
+    for name in names:
+        tasks = [path.read_text() for path in (ROOT / "roles" / f"judge_{name}" / "tasks").glob("*.yml")]
+        assert any(f"register: judge_{name}_placed\n" in text for text in tasks), name
+    expression = yaml.safe_load((ROOT / "roles/judge_common/vars/main.yml").read_text())["judge_common_changing"]
+    placed = {f"judge_{name}_placed": {"paths": [f"{name}.yml"]} for name in names}
+    assert sorted(rendered(expression, **placed)) == sorted(f"{name}.yml" for name in names)
+
+
+def test_a_monitor_asks_each_service_for_its_metrics():
+    template = (ROOT / "roles/judge_monitor/templates/prometheus.yml.j2").read_text()
+    (asked,) = re.findall(r"{% set of = (.*) %}", template)
+    assert ast.literal_eval(asked) == {
+        group: [name for name, kind in kinds.KINDS.items() if kind.group == group or kind.proxy]
+        for group in dict.fromkeys(kind.group for kind in kinds.KINDS.values())
+    }
 
 
 def test_an_embedded_cluster_has_one_of_each_in_the_order_of_start(work, monkeypatch):

@@ -11,6 +11,7 @@ import jinja2
 import pytest
 import yaml
 
+from judge import kinds
 from judge.config import MODELS, EtcdConfig, parse_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -280,9 +281,6 @@ def variables(host: str, groups: dict, *, formed: bool) -> dict:
         found |= {name: one.get("default") for name, one in options(role).items()}
     member = host in judicators
     own_etcd = inventory.judge_endpoints(judicators, 2379, host) if member else ["127.0.0.1:2379"]
-    services = (["etcd", "mongodb", "judicator"] if member else ["etcd-proxy"]) + [
-        name for name in ("executor", "gateway") if host in groups[f"{name}s"]
-    ]
     return found | {
         "inventory_hostname": host,
         "judge_address": hostvars[host]["ansible_host"],
@@ -297,7 +295,7 @@ def variables(host: str, groups: dict, *, formed: bool) -> dict:
         "judge_common_mongodb_seeds": inventory.judge_endpoints(judicators, 27017),
         "judge_common_cluster": {"token": "0" * 32, "initial_members": sorted(judicators), "admin_sha256": "0" * 64},
         "judge_common_has_formed": formed,
-        "judge_boot_services": services,
+        "judge_boot_services": kinds.services_of({group for group, names in groups.items() if host in names})[1:],
     }
 
 
@@ -319,7 +317,7 @@ def test_rendered_configs_are_good(host):
     """Every template gives a config that its daemon's model accepts, on every kind of host."""
     given = variables(host, GROUPS, formed=False)
     for service in given["judge_boot_services"]:
-        kind = "etcd" if service == "etcd-proxy" else service
+        kind = service.removesuffix("-proxy")
         parse_text(MODELS[kind], render(kind, f"{service}.yml.j2", given), service)
     boot = parse_text(MODELS["boot"], render("boot", "boot.yml.j2", given), "boot")
     assert [service.name for service in boot.services] == given["judge_boot_services"]

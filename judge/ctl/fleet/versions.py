@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
+from judge import kinds
 from judge.ctl import show
 from judge.ctl.fleet.machines import FleetHost, Reply
 from judge.errors import JudgeError
@@ -22,7 +23,7 @@ number() { grep -o '[0-9][0-9]*\.[0-9][0-9.]*[0-9]' | head -n 1; }
 say installed.kernel "$(ls -1 /boot/vmlinuz-* 2>/dev/null | sed 's,.*/vmlinuz-,,' | sort -V | tail -n 1)"
 say running.kernel "$(uname -r)"
 link=$(readlink /opt/judge/current); say installed.release "${link##*/}"
-for name in boot etcd etcd-proxy mongodb judicator executor gateway; do
+for name in @services@; do
   pid=$(systemctl show --property=MainPID --value "judge-$name.service" 2>/dev/null)
   [ "${pid:-0}" -gt 0 ] || continue
   words=$(tr '\0' '\n' <"/proc/$pid/cmdline")
@@ -42,7 +43,7 @@ done
 say installed.gcc "$(gcc -dumpfullversion 2>/dev/null)"
 say installed.python "$(/usr/bin/python3 --version 2>/dev/null | number)"
 exit 0
-"""
+""".replace("@services@", " ".join(kinds.services()))
 COLUMNS = ("release", "etcd", "mongod", "gcc", "python", "kernel")
 
 
