@@ -90,7 +90,7 @@ def parse_size(given: str | None) -> int | None:
 
 
 # Long, since the options of a command are its arguments.
-@app.command("submit")
+@app.command("submit", epilog=submit.exit_codes())
 def submit_command(
     files: Annotated[
         list[Path] | None,
@@ -123,8 +123,6 @@ def submit_command(
     """Hand in a program, of one file or several, and follow it to its verdict.
 
     A file in a problem package's submissions/ is judged against that problem, which is imported if it is not there yet.
-    Exit code: 0 AC (or not waited for), 10 WA, 11 TLE, 12 MLE, 13 OLE, 14 RTE, 15 CE, 16 SV, 17 JE, 18 cancelled;
-    with --each the largest. 1 the cluster failed, 2 bad input.
     """
     if bool(files) == bool(command):
         raise UsageError("give source files, or --command; expected exactly one of them")

@@ -15,7 +15,7 @@ from judge.ctl import show
 from judge.ctl.api import Api
 from judge.errors import FieldError, UsageError
 from judge.languages import table as languages
-from judge.model.messages import Submission, Task
+from judge.model.messages import Submission, Task, Verdict
 
 # The exit codes of `judgectl submit` where there is no verdict; beside the exit codes of `judge.model.verdicts`.
 EXIT_CANCELLED = 18
@@ -25,6 +25,13 @@ POLL = 0.4
 def exit_code(task: Task) -> int:
     """The exit code that tells a script the verdict."""
     return task.verdict.about.exit_code if task.verdict else EXIT_CANCELLED
+
+
+def exit_codes() -> str:
+    """The exit codes of `judgectl submit`, for its help."""
+    codes = sorted((verdict.about.exit_code, verdict.value) for verdict in Verdict if verdict is not Verdict.AC)
+    told = ", ".join(f"{code} {word}" for code, word in [*codes, (EXIT_CANCELLED, "cancelled")])
+    return f"Exit code: 0 AC (or not waited for), {told}; with --each the largest. 1 the cluster failed, 2 bad input."
 
 
 def read_text(path: Path) -> str:

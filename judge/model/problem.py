@@ -6,6 +6,7 @@ Shapes only: `judge.problems.package` fills a manifest from a package, `judge.pr
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from pydantic import Field
@@ -16,30 +17,48 @@ from judge.model.messages import FileName, Identifier, Limits, Message, Sha256
 Argument = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 
 
-class ProblemType(enum.StrEnum):
-    """The types of problems, by the format's words; a problem has one of the first two and any of the others.
-
-    What is handed in to a submit-answer problem is the output for its tests, and no program.
+@dataclass(frozen=True)
+class Traits:
+    """What there is to know of a type of problems.
 
     `legacy` is the word behind `validation: custom` that says the same. `needs_validator`: the default output validator
-    cannot judge such a problem.
+    cannot judge such a problem, and the problem's own one speaks with the submission, so that it says nothing of an
+    answer. `has_program`: what is handed in is a program; if not, it is the output for each test. `has_score`: a
+    submission gets a score.
     """
+
+    legacy: str = ""
+    needs_validator: bool = False
+    has_program: bool = True
+    has_score: bool = False
+
+
+class ProblemType(enum.StrEnum):
+    """The types of problems, by the format's words; a problem has one of the first two and any of the others."""
 
     legacy: str
     needs_validator: bool
+    has_program: bool
+    has_score: bool
 
-    def __new__(cls, word: str, legacy: str, needs_validator: bool) -> Self:
+    def __new__(cls, word: str, traits: Traits) -> Self:
         """A row of the table."""
         one = str.__new__(cls, word)
         one._value_ = word
-        one.legacy, one.needs_validator = legacy, needs_validator
+        one.legacy, one.needs_validator = traits.legacy, traits.needs_validator
+        one.has_program, one.has_score = traits.has_program, traits.has_score
         return one
 
-    PASS_FAIL = "pass-fail", "", False
-    SCORING = "scoring", "", False
-    INTERACTIVE = "interactive", "interactive", True
-    MULTI_PASS = "multi-pass", "multi-pass", True
-    SUBMIT_ANSWER = "submit-answer", "", False
+    PASS_FAIL = "pass-fail", Traits()
+    SCORING = "scoring", Traits(has_score=True)
+    INTERACTIVE = "interactive", Traits("interactive", needs_validator=True)
+    MULTI_PASS = "multi-pass", Traits("multi-pass", needs_validator=True)
+    SUBMIT_ANSWER = "submit-answer", Traits(has_program=False)
+
+
+def takes_program(kind: str) -> bool:
+    """Whether programs are handed in to problems of this `ProblemManifest.kind`."""
+    return all(one.has_program for one in ProblemType if one in kind.split(", "))
 
 
 class ProblemProgram(Message):
@@ -255,6 +274,26 @@ class ProblemManifest(Message):
     def kind(self) -> str:
         """The types of the problem for people: `scoring, interactive`."""
         return ", ".join(self.type)
+
+    @property
+    def interactive(self) -> bool:
+        """Whether the output validator runs beside the submission and speaks with it."""
+        return ProblemType.INTERACTIVE in self.type
+
+    @property
+    def needs_validator(self) -> bool:
+        """Whether the output validator judges the submission's behaviour, so that it says nothing of an answer."""
+        return any(one.needs_validator for one in self.type)
+
+    @property
+    def has_program(self) -> bool:
+        """Whether what is handed in is a program."""
+        return all(one.has_program for one in self.type)
+
+    @property
+    def has_score(self) -> bool:
+        """Whether a submission gets a score."""
+        return any(one.has_score for one in self.type)
 
     def programs(self, check: Literal["inputs", "answers"] | None = None) -> list[ProblemProgram]:
         """The programs of the package that judging runs, or a check of its inputs or answers."""

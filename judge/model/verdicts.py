@@ -44,6 +44,7 @@ class About:
     `title` and `sentence` name it for people: alone, and as the reason that a submitter reads. `severity` orders
     verdicts where the worst of several counts. `package` are the words of the package format that it satisfies.
     `tone` and `icon` are those of the pages, `colour` is that of judgectl, `exit_code` that of `judgectl submit`.
+    `graded`: a package's own grader may answer it.
     """
 
     title: str
@@ -55,6 +56,7 @@ class About:
     colour: str
     exit_code: int
     status: Status = Status.RUN_FAILED
+    graded: bool = True
 
 
 class Verdict(enum.StrEnum):
@@ -80,7 +82,10 @@ class Verdict(enum.StrEnum):
     RTE = "RTE", About("Run-time error", "run-time error", 5, "RTE", "bad", "bolt", "bold magenta", 14)
     CE = (
         "CE",
-        About("Compile error", "compilation failed", 8, "", "warn", "wrench", "bold blue", 15, Status.COMPILE_FAILED),
-    )
-    SV = "SV", About("Forbidden act", _FORBIDDEN, 6, "RTE", "bad", "shield", "bold red reverse", 16)
+        About(
+            "Compile error", "compilation failed", 8, "", "warn", "wrench", "bold blue", 15, Status.COMPILE_FAILED,
+            graded=False,
+        ),
+    )  # fmt: skip
+    SV = "SV", About("Forbidden act", _FORBIDDEN, 6, "RTE", "bad", "shield", "bold red reverse", 16, graded=False)
     JE = "JE", About("Judge's error", _FAULT, 7, "", "warn", "question", "bold white on red", 17, Status.INTERNAL_ERROR)

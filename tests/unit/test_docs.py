@@ -109,6 +109,17 @@ def test_what_a_table_sends_a_newcomer_to_is_there(page: str, rows: int) -> None
     assert found >= rows
 
 
+def test_the_row_of_problem_types_names_each_module_that_asks_for_one_of_them() -> None:
+    """All others ask for traits, which are columns of the table."""
+    asking = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "judge").rglob("*.py")
+        if re.search(r"\bProblemType\.[A-Z]", path.read_text())
+    }
+    (row,) = re.findall(r"^\| a type of problem \|.*", (ROOT / "docs/contributing.md").read_text(), re.MULTILINE)
+    assert asking <= {path for path, _ in PLACE.findall(row)}
+
+
 def imported(path: Path) -> Iterator[str]:
     """The rooms of judge/ from which a module imports, at its head or later."""
     for node in ast.walk(ast.parse(path.read_text())):

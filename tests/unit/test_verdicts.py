@@ -8,9 +8,11 @@ from pathlib import Path
 import jinja2
 import pytest
 from rich.style import Style
+from typer.testing import CliRunner
 
 import judge.gateway
-from judge.ctl import show, submit
+from judge.ctl import main, show, submit
+from judge.executor.slot.packaged import grading
 from judge.gateway.pages import views
 from judge.model.messages import Status, Verdict
 from tests.support.gateway import make_task
@@ -84,5 +86,24 @@ def test_judgectl_shows_it(verdict: Verdict) -> None:
 @pytest.mark.parametrize("verdict", Verdict)
 def test_the_documentation_names_it(verdict: Verdict) -> None:
     assert re.search(rf"^\| {verdict}\b", (ROOT / "docs/judging.md").read_text(), re.MULTILINE)
+    assert re.search(rf"\b{verdict}\b", (ROOT / "docs/for/contestant.md").read_text())
     codes = next(line for line in (ROOT / "docs/judgectl.md").read_text().splitlines() if "`submit`: WA 10" in line)
     assert verdict is Verdict.AC or f"{verdict} {verdict.about.exit_code}" in codes
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_the_help_of_submit_has_its_exit_code(verdict: Verdict) -> None:
+    said = " ".join(CliRunner().invoke(main.app, ["submit", "--help"], env={"COLUMNS": "200"}).stdout.split())
+    assert f"{verdict.about.exit_code} {verdict}" in said
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_grader_may_answer_those_that_the_table_says(verdict: Verdict) -> None:
+    """A grader sees no compilation, and does not judge what a submission must not do."""
+    assert verdict.about.graded is (verdict not in {Verdict.CE, Verdict.SV})
+    assert grading.answered(f" {verdict} 40\n".encode()) == ((verdict, 40.0) if verdict.about.graded else None)
+
+
+@pytest.mark.parametrize("text", ["", "AC", "AC 40 7", "ac 40", "AC many", "QQ 3", "AC 40\n" + " " * 1024])
+def test_other_answers_of_a_grader_are_none(text: str) -> None:
+    assert grading.answered(text.encode()) is None

@@ -15,13 +15,11 @@ from judge.ctl.problem.rows import ExampleRow
 from judge.ctl.problem.trial import Present, Trial
 from judge.errors import UsageError
 from judge.model import messages as m
-from judge.model.problem import ProblemManifest, ProblemProgram, ProblemType
+from judge.model.problem import ProblemManifest, ProblemProgram
 from judge.problems.examples import Example
 from judge.problems.expectations import Candidate
 
 Kind = Literal["inputs", "answers"]
-# A validator that a problem like this has talks to the submission, or looks at none: an answer file is no such output.
-_NO_OUTPUT = {ProblemType.INTERACTIVE, ProblemType.MULTI_PASS, ProblemType.SUBMIT_ANSWER}
 _SHOWN = 200
 
 
@@ -73,16 +71,19 @@ def programs(manifest: ProblemManifest) -> dict[Kind, list[ProblemProgram]]:
 
 
 def _asked(manifest: ProblemManifest) -> list[ProblemProgram]:
-    """What says whether an answer is right."""
-    output = [] if _NO_OUTPUT & set(manifest.type) else manifest.validators
+    """The programs that say whether an answer is right.
+
+    An output validator is one of them where an answer is such an output as submissions print.
+    """
+    output = [] if manifest.needs_validator or not manifest.has_program else manifest.validators
     return [*manifest.answer_validators, *output]
 
 
 def _built(manifest: ProblemManifest) -> list[ProblemProgram]:
     """What judges submissions and is asked about no answer: the check of answers builds it."""
-    speaks = {ProblemType.INTERACTIVE, ProblemType.MULTI_PASS} & set(manifest.type)
     manager = manifest.task.manager if manifest.task is not None else None
-    return [*(manifest.validators if speaks else []), *(one for one in (manager, manifest.grader) if one is not None)]
+    speaks = manifest.validators if manifest.needs_validator else []
+    return [*speaks, *(one for one in (manager, manifest.grader) if one is not None)]
 
 
 def check(api: Api, manifest: ProblemManifest, there: Present, *, quiet: bool) -> Checked:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from judge.executor.channel import Job
 from judge.model.messages import RunOptions, Submission
-from judge.model.problem import ProblemManifest, ProblemTest, ProblemType, StaticTest
+from judge.model.problem import ProblemManifest, ProblemTest, StaticTest
 from judge.problems.answers import outputs_for
 from judge.problems.scoring import judging_order
 
@@ -68,7 +68,7 @@ def _content(text: str | None, blob: str | None, files: Mapping[str, str]) -> by
 
 
 def _of_problem(manifest: ProblemManifest, files: Mapping[str, str], submission: Submission) -> list[Case]:
-    handed_in = handed_in_for(manifest, submission) if ProblemType.SUBMIT_ANSWER in manifest.type else {}
+    handed_in = {} if manifest.has_program else handed_in_for(manifest, submission)
     tests = {test.name: test for test in manifest.tests}
     statics = {static.name: static for static in manifest.static_tests}
     return [
@@ -110,7 +110,7 @@ def handed_in_for(manifest: ProblemManifest, submission: Submission) -> dict[str
 
 def judged_part(manifest: ProblemManifest, submission: Submission) -> ProblemManifest:
     """The problem without the tests that are not judged: samples for which nobody has handed in an output."""
-    if ProblemType.SUBMIT_ANSWER not in manifest.type or submission.check is not None:
+    if manifest.has_program or submission.check is not None:
         return manifest
     given = handed_in_for(manifest, submission)
     tests = [test for test in manifest.tests if not test.sample or test.name in given]

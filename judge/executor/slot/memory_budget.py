@@ -15,7 +15,7 @@ from judge.executor.slot.builds import compile_limits
 from judge.executor.verdict import size
 from judge.languages.table import MIB, Language
 from judge.model.messages import Limits
-from judge.model.problem import VALIDATION, IoiTask, ProblemType
+from judge.model.problem import VALIDATION, IoiTask
 
 # No program gets less than so many bytes: the task is given back instead.
 LEAST = 16 * MIB
@@ -68,7 +68,7 @@ def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> Jo
     manifest = job.data.manifest if job.data is not None else None
     if manifest is not None and manifest.task is not None and manifest.task.kind != "batch":
         return _several(run, compiling, validation, share, manifest.task)
-    if manifest is None or ProblemType.INTERACTIVE not in manifest.type:
+    if manifest is None or not manifest.interactive:
         checked = manifest is not None and bool(manifest.programs(submission.check))
         told = validation.within(share) if checked else validation.limits
         return JobLimits(run.within(share), compiling.within(share), told)

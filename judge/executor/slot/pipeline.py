@@ -34,7 +34,6 @@ from judge.executor.slot.testing import Judges
 from judge.executor.table import given_back
 from judge.executor.verdict import Ruling, compile_verdict, judge_error, unfit_verdict, usage
 from judge.model.messages import Completed, Limits, Result, Verdict
-from judge.model.problem import ProblemType
 from judge.sandbox.types import Command, Outcome
 
 log = logging.getLogger(__name__)
@@ -103,7 +102,7 @@ class Judging:
             return self._ruled(Checking(attempt, self._result).run(self._job.data.manifest))
         limits = attempt.limits()
         try:
-            if attempt.manifest is not None and ProblemType.SUBMIT_ANSWER in attempt.manifest.type:
+            if attempt.manifest is not None and not attempt.manifest.has_program:
                 return self._judge_answers(limits)
             return self._judge_program(limits)
         except BuildError as exc:

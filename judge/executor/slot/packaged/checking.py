@@ -14,10 +14,7 @@ from judge.executor.slot.packaged.built import BuildError, BuiltProgram
 from judge.executor.slot.packaged.checks import DataCheck, DataValidator, is_program
 from judge.executor.verdict import Checked, Ruling, checked_verdict, judge_error
 from judge.model.messages import Result
-from judge.model.problem import ProblemManifest, ProblemProgram, ProblemType
-
-# What the output validator of these says of an answer means nothing: it speaks with the program, or asks again.
-_NO_ANSWERS = {ProblemType.INTERACTIVE, ProblemType.MULTI_PASS}
+from judge.model.problem import ProblemManifest, ProblemProgram
 
 
 class Checking:
@@ -42,7 +39,7 @@ class Checking:
             built = BuiltProgram(f"{what} '{program.name}'", attempt.packaged(program, limits), workshop)
             return DataValidator(program.name, built)
 
-        asks = self._answers and not _NO_ANSWERS.intersection(manifest.type)
+        asks = self._answers and not manifest.needs_validator
         judges = attempt.judges(limits) if asks else None
         check = DataCheck([validator(one) for one in runnable], judges, attempt.left, answers=self._answers)
         with contextlib.closing(check):

@@ -21,8 +21,8 @@ from judge.problems.validator import number
 from judge.sandbox.types import Command
 
 # What may be answered; the score is checked by itself.
-_VERDICTS = {one.encode(): one for one in Verdict}
-_ANSWER = re.compile(rb"\s*(AC|WA|TLE|RTE|MLE|OLE|JE)\s+(\S+)\s*")
+_VERDICTS = {one.encode(): one for one in Verdict if one.about.graded}
+_ANSWER = re.compile(rb"\s*(%s)\s+(\S+)\s*" % b"|".join(_VERDICTS))
 _ANSWER_BYTES = 1024
 
 
@@ -63,12 +63,18 @@ class Grader:
             raise PackageError(truncation.clip(str(exc), MESSAGE_BYTES)) from None
         finally:
             os.close(stdin)
-        found = _ANSWER.fullmatch(answer) if len(answer) <= _ANSWER_BYTES else None
-        score = number(found[2]) if found is not None else None
-        if found is None or score is None:
+        graded = answered(answer)
+        if graded is None:
             shown = truncation.clip(truncation.text(answer[:80]).strip(), 80)
             raise PackageError(f"{what} said '{shown}'; it must print one verdict and one number, such as 'AC 40'")
-        return _VERDICTS[found[1]], score
+        return graded
+
+
+def answered(output: bytes) -> tuple[Verdict, float] | None:
+    """The verdict and the score that a grader has printed; None when it printed something else."""
+    found = _ANSWER.fullmatch(output) if len(output) <= _ANSWER_BYTES else None
+    score = number(found[2]) if found is not None else None
+    return None if found is None or score is None else (_VERDICTS[found[1]], score)
 
 
 def _code(verdict: Verdict) -> str:

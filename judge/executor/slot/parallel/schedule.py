@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from judge.executor.verdict import NOT_RUN
 from judge.model.messages import Verdict
-from judge.model.problem import ProblemManifest, ProblemType
+from judge.model.problem import ProblemManifest
 from judge.problems.scoring import Grade, Judged, Standing, standing
 
 
@@ -60,7 +60,7 @@ class Schedule:
         if self._full:
             return False
         problem = self._problem
-        return not (isinstance(problem, ProblemManifest) and (problem.graders or ProblemType.SCORING in problem.type))
+        return not (isinstance(problem, ProblemManifest) and (problem.graders or problem.has_score))
 
     def note(self, name: str, judged: Judged) -> None:
         """Take in a result; it counts when it is `due`."""
