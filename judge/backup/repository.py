@@ -241,6 +241,7 @@ class Writer(Repository):
         """End the pack that is being written, if there is one: from now on its pieces are stored."""
         if self._pack is None or self._file is None:
             return
+        # As `files.replacing` with `durable`, which cannot be used: a pack is named by its content, so at its end.
         name, size = self._pack.finish(), self._pack.size
         self._file.flush()
         os.fsync(self._file.fileno())

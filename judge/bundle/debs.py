@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from judge.bundle.files import BundleError, describe, write_atomic
+from judge.bundle.files import BundleError, describe
+from judge.files import replace
 
 _URI = re.compile(r"^'(?P<uri>[^']+)' (?P<name>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$")
 _INDEX = ("Packages", "Release")
@@ -168,7 +169,7 @@ def publish(directory: Path, texts: dict[str, str]) -> bool:
     for name in _INDEX:
         path, data = directory / name, texts[name].encode()
         if not path.is_file() or path.read_bytes() != data:
-            write_atomic(path, data, 0o644)
+            replace(path, data, 0o644, durable=True)
             changed = True
     return changed
 

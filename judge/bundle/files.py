@@ -127,16 +127,3 @@ def faults(root: Path, files: Files) -> dict[str, str]:
     found = {path: fault for path, entry in sorted(files.items()) if (fault := fault_of(root, path, entry))}
     found.update((path, "is not in the manifest") for path in listing(root) if path not in files)
     return found
-
-
-def write_atomic(path: Path, data: bytes, mode: int) -> None:
-    """Replace a file so that a crash leaves the old one or the new one; the mode holds from its first byte."""
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with os.fdopen(handle, "wb") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)

@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from judge.bundle.files import FORMAT, MANIFEST, describe, listing, mode_of, write_atomic
+from judge.bundle.files import FORMAT, MANIFEST, describe, listing, mode_of
+from judge.files import replace, sweep
 
 
 class Written(NamedTuple):
@@ -25,13 +26,14 @@ def write(root: Path, about: dict[str, Any]) -> Written:
     `about` has `release`, `architecture`, `python` and `versions`. The manifest holds no time and no machine's name, so
     the same files give the same one.
     """
+    sweep(root)
     files = {path: describe(root / path) for path in listing(root)}
     text = json.dumps({"format": FORMAT, "files": files, **about}, indent=1, sort_keys=True)
     data = f"{text}\n".encode()
     target = root / MANIFEST
     changed = not target.is_file() or target.read_bytes() != data
     if changed:
-        write_atomic(target, data, 0o644)
+        replace(target, data, 0o644, durable=True)
     for path in files:
         file = root / path
         if file.stat().st_mode & 0o7777 != mode_of(path):

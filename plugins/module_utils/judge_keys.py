@@ -8,6 +8,8 @@ import pwd
 import subprocess
 from pathlib import Path
 
+from .judge_writing import keep_names, written
+
 DIRECTORY_MODE = 0o755
 _KEY_MODE = 0o600
 
@@ -86,37 +88,12 @@ def install(key: Path, certificate: Path, text: str) -> None:
 
     Two files cannot be replaced at once. Both are complete and on the disk before, so only two renames lie between.
     """
-    fresh = _written(certificate, text, 0o644)
+    fresh = written(certificate, text.encode("ascii"), 0o644)
     if coming(key).exists():
         coming(key).replace(key)
-        _keep_names(key.parent)
+        keep_names(key.parent)
     fresh.replace(certificate)
-    _keep_names(certificate.parent)
-
-
-def _keep_names(directory: Path) -> None:
-    """Renames so far outlive a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def put(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace a file that is not secret so that a reader sees the old one or the new one."""
-    _written(path, text, mode).replace(path)
-
-
-def _written(path: Path, text: str, mode: int) -> Path:
-    """The text in a file beside `path`, on the disk."""
-    fresh = path.with_name(f".{path.name}.new")
-    with fresh.open("w", encoding="ascii") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    return fresh
+    keep_names(certificate.parent)
 
 
 def read(path: Path) -> str:

@@ -12,7 +12,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.judge_files import MANIFEST, BundleError, blocks, faults, mode_of, parse_manifest, write_atomic
+from ..module_utils.judge_files import MANIFEST, BundleError, blocks, faults, mode_of, parse_manifest
+from ..module_utils.judge_writing import put
 
 DOCUMENTATION = r"""
 module: judge_bundle_sync
@@ -102,7 +103,7 @@ def main() -> None:
             unpack(Path(module.params["archive"]), staging, files, missing)
             dest.mkdir(mode=0o755, parents=True, exist_ok=True)
             settle(dest, staging, missing, extra)
-            write_atomic(here, text.encode(), 0o644)
+            put(here, text.encode(), 0o644)
     except BundleError as exc:
         shutil.rmtree(staging, ignore_errors=True)
         module.fail_json(msg=str(exc))

