@@ -1,4 +1,4 @@
-"""Text that others wrote, made fit for a line of a log, a table or a refusal, or for a page."""
+"""Text that others wrote, made fit for a line of a log, a table or a refusal, or for a page; sizes for people."""
 
 from __future__ import annotations
 
@@ -37,6 +37,14 @@ def lines(text: str) -> str:
         line if shows(line) else "".join(char if shows(char) else _marked(char) for char in line)
         for line in text.replace("\r\n", "\n").split("\n")
     )
+
+
+def size(count: int) -> str:
+    """Bytes for people: `512 MiB`, `1.5 KiB`, `12 bytes`."""
+    for unit, factor in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if count >= factor:
+            return f"{count / factor:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{count} byte{'s' if count != 1 else ''}"
 
 
 def _shown(char: str) -> str:

@@ -12,6 +12,7 @@ from judge.ctl.api import Api, connect
 from judge.ctl.options import Output
 from judge.errors import ConflictError, NotFoundError, UsageError
 from judge.model.deleting import Deleted, DeletionPreview, Purged
+from judge.text import size
 
 app = typer.Typer(help="Delete submissions or a problem, after saying what goes with it.", no_args_is_help=True)
 TABLE = show.Output.TABLE
@@ -70,7 +71,7 @@ def run(what: list[tuple[str, str]], *, yes: bool, dry_run: bool, output: show.O
         show.print_json(done)
     else:
         total = sum(one.deleted for one in done)
-        freed = show.size(sum(one.bytes for one in done))
+        freed = size(sum(one.bytes for one in done))
         show.out.say(f"{total} deleted, {freed} of the database; blobs of their own go with a later pass of retention")
 
 
@@ -79,8 +80,8 @@ def _preview(api: Api, kind: str, name: str) -> DeletionPreview:
 
 
 def _print(kind: str, name: str, seen: DeletionPreview) -> None:
-    size = f", {show.size(seen.bytes)}" if seen.bytes else ""
-    show.out.say(f"{kind} {name}{size}", "bold")
+    stored = f", {size(seen.bytes)}" if seen.bytes else ""
+    show.out.say(f"{kind} {name}{stored}", "bold")
     for sentence in seen.goes:
         show.out.say(f"  goes:  {sentence}")
     for sentence in seen.stays:

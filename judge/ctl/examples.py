@@ -18,6 +18,7 @@ from judge.model import messages as m
 from judge.model.problem import ProblemsReply
 from judge.problems.examples import Example, load_examples
 from judge.problems.package import read_package
+from judge.text import size
 
 R = TypeVar("R", bound=ExampleRow)
 
@@ -114,7 +115,7 @@ def table(rows: Sequence[ExampleRow]) -> Table:
             row.example.candidate.says,
             mark,
             show.seconds(result.cpu) if result else "",
-            show.size(result.memory) if result and result.memory else "",
+            size(result.memory) if result and result.memory else "",
             row.task.judged_by or row.task.executor or "",
             show.seconds(row.task.latency),
         )

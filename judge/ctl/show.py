@@ -17,7 +17,7 @@ from rich.text import Text
 from judge.languages import handed
 from judge.model.messages import Result, Status, Task, TestResult, Verdict
 from judge.model.overview import ExecutorState, StatusReply, Whoami
-from judge.text import one_line
+from judge.text import one_line, size
 
 # Where there is no terminal to ask, tables may be this wide.
 _PIPE_WIDTH = 160
@@ -84,13 +84,6 @@ def seconds(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
-
-
-def size(value: int) -> str:
-    """An amount of memory: `1.5 MiB`."""
-    if value >= 1024**3:
-        return f"{value / 1024**3:.1f} GiB"
-    return f"{value / 1024**2:.1f} MiB" if value >= 1024**2 else f"{value / 1024:.0f} KiB"
 
 
 def points(value: float | None) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from judge.errors import RefusedError
-from judge.executor.verdict import size
 from judge.sandbox.check import Finding, Level
+from judge.text import size
 
 log = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from judge.model.messages import Limits, RunUsage
 from judge.model.verdicts import Verdict
 from judge.sandbox.types import Killed
+from judge.text import size
 
 
 class Facts(Protocol):
@@ -90,14 +91,6 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
     text = _SIGNALS.get(signal.Signals(number))
     return f"{name} ({text})" if text else name
-
-
-def size(count: int) -> str:
-    """Bytes for people: `512 MiB`, `1.5 KiB`, `12 bytes`."""
-    for unit, name in ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB")):
-        if count >= unit:
-            return f"{count / unit:.4g} {name}"
-    return f"{count} bytes"
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ from judge.gateway.policy import HEADERS
 from judge.gateway.providers import Providers
 from judge.gateway.sessions import LiveSessions
 from judge.gateway.statements.shown import Shown
-from judge.gateway.submit import size
 from judge.model.rate import rate_of
 from judge.rpc.session import LIFETIME
+from judge.text import size
 
 log = logging.getLogger(__name__)
 

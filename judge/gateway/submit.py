@@ -10,14 +10,7 @@ from judge.errors import FieldError, ForbiddenError, TooLargeError
 from judge.gateway.auth import Principal
 from judge.languages import handed
 from judge.model import messages as m
-
-
-def size(count: int) -> str:
-    """Bytes as people write limits: `128 KiB`."""
-    for unit, factor in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
-        if count >= factor:
-            return f"{count / factor:.1f}".removesuffix(".0") + f" {unit}"
-    return f"{count} byte{'s' if count != 1 else ''}"
+from judge.text import size
 
 
 def _too_large(length: int, most: int) -> TooLargeError:

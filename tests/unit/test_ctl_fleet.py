@@ -290,7 +290,7 @@ def test_units_are_told_with_faults_first() -> None:
     assert found[0].memory is None and found[0].status == "(exit-code)"
     assert units.summary(found) == ("1 failed, 1 missing (1 hosts)", False)
     text = drawn(units.table(found))
-    assert "✗ failed" in text and "✗ missing" in text and " 1m " in text and "1.0 MiB" in text
+    assert "✗ failed" in text and "✗ missing" in text and " 1m " in text and "1 MiB" in text
     assert units.summary(found[2:]) == ("2 units on 1 hosts: all are well", True)
 
 

@@ -46,7 +46,7 @@ def test_nothing_is_markup(text: str) -> None:
     assert shown(on).count(text) == 2
 
 
-@pytest.mark.parametrize("width", [70, 90, 160])
+@pytest.mark.parametrize("width", [72, 90, 160])
 def test_a_long_sentence_folds_beside_the_names(width: int) -> None:
     message = "the answer is 17 and 42 was expected " * 12
     result = m.Result(tests=[m.TestResult(name="secret/group1/03", verdict="WA", message=message)])
@@ -76,7 +76,7 @@ def test_what_one_takes_and_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     for line in (
         "submissions that wait 2 7",
         "submissions that are judged 1 75% of the slots",
-        "stored submissions and results 1.0 MiB 3.0 MiB",
+        "stored submissions and results 1 MiB 3 MiB",
         "all runs of a submission without a problem 300 s",
         "tests that are repeated near a limit no limit",
     ):

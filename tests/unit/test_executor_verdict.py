@@ -23,7 +23,6 @@ from judge.executor.verdict import (
     run_fault,
     run_verdict,
     signal_name,
-    size,
     usage,
     validator_fault,
 )
@@ -172,14 +171,6 @@ def test_compilation():
 def test_a_cancelled_run_has_no_verdict():
     with pytest.raises(ValueError, match="cancelled"):
         run_fault(replace(OK, killed={Killed.CANCELLED}), LIMITS)
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(12, "12 bytes"), (1024, "1 KiB"), (1536, "1.5 KiB"), (512 * 1024**2, "512 MiB"), (3 * 1024**3, "3 GiB")],
-)
-def test_sizes(count, text):
-    assert size(count) == text
 
 
 def test_signal_names():

@@ -65,6 +65,7 @@ def test_seconds(value, text):
         (0, "0 bytes"),
         (1, "1 byte"),
         (1023, "1023 bytes"),
+        (1536, "1.5 KiB"),
         (131072, "128 KiB"),
         (1_950_000, "1.9 MiB"),
         (2**30, "1 GiB"),

@@ -16,7 +16,7 @@ from judge.ctl.fleet.machines import FleetHost, Reply
 from judge.ctl.fleet.ssh_target import Target
 from judge.ctl.text import age
 from judge.errors import JudgeError
-from judge.text import one_line
+from judge.text import one_line, size
 
 # Needs no root and changes nothing; a host without a release, or without the data directory, answers too.
 SCRIPT = r"""
@@ -180,4 +180,4 @@ def _disk(row: Machine) -> Text:
     if row.disk_free is None or not row.disk_size:
         return Text("")
     percent = 100 * row.disk_free // row.disk_size
-    return Text(f"{show.size(row.disk_free)} {percent:2d}%", style="bold red" if percent < LOW_DISK else "")
+    return Text(f"{size(row.disk_free)} {percent:2d}%", style="bold red" if percent < LOW_DISK else "")

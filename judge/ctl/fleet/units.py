@@ -15,7 +15,7 @@ from judge.ctl.fleet.inventory import Host
 from judge.ctl.fleet.machines import FleetHost, Reply
 from judge.ctl.text import age
 from judge.errors import JudgeError
-from judge.text import one_line
+from judge.text import one_line, size
 
 PROPERTIES = (
     "Id", "LoadState", "ActiveState", "SubState", "Result", "NRestarts", "StatusText", "MemoryCurrent", "MainPID",
@@ -144,7 +144,7 @@ def table(rows: Sequence[UnitRow]) -> Table:
             Text(("✗ " if row.fault else "") + state, style=style),
             age(row.since),
             Text(str(row.restarts) if row.unit else "", style="yellow" if row.restarts else ""),
-            "" if row.memory is None else show.size(row.memory),
+            "" if row.memory is None else size(row.memory),
             Text(row.status, overflow="ellipsis", no_wrap=True),
         )
     return grid

@@ -11,6 +11,7 @@ from judge.ctl import show
 from judge.ctl.problem import inferring
 from judge.ctl.problem.importing import Tried
 from judge.model.problem import IoiTask, ProblemInfo, ProblemManifest, ProblemProgram
+from judge.text import size
 
 
 def problems_table(infos: list[ProblemInfo]) -> Table:
@@ -23,7 +24,7 @@ def problems_table(infos: list[ProblemInfo]) -> Table:
             one.kind,
             str(one.tests),
             f"{one.limits.cpu:g} s",
-            show.size(one.limits.memory),
+            size(one.limits.memory),
             one.hash[:12],
             one.imported[:19].replace("T", " "),
         )
@@ -46,11 +47,11 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
         ("content", info.hash),
         ("imported (UTC)", info.imported[:19].replace("T", " ")),
         ("tests", f"{len(manifest.tests)}, {samples} of them samples"),
-        ("limits", f"{limits.cpu:g} s CPU, {limits.wall_seconds:g} s wall, {show.size(limits.memory)} memory"),
+        ("limits", f"{limits.cpu:g} s CPU, {limits.wall_seconds:g} s wall, {size(limits.memory)} memory"),
         ("time limit", inferring.origin_words(manifest)),
         ("must be too slow", ", ".join(f"{path} ({cpu:.2f} s)" for path, cpu in slow.items())),
         ("not judged for it", ", ".join(origin.left_out) if origin else ""),
-        ("", f"{show.size(limits.output)} output, {show.size(manifest.source_bytes)} source"),
+        ("", f"{size(limits.output)} output, {size(manifest.source_bytes)} source"),
         ("task", _task_words(manifest.task) if manifest.task else ""),
         ("validator", _programs(*manifest.validators) or "the default one"),
         ("validator's flags", " ".join(manifest.validator_flags)),

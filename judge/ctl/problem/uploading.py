@@ -21,6 +21,7 @@ from judge.ctl.api import Api
 from judge.errors import LimitError, PackageError
 from judge.problems.package import Package
 from judge.rpc import packs
+from judge.text import size
 
 # Large bodies at once. A gateway takes four of one person; one place is left for something else of theirs.
 _WORKERS = 3
@@ -42,9 +43,9 @@ class Uploaded:
         """One line for people."""
         if not self.blobs:
             return f"nothing to upload, the cluster has all {self.known} files"
-        rate = show.size(int(self.bytes / max(self.seconds, 0.001)))
+        rate = size(int(self.bytes / max(self.seconds, 0.001)))
         rest = f"; it had {self.known}" if self.known else ""
-        return f"uploaded {self.blobs} files, {show.size(self.bytes)} in {self.seconds:.1f} s ({rate}/s){rest}"
+        return f"uploaded {self.blobs} files, {size(self.bytes)} in {self.seconds:.1f} s ({rate}/s){rest}"
 
 
 def upload(api: Api, package: Package, more: Sequence[bytes] = (), *, quiet: bool = True) -> Uploaded:
@@ -56,7 +57,7 @@ def upload(api: Api, package: Package, more: Sequence[bytes] = (), *, quiet: boo
     sizes = {sha: _size(blob) for sha, blob in {**package.blobs, **extra}.items()}
     began = clock.monotonic()
     missing = set(api.missing(list(sizes)))
-    wanted = {sha: size for sha, size in sizes.items() if sha in missing}
+    wanted = {sha: length for sha, length in sizes.items() if sha in missing}
 
     def content(sha: str) -> IO[bytes]:
         return io.BytesIO(extra[sha]) if sha in extra else package.open(sha)
@@ -152,9 +153,7 @@ class _Lines:
         self._last = now
         rate = max(1.0, self._done / (now - self._began))
         left = max(0.0, (self._total - self._done) / rate)
-        show.err.say(
-            f"uploaded {show.size(self._done)} of {show.size(self._total)}, {show.size(int(rate))}/s, {left:.0f} s left"
-        )
+        show.err.say(f"uploaded {size(self._done)} of {size(self._total)}, {size(int(rate))}/s, {left:.0f} s left")
 
 
 def told(uploaded: Uploaded) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from judge.errors import UsageError
 from judge.executor.channel import Job, limits_of
 from judge.executor.slot.builds import compile_limits
-from judge.executor.verdict import size
 from judge.languages.table import MIB, Language
 from judge.model.messages import Limits
 from judge.model.problem import VALIDATION, IoiTask
+from judge.text import size
 
 # No program gets less than so many bytes: the task is given back instead.
 LEAST = 16 * MIB

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from judge.errors import LimitError, UnavailableError
-from judge.gateway.submit import size
+from judge.text import size
 
 log = logging.getLogger(__name__)
 

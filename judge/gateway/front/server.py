@@ -38,9 +38,9 @@ from judge.gateway.front.refusing import refusal, whole
 from judge.gateway.front.room import Held, Room, open_files
 from judge.gateway.front.turns import Pace, Places, Turns
 from judge.gateway.front.watching import Watch
-from judge.gateway.submit import size
 from judge.gateway.uwsgi import HARAKIRI, socket_name
 from judge.model.streaming import Wish
+from judge.text import size
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from judge.gateway.submit import size
 from judge.model.messages import RunUsage, Status, Task, TestResult, Verdict
-from judge.text import lines
+from judge.text import lines, size
 
 UNKNOWN = "\N{EN DASH}"
 __all__ = ["FILTERS", "Look", "ago", "look", "progress", "seconds", "size", "utc"]
