@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -141,6 +142,37 @@ def test_each_room_imports_only_what_stands_below_it() -> None:
         for path in [ROOT / f"judge/{room}.py", *(ROOT / "judge" / room).rglob("*.py")]:
             found = imported(path) if path.is_file() else ()
             assert [above for above in found if place.get(above, number) < number] == [], path
+
+
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in (ROOT / "judge").rglob("*.py")
+}
+
+
+def imported_modules(module: str, path: Path) -> set[str]:
+    """The modules of judge/ from which a module imports, at its head or later, or for its types alone."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+            source = ".".join([*above, *([node.module] if node.module else [])])
+            full = {alias.name: f"{source}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else source for name in full.values()}
+    return (found & MODULES.keys()) - {module}
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    """Layers say it of rooms (`[tool.importlinter]`), and this within each of them."""
+    uses = {module: imported_modules(module, path) for module, path in MODULES.items()}
+    assert sum(map(len, uses.values())) > 1500
+    try:
+        graphlib.TopologicalSorter(uses).prepare()
+    except graphlib.CycleError as exc:
+        pytest.fail(" imports ".join(reversed(exc.args[1])))
 
 
 def test_the_glossary_is_a_page() -> None:
