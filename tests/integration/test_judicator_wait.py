@@ -8,12 +8,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import PyMongoError
 
 from judge.model import messages as m
 from judge.model.overview import StatusReply
 from judge.rpc.client import RpcClient
-from tests.support.judicators import Executor, Running, World, accepted, source
+from tests.support.judicators import Executor, Running, World, accepted, source, waiters
 from tests.support.servers import wait_for
 
 
@@ -23,8 +24,8 @@ def pool() -> Iterator[concurrent.futures.ThreadPoolExecutor]:
         yield made
 
 
-def parked(running: Running, count: int = 1) -> None:
-    wait_for(lambda: len(running.judicator.hub._parked) == count, what=f"{count} parked executors")
+def parked(count: int = 1) -> None:
+    wait_for(lambda: waiters("executor") == count, what=f"{count} parked executors")
 
 
 def only(world: World, running: Running, name: str = "gw", role: str = "gateway") -> RpcClient:
@@ -37,13 +38,13 @@ def timed(executor: Executor, seconds: float = 10.0) -> tuple[bool, float]:
 
 
 def test_a_new_task_wakes_a_parked_executor_at_once(world: World, pool: concurrent.futures.ThreadPoolExecutor) -> None:
-    running = world.judicator()
+    world.judicator()
     people, executor = world.client(), world.executor()
     waits = []
     for _ in range(20):
         assert executor.report().add == []
         waiting = pool.submit(timed, executor)
-        parked(running)
+        parked()
         started = time.monotonic()
         people.call("add", source(), m.AddReply)
         woken, _ = waiting.result()
@@ -62,7 +63,7 @@ def test_a_task_added_at_another_judicator_wakes_too(world: World, pool: concurr
     executor.rpc.first = one.address
     executor.report()
     waiting = pool.submit(timed, executor)
-    parked(one)
+    parked()
     started = time.monotonic()
     only(world, two).call("add", source(), m.AddReply)
     woken, at = waiting.result()
@@ -73,14 +74,14 @@ def test_a_task_added_at_another_judicator_wakes_too(world: World, pool: concurr
 def test_one_task_wakes_one_executor_and_the_one_that_can_take_it(
     world: World, pool: concurrent.futures.ThreadPoolExecutor
 ) -> None:
-    running = world.judicator()
+    world.judicator()
     people = world.client()
     makers = [world.executor("a", slots=2), world.executor("b", slots=4), world.executor("c", 8, languages=("java",))]
     waiting = {}
     for executor in makers:
         executor.report()
         waiting[executor.name] = pool.submit(timed, executor, 1.5)
-    parked(running, 3)
+    parked(3)
     people.call("add", source(), m.AddReply)
     woken = {name: one.result()[0] for name, one in waiting.items()}
     assert woken == {"a": False, "b": True, "c": False}
@@ -99,7 +100,7 @@ def test_a_wait_with_work_in_the_queue_returns_at_once(world: World) -> None:
 def test_a_full_executor_is_not_woken_by_work_but_by_a_cancellation(
     world: World, pool: concurrent.futures.ThreadPoolExecutor
 ) -> None:
-    running = world.judicator()
+    world.judicator()
     people, executor = world.client(), world.executor()
     task = people.call("add", source(), m.AddReply).task.id
     executor.report()
@@ -107,7 +108,7 @@ def test_a_full_executor_is_not_woken_by_work_but_by_a_cancellation(
     people.call("add", source(), m.AddReply)
     assert not executor.wait(0.3)
     waiting = pool.submit(timed, executor)
-    parked(running)
+    parked()
     people.call("cancel", m.TaskRef(id=task), m.Task)
     assert waiting.result()[0]
     assert [ref.id for ref in executor.report().drop] == [task]
@@ -135,7 +136,7 @@ def test_a_cancellation_at_another_judicator_reaches_the_executor(
     executor.report()
     assert task in executor.work
     waiting = pool.submit(timed, executor)
-    parked(one)
+    parked()
     only(world, two).call("cancel", m.TaskRef(id=task), m.Task)
     assert waiting.result()[0]
 
@@ -150,23 +151,23 @@ def test_an_executor_that_nobody_knows_is_sent_to_report_first(world: World) -> 
 
 
 def test_a_second_wait_replaces_the_first(world: World, pool: concurrent.futures.ThreadPoolExecutor) -> None:
-    running = world.judicator()
+    world.judicator()
     executor = world.executor()
     executor.report()
     first = pool.submit(timed, executor)
-    parked(running)
+    parked()
     assert not executor.wait(0.2)
     assert first.result()[0]
 
 
 def test_an_executor_that_hangs_up_is_no_longer_parked(world: World) -> None:
-    running = world.judicator()
+    world.judicator()
     executor = world.executor()
     executor.report()
     request = m.WaitRequest(executor="e1", incarnation=executor.incarnation, timeout=30)
     with pytest.raises(Exception, match="no judicator answered"):
         executor.rpc.call("wait", request, m.WaitReply, timeout=0.5)
-    parked(running, 0)
+    parked(0)
 
 
 def test_get_waits_for_the_verdict_and_for_versions(world: World, pool: concurrent.futures.ThreadPoolExecutor) -> None:
@@ -183,7 +184,7 @@ def test_get_waits_for_the_verdict_and_for_versions(world: World, pool: concurre
 
     seen = [pool.submit(get, client, task.version) for client in (here, there)]
     ended = [pool.submit(get, client, None) for client in (here, there)]
-    wait_for(lambda: all(one.judicator.hub._watched for one in world.judicators), what="people who wait")
+    wait_for(lambda: waiters("people") == len(seen + ended), what="people who wait")
     started = time.monotonic()
     executor.report()
     for one_seen in seen:
@@ -206,15 +207,15 @@ def test_get_returns_as_it_is_when_its_time_is_over(world: World) -> None:
 
 
 def test_without_a_change_stream_everyone_is_woken_each_second(
-    world: World, pool: concurrent.futures.ThreadPoolExecutor
+    world: World, pool: concurrent.futures.ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = world.judicator("j1"), world.judicator("j2")
     wait_for(lambda: one.judicator.follower.alive, what="the change stream")
 
-    async def broken() -> None:
+    async def broken(*_: object, **__: object) -> None:
         raise PyMongoError("cursor killed")
 
-    one.judicator.follower._follow = broken
+    monkeypatch.setattr(AsyncCollection, "watch", broken)
     world.raw.admin.command("killAllSessionsByPattern", [])
     wait_for(lambda: not one.judicator.follower.alive, what="a dead change stream")
     executor = world.executor()
@@ -243,13 +244,13 @@ def test_a_killed_change_stream_is_opened_again(world: World, pool: concurrent.f
     executor.rpc.first = one.address
     executor.report()
     waiting = pool.submit(timed, executor)
-    parked(one)
+    parked()
     world.raw.admin.command("killAllSessionsByPattern", [])
     waiting.result()
     wait_for(lambda: follower.alive, what="the change stream again")
     executor.report()
     waiting = pool.submit(timed, executor)
-    parked(one)
+    parked()
     only(world, two).call("add", source(), m.AddReply)
     assert waiting.result()[0]
 
@@ -265,7 +266,7 @@ def test_what_another_judicator_gives_back_wakes_here(
     there.report()
     here.report()
     waiting = pool.submit(timed, here)
-    parked(one)
+    parked()
     there.restart()
     there.report(vacant=0)
     assert waiting.result()[0]

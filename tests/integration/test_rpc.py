@@ -39,7 +39,7 @@ from judge.rpc import packs, pki
 from judge.rpc.client import RpcClient, error_from
 from judge.rpc.methods import BLOB_ROLES, METHODS
 from judge.rpc.server import Server, unhurried
-from tests.support.judicators import World, accepted, source
+from tests.support.judicators import World, accepted, source, waiters
 from tests.support.roles import ROLES
 from tests.support.servers import Acceptor, wait_for
 
@@ -426,7 +426,7 @@ def test_a_stop_lets_go_of_those_who_wait(world: World) -> None:
         target=lambda: found.append(people.call("get", m.GetRequest(id=task.id, wait=20), m.Task))
     )
     waiting.start()
-    wait_for(lambda: first.judicator.hub._watched, what="someone who waits")
+    wait_for(lambda: waiters("people") == 1, what="someone who waits")
     started = time.monotonic()
     first.stop()
     waiting.join()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pymongo
+from prometheus_client import REGISTRY
 
 from judge.allowance import Allowance, Allowances
 from judge.config import EtcdClient, JudicatorConfig, MongodbClient, Tls
@@ -214,6 +215,11 @@ class Executor:
     def wait(self, timeout: float = 5.0) -> bool:
         request = m.WaitRequest(executor=self.name, incarnation=self.incarnation, timeout=timeout)
         return self.rpc.call("wait", request, m.WaitReply).wake
+
+
+def waiters(kind: str) -> int:
+    """How many Waits of executors, or Gets of people, are parked in the judicators of this process."""
+    return int(REGISTRY.get_sample_value("judge_waiters", {"kind": kind}) or 0)
 
 
 def accepted(one: m.Assignment, **fields: Any) -> m.Completed:
