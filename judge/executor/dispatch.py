@@ -53,7 +53,7 @@ class Dispatcher:
         return self._table.vacant(self._parts.slots.working, now)
 
     def info(self) -> ExecutorInfo:
-        """What this executor tells about itself."""
+        """The description of this executor, for judicators."""
         full = self._parts.disk.finding()
         return ExecutorInfo(
             slots=len(self._parts.slots.slots),
@@ -131,7 +131,7 @@ class Dispatcher:
             self.give_back(assignment, "its slot was not free in time", now, penalty=False)
 
     def _job(self, claim: str) -> Job | None:
-        """What slots are told about a task whose data is here; None when nobody wants it any more."""
+        """The job for a slot of a task whose data is here; None when nobody wants the task any more."""
         entry = self._table.tasks.get(claim)
         if entry is None or entry.cancelled or self.stopping:
             return None

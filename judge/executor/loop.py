@@ -33,7 +33,7 @@ TELL_MAX = 1.0
 
 
 class Timed(Protocol):
-    """What acts by itself when its time has come. Times are monotonic seconds."""
+    """A part of the main loop that acts by itself when its time has come. Times are monotonic seconds."""
 
     def next_due(self) -> float:
         """When `step` has something to do, unless an event comes first; infinity for never."""

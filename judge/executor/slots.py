@@ -48,7 +48,7 @@ class Slot:
 
     @property
     def state(self) -> SlotState:
-        """What it is doing."""
+        """The state of the slot, as the main process knows it."""
         return self.known.state
 
     def note(self, event: Change, now: float) -> None:
@@ -121,7 +121,7 @@ class Slot:
                 self._say(Cancel(claim=claim), now)
 
     def read(self, now: float) -> tuple[list[Event], bool]:
-        """What the slot has said since, and whether it still lives."""
+        """The events that the slot has sent since the last call, and whether it still lives."""
         if self.reader is None:
             return [], False
         events, alive = self.reader.for_main()

@@ -1,4 +1,4 @@
-"""What an executor has in hand and what it tells the judicators: the report loop without any I/O (seed: Main).
+"""The tasks that an executor has, and its reports of them: the report loop without any I/O (seed: Main).
 
 The main loop feeds events in (a report's answer, a slot's event, a tick) and carries out what comes back. Everything is
 keyed by claim: the same task may come back under a new claim while the old one is still being killed.
@@ -65,7 +65,7 @@ class Pending:
 
 @dataclass
 class Orders:
-    """What a report's answer asks for: claims to kill, tasks to start, completions that are settled."""
+    """The orders in a report's answer: claims to kill, tasks to start, completions that are settled."""
 
     kill: list[str] = field(default_factory=list)
     start: list[Assignment] = field(default_factory=list)

@@ -55,7 +55,7 @@ async def aggregate(
 
 
 def one_by_one(count: int, failed: BulkWriteError) -> list[Exception | None]:
-    """What came of each of so many writes of one command: nothing, or what it alone would have raised."""
+    """The errors of so many writes of one command, in order: None, or what that write alone would have raised."""
     found: list[Exception | None] = [None] * count
     for error in failed.details["writeErrors"]:
         code = error["code"]

@@ -58,7 +58,7 @@ _LOOK_OFTEN, _LOOK = 1.0, 5.0
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """What the methods work with."""
+    """The parts of the judicator that the methods use."""
 
     tasks: Tasks
     executors: Executors
@@ -349,7 +349,7 @@ class Service:
         return m.Empty()
 
     async def problem_verification(self, request: ProblemName) -> VerificationReply:
-        """What came of verifying a problem."""
+        """The result of verifying a problem."""
         return await self.problems.verification(request.name)
 
     # --- executors ---------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ Argument = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 
 @dataclass(frozen=True)
 class Traits:
-    """What there is to know of a type of problems.
+    """The traits of one type of problems.
 
     `legacy` is the word behind `validation: custom` that says the same. `needs_validator`: the default output validator
     cannot judge such a problem, and the problem's own one speaks with the submission, so that it says nothing of an

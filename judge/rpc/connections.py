@@ -47,7 +47,7 @@ class NotSentError(TransportError):
 
 @dataclass(frozen=True)
 class Head:
-    """What the head of an answer says. `length` is None and `chunked` false: the body ends with the connection."""
+    """The head of an answer. `length` is None and `chunked` false: the body ends with the connection."""
 
     status: int
     length: int | None
@@ -193,7 +193,7 @@ class Answer:
         return True
 
     def _receive(self) -> bytes:
-        """What comes next, empty at the end of the connection."""
+        """The next bytes of the answer; empty at the end of the connection."""
         try:
             self._tls.settimeout(self._left())
             return self._tls.recv(_READ)

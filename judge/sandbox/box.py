@@ -29,7 +29,8 @@ KILL_SECONDS = 60.0
 PUT_SECONDS = 30.0
 # The shortest time between two looks at the CPU counter, in seconds; bounds both the overshoot and our own cost.
 SHORTEST = 0.001
-# How often to look where nothing rings when the memory limit is passed (weak sandboxes).
+# The longest time between two looks at a run in a weak sandbox, in seconds: there the kernel does not report that the
+# run has passed its memory limit.
 WEAK_LOOK = 0.005
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 

@@ -150,7 +150,7 @@ def exported() -> bytes:
 
 
 def _add_files(rules: sc.SyscallFilter) -> None:
-    """What can be left at, or learned from, a file that containers share (of /usr, or /dev/null).
+    """Rules for what can be left at, or learned from, a file that containers share (of /usr, or /dev/null).
 
     Locks are said to be taken, and are not (docs/decisions/006): they are messages to whoever tries the same one, and
     no filter can tell such a file from the program's own.
@@ -183,7 +183,7 @@ def _add_files(rules: sc.SyscallFilter) -> None:
 
 
 def _add_memory(rules: sc.SyscallFilter) -> None:
-    """What reaches memory that is not the program's alone: the page cache, the pool of huge pages, KSM."""
+    """Rules for what reaches memory that is not the program's alone: the page cache, the pool of huge pages, KSM."""
     for advice in _MADV_NOTHING:
         _add(rules, sc.ERRNO(0), "madvise", _low(2, advice))
     for advice in _MADV_REFUSED:

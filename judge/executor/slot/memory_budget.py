@@ -72,7 +72,7 @@ def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> Jo
         checked = manifest is not None and bool(manifest.programs(submission.check))
         told = validation.within(share) if checked else validation.limits
         return JobLimits(run.within(share), compiling.within(share), told)
-    # A quarter is for the validator, or what the submission's least leaves of it.
+    # The validator may have a quarter of the slot. It gets less where the submission's own need leaves less.
     left = share - run.least(LEAST) - validation.extra
     mine = run.within(share, validation.who, validation.least(max(LEAST, min(share // 4, left))))
     told = validation.within(share, run.who, mine.memory + run.extra)

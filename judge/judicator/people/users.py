@@ -51,7 +51,7 @@ _LATELY: Final = 30.0
 
 @dataclass
 class _Own:
-    """What one user may take, until when that counts, and when it was asked for last."""
+    """The quota of one user, until when it counts, and when it was last asked for."""
 
     quota: Quota | None
     until: float

@@ -53,7 +53,7 @@ Answers = Mapping[Key, Sequence[Bson]]
 
 
 def questions(wanted: Iterable[Wanted], many: Collection[str]) -> dict[Key, Pipeline]:
-    """What to ask for these places, each question once; `many` are the users who seem to have many waiting tasks."""
+    """The questions to the database for these places, each once; `many`: users who seem to have many waiting tasks."""
     asked: dict[Key, Pipeline] = {}
     for one in wanted:
         user, rank, needs = one.lane

@@ -43,7 +43,8 @@ class Coordinator:
             taken = self._queue.take(self._wanted())
             if taken is None:
                 wait(LOOK)
-            # What came in before all could see what this slot runs may make that useless; nobody rings for it.
+            # Helpers ring for a result that makes this slot's test useless, once they see which test that is. A result
+            # that was handed in before is collected here.
             self._hear(self._queue.collect())
             if taken is None or self._schedule.over:
                 continue

@@ -131,7 +131,7 @@ class CoordinatorQueue(_SharedQueue):
         self._write(_WANTED, Wanted(wanted=wanted, stops=stops))
 
     def take(self, wanted: Iterable[int]) -> int | None:
-        """Take the first test that nobody runs. What came in until now may make it useless: `collect` follows."""
+        """Take the first test that nobody runs. Results up to now may make it useless, so the caller collects them."""
         for index in wanted:
             if self._lock(self._taken, index):
                 self._at(index)
