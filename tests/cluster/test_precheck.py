@@ -166,7 +166,7 @@ def test_all_faults_come_in_one_run_and_nothing_is_written(damaged: Place) -> No
         the_one(sentences, "FAULT: e1: /opt/judge:", "800 MB are needed", "enlarge the disk"),
         the_one(sentences, "FAULT: j2: its clock is 3", " s ahead of the others", "timedatectl"),
         the_one(sentences, "wheels/judge-0.1.0-py3-none-any.whl has another SHA-256", "make it anew"),
-        the_one(sentences, "FAULT: the cluster's CA", "expired on", "docs/pki.md"),
+        the_one(sentences, "FAULT: the cluster's CA", "expired on", "docs/playbooks/rotate.md"),
         the_one(sentences, "FAULT: j1: /var/lib/judge/etcd holds another cluster's data", "move it away"),
         the_one(sentences, "FAULT: j1: /var/lib/judge/mongodb holds a database that judge did not make", "move it"),
         the_one(sentences, "FAULT: e1: unknown variable 'judge_executor_slotts'; did you mean 'judge_executor_slots'"),
