@@ -148,7 +148,7 @@ def keys(options: argparse.Namespace) -> None:
 
 def seal(options: argparse.Namespace) -> None:
     """Put the controller's secrets, encrypted, into a directory of backups."""
-    key = HostKey.parse(_text(str(options.secrets / secrets.HOST_KEY)))
+    key = HostKey.parse(_text(options.key or str(options.secrets / secrets.HOST_KEY)))
     more = {"pki": options.pki} if options.pki and options.pki != options.secrets / "pki" else {}
     name, content = secrets.sealed(key, secrets.archive(options.secrets, more))
     if Repository(options.directory).put_secrets(name, content):
@@ -239,6 +239,8 @@ def parser() -> argparse.ArgumentParser:
         made[name].add_argument("--key", required=required, help="the file with the operator's key; - for stdin")
     for name in ("keys", "seal"):
         made[name].add_argument("--secrets", type=Path, required=True, help="the controller's directory of secrets")
+    # ansible-vault may have encrypted the file, which Ansible alone can read then.
+    made["seal"].add_argument("--key", help="the file with the hosts' key, else that of the secrets; - for stdin")
     made["seal"].add_argument("--pki", type=Path, help="the authority's directory, when it is elsewhere")
     made["unseal"].add_argument("--into", type=Path, required=True, help="an empty directory")
     made["check"].add_argument("--data", action="store_true", help="not the controller's secrets")

@@ -6,6 +6,7 @@ whether a replacement of its machine has begun and not ended.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -32,14 +33,20 @@ class Entry:
 class Removed:
     """The record in one directory; missing means that nobody was removed."""
 
-    def __init__(self, directory: Path) -> None:
-        """Nothing is read yet."""
+    def __init__(
+        self,
+        directory: Path,
+        read: Callable[[Path], bytes] = Path.read_bytes,
+        seal: Callable[[Path, str], bytes] = lambda _, text: text.encode(),
+    ) -> None:
+        """`read` and `seal`: how a file is read, and what takes its place; for what ansible-vault has encrypted."""
         self._path = directory / FILE
+        self._bytes, self._seal = read, seal
 
     def read(self) -> dict[str, Entry]:
         """Every entry by name; CaError when the file cannot be understood."""
         try:
-            found = yaml.safe_load(self._path.read_text(encoding="utf-8")) if self._path.exists() else {}
+            found = yaml.safe_load(self._bytes(self._path).decode()) if self._path.exists() else {}
             return {
                 str(name): Entry(float(one["before"]), bool(one["back"]), bool(one.get("replacing")))
                 for name, one in (found or {}).items()
@@ -85,4 +92,5 @@ class Removed:
     def _write(self, entries: dict[str, Entry]) -> None:
         plain = {name: asdict(one) for name, one in sorted(entries.items())}
         text = "# Hosts that were removed; what was issued to them before is refused. Keep it with the authority.\n"
-        files.replace(self._path, text + yaml.safe_dump(plain, sort_keys=False), durable=True)
+        content = self._seal(self._path, text + yaml.safe_dump(plain, sort_keys=False))
+        files.replace(self._path, content, durable=True)

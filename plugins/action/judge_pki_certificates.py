@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from ansible.plugins.action import ActionBase
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.pki.authority import Authority, CaError, Wanted, load_request, sign_all
 from judge.pki.removed import Removed
+from plugins.action.judge_cluster import encrypted_like
 from plugins.action.judge_pki_ca import reader
 from plugins.modules.judge_pki_certificates import DOCUMENTATION
 
@@ -45,7 +47,7 @@ class ActionModule(ActionBase):
         if self._task.check_mode and not trusted:  # the authority itself is still to be made
             result["reasons"] = {each["name"]: "there is none" for each in files}
             return result
-        removed = Removed(authority.directory)
+        removed = Removed(authority.directory, authority.read, functools.partial(encrypted_like, self._loader))
         try:
             if any(removed.is_old(given["host"], each["certificate"]) for each in found["held"]):
                 # It was removed and comes back: who has a copy of its old keys gets nothing by its new certificates.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ from ansible.plugins.action import ActionBase
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.pki.authority import CaError
 from judge.pki.removed import Removed
+from plugins.action.judge_cluster import encrypted_like
+from plugins.action.judge_pki_ca import reader
 
 
 class ActionModule(ActionBase):
-    """`judge_removed: {directory, name, state}`; returns `before` (seconds since 1970), `back` and `replacing`."""
+    """`judge_removed: {directory, name, state, given}`; returns `before` (seconds since 1970), `back` and `replacing`."""
 
     _requires_connection = False
-    _VALID_ARGS = frozenset({"directory", "name", "state", "replacing"})
+    _VALID_ARGS = frozenset({"directory", "name", "state", "replacing", "given"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible's entry point."""
@@ -32,9 +35,17 @@ class ActionModule(ActionBase):
                 "name": {"type": "str", "required": True},
                 "state": {"type": "str", "choices": ["read", "noted", "settled"], "default": "read"},
                 "replacing": {"type": "bool", "default": False},
+                "given": {"type": "bool", "default": False},
             }
         )
-        removed, name = Removed(Path(args["directory"]).expanduser()), str(args["name"])
+        if args["given"]:
+            raise AnsibleActionFail(
+                "secrets come from judge_secrets, and nothing would keep the record of removed hosts; run this "
+                "playbook without it, where judge_secrets_dir lasts, then put pki/removed.yml where judge_secrets "
+                "takes its files from"
+            )
+        directory, name = Path(args["directory"]).expanduser(), str(args["name"])
+        removed = Removed(directory, reader(self._loader), functools.partial(encrypted_like, self._loader))
         try:
             entry = removed.read().get(name)
             changed = args["state"] == "noted"

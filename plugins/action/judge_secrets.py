@@ -18,7 +18,7 @@ from judge import files
 
 # What a cluster cannot do without, as it lies in judge_secrets_dir after the first deployment.
 NEEDED = (
-    "cluster.yml", "mongodb.keyfile", "mongodb.password", "session.key", "admin.token",
+    "cluster.yml", "mongodb.keyfile", "mongodb.password", "session.key", "admin.token", "backup.hostkey",
     "pki/ca.crt", "pki/ca.key", "pki/ca.passphrase",
 )  # fmt: skip
 _NAME = re.compile(r"(pki/)?[A-Za-z0-9][A-Za-z0-9._-]*\Z")

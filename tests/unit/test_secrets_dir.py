@@ -12,6 +12,9 @@ import pytest
 import yaml
 
 from judge import files
+from judge.backup.__main__ import main as backup
+from judge.backup.keys import OperatorKey
+from judge.backup.repository import Repository
 from tests.support.ansible_plugins import plugin
 from tests.support.deployment import ROOT, files_below
 
@@ -121,6 +124,7 @@ def test_a_controller_that_keeps_nothing_is_given_everything(tmp_path: Path) -> 
     kept, fresh = tmp_path / "kept", tmp_path / "fresh/secrets"
     play(tmp_path, kept, {"formed": False})
     play(tmp_path, kept, {"formed": True})
+    assert backup(["keys", "--secrets", str(kept)]) == 0
     given = {name: data.decode() for name, (_, data) in files_below(kept).items() if name in SECRETS.NEEDED}
     assert set(given) == set(SECRETS.NEEDED)
     record = yaml.safe_load(given["cluster.yml"])
@@ -143,3 +147,70 @@ def test_what_is_missing_is_named_and_no_value_is(tmp_path: Path) -> None:
     for odd in ("../x", "/etc/passwd", "pki/../../x", "a/b", ".ssh"):
         with pytest.raises(ValueError, match="is no file of judge_secrets_dir"):
             SECRETS.contents({**given, odd: "hush"})
+
+
+def run_tasks(tmp_path: Path, tasks: list[dict[str, Any]], variables: dict[str, Any], *options: str | Path) -> str:
+    """What a play of these tasks says on the controller, which stands for a host."""
+    playbook = tmp_path / "tasks.yml"
+    own = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
+    playbook.write_text(yaml.safe_dump([own]))
+    run = subprocess.run(
+        [BIN / "ansible-playbook", "-i", "localhost,", "-c", "local", playbook, *options],
+        cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+    )  # fmt: skip
+    return f"{run.returncode} {run.stdout}{run.stderr}"
+
+
+def encrypted(path: Path, password: Path) -> None:
+    command = [BIN / "ansible-vault", "encrypt", "--vault-password-file", password, path]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def test_a_backup_takes_the_secrets_along_when_its_key_is_encrypted(tmp_path: Path) -> None:
+    """The role's own tasks; what they were given is nowhere to be seen."""
+    own, password, key = tmp_path / "mine.secrets", tmp_path / "password", OperatorKey.new()
+    own.mkdir()
+    password.write_text("one\n")
+    (own / "admin.token").write_text("hush\n")
+    (own / "backup.hostkey").write_text(key.host_key().text())
+    encrypted(own / "backup.hostkey", password)
+    tasks = yaml.safe_load((ROOT / "roles/judge_backup/tasks/write.yml").read_text())[:2]
+    assert "ansible.builtin.assert" in tasks[-1], "what the first one says is looked at right after it"
+    known = yaml.safe_load((ROOT / "roles/judge_backup/vars/main.yml").read_text())
+    names = {"judge_secrets_dir": str(own), "judge_backup_copies": str(tmp_path / "copies")}
+    names |= {"judge_backup_project": str(ROOT), "judge_backup_controller": known["judge_backup_controller"]}
+    vault = ["--vault-password-file", password, "-vvv"]
+    told = run_tasks(tmp_path, tasks, names, *vault)
+    assert told.startswith("0 "), told
+    assert key.host_key().text().strip() not in told
+    assert len(list(Repository(tmp_path / "copies").secrets.iterdir())) == 2, "a file, and which one it is"
+    (own / "backup.hostkey").write_text("no key\n")
+    told = run_tasks(tmp_path, tasks, names, *vault)
+    assert told.startswith("2 "), told
+    assert "this is not a host's key of backups" in told, "the sentence is read although the task says nothing"
+
+
+@pytest.mark.parametrize("state", ["noted", "settled"])
+def test_the_record_of_removed_hosts_may_be_encrypted(tmp_path: Path, state: str) -> None:
+    pki, password = tmp_path / "pki", tmp_path / "password"
+    pki.mkdir()
+    password.write_text("one\n")
+    (pki / "removed.yml").write_text("e2: {before: 1.5, back: false, replacing: true}\n")
+    encrypted(pki / "removed.yml", password)
+    task = {"judge_removed": {"directory": str(pki), "name": "e2", "state": state}, "register": "judge_told"}
+    told = run_tasks(tmp_path, [task], {}, "--vault-password-file", password, "-v")
+    assert told.startswith("0 ") and "changed=1" in told, told
+    assert (pki / "removed.yml").read_text().startswith("$ANSIBLE_VAULT")
+    command = [BIN / "ansible-vault", "view", "--vault-password-file", password, pki / "removed.yml"]
+    shown = yaml.safe_load(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert shown["e2"]["replacing"] is False
+    assert (shown["e2"]["before"] == 1.5) == (state == "settled")
+
+
+def test_nothing_is_recorded_where_nothing_lasts(tmp_path: Path) -> None:
+    """A removal whose record is lost would make old certificates count as good again."""
+    task = {"judge_removed": {"directory": str(tmp_path), "name": "e2", "given": True}}
+    told = run_tasks(tmp_path, [task], {})
+    assert told.startswith("2 ") and "nothing would keep the record of removed hosts" in told, told
+    asked = yaml.safe_load((ROOT / "roles/judge_hosts/tasks/roster.yml").read_text())[0]["judge_removed"]
+    assert "judge_secrets" in asked["given"]
