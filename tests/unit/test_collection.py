@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -15,6 +16,8 @@ from judge import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 BESIDE = Path(sys.executable).parent
+# What plug-ins use of ansible-core that has not always been there, and since which version it is.
+SINCE = {"validate_argument_spec": (2, 13), "trust_as_template": (2, 19), "copy_with_new_env": (2, 9)}
 
 
 def build(checkout: Path, output: Path) -> Path:
@@ -98,5 +101,20 @@ def test_ansible_finds_its_playbooks_roles_and_modules(artefact: Path, tmp_path:
         assert done.returncode == 0, done.stderr
         assert "not found" not in done.stdout + done.stderr, "a role that is not there is no error to ansible-doc"
         assert [name for name in command[1:] if name in roles and name not in done.stdout] == []
-    meta = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())
-    assert meta["requires_ansible"].startswith(">=")
+
+
+def test_the_oldest_ansible_is_one_that_has_what_plug_ins_import() -> None:
+    """An older one would end in the middle of a deployment, at the first file that is placed."""
+    asked = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["requires_ansible"]
+    oldest = re.fullmatch(r">=(\d+)\.(\d+)\.0", asked)
+    assert oldest
+    pinned = re.search(r"^ansible-core==(\d+)\.(\d+)\.", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert pinned
+    needed = max(
+        since
+        for path in (ROOT / "plugins").rglob("*.py")
+        for name, since in SINCE.items()
+        if re.search(rf"\b{name}\b", path.read_text())
+    )
+    tested = tuple(map(int, pinned.groups()))
+    assert needed <= tuple(map(int, oldest.groups())) <= tested
