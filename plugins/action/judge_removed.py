@@ -21,7 +21,7 @@ from plugins.action.judge_pki_ca import reader
 
 
 class ActionModule(ActionBase):
-    """`judge_removed: {directory, name, state, given}`; returns `before` (seconds since 1970), `back` and `replacing`."""
+    """`judge_removed: {directory, name, state, given}`; returns `before` (seconds since 1970), `back`, `replacing`."""
 
     _requires_connection = False
     _VALID_ARGS = frozenset({"directory", "name", "state", "replacing", "given"})

@@ -25,9 +25,16 @@ options:
     description:
       - V(apply) restarts outdated ones, V(verify) only says whether they are well and up to date.
       - V(accept) notes that they run with what their files mean now, although the text has changed since.
+      - V(spare) only says whether the cluster could do without each of them; outdated ones are no fault then.
     type: str
-    choices: [apply, verify, accept]
+    choices: [apply, verify, accept, spare]
     default: apply
+  unsure:
+    description:
+      - With V(spare), whether one that cannot be asked counts as one that may stop. That its own certificate has
+        expired may be the reason.
+    type: bool
+    default: false
   changing:
     description: Paths that this run changes; in check mode they are how a restart is foretold.
     type: list
@@ -186,6 +193,23 @@ class Service:
                 raise UnitError(f"{self.unit.name} was not restarted, it still runs with its old config: {reason}")
             time.sleep(POLL)
 
+    def spare(self, *, unsure: bool) -> None:
+        """Until the others could do without it; UnitError when they cannot, before anything has been changed."""
+        from judge.errors import JudgeError  # noqa: PLC0415
+
+        if not (ETC / f"{self.name}.yml").exists():
+            return  # a host that is still to be deployed
+        while True:
+            try:
+                reason = health_of(self.name).may_stop()
+            except (UnwellError, JudgeError) as exc:
+                reason = "" if unsure else str(exc)
+            if not reason:
+                return
+            if self.late():
+                raise UnitError(f"{self.unit.name} could not be restarted, so nothing was changed: {reason}")
+            time.sleep(POLL)
+
     def late(self) -> bool:
         """Whether there is no more time to wait."""
         return time.monotonic() > self.deadline
@@ -244,6 +268,8 @@ def run(module: AnsibleModule) -> dict[str, Any]:
         service = Service(module, name)
         if mode == "accept":
             service.unit.remember()
+        elif mode == "spare":
+            service.spare(unsure=module.params["unsure"])
         elif mode == "verify":
             told.append(service.verify())
         else:
@@ -265,7 +291,8 @@ def main() -> None:
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True, "choices": NAMES},
             "timeout": {"type": "int", "default": 0},
-            "mode": {"type": "str", "choices": ["apply", "verify", "accept"], "default": "apply"},
+            "mode": {"type": "str", "choices": ["apply", "verify", "accept", "spare"], "default": "apply"},
+            "unsure": {"type": "bool", "default": False},
             "changing": {"type": "list", "elements": "str", "default": []},
             "whole": {"type": "bool", "default": False},
         },

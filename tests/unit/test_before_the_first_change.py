@@ -6,10 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from judge.errors import UnavailableError
+from plugins.modules import judge_service
 from tests.support.playbook_tasks import PLAYBOOKS, ROOT, Task, module, of_playbook
 
 # None of these changes anything; the rest is taken for a change.
@@ -17,18 +20,18 @@ LOOKS = {
     "stat", "find", "assert", "debug", "fail", "set_fact", "group_by", "meta", "judge_precheck_host",
     "judge_bundle_verify", "judge_roster", "judge_variables",
 }  # fmt: skip
-READS = {"judge_removed": "state", "judge_pki_ca": "state"}  # without a state, or with `read`
+READS = {"judge_removed", "judge_pki_ca", "judge_upgrade"}  # without a state, or with one of these
 
 
 def changes(task: Task) -> bool:
     """Whether a task may change anything."""
     name = module(task)
     if name in READS:
-        return bool((task[name] or {}).get("state", "read") != "read")
-    if name in {"judge_wipe", "command"}:
+        return (task[name] or {}).get("state", "read") not in {"read", "back"}
+    if name in {"judge_wipe", "judge_pki_certificates", "command"}:
         return not (task.get("changed_when") is False and (task.get("check_mode") or name == "command"))
     if name == "judge_service":
-        return bool(task[name].get("mode") != "verify")
+        return task[name].get("mode") not in {"verify", "spare"}
     return name not in LOOKS
 
 
@@ -60,3 +63,54 @@ def test_a_misspelt_variable_is_refused(name: str, tmp_path: Path) -> None:
     assert "did you mean 'judge_log_level'" in done.stdout + done.stderr, done.stdout[-3000:]
     assert "changed: [" not in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["hosts.yml"], "nor anything on the controller"
+
+
+@pytest.mark.parametrize("name", ["pki", "renew", "rollback", "rotate", "upgrade"])
+def test_what_restarts_services_looks_first_whether_a_majority_would_be_lost(name: str) -> None:
+    """At a host's own turn files of all hosts would be others already."""
+    before = []
+    for task in of_playbook(ROOT / f"playbooks/{name}.yml"):
+        if module(task) in {"judge_deploy_lock", "judge_secrets"}:  # gone with the run; this machine's own
+            continue
+        if changes(task):
+            break
+        before.append(module(task))
+    assert "judge_service" in before, f"{name}.yml begins to change: {task['name']}"
+
+
+class Health:
+    """Of a service of which the cluster says so."""
+
+    def __init__(self, says: str | Exception) -> None:
+        self.says = says
+
+    def may_stop(self) -> str:
+        if isinstance(self.says, Exception):
+            raise self.says
+        return self.says
+
+
+@pytest.mark.parametrize(
+    ("says", "unsure", "told"),
+    [
+        ("", False, ""),
+        ("only 1 of 3 voters would be left (j2 is down); bring that back first", True, "only 1 of 3 voters"),
+        (UnavailableError("its certificate has expired"), False, "its certificate has expired"),
+        (UnavailableError("its certificate has expired"), True, ""),
+    ],
+)
+def test_the_look_says_why_and_does_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str | Exception, unsure: bool, told: str
+) -> None:
+    service = judge_service.Service.__new__(judge_service.Service)
+    service.name, service.deadline = "etcd", 0.0
+    service.unit = SimpleNamespace(name="judge-etcd.service")  # nothing else of it is touched
+    monkeypatch.setattr(judge_service, "ETC", tmp_path)
+    monkeypatch.setattr(judge_service, "health_of", lambda _: Health(says))
+    service.spare(unsure=unsure)  # without a config there is nothing to be asked
+    (tmp_path / "etcd.yml").touch()
+    if not told:
+        service.spare(unsure=unsure)
+        return
+    with pytest.raises(judge_service.UnitError, match=f"judge-etcd.service could not be restarted, so nothing.*{told}"):
+        service.spare(unsure=unsure)
