@@ -107,3 +107,15 @@ def test_an_interpreter_of_the_command_line_is_refused(inventory: Path) -> None:
     assert "beats the release's own Python" in run.stdout
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout
+
+
+@pytest.mark.parametrize(("absent", "first"), [([], "e1"), (["e1"], "e2"), (["e1", "e2", "e3", "e4", "e5"], "")])
+def test_the_first_host_of_an_upgrade_is_one_that_is_there(inventory: Path, absent: list[str], first: str) -> None:
+    """The precheck groups executors that are away: nobody would follow the first of them."""
+    hosts = yaml.safe_load(inventory.read_text()) | {"judge_absent": {"hosts": {name: {} for name in absent}}}
+    away = inventory.with_name(f"away{len(absent)}.yml")
+    away.write_text(yaml.safe_dump(hosts))
+    default = yaml.safe_load((ROOT / "roles/judge_common/defaults/main.yml").read_text())["judge_upgrade_canary"]
+    command = [Path(sys.executable).parent / "ansible", "j1", "-i", away, "-m", "debug", "-a", f"msg='<{default}>'"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert f"<{first}>" in run.stdout, run.stdout + run.stderr
