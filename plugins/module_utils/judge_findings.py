@@ -12,6 +12,7 @@ _ADDRESS = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$")
 _RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
 _VOTERS = 7
 _SERVER = "mongodb-org-server"
+_AUTHORITY_DAYS = 30  # as `verify.yml` warns of certificates
 # Programs of Debian's packages that this deployment runs or replaces itself.
 _OWN_UNITS = ("judge-", "nginx.service")
 
@@ -237,18 +238,27 @@ def tolerated(hosts: dict[str, dict[str, Any]], percent: int) -> list[str]:
     return sorted(gone) if len(gone) * 100 <= len(executors) * percent else []
 
 
+def _authority(days: int | None) -> Iterator[Finding]:
+    """Of an authority that signs and ends soon; one that has expired is a fault, which others find."""
+    if days is not None and days < _AUTHORITY_DAYS:
+        how = "replace it by playbooks/rotate.yml -e judge_rotate=ca, which lets the cluster go on"
+        yield Finding("", f"the cluster's CA expires in {days} days; {how}", fatal=False)
+
+
 def findings(state: dict[str, Any]) -> list[Finding]:
     """All that is wrong, about the cluster first.
 
     `state`: `hosts` (by name: address, ports, space, bundle, ipv6, judicator, etcd_path, mongodb_path, `variables`
     (sentences about its variables) and `result`, what judge_precheck_host returned, where it ran), `groups`, `problems`
     (sentences that other checks found), `token` (of this cluster; empty before the first deployment), `clock_limit`
-    in seconds; `missing_percent`: how many executors may be away. A host is `judicator`, `executor`, `gateway`.
+    in seconds; `missing_percent`: how many executors may be away; `authority_days`: until the CA ends. A host is
+    `judicator`, `executor`, `gateway`.
     """
     hosts = state["hosts"]
     left_out = tolerated(hosts, state.get("missing_percent", 0))
     away = {str(host.get("address")) for host in hosts.values() if "seen" not in (host.get("result") or {})}
     found = [Finding("", text) for text in state.get("problems", []) if text]
+    found += _authority(state.get("authority_days"))
     found += _numbers(state["groups"])
     found += _addresses(hosts)
     found += _variables(hosts)
@@ -295,6 +305,7 @@ def report(
     token: str,
     clock_limit: float,
     missing_percent: int = 0,
+    authority_days: int | None = None,
 ) -> dict[str, Any]:
     """`lines` to print, how many are `faults`, and hosts that are `left_out`: from what the role found.
 
@@ -319,6 +330,7 @@ def report(
             "token": token,
             "clock_limit": clock_limit,
             "missing_percent": missing_percent,
+            "authority_days": authority_days,
         }
     )
     ranked = [item for item in found if item.fatal] + [item for item in found if not item.fatal]

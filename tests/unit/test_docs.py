@@ -227,3 +227,19 @@ def test_nothing_is_left_to_be_done_later() -> None:
             found = marks.search(path.read_bytes().decode(errors="replace"))
             assert found is None, f"{name}: {found[0] if found else ''}"
     assert checked > 400
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    pages = sorted((ROOT / "docs/decisions").glob("*.md"))
+    numbers = [page.name[:3] for page in pages]
+    assert sorted(set(numbers)) == numbers
+    for page in pages:
+        assert page.read_text(encoding="utf-8").startswith((f"# {page.name[:3]}: ", f"# {page.name[:3]} ")), page.name
+
+
+def test_the_page_of_deployments_names_every_test_of_clusters() -> None:
+    text = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
+    missing = [
+        path.name for path in (ROOT / "tests/cluster").glob("test_*.py") if f"`tests/cluster/{path.name}`" not in text
+    ]
+    assert missing == []

@@ -307,6 +307,17 @@ def test_what_a_machine_or_the_network_cannot_do(damage: Any, told: str) -> None
     assert cluster.line().startswith(f"FAULT: {told}")
 
 
+@pytest.mark.parametrize(("days", "warned"), [(None, False), (30, False), (29, True), (0, True)])
+def test_an_authority_that_ends_soon_is_a_warning(days: int | None, warned: bool) -> None:
+    cluster = Cluster()
+    report = precheck.report(cluster.hostvars, cluster.groups, {"/bundle": BUNDLE}, [], "", 2.0, 0, days)
+    assert report["faults"] == 0
+    told = [line for line in report["lines"] if "the cluster's CA" in line]
+    assert [line.partition(";")[0] for line in told] == (
+        [f"warning: the cluster's CA expires in {days} days"] if warned else []
+    )
+
+
 @pytest.mark.parametrize(
     ("here", "there", "refused"),
     [("6.0.5", "8.0.12", True), ("6.0.5", "7.0.1", False), ("6.0.5", "6.0.27", False), ("", "8.0.12", False)],
