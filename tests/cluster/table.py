@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from tests.support.deployed import Site
 
-# Seconds for which a planned verb may keep verdicts away, a fail-over of the primary included; on a machine that has
-# a processor for each of the cluster's hosts. Elsewhere what else runs counts too: docs/playbooks/README.md.
+# Seconds for which a planned verb may keep verdicts away, a fail-over of the primary included. Where nothing else
+# keeps the machine busy: what else runs counts too, docs/playbooks/README.md.
 PLANNED = 5.0
 
 

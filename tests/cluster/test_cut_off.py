@@ -114,6 +114,7 @@ def test_reset_killed_three_times_leaves_hosts_as_they_were(site: Deployment, fi
     reached = []
     for number in sorted(chance.sample(range(2, len(foretold.tasks)), 3)):
         run = site.play(*confirmed, kill_at=number)
+        assert run.code != 0, f"it was not killed at its task {number}"
         reached.append(run.tasks[-1])
     figure("reset was cut off at: " + "; ".join(reached))
     site.play(*confirmed).check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
@@ -46,12 +47,19 @@ def exchange(path: Path, pattern: str, text: str) -> None:
     path.write_text(changed)
 
 
+def killed(site: Site, arguments: tuple[str, ...], number: int) -> Run:
+    """A playbook that is killed at its task of this number."""
+    return site.play(*arguments, kill_at=number)
+
+
 def test_all_secrets_are_replaced_and_shown_nowhere(deployed: Site, verbs: Verbs) -> None:
     old = of_controller(deployed.secrets) | of_hosts(deployed.lab)
     foretold = deployed.play(*ROTATE, "--check", "--diff").check()
     runs: list[Run] = []
     with ProcessWatch(deployed.lab) as watch:
-        verbs.measure("rotate", HOSTS, lambda: runs.append(deployed.play(*ROTATE, "-vvv", "--diff").check()))
+        verbs.measure(
+            "rotate", HOSTS, lambda: runs.append(deployed.play(*ROTATE, "-vvv", "--diff").check()), planned=True
+        )
     assert foretold.changed == runs[0].changed
     new = of_controller(deployed.secrets) | of_hosts(deployed.lab)
     for name in ("mongodb.keyfile", "mongodb.password", "session.key", "admin.token", "pki/ca.key"):
@@ -73,7 +81,8 @@ def test_a_rotation_that_is_killed_anywhere_is_finished_by_another_run(
         under_way = (deployed.secrets / "rotation/rotation.yml").exists()
         return deployed.play(*(ROTATE[:1] if under_way else ROTATE), kill_at=number)
 
-    figure(f"rotate was cut off at: {', '.join(verbs.cut_off('rotate', 120, play))}")
+    tasks = len(deployed.play(*ROTATE, "--check").check().tasks)
+    figure(f"rotate was cut off at: {', '.join(verbs.cut_off('rotate', tasks, play))}")
     deployed.whole()
     assert not (deployed.secrets / "rotation").exists()
     assert deployed.site().check().changed == set()
@@ -130,7 +139,8 @@ def test_a_release_that_judges_wrongly_stays_on_one_host_and_judges_nothing(
     now = {host: deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS}
     assert {host for host in HOSTS if now[host] != before[host]} == {"e2"}
     assert any("'e2' is drained: an upgrade was stopped" in told for told in deployed.status().warnings)
-    verbs.measure("rollback of a first host", ("e2",), lambda: deployed.play("playbooks/rollback.yml").check())
+    back = "playbooks/rollback.yml"
+    verbs.measure("rollback of a first host", ("e2",), lambda: deployed.play(back).check(), planned=True)
     assert {host: deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == before
     deployed.whole()
 
@@ -146,13 +156,15 @@ def test_to_the_next_release_and_back_though_killed(
     )
     upgrade = ("playbooks/upgrade.yml", "-e", f"judge_version={NEXT}")
     deployed.play(*upgrade, "--check").check()
-    verbs.measure("upgrade", HOSTS, lambda: deployed.play(*upgrade).check())
+    runs: list[Run] = []
+    verbs.measure("upgrade", HOSTS, lambda: runs.append(deployed.play(*upgrade).check()), planned=True)
     assert all(NEXT in deployed.lab.ssh(host, "readlink /opt/judge/current") for host in HOSTS)
     assert yaml.safe_load((deployed.secrets / "upgrade.yml").read_text())["to"] == NEXT
-    verbs.measure("rollback", HOSTS, lambda: deployed.play("playbooks/rollback.yml").check())
+    back = ("playbooks/rollback.yml",)
+    verbs.measure("rollback", HOSTS, lambda: runs.append(deployed.play(*back).check()), planned=True)
     assert {deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == {before}
-    for verb, arguments in (("upgrade", upgrade), ("rollback", ("playbooks/rollback.yml",))):
-        reached = verbs.cut_off(verb, 150, lambda number, given=arguments: deployed.play(*given, kill_at=number))  # type: ignore[misc]
+    for verb, arguments, whole in zip(("upgrade", "rollback"), (upgrade, back), runs, strict=True):
+        reached = verbs.cut_off(verb, len(whole.tasks), functools.partial(killed, deployed, arguments))
         figure(f"{verb} was cut off at: {', '.join(reached)}")
     assert {deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == {before}
     deployed.whole()
@@ -162,8 +174,9 @@ def test_all_certificates_are_replaced_though_killed(
     deployed: Site, verbs: Verbs, figure: Callable[[str], None]
 ) -> None:
     renew = ("playbooks/renew.yml", "-e", "judge_pki_renew_all=true")
-    verbs.measure("renew", HOSTS, lambda: deployed.play(*renew).check())
-    reached = verbs.cut_off("renew", 60, lambda number: deployed.play(*renew, kill_at=number))
+    runs: list[Run] = []
+    verbs.measure("renew", HOSTS, lambda: runs.append(deployed.play(*renew).check()), planned=True)
+    reached = verbs.cut_off("renew", len(runs[0].tasks), functools.partial(killed, deployed, renew))
     figure(f"renew was cut off at: {', '.join(reached)}")
     deployed.whole()
     assert deployed.site().check().changed == set()

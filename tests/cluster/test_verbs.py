@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster.table import PLANNED, VERBS, Verb
+from tests.cluster.table import VERBS, Verb
 from tests.cluster.verbs import Verbs
 from tests.support.capable import no_lab
 from tests.support.deployed import JUDICATORS, Site
@@ -99,13 +99,11 @@ def whole_run(site: Site, verbs: Verbs, verb: Verb) -> None:
             verb.before(site)
         done.append(site.play(*verb.play).check())
 
-    row = verbs.run(verb, act)
+    verbs.run(verb, act)
     if foretold:
         assert done[0].changed == foretold.changed
     if verb.again:
         assert site.play(*verb.play).check().changed == set()
-    if row and verb.planned:
-        assert row.verdicts <= PLANNED + verbs.control.verdicts, row.line()
 
 
 @ROWS

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.table import Verb
+from tests.cluster.table import PLANNED, Verb
 from tests.support.deployed import Site
 from tests.support.deployment import ROOT, Run
 from tests.support.ledger import Ledger, faults, outage
@@ -67,10 +67,15 @@ class Verbs:
         if not verb.streamed:
             act()
             return None
-        return self.measure(verb.name + more, verb.hosts, act)
+        # A killed one is a person's patience more, and the machines' that start it again.
+        return self.measure(verb.name + more, verb.hosts, act, planned=verb.planned and not more)
 
-    def measure(self, verb: str, hosts: Sequence[str], act: Callable[[], object], *, settle: int = 3) -> Row:
+    def measure(
+        self, verb: str, hosts: Sequence[str], act: Callable[[], object], *, planned: bool = False, settle: int = 3
+    ) -> Row:
         """Do it under the stream, and keep the row; AssertionError unless every promise was kept.
+
+        `planned`: verdicts are away for PLANNED seconds at most, whatever a playbook costs that changes nothing.
 
         `act` runs the playbook and checks it. Afterwards `settle` new submissions have to be judged, which belongs to
         what is measured: a verb that ends with a cluster that stands still has not ended.
@@ -88,6 +93,7 @@ class Verbs:
         self.keep(row)
         found = faults(ledger)
         assert not found, "\n".join([f"{len(found)} of {len(ledger.offered)}:", *found[:20]])
+        assert not planned or row.verdicts <= PLANNED, row.line()
         return row
 
     def keep(self, row: Row) -> None:
@@ -109,16 +115,28 @@ class Verbs:
         """Kill a playbook `times` times in a row, each at another task, and run it to its end; where it was killed.
 
         `tasks` is how many a whole run begins; `play(N)` runs it and kills it at its Nth task, with 0 to its end.
-        JUDGE_TEST_SEED repeats the choice, which is the verb's own. A run that comes to its end is the last: what those
-        before it have done was all there was to do.
+        JUDGE_TEST_SEED repeats the choice, which is the verb's own. A run that has fewer tasks comes to its end, as
+        one that goes on may; then the rest is chosen among those that it had. AssertionError when it was killed less often.
         """
         chance = random.Random(f"{self.seed} {verb}")
         reached: list[str] = []
-        for number in sorted(chance.sample(range(2, max(tasks, times + 2)), times)):
-            run = play(number)
+        ended = 0
+        wanted = self._chosen(chance, tasks, times)
+        while wanted:
+            run = play(wanted[0])
             if run.code == 0:
-                return reached
-            assert len(run.tasks) <= number, run.text[-6000:]
+                ended += 1
+                assert ended <= times, f"{verb} was killed {len(reached)} times instead of {times}: {run.text[-6000:]}"
+                wanted = self._chosen(chance, len(run.tasks), len(wanted))
+                continue
+            assert run.code < 0, f"{verb} ended with {run.code} before it was killed: {run.text[-6000:]}"
+            assert len(run.tasks) <= wanted.pop(0), run.text[-6000:]
             reached.append(run.tasks[-1] if run.tasks else "the start")
+        assert len(reached) == times
         play(0).check()
         return reached
+
+    @staticmethod
+    def _chosen(chance: random.Random, tasks: int, times: int) -> list[int]:
+        """The numbers of the tasks at which a run is killed, each further than the one before."""
+        return sorted(chance.sample(range(2, max(tasks, times + 2)), times))
