@@ -116,7 +116,8 @@ class Verbs:
 
         `tasks` is how many a whole run begins; `play(N)` runs it and kills it at its Nth task, with 0 to its end.
         JUDGE_TEST_SEED repeats the choice, which is the verb's own. A run that has fewer tasks comes to its end, as
-        one that goes on may; then the rest is chosen among those that it had. AssertionError when it was killed less often.
+        one that goes on may; then the rest is chosen among those that it had. AssertionError when it was killed less
+        often.
         """
         chance = random.Random(f"{self.seed} {verb}")
         reached: list[str] = []
