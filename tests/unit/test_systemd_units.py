@@ -20,6 +20,8 @@ EXPOSURE = {
     "boot": 2.0, "etcd": 1.5, "etcd-proxy": 1.5, "mongodb": 1.5, "judicator": 1.5, "gateway": 1.5, "executor": 4.0,
 }  # fmt: skip
 SERVICES = sorted(set(EXPOSURE) - {"boot"})
+# Those of the controller, which no host has.
+CONTROLLER = sorted((UNITS / "controller").iterdir())
 # Started by a timer; no daemon, and boot knows nothing of it.
 BACKUP = UNITS / "judge-backup.service"
 
@@ -53,18 +55,20 @@ def test_systemd_finds_no_fault(tmp_path):
     root = tmp_path / "root"
     target = root / "etc" / "systemd" / "system"
     target.mkdir(parents=True)
-    for program in ("opt/judge/current/bin/judge", "opt/judge/current/bin/python", "usr/bin/chgrp", "usr/bin/chmod"):
+    programs = re.findall(r"^Exec\w+=[-+!]*/(\S+)", "".join(path.read_text() for path in CONTROLLER), re.MULTILINE)
+    hosts = ["opt/judge/current/bin/judge", "opt/judge/current/bin/python", "usr/bin/chgrp", "usr/bin/chmod"]
+    for program in (*hosts, *programs):
         (root / program).parent.mkdir(parents=True, exist_ok=True)
         (root / program).write_text("#!/bin/sh\n")
         (root / program).chmod(0o755)
     # The targets that ours name; with --root the machine's own are not looked at.
-    for name in ("sysinit", "basic", "network-online", "multi-user", "shutdown"):
+    for name in ("sysinit", "basic", "network-online", "multi-user", "shutdown", "timers", "time-set", "time-sync"):
         (target / f"{name}.target").write_text(f"[Unit]\nDescription={name}\nDefaultDependencies=no\n")
-    for path in UNITS.glob("judge*.s*"):
-        if path.suffix in {".service", ".slice"}:
-            shutil.copy(path, target)
-    shutil.copy(UNITS / "judge.target", target)
-    units = sorted(path.name for path in target.glob("judge*"))
+    ours = [path for path in UNITS.rglob("*") if path.suffix in {".service", ".slice", ".target", ".timer", ".socket"}]
+    assert set(CONTROLLER) < set(ours)
+    for path in ours:
+        shutil.copy(path, target)
+    units = sorted(path.name.replace("@.", "@mine.") for path in target.glob("judge*"))
     done = subprocess.run(
         ["systemd-analyze", "verify", f"--root={root}", "--man=no", *units], capture_output=True, text=True, check=False
     )
