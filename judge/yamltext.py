@@ -24,6 +24,8 @@ _QUOTED: Final = 80
 _BITS: Final = 256
 # What an escape in quotes can put into a text.
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
+# One character as JSON writes it, by the escapes of its two halves.
+_HALVES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 class UnreadableError(yaml.constructor.ConstructorError):
@@ -39,6 +41,13 @@ class Loader(yaml.SafeLoader):
     plain = False
     _level = 0
 
+    def scan_to_next_token(self) -> None:
+        """Past blanks and comments. Between brackets tabs are blanks, too: JSON is often indented by them."""
+        super().scan_to_next_token()
+        while self.flow_level and self.peek() == "\t":
+            self.forward()
+            super().scan_to_next_token()
+
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """One node, and all below it."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
@@ -51,6 +60,8 @@ class Loader(yaml.SafeLoader):
         self._level += deeper
         node = super().compose_node(parent, index)
         self._level -= deeper
+        if isinstance(node, yaml.ScalarNode):
+            node.value = _HALVES.sub(_joined, node.value)
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
@@ -69,6 +80,10 @@ class Loader(yaml.SafeLoader):
             problem = "has a NUL or half a character, which no file, program or database takes; write it without"
             raise UnreadableError(None, None, problem, node.start_mark)
         return value
+
+
+def _joined(halves: re.Match[str]) -> str:
+    return halves[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 @dataclass(frozen=True)

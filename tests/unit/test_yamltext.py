@@ -100,7 +100,30 @@ def test_integers_are_of_a_size_that_somebody_means(number: str) -> None:
     assert yamltext.read("a: 0x" + "f" * 64, "f").value == {"a": 2**256 - 1}
 
 
-@pytest.mark.parametrize("escape", [r"\0", r"a\x00b", r"\ud800", r"\uDFFF x"])
+@pytest.mark.parametrize("text", [r'{"a": "\ud83d\ude00 x"}', 'a: "\\uD83D\\\n  \\uDE00 x"', 'a: "\\U0001F600 x"'])
+def test_two_halves_that_json_writes_are_one_character(text: str) -> None:
+    assert yamltext.read(text, "f", plain=True).value == {"a": "\U0001f600 x"}
+    found = yamltext.read(r'"\ud83d\ude00": {"\ud83d\ude00\ud83d\ude01": 1}', "f")
+    assert list(found.lines()) == [("\U0001f600",), ("\U0001f600", "\U0001f600\U0001f601")]
+    with pytest.raises(ConfigError, match=r"^f:2: key '\S' occurs twice"):
+        yamltext.read('"\U0001f600": 1\n"\\ud83d\\ude00": 2', "f")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{\n\t"a":\t1,\n\t"b": [\n\t\ttrue\t,\t# c\n\t\t2\n\t]\t\n}\n',
+        "b: [\n\ttrue,\n\t\n\t2\n\t]\na: 1\n",
+        '{"a"\t: 1\n\t, b: [true\t\n\t, 2]}',
+    ],
+)
+def test_tabs_are_blanks_between_brackets_as_in_json(text: str) -> None:
+    assert yamltext.read(text, "f").value == {"a": 1, "b": [True, 2]}
+    with pytest.raises(ConfigError, match=r"^f:2: not YAML: there is a tab where YAML takes blanks alone$"):
+        yamltext.read("a:\n\tb: 1\n", "f")
+
+
+@pytest.mark.parametrize("escape", [r"\0", r"a\x00b", r"\ud800", r"\uDFFF x", r"\ude00\ud83d", r"\ud83d\ude00\ude00"])
 def test_an_escape_makes_no_text_that_nothing_takes(escape: str) -> None:
     sentence = r"^f:2: has a NUL or half a character, .*; write it without$"
     for text in (f'a: 1\nb: "{escape}"', f'a: 1\n"{escape}": 1', f'a:\n- ["{escape}"]'):
